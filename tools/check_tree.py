@@ -1,9 +1,9 @@
-"""Check rules of this tree that neither ruff nor import-linter knows; `make lint` runs it.
+"""Check of the tree's own rules, as part of `make lint`.
 
-* A command (`experiments/*.py`) says what it regenerates, its command, its expected output and its cost.
+* A command (`experiments/*.py`) states what it regenerates, its command, its expected output and its cost.
 * Importing a module defines no flag.
 * A public layer or function of the libraries that takes arrays gives their shapes.
-* Sections of the thesis and of Milbich's dissertation that are cited exist.
+* Cited sections of the thesis and of Milbich's dissertation exist.
 
 Command: python tools/check_tree.py; exit code 1 if a rule is broken.
 """

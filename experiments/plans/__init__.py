@@ -1,1 +1,1 @@
-"""A study as a list of runs, a table and a drawing; its command, cost and launch."""
+"""Studies: lists of runs with their tables, drawings, commands, costs and launches."""

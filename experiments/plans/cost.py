@@ -1,4 +1,4 @@
-"""Cost of a cell: estimated from the finished cells of its study, or from similar runs."""
+"""Cost of a cell, estimated from finished cells of its study or similar runs."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _PATIENCES_PER_PROBLEM = 3  # of CCP: recorded problems with a patience of three
 
 
 class Rate(NamedTuple):
-    """How fast something is, and on what.
+    """Speed of training and embedding, and the hardware behind it.
 
     Attributes:
         seconds_per_image: in a training batch.
         hardware: in words.
-        seconds_per_embedding: of an image that validates or tests; 0 where `seconds_per_image` includes these.
-        seconds_per_watched_image: for the figures of an image that PADS' policy watches; 0 where included.
+        seconds_per_embedding: of a validation or test image; 0 if `seconds_per_image` includes these.
+        seconds_per_watched_image: for the figures of an image that PADS' policy watches; 0 if included.
     """
 
     seconds_per_image: float
@@ -54,7 +54,7 @@ class Rate(NamedTuple):
 
 
 def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
-    """How fast a configuration's cells are.
+    """Return the speed of a configuration's cells.
 
     Args:
         config: any configuration of the study.
@@ -106,7 +106,7 @@ def _num_images(config: ExperimentConfig) -> tuple[float, float, int]:
 
 
 def _watched_images(config: ExperimentConfig, steps: int, learned: float) -> float:
-    """Images that PADS' policy sees, those of all its decisions."""
+    """Count the images that PADS' policy sees in all its decisions."""
     pads = config.find(PadsSettings)
     if pads is None or pads.pads_estimator == FIXED:
         return 0.0
@@ -114,7 +114,7 @@ def _watched_images(config: ExperimentConfig, steps: int, learned: float) -> flo
 
 
 def _images_of_method(config: ExperimentConfig, steps: int, learned: float) -> float:
-    """Images embedded for CCP's pools, MIC's groups and DaNCE's second view, in all steps."""
+    """Count images embedded for CCP's pools, MIC's groups and DaNCE's second view."""
     images = float((num_views_of(config) - 1) * steps * config.batch_size)
     projected, groups = config.find(ProjectionSettings), config.find(GroupSettings)
     if projected is not None:
@@ -128,7 +128,7 @@ def _images_of_method(config: ExperimentConfig, steps: int, learned: float) -> f
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `12 min` or `3.4 h`."""
+    """Format seconds as `45 s`, `12 min` or `3.4 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""A table of the fair protocol: rows of methods, each beside its printed figures and compared with its baseline."""
+"""Table of the fair protocol: methods beside printed figures and their baselines."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ THESIS_REPEATS = {3: 1, 5: 3}  # of each fold, by chapter
 
 @dataclasses.dataclass(frozen=True)
 class FairRow:
-    """One row.
+    """Row of a table.
 
     Attributes:
         method: as `build.parse_method` reads it.
-        printed: the row's label in the table's print; None: what the thesis prints for the method anywhere, if it does.
-        baseline: the label of the row that it is compared with; None: it is a baseline itself.
-        settings: values of configuration fields that tell the row from others of the same method.
-        variant: what the settings are, in a word or two; part of the label.
+        printed: the row's label in the printed table; None: any figures that the thesis prints for the method.
+        baseline: the label of the row compared with; None: the row is a baseline.
+        settings: configuration fields that distinguish the row from others of its method.
+        variant: the settings in a word or two; part of the label.
     """
 
     method: str
@@ -43,13 +43,13 @@ class FairRow:
 
 
 class FairTable(Study):
-    """Rows of the fair protocol on one data set; all folds at any budget, for their models are concatenated.
+    """Rows of the fair protocol on one data set.
 
     Args:
         title: of the table.
-        table: the thesis' number; None for rows that no table of the thesis has together.
-        rows: in the thesis' order; `--loss` keeps those of some losses.
-        options: of the study.
+        table: the thesis' number; None for rows that no table of the thesis combines.
+        rows: in the thesis' order; `--loss` selects those of some losses.
+        options: of the study; any budget runs all folds, since their models are concatenated.
         chapter: whose settings the rows follow, 3 or 5.
         notes: footnotes.
 
@@ -85,17 +85,17 @@ class FairTable(Study):
         self.notes = (*notes, *compared, *budget_notes(options))
 
     def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
-        """The cells of a row."""
+        """Return the cells of a row."""
         del finished
         return self._cells[label]
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, row by row, whatever is finished."""
+        """Return all cells, row by row, finished or not."""
         del finished
         return [cell for cells in self._cells.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table of complete rows and their picture, and says what the others have reached."""
+        """Write the table of complete rows and their picture; summarize the rest."""
         return write_fair_table(
             self.rows,
             self._cells,
@@ -121,12 +121,12 @@ def write_fair_table(
     repeats: int,
     notes: Sequence[str],
 ) -> str:
-    """Writes the table of complete rows and their picture; returns the text for the terminal.
+    """Write the table of complete rows and their picture; return terminal text.
 
     Args:
         rows: by label.
         cells: of each row, by label.
-        finished: what has been trained.
+        finished: the trained units.
         folder, name: of the files.
         title: of the table.
         table: the thesis' number, or None.
@@ -167,13 +167,13 @@ def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: li
 def draw_rows(
     rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: str, untrained: float | None = None
 ) -> None:
-    """Bars of MAP@R: single and concatenated models of every complete row.
+    """Draw MAP@R of the single and concatenated models of complete rows.
 
     Args:
         rows: of the table.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the bars.
-        untrained: MAP@R of the network before training, as a fraction, where it is known.
+        untrained: MAP@R of the network before training, as a fraction, if known.
     """
     groups: dict[str, dict[str, reports.Interval]] = {}
     for row in rows:
@@ -184,11 +184,11 @@ def draw_rows(
 
 
 def choose_rows(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:
-    """The rows of some losses; `c1` stands for all its rows, `c1+xbm` for those with the memory.
+    """Select the rows of some losses.
 
     Args:
         rows: of a table.
-        losses: names; none: all rows.
+        losses: names; none: all rows. `c1` selects all its rows, `c1+xbm` those with the memory.
 
     Raises:
         InvalidInput: a loss that no row has.
@@ -200,13 +200,13 @@ def choose_rows(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]
 
 
 def _forms(loss: str) -> list[str]:
-    """What a loss may be called: `margin+distance+rho` is also a `margin+distance` and a `margin`."""
+    """List a loss' names: `margin+distance+rho` is also `margin+distance` and `margin`."""
     parts = loss.split("+")
     return ["+".join(parts[: count + 1]) for count in range(len(parts))]
 
 
 def _protocol(num_folds: int, repeats: int, chapter: int) -> str:
-    """What each row has, beside what the thesis' rows have (sections 3.3.2.1 and 5.3.4.1)."""
+    """Describe each row's runs beside the thesis' (sections 3.3.2.1 and 5.3.4.1)."""
     of_thesis = trainings(THESIS_REPEATS[chapter])
     return (
         f"Each row: {num_folds} folds, {trainings(repeats)} each; thesis chapter {chapter}: 4 folds, {of_thesis} each."
@@ -214,7 +214,7 @@ def _protocol(num_folds: int, repeats: int, chapter: int) -> str:
 
 
 def budget_notes(options: StudyOptions) -> tuple[str, ...]:
-    """What a small budget leaves out of a table of the fair protocol."""
+    """Describe the reductions of a small budget."""
     if options.budget == "full":
         return ()
     folds = ", two folds" if options.budget == "smoke" else ""

@@ -1,4 +1,4 @@
-"""Cells of a study, or units of the fair protocol, as tasks of a launcher."""
+"""Cells of a study, or units of the fair protocol, as launcher tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from experiments.settings.tracker_flags import given_tracker_flags
 
 
 def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]:
-    """Units of a protocol as cells, named after their method.
+    """Convert units of a protocol to cells, named after their method.
 
     Args:
         units: (configuration, fold, repeat) each.
@@ -33,7 +33,7 @@ def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]
 
 
 def cell_tasks(runs: UnitRuns, cells: Iterable[Cell], *, export_model: bool) -> list[UnitTask]:
-    """What a launcher starts for cells; cells of one run directory are one task.
+    """Convert cells to launcher tasks; cells of one run directory share a task.
 
     Args:
         runs: whose folders hold the results.
@@ -51,19 +51,19 @@ def cell_tasks(runs: UnitRuns, cells: Iterable[Cell], *, export_model: bool) -> 
 
 
 def launch_missing(study: Study, runs: StudyRuns, launcher: Launcher, max_cells: int | None) -> list[Failure]:
-    """Trains missing cells, all that are known at once; a search is asked again when these have ended.
+    """Train all known missing cells; ask a search for more when they end.
 
     Args:
         study: whose cells.
-        runs: where they are.
+        runs: their results.
         launcher: trains them.
-        max_cells: train at most so many; None: all.
+        max_cells: the most cells to train; None: all.
 
     Returns:
-        Cells that left no result.
+        Cells without a result.
 
     Raises:
-        InvalidInput: a result that was left cannot be read.
+        InvalidInput: a result cannot be read.
     """
     failures: list[Failure] = []
     tried: list[Cell] = []

@@ -1,4 +1,4 @@
-"""Definition of a table or figure: the runs that it needs, and how finished ones become files.
+"""Definition of a table or figure: its runs, and its files from finished ones.
 
 A study is entered in `FIGURES` of `experiments/figure.py` or `TABLES` of `experiments/table.py` as a function from
 `StudyOptions` to a `Study`. Everything else (listing, running, resuming, flags) is the same for all.
@@ -25,12 +25,12 @@ from experiments.settings.recipes import resolve, unused_overrides
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One run that a study needs; a unit of the fair protocol, whose run directory it shares.
+    """Run of a study: a unit of the fair protocol, with its run directory.
 
     Attributes:
-        label: what it is, for people.
+        label: for people.
         config: the configuration.
-        fold, repeat: which unit of it.
+        fold, repeat: of the unit.
     """
 
     label: str
@@ -43,10 +43,10 @@ class RecordedMethod(NamedTuple):
     """Finished units for the rows of a recorded study.
 
     Attributes:
-        units: of one configuration where there is a label or more to keep.
-        label: what their configuration is called in tables; None: what follows from it.
-        extras: what its rows keep beside what was measured, JSON values by name.
-        measured: what the row of each unit keeps beside, and the arrays that its picture needs.
+        units: of one configuration, with at least one label to keep.
+        label: of their configuration in tables; None: derived from it.
+        extras: further JSON values of its rows, by name.
+        measured: further values of each unit's row, and the arrays for its picture.
     """
 
     units: tuple[UnitRun, ...]
@@ -56,30 +56,29 @@ class RecordedMethod(NamedTuple):
 
 
 class FinishedCells(Protocol):
-    """What has been trained, and on what; `dataset` is None where nothing was loaded."""
+    """Trained cells and their data; `dataset` is None if none was loaded."""
 
     @property
     def dataset(self) -> Dataset | None:
-        """What was loaded."""
+        """The loaded data set."""
 
     @property
     def cache_dir(self) -> str | None:
         """The folder for prepared images, or None for the default."""
 
     def unit(self, cell: Cell) -> UnitRun | None:
-        """The finished unit of a cell, or None."""
+        """Return the finished unit of a cell, or None."""
 
 
 class Study(abc.ABC):
-    """A table or figure.
+    """Table or figure.
 
     Attributes:
-        title: what it is, in one line.
-        notes: what a reader must know, such as what a small budget leaves out.
-        num_cells: how many runs the complete study has.
-        needs_data: whether it reads the data set that the flags name.
-        protocol: which runs each configuration has, and how many the thesis has; empty where there is no more to
-            say than the cells do.
+        title: in one line.
+        notes: for the reader, such as the reductions of a small budget.
+        num_cells: runs of the complete study.
+        needs_data: whether it reads the data set of the flags.
+        protocol: runs of each configuration here and in the thesis; empty if the cells already show them.
     """
 
     title: str
@@ -90,31 +89,32 @@ class Study(abc.ABC):
 
     @abc.abstractmethod
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """The cells that are known, in the order of running; a search knows its next ones from finished ones alone.
+        """Return the known cells, in the order of running.
 
-        It must be a pure function of the finished cells, so that a study that was stopped resumes as it would have.
+        A search derives its next cells from finished ones alone. This must be a pure function of the finished cells, so
+        that a stopped study resumes identically.
         """
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """What `--record` keeps: by default every finished cell."""
+        """Return the cells for `--record`: by default every finished one."""
         return [RecordedMethod(tuple(finished_units(self.cells(finished), finished)))]
 
     @abc.abstractmethod
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes `<name>.md`, `.csv`, `.png`, ... of at least one finished cell; returns the text for the terminal."""
+        """Write `<name>.md`, `.csv`, `.png`, ... of finished cells (>= 1); return terminal text."""
 
 
 @dataclasses.dataclass(frozen=True)
 class StudyOptions:
-    """What the flags say about a study.
+    """Options of a study, from the flags.
 
     Attributes:
         dataset, recipe, budget, pooling: as in `ExperimentConfig`.
-        losses: losses to study instead of the study's own; empty: its own.
+        losses: replace the study's own losses; empty: its own.
         repeats: runs of each fold, with different seeds.
-        fold: which block of classes validates where one does; None: the first.
+        fold: the validating block of classes, if one validates; None: the first.
         monitors: of `experiments.protocols.conventional.MONITORS`, for tables of that protocol; empty: all.
-        overrides: configuration fields set by hand; they hold wherever a method has them.
+        overrides: configuration fields set by hand; they hold for all methods with such fields.
     """
 
     dataset: str
@@ -136,16 +136,16 @@ class StudyOptions:
         protocol: str | None = None,
         **varied,
     ) -> ExperimentConfig:
-        """The configuration of one method.
+        """Return the configuration of one method.
 
         Args:
             loss, method: as in `ExperimentConfig`.
-            settings: the study's own values; flags win over them, and a method without such a field passes them over.
+            settings: the study's own values; flags override them, and methods without such a field ignore them.
             protocol: as in `ExperimentConfig`.
-            **varied: what the study varies; a flag for the same field is an error.
+            **varied: fields that the study varies; a flag for the same field is an error.
 
         Raises:
-            InvalidInput: names or values that `resolve` refuses, or a flag for what the study varies.
+            InvalidInput: names or values that `resolve` refuses, or a flag for a field that the study varies.
         """
         clash = sorted(set(varied) & set(self.overrides))
         if clash:
@@ -158,7 +158,7 @@ class StudyOptions:
         return resolve(*method_of, used, method, protocol)
 
     def only_loss(self, default: str) -> str:
-        """The loss of a study that has one: the one given, or `default`.
+        """Return the loss of a study of one loss: the one given, or `default`.
 
         Raises:
             InvalidInput: several were given.
@@ -168,10 +168,10 @@ class StudyOptions:
         return self.losses[0] if self.losses else default
 
     def with_pooling(self, pooling: str) -> StudyOptions:
-        """The same options with a pooling that the study chooses.
+        """Return these options with a pooling that the study chooses.
 
         Raises:
-            InvalidInput: another one than the default was given.
+            InvalidInput: a pooling other than the default was given.
         """
         if self.pooling != "gap":
             raise InvalidInput(f"--pooling={self.pooling} would have no effect: this study has its own. Remove it.")
@@ -180,16 +180,16 @@ class StudyOptions:
     def cells(
         self, label: str, config: ExperimentConfig, *, all_folds: bool = False, one_split: bool = False
     ) -> list[Cell]:
-        """All folds and repeats of a configuration; one fold alone below the full budget.
+        """List a configuration's folds and repeats; one fold below the full budget.
 
         Args:
-            label: of the cells; fold and repeat are added where there are several.
+            label: of the cells; fold and repeat are added if there are several.
             config: the configuration.
-            all_folds: all folds whatever the budget, for studies that concatenate their models.
-            one_split: one fold whatever the budget, for studies that tune hyper-parameters.
+            all_folds: all folds at any budget, for studies that concatenate their models.
+            one_split: one fold at any budget, for studies that tune hyper-parameters.
 
         Raises:
-            InvalidInput: `--fold` is none of the folds, or all of them are trained.
+            InvalidInput: `--fold` is out of range, or all folds are trained.
         """
         several_folds = all_folds or (self.budget == "full" and not one_split)
         folds = range(config.num_folds) if several_folds else [self.fold or 0]
@@ -204,10 +204,10 @@ class StudyOptions:
         ]
 
     def one_split_protocol(self, num_folds: int, thesis_repeats: int, section: str) -> str:
-        """What a study of hyper-parameters trains, beside what the thesis does.
+        """Describe a hyper-parameter study's runs beside the thesis'.
 
         Args:
-            num_folds: blocks of the training classes, of which one validates.
+            num_folds: blocks of the training classes; one validates.
             thesis_repeats: of the thesis.
             section: of the thesis.
         """
@@ -217,7 +217,7 @@ class StudyOptions:
         )
 
     def digest(self) -> str:
-        """Ten hexadecimal digits that differ whenever the options do."""
+        """Return ten hexadecimal digits that identify the options."""
         values = {**dataclasses.asdict(self), "overrides": sorted(self.overrides.items())}
         rarely_given = {name for name in ("fold", "monitors") if values[name] in (None, ())}
         text = repr(sorted((name, value) for name, value in values.items() if name not in rarely_given))
@@ -225,22 +225,22 @@ class StudyOptions:
 
 
 def trainings(count: int) -> str:
-    """`1 run` or `3 runs`."""
+    """Format a count as `1 run` or `3 runs`."""
     return f"{count} run" if count == 1 else f"{count} runs"
 
 
 def finished_units(cells: Sequence[Cell], finished: FinishedCells) -> list[UnitRun]:
-    """The finished units among cells, in their order."""
+    """Return the finished units among cells, in their order."""
     return [unit for cell in cells if (unit := finished.unit(cell)) is not None]
 
 
 def best_validation(units: Sequence[UnitRun], metric: str = "MAP@R") -> list[float]:
-    """The best validation metric of each unit, as fractions."""
+    """Return the best validation metric of each unit, as fractions."""
     return [unit.measured["validation"]["best"][metric] for unit in units]
 
 
 def write_table(table: PlainTable, folder: pathlib.Path, name: str, *, latex: bool = False) -> str:
-    """Writes `<name>.md`, `<name>.csv` and, if wanted, `<name>.tex`; returns the text for the terminal."""
+    """Write `<name>.md`, `.csv` and optionally `.tex`; return terminal text."""
     renderings = {"md": table.as_markdown(), "csv": table.as_csv(), **({"tex": table.as_latex()} if latex else {})}
     for ending, text in renderings.items():
         write_text(folder / f"{name}.{ending}", text)

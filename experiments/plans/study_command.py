@@ -1,4 +1,4 @@
-"""`experiments.figure` and `experiments.table`: lists a study's cells, runs those that are missing, draws the rest."""
+"""`experiments.figure` and `experiments.table`: list, run and draw the cells of a study."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ABOUT_TRAINING = (
 
 
 def define_study_flags(studies: Collection[str]) -> None:
-    """Defines `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
+    """Define `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_place_flags()
     define_launch_flags()
@@ -71,13 +71,13 @@ def define_study_flags(studies: Collection[str]) -> None:
 def run_study(
     kind: str, studies: Studies, defaults: Mapping[str, Mapping[str, object]], full_repeats: Mapping[str, int]
 ) -> None:
-    """Does what the flags say.
+    """List, run, draw or record a study, as the flags ask.
 
     Args:
         kind: `figure` or `table`; names folders and files.
         studies: by number in the thesis.
-        defaults: of flags that the user does not give, by number in the thesis, where a study has its own.
-        full_repeats: `--repeats` of the full budget where the user gives none, likewise.
+        defaults: a study's own defaults of flags, by number in the thesis.
+        full_repeats: default `--repeats` of the full budget, by number in the thesis.
 
     Raises:
         InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
@@ -118,7 +118,7 @@ def run_study(
 
 
 def options_from_flags() -> StudyOptions:
-    """The options that the flags give, after a check of all names."""
+    """Return the options that the flags give, after a check of all names."""
     values = flags.FLAGS
     experiment_flags.refuse_flags("method")
     experiment_flags.check_dataset_flags()
@@ -143,7 +143,7 @@ def options_from_flags() -> StudyOptions:
 
 
 def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str, object]) -> str:
-    """All cells that are known: done with their figures, or missing with their cost and command."""
+    """List known cells: done with figures, or missing with cost and command."""
     known = study.cells(runs)
     done = finished_units(known, runs)
     costs = {cell: estimated_seconds(cell.config, rate_of(cell.config, done)) for cell in known}
@@ -172,7 +172,7 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
 
 
 def _what_commands_need(missing: Sequence[Cell], places: Mapping[str, object]) -> list[str]:
-    """Notes on files that the missing cells' commands name and that may have to be made first."""
+    """Note files that the missing cells' commands need and that may not exist yet."""
     notes = []
     began_with = dict.fromkeys((cell.config.backbone, cell.config.weights) for cell in missing)
     for backbone, weights in began_with:
@@ -202,9 +202,9 @@ def _figures(unit: UnitRun) -> str:
 
 
 def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingFinished:
-    """What is on disk. Without --data_dir the cells can still be listed.
+    """Return the runs on disk; without `--data_dir`, cells can still be listed.
 
-    Embedded data are made only where a run of them may have finished.
+    Embedded data are made only if a run of them may have finished.
     """
     values = flags.FLAGS
     is_embedded = options.dataset in build.EMBEDDED_DATASETS
@@ -229,7 +229,7 @@ def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingF
 
 
 def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None, launcher: Launcher | None) -> list[Failure]:
-    """Trains missing cells, by a launcher or one by one; then a search is asked again after each of them."""
+    """Train missing cells, by a launcher or singly, asking searches for more."""
     num_trained = 0
     runs.check(study.cells(NothingFinished()))
     if launcher is not None:
@@ -249,7 +249,7 @@ def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None, launcher:
 
 
 def _refuse_unused(study: Study, options: StudyOptions) -> None:
-    """Refuses a flag that no cell of the study takes up."""
+    """Refuse a flag that no cell of the study uses."""
     if not study.needs_data:
         experiment_flags.refuse_flags(*_ABOUT_TRAINING, because="nothing is trained for this one")
     cells: Sequence[Cell] = study.cells(NothingFinished())

@@ -1,4 +1,4 @@
-"""A study's cells on disk: which are finished, and training those that are not."""
+"""A study's cells on disk: finding the finished ones and training the others."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from experiments.settings.run_settings import DECODED_IMAGES_MB
 
 
 class StudyRuns:
-    """Finds the units of cells by configuration hash, and trains them.
+    """Units of cells, found by configuration hash or trained.
 
     Args:
         dataset: as loaded.
         runs_dir: the folder for results.
         cache_dir: the folder for prepared images, or None for the default.
         checkpoint_seconds: shortest time between two checkpoints.
-        tracker: what follows the cells that are trained.
+        tracker: follows the training of cells.
         decoded_images_mb: see `UnitRuns`.
 
     Attributes:
         dataset: as loaded.
         cache_dir: as given.
         unit_runs: the run directories.
-        problems: one line for each result on disk that cannot be used.
+        problems: one line for each unusable result on disk.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class StudyRuns:
         self._finished: dict[Cell, UnitRun] = {}
 
     def unit(self, cell: Cell) -> UnitRun | None:
-        """The finished unit of a cell, or None."""
+        """Return the finished unit of a cell, or None."""
         if cell not in self._finished:
             runs = reports.collect_method(self.unit_runs.method_dir(cell.config))
             self.problems += [problem for problem in runs.problems if problem not in self.problems]
@@ -59,21 +59,21 @@ class StudyRuns:
         return self._finished[cell]
 
     def check(self, cells: Iterable[Cell]) -> None:
-        """Refuses cells that cannot be trained, before an image is read or a folder is made."""
+        """Refuse untrainable cells before reading an image or making a folder."""
         self.unit_runs.check((cell.config, cell.fold, cell.repeat) for cell in cells)
 
     def run(self, cell: Cell) -> None:
-        """Trains a cell, from its last checkpoint if it was stopped."""
+        """Train a cell; resume from its last checkpoint."""
         self.unit_runs.train(cell.config, cell.fold, cell.repeat, self.checkpoint_seconds)
 
 
 class NothingFinished:
-    """Stands in for `StudyRuns` where the data are not there: every cell is missing."""
+    """Substitute for `StudyRuns` without data: every cell is missing."""
 
     dataset = None
     cache_dir = None
     problems: tuple[str, ...] = ()
 
     def unit(self, cell: Cell) -> None:
-        """Nothing has been trained."""
+        """Return None: nothing has been trained."""
         del cell

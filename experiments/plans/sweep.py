@@ -1,4 +1,4 @@
-"""A study of one hyper-parameter on the x axis, and one line for each value of another."""
+"""Study of one hyper-parameter (x axis), with a line for each value of another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INTERVAL = "95 % interval, "
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One configuration of a sweep: the line that it is on, its place on the x axis, and the configuration."""
+    """Configuration of a sweep, with its line and its place on the x axis."""
 
     series: str
     x: float
@@ -41,7 +41,7 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class SweepAxes:
-    """What the axes show.
+    """Labels and scales of a sweep's axes.
 
     Attributes:
         x_label: the hyper-parameter, in words.
@@ -56,13 +56,13 @@ class SweepAxes:
 
 
 class Sweep(Study):
-    """Points on lines.
+    """Sweep of a hyper-parameter: points on lines.
 
     Args:
         title: of the study.
         points: in the order of running.
-        options: say which split and how many repeats there are.
-        axes: what is drawn.
+        options: give the split and the number of repeats.
+        axes: of the drawing.
         notes: footnotes.
         protocol: see `Study`.
     """
@@ -85,12 +85,12 @@ class Sweep(Study):
         self.num_cells = sum(map(len, self._cells.values()))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, whatever is finished."""
+        """Return all cells, finished or not."""
         del finished
         return [cell for cells in self._cells.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Each point's runs, with its place on the axes."""
+        """Return each point's runs, with its place on the axes."""
         methods = []
         for place, (point, cells) in enumerate(self._cells.items()):
             units = tuple(finished_units(cells, finished))
@@ -101,7 +101,7 @@ class Sweep(Study):
         return methods
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table and the picture of what is finished."""
+        """Write the table and the picture of finished points."""
         points = []
         for point, cells in self._cells.items():
             units = finished_units(cells, finished)
@@ -116,7 +116,7 @@ class Sweep(Study):
 
 
 class MeasuredPoint(NamedTuple):
-    """A point of a sweep: the line that it is on, its value, and how many runs it has."""
+    """Point of a sweep: its line, value and number of runs."""
 
     series: str
     value: SweepValue
@@ -127,16 +127,16 @@ class EstimatedScores(Protocol):
     """Test scores of some runs, of folders or of rows."""
 
     def estimate(self, metric: str) -> Interval:
-        """The mean with its interval."""
+        """Return the mean with its interval."""
 
 
 def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores | None) -> SweepValue:
-    """The value of a point: MAP@R of the test classes with its interval, or of validation with the runs' range.
+    """Return a point's MAP@R with its interval or range.
 
     Args:
         x: its place.
-        validations: the best validation MAP@R of each run, fractions.
-        scores: of the test classes; None: validation is drawn.
+        validations: the best validation MAP@R of each run, fractions; the range is theirs.
+        scores: of the test classes, which give the interval; None: validation is drawn.
     """
     if scores is not None:
         interval = scores.estimate("MAP@R")
@@ -148,11 +148,11 @@ def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores 
 
 
 def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], notes: Sequence[str] = ()) -> PlainTable:
-    """One line for each point.
+    """Tabulate the points, one line each.
 
     Args:
         title: of the table.
-        axes: what x is, and what was measured.
+        axes: of the drawing.
         points: in the table's order.
         notes: footnotes, after those on the intervals.
     """
@@ -171,7 +171,7 @@ def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], no
 
 
 def draw_sweep(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], path: pathlib.Path) -> None:
-    """The points as lines; arguments as of `sweep_table`, and where the PNG goes."""
+    """Draw the points as lines into a PNG; arguments as of `sweep_table`."""
     series: dict[str, list[SweepValue]] = {}
     for point in points:
         series.setdefault(point.series, []).append(point.value)

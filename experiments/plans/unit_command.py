@@ -18,15 +18,16 @@ _NAMED = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter")
 
 
 def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
-    """`python -m experiments.fair_eval ...` with every flag in which the cell differs from its recipe.
+    """Return the command that trains a cell.
 
-    ImageNet weights that have to be converted are the file that `file_to_make` names; data whose folder is not
-    given are in `DATA_DIR`. A cell of another protocol names `experiments.conventional_eval` and its stopping rule.
+    `python -m experiments.fair_eval ...` gets every flag in which the cell differs from its recipe. Unconverted
+    ImageNet weights are the file that `file_to_make` names; data without a folder are in `DATA_DIR`. A cell of
+    another protocol names `experiments.conventional_eval` and its stopping rule.
 
     Args:
         cell: a cell of a study.
-        places: flags that change no result, such as `runs_dir`, and `plugin`; those that are None are left out, and
-            lists are given item by item.
+        places: flags that change no result, such as `runs_dir`, and `plugin`; None is left out, and lists are given
+            item by item.
     """
     config = cell.config
     flags = {name: getattr(config, name) for name in (*_NAMED, *_set_by_hand(config))}
@@ -51,7 +52,7 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _set_by_hand(config: ExperimentConfig) -> tuple[str, ...]:
-    """The settings in which a configuration differs from its recipe; the same for all folds and repeats."""
+    """List settings that differ from the recipe, for all folds and repeats."""
     first = [name for name in departures(config, given=("chapter",)) if getattr(config, name) is not None]
     # What follows from these may be another value than the recipe's, which the configuration has, or none.
     return (*first, *departures(config, given=("chapter", *first)))

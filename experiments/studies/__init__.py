@@ -1,1 +1,1 @@
-"""The tables and figures of the thesis, one module each; `tables` and `figures` list them."""
+"""Tables and figures of the thesis, a module each; listed in `tables` and `figures`."""

@@ -1,11 +1,11 @@
-"""Does a benchmark rank methods as the printed tables do?
+"""Agreement of a benchmark's ranking of methods with the printed tables.
 
-Regenerates: nothing that is printed: recorded studies (`results/`) beside thesis tables 3.1 and 5.1 and table 2.2 of
+Regenerates: nothing printed: recorded studies (`results/`) beside thesis tables 3.1 and 5.1 and table 2.2 of
     the "Revisiting" benchmark. Rank correlations with intervals, the ceiling (the printed data sets among each other),
     and the signs of paired effects (memory, CCP, GSP, regularisation).
 Command: python -m experiments.table --id=agreement --study=results/table_5_1
 Expected: a stand-in ranks as the printed data sets rank among each other: Spearman .28 to .71 over the 15 rows of table
-    5.1 (128-D MAP@R). The rule of the verdict stands in `experiments/studies/rank_agreement.py`, and below the table.
+    5.1 (128-D MAP@R). The rule of the verdict is in `experiments/studies/rank_agreement.py`, and below the table.
 Cost: no training; seconds on 2 CPU cores.
 """
 
@@ -46,7 +46,7 @@ _UNUSED = (
 
 
 def run_agreement() -> None:
-    """Compares the studies that `--study` names, or all that can be compared, with the printed tables.
+    """Compare the `--study` studies, or all comparable ones, with printed tables.
 
     Raises:
         InvalidInput: a flag that would have no effect, or a study that cannot be compared.
@@ -65,13 +65,13 @@ def run_agreement() -> None:
 
 
 def given_agreements(folders: list[str]) -> list[TableAgreement]:
-    """Each of these studies beside the printed tables.
+    """Compare the given studies with the printed tables.
 
     Args:
         folders: of recorded studies.
 
     Raises:
-        InvalidInput: there is none, one is given twice, or one of them cannot be compared.
+        InvalidInput: no study, a repeated one, or one that cannot be compared.
     """
     if not folders:
         raise InvalidInput("Invalid --study: received an empty list, expected folders such as results/table_5_1.")
@@ -80,7 +80,7 @@ def given_agreements(folders: list[str]) -> list[TableAgreement]:
 
 
 def found_agreements(results: str) -> list[TableAgreement]:
-    """All studies below a folder that can be compared.
+    """Compare all comparable studies below a folder.
 
     Args:
         results: the folder.

@@ -18,7 +18,7 @@ _CEILING = "0.85"
 
 
 class RankedLine(NamedTuple):
-    """One line of the picture.
+    """Line of the picture.
 
     Attributes:
         study: the benchmark; gives the colour.
@@ -32,13 +32,13 @@ class RankedLine(NamedTuple):
 
 
 def agreement_plot(lines: Sequence[RankedLine], path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws Spearman's coefficient with its interval over the ceiling's range into a PNG, atomically.
+    """Draw Spearman's coefficient and interval over the ceiling's range (atomic PNG).
 
-    Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is what their interval has to be above.
+    Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is the threshold of their interval.
 
     Args:
         lines: from top to bottom.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
 
     Raises:

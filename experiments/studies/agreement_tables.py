@@ -1,4 +1,4 @@
-"""Tables and picture of how studies agree with published tables."""
+"""Tables and picture of studies' agreement with published tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SIGNS_NOTE = (
 
 
 def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> reports.PlainTable:
-    """Rank correlations beside their ceilings, with the verdicts in a line below.
+    """Tabulate rank correlations and ceilings, with the verdicts in a line below.
 
     Args:
         agreements: of one or more studies.
@@ -64,7 +64,7 @@ def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> repo
 
 
 def verdict_line(of: TableAgreement) -> str:
-    """For which printed data sets a study may be called a stand-in, in one sentence.
+    """State for which printed data sets a study is a stand-in.
 
     Args:
         of: the study beside one table.
@@ -80,7 +80,7 @@ def verdict_line(of: TableAgreement) -> str:
 
 
 def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports.PlainTable:
-    """Paired effects here and as published.
+    """Tabulate paired effects here and as published.
 
     Args:
         agreements: of one or more studies.
@@ -106,7 +106,7 @@ def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports
 
 
 def sign_word(effect: Effect) -> str:
-    """`agrees`, `contradicts`, `mixed` or `open`; see the table's note.
+    """Return `agrees`, `contradicts`, `mixed` or `open`; see the table's note.
 
     Args:
         effect: with at least one printed difference.
@@ -118,11 +118,11 @@ def sign_word(effect: Effect) -> str:
 
 
 def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, title: str) -> None:
-    """The picture of the ranking table.
+    """Draw the picture of the ranking table.
 
     Args:
         agreements: of one or more studies.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above it.
     """
     lines = [
@@ -142,7 +142,7 @@ def _ceiling(found: Bounds | None) -> str:
 
 
 def _counts(of: TableAgreement) -> str:
-    """How many effects have the published sign, by data set and by kind."""
+    """Count the effects with the published sign, by data set and by kind."""
     if not of.effects:
         return (
             f"{of.study} beside {of.table}: no method is there with and without a memory, CCP, GSP or regularisation."

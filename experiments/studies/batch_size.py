@@ -1,4 +1,4 @@
-"""Does a larger batch do what CCP does? A pair loss with and without CCP at four batch sizes.
+"""Batch size against CCP: a pair loss with and without CCP at four sizes.
 
 Regenerates: thesis figure 3.8 (MAP@R over the batch size 16, 32, 64, 128 with four samples per class; CUB, Cars).
 Command: python -m experiments.figure --id=3.8 --dataset=glyphs --budget=demo --run
@@ -19,7 +19,7 @@ _BATCH_SIZES = {"full": (16, 32, 64, 128), "demo": (16, 32, 64, 128), "smoke": (
 
 
 def batch_size(options: StudyOptions) -> Sweep:
-    """The study of figure 3.8."""
+    """Return the study of figure 3.8."""
     settings = ccp_settings(options)
     points = [
         SweepPoint(

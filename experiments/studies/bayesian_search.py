@@ -1,4 +1,4 @@
-"""Bayesian search over a grid: Gaussian-process regression and expected improvement, deterministic and resumable."""
+"""Bayesian search over a grid: Gaussian process, expected improvement; deterministic, resumable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TIE_DIGITS = 9  # expected improvements that agree so far are a tie, which the 
 
 
 class Surface:
-    """The regression of a noisy value on points of the unit cube: a Matérn 5/2 process with a length scale a dimension.
+    """Matérn 5/2 regression of a noisy value, with a length scale per dimension.
 
     Args:
         points: where the value was measured, `[points, dims]` in [0, 1].
@@ -35,17 +35,17 @@ class Surface:
             self.process.fit(points, np.asarray(values, np.float64))
 
     def mean(self, points: np.ndarray) -> np.ndarray:
-        """The regression's mean `[points]` at points `[points, dims]`."""
+        """Return the regression's mean `[points]` at points `[points, dims]`."""
         return self.process.predict(np.asarray(points, np.float64))
 
     def spread(self, points: np.ndarray) -> np.ndarray:
-        """The standard deviation `[points]` of the value without noise at points `[points, dims]`."""
+        """Return the noise-free value's standard deviation `[points]` at `[points, dims]`."""
         _, total = self.process.predict(np.asarray(points, np.float64), return_std=True)
         noise = self.process.kernel_.k2.noise_level * self.process._y_train_std**2
         return np.sqrt(np.clip(total**2 - noise, 0, None))
 
     def expected_improvement(self, points: np.ndarray) -> np.ndarray:
-        """E[max(0, f(x) - f*)] `[points]`, f* the largest mean at a measured point (measured values are noisy)."""
+        """Return E[max(0, f(x) - f*)] `[points]`, f* the largest mean at a measured point."""
         from scipy.stats import norm
 
         mean, spread = self.mean(points), np.maximum(self.spread(points), 1e-12)
@@ -54,10 +54,10 @@ class Surface:
 
 
 class BayesianSearch:
-    """The grid points that a search visits, as far as values are known.
+    """Grid points that a search visits, as far as values are known.
 
-    First some points of a Halton sequence, then, one after the other, the point with the largest expected improvement
-    that was not visited. Point k + 1 is a function of the values at the points 1 .. k and of nothing else.
+    First come points of a Halton sequence, then, one by one, the unvisited point with the largest expected improvement.
+    Point k + 1 depends only on the values at the points 1 .. k.
 
     Args:
         grid: candidates `[candidates, dims]` in [0, 1].
@@ -71,10 +71,10 @@ class BayesianSearch:
         self._next: dict[tuple, int] = {}  # what follows a beginning with its values; saves regressions, nothing else
 
     def path(self, value_at: Callable[[int], float | None]) -> list[int]:
-        """Indices of candidates: the initial ones, and then one more for every complete beginning.
+        """Return the initial candidates' indices and one more per complete beginning.
 
         Args:
-            value_at: the value at a candidate, by its index; None where it is not known yet.
+            value_at: the value at a candidate, by its index; None if unknown yet.
         """
         path = list(self.initial)
         while len(path) < self.num_points:
@@ -89,7 +89,7 @@ class BayesianSearch:
 
 
 def initial_points(grid: np.ndarray, num_points: int) -> list[int]:
-    """The candidates nearest to the first points of a Halton sequence, each once."""
+    """Return the distinct candidates nearest to the start of a Halton sequence."""
     chosen: list[int] = []
     index = 0
     while len(chosen) < min(num_points, len(grid)):
@@ -102,7 +102,7 @@ def initial_points(grid: np.ndarray, num_points: int) -> list[int]:
 
 
 def next_point(grid: np.ndarray, visited: Sequence[int], values: Sequence[float]) -> int:
-    """The unvisited candidate with the largest expected improvement; the first one of a tie."""
+    """Return the unvisited candidate of largest expected improvement (first of ties)."""
     improvement = Surface(grid[list(visited)], np.asarray(values)).expected_improvement(grid)
     improvement[list(visited)] = -np.inf
     scale = max(np.ptp(values), 1e-12)
@@ -110,7 +110,7 @@ def next_point(grid: np.ndarray, visited: Sequence[int], values: Sequence[float]
 
 
 def _radical_inverse(index: int, base: int) -> float:
-    """The digits of `index` in `base`, mirrored behind the point."""
+    """Mirror the digits of `index` in `base` behind the point."""
     value, weight = 0.0, 1.0 / base
     while index:
         index, digit = divmod(index, base)

@@ -1,4 +1,4 @@
-"""Shared settings of the studies of CCP (thesis section 3.3): ablation splits, and a length for a CPU."""
+"""Settings of the studies of CCP (thesis section 3.3): ablation splits, CPU lengths."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NUM_BLOCKS = 3
 
 
 def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
-    """The studies' own values of configuration fields.
+    """Return the studies' own values of configuration fields.
 
-    Reference: thesis section 3.3.2.1: for ablations, three blocks of the training classes; a single model trains on two
+    Reference: thesis section 3.3.2.1: ablations use three blocks of the training classes; a single model trains on two
     and validates on one, with patience 40.
 
     Args:
         options: of the study.
-        ablation: whether the study is one of these.
+        ablation: whether the study is an ablation.
     """
     settings = {"num_folds": NUM_BLOCKS} if ablation else {}
     if ablation and options.budget == "full" and options.dataset in PHOTOGRAPHS:
@@ -35,7 +35,7 @@ def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
 
 
 def row_settings(loss: str, dataset: str) -> dict:
-    """What a row of tables 3.1 and 3.3 has of its own: SoftTriple on SOP and In-shop is S, one centre per class.
+    """Return a row's settings: SoftTriple on SOP and In-shop has one centre per class.
 
     Args:
         loss, dataset: names.
@@ -44,12 +44,12 @@ def row_settings(loss: str, dataset: str) -> dict:
 
 
 def ablation_protocol(options: StudyOptions) -> str:
-    """Which runs each configuration of an ablation has."""
+    """Describe the runs of an ablation's configurations."""
     return options.one_split_protocol(NUM_BLOCKS, 1, "3.3.2.1")
 
 
 def budget_notes(options: StudyOptions, settings: Mapping[str, object]) -> tuple[str, ...]:
-    """What a small budget changes, for the reader of a table or figure; `settings` from `ccp_settings`."""
+    """Describe a small budget's reductions; `settings` from `ccp_settings`."""
     if options.budget == "full":
         return ()
     note = f"Budget {options.budget}: one fold, a coarse grid"

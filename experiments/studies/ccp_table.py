@@ -1,4 +1,4 @@
-"""CCP around pair losses against the losses alone, with cross-batch memories and against proxy losses.
+"""CCP beside pair losses alone, cross-batch memories and proxy losses.
 
 Regenerates: thesis table 3.1 (13 methods on four data sets under the fair protocol) and its summary, figure 3.4, which
     adds the variants S: one proxy per class, and the small cross-batch memory.
@@ -25,13 +25,13 @@ _SMALL_MEMORY_BATCHES = {"inshop": 100, "sop": 400}  # thesis section 3.3.2.1; 3
 
 
 def ccp_table(options: StudyOptions) -> FairTable:
-    """The study of table 3.1."""
+    """Return the study of table 3.1."""
     title = f"Fair evaluation of CCP on {options.dataset} (thesis table 3.1)"
     return FairTable(title, "3.1", _rows(options.dataset), options, chapter=3)
 
 
 def ccp_summary(options: StudyOptions) -> FairTable:
-    """The study of figure 3.4."""
+    """Return the study of figure 3.4."""
     title = f"Fair evaluation of CCP on {options.dataset} with the small variants (thesis figure 3.4)"
     return FairTable(title, "3.1", [*_rows(options.dataset), *_small_rows(options.dataset)], options, chapter=3)
 

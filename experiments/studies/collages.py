@@ -1,4 +1,4 @@
-"""Collages: the methods of thesis figure 5.5, where their networks start, and the rows of its table."""
+"""Collages: methods, starting networks and table rows of thesis figure 5.5."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PRETRAINING = {"loss": "pnca", "pooling": "gap"}
 
 
 def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
-    """What is to be said of each row's gain over average pooling, beside the printed one."""
+    """Describe each row's gain over average pooling, beside the printed one."""
     gains = {
         row.method: row.cells["minus gap", "MAP@R"].estimate for row in rows if ("minus gap", "MAP@R") in row.cells
     }
@@ -50,15 +50,15 @@ def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
 
 
 def starts_of(dataset: str, weights: str | None, chosen: Sequence[str] | None = None) -> list[str]:
-    """The starts that were chosen, or all that can be made.
+    """Return the chosen starts, or all possible ones.
 
     Args:
         dataset: of `COLLAGES`.
         weights: an .npz file with a backbone, if there is one; glyphs pre-train their own.
-        chosen: of `STARTS`; None: all that can be made.
+        chosen: of `STARTS`; None: all possible ones.
 
     Raises:
-        InvalidInput: one that is none, or that cannot be made without a backbone.
+        InvalidInput: an unknown start, or one that needs a missing backbone.
     """
     for start in chosen or ():
         check_choice("--starts", start, STARTS)
@@ -73,7 +73,7 @@ def starts_of(dataset: str, weights: str | None, chosen: Sequence[str] | None = 
 
 
 def start_notes(dataset: str, weights: str | None) -> list[str]:
-    """What is to be said of collages of photographs whose network comes from nowhere.
+    """Return a note if collages of photographs train from scratch.
 
     Args:
         dataset: any data set's name.
@@ -88,7 +88,7 @@ def start_notes(dataset: str, weights: str | None) -> list[str]:
 
 
 def study_rows(datasets: dict, name: str, loss: str, start: str, weights: str) -> tuple[list[reports.TableRow], list]:
-    """The rows of all methods from one start under one loss, and the finished units behind them."""
+    """Return the rows of all methods of one start and loss, and their units."""
     finished, scores, shares = {}, {}, {}
     for method, (suffix, pooling, zero_shot) in METHODS.items():
         config = _configuration(name + suffix, loss, pooling, zero_shot, start, weights)
@@ -127,7 +127,7 @@ def _trained(dataset, config) -> list:
 
 
 def _shares_of(unit, dataset) -> dict[str, float] | None:
-    """The target's shares of a unit's test images, kept beside the run; None where images are the target alone."""
+    """Return a unit's target shares, cached; None if images are the target alone."""
     path = unit.path / "target_shares.json"
     shares = read_json(path)
     if shares is None and dataset.test.positions is not None:
@@ -156,7 +156,7 @@ def _configuration(dataset: str, loss: str, pooling: str, zero_shot: bool, start
 
 
 def start_settings(dataset: str, start: str, weights: str) -> dict[str, object]:
-    """The study's own values of configuration fields; on glyphs more of them than on photographs.
+    """Return the study's own fields; glyphs have more of them than photographs.
 
     Args:
         dataset: of `COLLAGES`.
@@ -171,7 +171,7 @@ def start_settings(dataset: str, start: str, weights: str) -> dict[str, object]:
 
 
 def pretrained_backbone(collages: data.Dataset) -> str:
-    """A file with the parameters of a backbone trained on single glyphs, none of them a validation or test letter."""
+    """Return a backbone file, trained on single glyphs without validation and test letters."""
     values = flags.FLAGS
     config = resolve("glyphs", **PRETRAINING, recipe=values.recipe, budget=values.budget, overrides={"chapter": 5})
     dataset = without_unseen_letters(build.load_dataset("glyphs", None, values.cache_dir, config.seed), collages)
@@ -183,7 +183,7 @@ def pretrained_backbone(collages: data.Dataset) -> str:
 
 
 def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data.Dataset:
-    """Glyphs whose training classes leave out the letters that validate and test on collages."""
+    """Drop from the training glyphs the collages' validation and test letters."""
     validation = check_given("validation set", collages.validation)
     unseen = {collages.class_names[label] for label in np.unique([*validation.labels, *collages.test.labels])}
     kept = [label for label in range(glyphs.train.num_classes) if glyphs.class_names[label] not in unseen]

@@ -1,15 +1,15 @@
-"""The conventional protocol's tables: the best of three that stop on the test set, and beside it the unbiased figure.
+"""Tables of the conventional protocol: best of three on test, beside unbiased figures.
 
 Regenerates: thesis tables 3.2a, 3.2b (CCP; BN-Inception and ResNet-50 with 512-D) and 5.2a, 5.2b (GSP on top of XBM;
-    BN-Inception with 512-D, ResNet-50 with 128-D and 512-D).
+    BN-Inception with 512-D, ResNet-50 with 128-D and 512-D). The best of three stop on the test set.
 Command: python -m experiments.table --id=3.2a --dataset=glyphs --budget=demo --run; likewise --id=3.2b, --id=5.2a and
     --id=5.2b
-Expected: the printed cells, beside ours in the table itself; rows that the thesis quotes from other papers stand below
-    it, and those of losses that are here are trained on request (`--loss=panchor`).
+Expected: the printed cells, beside ours in the table itself. Rows that the thesis quotes from other papers are below
+    it; those of losses available here are trained on request (`--loss=panchor`).
 Cost: `--budget=demo` on glyphs 18 runs for table 3.2a and 12 for 5.2a, about a minute each on 2 CPU cores;
     `--budget=full` on SOP 18 runs of 15 hours (table 3.2a), 18 of 27 hours (3.2b), 12 of 13 hours (5.2a) and 24 of
-    24 hours (5.2b) on an RTX 2080 Ti (estimated); half of them are those that stop on held-out classes, which the
-    thesis does not have (`--monitor=test_set` leaves them out); `--budget=smoke` some minutes.
+    24 hours (5.2b) on an RTX 2080 Ti (estimated); half of them stop on held-out classes, unlike the thesis
+    (`--monitor=test_set` leaves them out); `--budget=smoke` some minutes.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
 
 @dataclasses.dataclass(frozen=True)
 class ConventionalRow:
-    """One row of the thesis' own runs, or one that it quotes.
+    """Row of the thesis' own runs, or one that it quotes.
 
     Attributes:
         method: as `build.parse_method` reads it.
         embedding_dim: of the row.
-        is_quoted: whether the thesis has it from another paper; such rows are trained on request.
+        is_quoted: whether the thesis quotes it from another paper; such rows are trained on request.
     """
 
     method: str
@@ -47,19 +47,19 @@ class ConventionalRow:
 
 
 def _ccp_rows(options: StudyOptions, *quoted: ConventionalRow) -> list[ConventionalRow]:
-    """The text says average pooling, the published code adds the maximum."""
+    """Return CCP's and quoted rows; the published code adds maximum pooling."""
     pooling = "gap+gmp" if options.recipe == "published_code" else "gap"
     return [*(ConventionalRow(f"{loss}+ccp+{pooling}") for loss in ("c1", "c2", "ms")), *quoted]
 
 
 def ccp_bn_inception(options: StudyOptions) -> ConventionalTable:
-    """The study of table 3.2a."""
+    """Return the study of table 3.2a."""
     quoted = [ConventionalRow(method, is_quoted=True) for method in ("c1+xbm+gap", "panchor+gap", "softtriple+gap")]
     return ConventionalTable("3.2a", _ccp_rows(options, *quoted), options)
 
 
 def ccp_resnet50(options: StudyOptions) -> ConventionalTable:
-    """The study of table 3.2b."""
+    """Return the study of table 3.2b."""
     quoted = [ConventionalRow(method, is_quoted=True) for method in ("panchor+gap", "pnca+gap")]
     return ConventionalTable(
         "3.2b", _ccp_rows(options, ConventionalRow("c1+xbm+gap", 128, is_quoted=True), *quoted), options
@@ -67,13 +67,13 @@ def ccp_resnet50(options: StudyOptions) -> ConventionalTable:
 
 
 def gsp_bn_inception(options: StudyOptions) -> ConventionalTable:
-    """The study of table 5.2a."""
+    """Return the study of table 5.2a."""
     rows = [ConventionalRow("c1+xbm+gap+gmp"), ConventionalRow("c1+xbm+gmp+gsp")]
     return ConventionalTable("5.2a", [*rows, ConventionalRow("panchor+gap+gmp", is_quoted=True)], options)
 
 
 def gsp_resnet50(options: StudyOptions) -> ConventionalTable:
-    """The study of table 5.2b."""
+    """Return the study of table 5.2b."""
     own = [ConventionalRow(f"c1+xbm+{pooling}", dim) for dim in (128, 512) for pooling in ("gap+gmp", "gmp+gsp")]
     quoted = [ConventionalRow(f"{loss}+gap+gmp", is_quoted=True) for loss in ("panchor", "pnca")]
     return ConventionalTable("5.2b", [*own, *quoted], options)
@@ -84,9 +84,9 @@ class ConventionalTable(Study):
 
     Args:
         table: the thesis' number.
-        rows: in the thesis' order; `--loss` keeps those of some losses, quoted ones too.
-        options: of the study; `repeats` is what the best is of, and without the monitor `held_out` the table has the
-            thesis' own runs alone.
+        rows: in the thesis' order; `--loss` selects those of some losses, including quoted ones.
+        options: of the study; the best is of `repeats` runs. Without the monitor `held_out` the table has only the
+            thesis' own runs.
 
     Raises:
         InvalidInput: a pooling, chapter or size given by hand, a loss that no row has, or monitors without `test_set`.
@@ -116,12 +116,12 @@ class ConventionalTable(Study):
         self.notes = (*_quoted_cells(table, options.dataset), *_budget_notes(options))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, row by row, whatever is finished."""
+        """Return all cells, row by row, finished or not."""
         del finished
         return [cell for cells in self._cells.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table of complete rows and the curves, and says what the others have reached."""
+        """Write the table of complete rows and the curves; summarize the rest."""
         methods = [
             ConventionalReport(
                 pair[0],
@@ -151,7 +151,7 @@ class ConventionalTable(Study):
 
 
 def _rows_of(rows: Sequence[ConventionalRow], losses: Sequence[str]) -> list[ConventionalRow]:
-    """The thesis' own rows, or all rows of some losses."""
+    """Select the thesis' own rows, or all rows of some losses."""
     known = [parse_method(row.method)[0] for row in rows]
     for loss in losses:
         check_choice("--loss", loss, list(dict.fromkeys(known)))
@@ -159,7 +159,7 @@ def _rows_of(rows: Sequence[ConventionalRow], losses: Sequence[str]) -> list[Con
 
 
 def _quoted_cells(table: str, dataset: str) -> tuple[str, ...]:
-    """A line with the printed R@1 of all rows of a data set, for those that are not trained here."""
+    """List a data set's printed R@1, for rows that are not trained here."""
     cells: Mapping[str, str] = {
         f"{row['method']} ({row['dim']}-D)": row["value"]
         for row in reports.published_table(table)

@@ -1,4 +1,4 @@
-"""Shared features, DiVA and PADS beside their baselines: the tables of Milbich's dissertation, chapters 3 to 5.
+"""Milbich's dissertation, chapters 3 to 5: shared features, DiVA, PADS and baselines.
 
 Regenerates: its tables 3.4 (`--id=milbich_3.4`), 3.6 (`--id=milbich_3.6`), 3.8 (`--id=milbich_3.8`), 3.9
     (`--id=milbich_3.9`), 3.10 (`--id=milbich_3.10`), 3.11 (`--id=milbich_3.11`), 4.2 (`--id=milbich_4.2`), 4.3
@@ -46,7 +46,7 @@ _PRINTED_DECORRELATION = {0.0: "gamma 0", 2500.0: "gamma 2500"}  # the others ar
 
 
 def _row(loss: str, dim: int, network: str = "resnet50", baseline: str | None = None, **settings: object) -> FairRow:
-    """A row beside the cell that a run of this size and network has under the dissertation's own protocol."""
+    """Make a row beside the dissertation's cell for its size and network."""
     return FairRow(f"{loss}+gap", LATER_ROWS[loss, dim, network].label, baseline, settings)
 
 
@@ -192,12 +192,12 @@ _ADAPTED = (_PADS, "triplet+pads+gap")  # in table 5.1
 
 
 def dissertation_tables() -> dict[str, Callable[[StudyOptions], Study]]:
-    """The studies by what `--id` says."""
+    """Return the studies by their `--id`."""
     return {f"{DISSERTATION}{table}": functools.partial(_study, table) for table in _ROWS}
 
 
 def _study(table: str, options: StudyOptions) -> Study:
-    """The study of a table: tuned where training begins above a cut of a trained network, else by the recipe."""
+    """Return a table's study: tuned if trained above a cut, else by recipe."""
     title, name = f"Milbich's dissertation, table {table}, on {options.dataset}", f"{DISSERTATION}{table}"
 
     def by_recipe(rows: Sequence[FairRow]) -> FairTable:
@@ -217,7 +217,7 @@ def _study(table: str, options: StudyOptions) -> Study:
 
 
 def _doubled(row: FairRow, options: StudyOptions) -> FairRow:
-    """A row whose two tasks take turns, with twice the steps of the schedule; recipes have that by themselves."""
+    """Double the steps of a row whose two tasks take turns, as recipes do."""
     name = parse_loss(parse_method(row.method)[0])
     in_turn = (
         name.may_take_turns and len(name.features) == 1 and row.settings.get("feature_schedule", IN_TURN) == IN_TURN

@@ -1,10 +1,10 @@
-"""Figures that a command of their own makes: listed and run by `experiments.figure` like the others.
+"""Figures with commands of their own, listed and run by `experiments.figure`.
 
 Regenerates: thesis figures 3.2 (`experiments.mnist_study`), 5.5 (`experiments.collage_study`) and 5.9
     (`experiments.studies.transport_time`).
 Command: python -m experiments.figure --id=3.2 --data_dir=mnist --run; likewise --id=5.5 and --id=5.9
-Expected: what these commands say; their tables have the printed figures and the verdicts.
-Cost: what these commands say, and the list of cells; `--budget=smoke` one to three minutes each on 2 CPU cores.
+Expected: as stated by these commands; their tables have the printed figures and the verdicts.
+Cost: as stated by these commands and the list of cells; `--budget=smoke` one to three minutes each on 2 CPU cores.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ _PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over r
 
 
 def _nothing(given: Mapping[str, Any]) -> list[str]:
-    """What holds for figures that can make all of their cells, whatever the flags."""
+    """Return nothing, for figures whose cells are all possible."""
     del given
     return []
 
 
 @dataclasses.dataclass(frozen=True)
 class FigureOfCommand:
-    """A figure that another module makes.
+    """Figure that another module makes.
 
     Attributes:
-        title: what it is, in one line.
-        module: is run with `python -m`; resumes where it was stopped, if it trains anything.
-        cells: what it makes, one label each, and the flag that makes this one alone (empty: the module has none).
+        title: in one line.
+        module: run with `python -m`; resumes if it trains anything.
+        cells: labels of its cells, each with the flag that selects it alone (empty: no such flag).
         minutes: of all cells on 2 CPU cores, by budget.
-        forwarded: flags of `experiments.figure` that the module has, too.
-        flags_of: by budget, flags that the module is given.
-        picture_flag: of the module, for the path of the picture; empty where it has a place of its own.
-        slower: by the values of the user's flags, how many times as long as `minutes` it takes.
-        impossible: by the values of the user's flags, labels of the cells that these cannot make.
-        notes_on: by the values of the user's flags, what is to be said of the cells.
+        forwarded: flags of `experiments.figure` that the module shares.
+        flags_of: the module's flags, by budget.
+        picture_flag: of the module, for the path of the picture; empty if the module has its own place.
+        slower: maps the user's flags to a factor on `minutes`.
+        impossible: maps the user's flags to labels of cells that they rule out.
+        notes_on: maps the user's flags to notes on the cells.
     """
 
     title: str
@@ -70,11 +70,11 @@ class FigureOfCommand:
     notes_on: Callable[[Mapping[str, object]], Sequence[str]] = _nothing
 
     def command(self, budget: str, given: Mapping[str, str], folder: pathlib.Path, cell: str = "") -> list[str]:
-        """Module and flags that make the figure, or one cell of it.
+        """Return the module and flags that make the figure, or one of its cells.
 
         Args:
             budget: of the flags.
-            given: flags of the user by name, as they are written.
+            given: the user's flags by name, as written.
             folder: for the picture.
             cell: a label of `cells`; empty: all.
         """
@@ -143,11 +143,11 @@ EXTERNAL_FIGURES = {
 
 
 def run_external_figure(study_id: str) -> None:
-    """Lists the cells of a figure, or, with `--run`, runs its command and keeps what it says.
+    """List a figure's cells, or with `--run` run its command and keep its output.
 
     Raises:
-        InvalidInput: a flag that the figure's command does not have.
-        SystemExit: the command failed; it has said why.
+        InvalidInput: a flag that the figure's command lacks.
+        SystemExit: the command failed and printed why.
     """
     values, figure = flags.FLAGS, EXTERNAL_FIGURES[study_id]
     check_choice("--budget", values.budget, BUDGETS)
@@ -165,12 +165,12 @@ def run_external_figure(study_id: str) -> None:
 
 
 def listing(figure: FigureOfCommand, budget: str, given: Mapping[str, str], folder: pathlib.Path, is_done: bool) -> str:
-    """The cells, done or missing, with their cost and the commands.
+    """List the cells, done or missing, with their cost and the commands.
 
     Args:
-        figure: which one.
+        figure: to list.
         budget: of the flags.
-        given: flags of the user by name, as they are written.
+        given: the user's flags by name, as written.
         folder: for its picture.
         is_done: whether its command has been run with these flags.
     """
@@ -194,7 +194,7 @@ def listing(figure: FigureOfCommand, budget: str, given: Mapping[str, str], fold
 
 
 def _given_flags(figure: FigureOfCommand) -> dict[str, str]:
-    """The user's flags that the figure's command has, as they are written; others would have no effect."""
+    """Return the user's flags for the figure's command, as written; refuse others."""
     names = (*_CONFIGURATION, *_PLACES, "repeats", "fold", "monitor", "max_cells", "launch", *READ_BY, *TRACKER_FLAGS)
     present = [name for name in names if name in flags.FLAGS and flags.FLAGS[name].present and name != "budget"]
     unused = [f"--{name}" for name in present if name not in figure.forwarded and name != "runs_dir"]

@@ -1,4 +1,4 @@
-"""The figures by what `--id` says, and the defaults of their flags."""
+"""The figures by `--id`, and the defaults of their flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table with a control for PADS that follows from its runs: their last distribution, from the start."""
+"""Table with a control for PADS: its runs' final distribution, from the start."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ VARIANT = "fixed at the last p"
 
 
 class FinalSamplingTable(Study):
-    """A table, and for each adapted row one whose distribution is, all the time, what the policy came to.
+    """Table with a fixed-distribution control for each adapted row.
 
-    The control has the mean p of the last decisions of all of the adapted row's runs. If adapting beats it, the way
-    counts and not only where it leads. Its runs are known once those of the adapted row are finished.
+    The control has the mean p of the last decisions of all of the adapted row's runs. If adapting beats it, the path
+    matters and not only the end. Its runs are known once those of the adapted row are finished.
 
     Args:
         make: the table of some rows.
@@ -46,19 +46,19 @@ class FinalSamplingTable(Study):
         self.num_cells, self.rows = complete.num_cells, complete.rows
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Those of the table, then those of the controls that are known."""
+        """Return the table's cells, then those of known controls."""
         return self._known(finished).cells(finished)
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """As the table."""
+        """Return the table's recorded methods."""
         return self._known(finished).recorded(finished)
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """As the table."""
+        """Render the table."""
         return self._known(finished).render(finished, folder, name)
 
     def _known(self, finished: FinishedCells) -> FairTable | TunedTable:
-        """The table with the controls whose distribution is known."""
+        """Return the table with the controls whose distribution is known."""
         found = {}
         for label in self._adapted:
             cells = self._base.cells_of(label, finished)
@@ -77,7 +77,7 @@ class FinalSamplingTable(Study):
 
 
 def last_probabilities(units: Sequence[UnitRun]) -> np.ndarray:
-    """The mean over runs of p at the last decision, `[bins]`.
+    """Return the mean over runs of p at the last decision, `[bins]`.
 
     Args:
         units: finished ones with a record of their decisions.
@@ -86,7 +86,7 @@ def last_probabilities(units: Sequence[UnitRun]) -> np.ndarray:
 
 
 def _control(row: FairRow, probabilities: np.ndarray) -> FairRow:
-    """A row like `row` whose distribution stays; without probabilities one that only has a name."""
+    """Return `row` with a fixed distribution; without probabilities, a placeholder."""
     weights = np.maximum(probabilities / probabilities.max(initial=SMALLEST), SMALLEST)
     start = ",".join(f"{weight:.3g}" for weight in weights) or "all"
     settings = {**row.settings, "pads_estimator": FIXED, "pads_start": start}

@@ -1,4 +1,4 @@
-"""Is it the proxies, or that they change? A loss alone, with one projection problem, and with alternating problems.
+"""Fixed proxies: a loss alone, with one projection problem, and with alternating problems.
 
 Regenerates: thesis figure 3.7: (a) bars of MAP@R for a loss, "Loss-Proxy" (one problem, proxies never replaced) and
     Loss+CCP; (b) histogram of update steps per projection problem.
@@ -26,7 +26,7 @@ _ALONE, _FIXED, _ALTERNATING = "loss alone", "fixed proxies", "alternating (CCP)
 
 
 class FixedProxies(Study):
-    """Three ways of training for each loss.
+    """Study of three ways of training for each loss.
 
     Args:
         options: of the study.
@@ -48,12 +48,12 @@ class FixedProxies(Study):
         self.notes = budget_notes(options, settings)
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, whatever is finished."""
+        """Return all cells, finished or not."""
         del finished
         return [cell for cells in self.groups.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The runs of each loss and way."""
+        """Return the runs of each loss and way."""
         methods = []
         for place, ((loss, way), cells) in enumerate(self.groups.items()):
             units = tuple(finished_units(cells, finished))
@@ -63,7 +63,7 @@ class FixedProxies(Study):
         return methods
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table, the bars and, if any problem was recorded, the histograms."""
+        """Write the table, the bars and the histograms of recorded problems."""
         units = {group: finished_units(cells, finished) for group, cells in self.groups.items()}
         scores = {group: SplitScores(of_group) for group, of_group in units.items() if of_group}
         rows = []
@@ -100,7 +100,7 @@ class FixedProxies(Study):
 
 
 def problem_lengths(units: Sequence[UnitRun]) -> dict[str, list[int]]:
-    """Update steps of the units' projection problems, apart for those that the end of training cut off."""
+    """List steps of projection problems, separating those that training's end cut off."""
     lengths: dict[str, list[int]] = {"ended by validation": [], "cut off by the end of training": []}
     whole, cut = lengths.values()
     for unit in units:

@@ -1,4 +1,4 @@
-"""A table with, below it, how much better training images are found than test images, by representation."""
+"""Table with P@1 of training and test images below it, by representation."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _NOTES = (
 
 
 class GeneralizationGapTable(Study):
-    """A table of runs, and P@1 of representations inside of them on both sides; it needs no other runs.
+    """Table of runs, with P@1 of their representations on training and test images.
 
     Args:
-        base: the table.
+        base: the table; no other runs are needed.
         table: its name among the published ones.
-        models: how print calls the models of its rows, by label.
+        models: printed names of its rows' models, by label.
     """
 
     def __init__(self, base: FairTable | TunedTable, table: str, models: Mapping[str, str]) -> None:
@@ -46,15 +46,15 @@ class GeneralizationGapTable(Study):
         self.num_cells, self.rows = base.num_cells, base.rows
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Those of the table."""
+        """Return the table's cells."""
         return self._base.cells(finished)
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """As the table."""
+        """Return the table's recorded methods."""
         return self._base.recorded(finished)
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table, and the representations of its finished runs (`<name>_gap.md`, `.csv`)."""
+        """Write the table and its runs' representations (`<name>_gap.md`, `.csv`)."""
         text = self._base.render(finished, folder, name)
         lines = []
         for label in self.rows:

@@ -10,11 +10,11 @@ _ROWS_AT_ONCE = 1000
 
 
 def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools: int = 50, seed: int = 0) -> float:
-    """Distance that a class reaches from its centers: the covering radius of random pools, mean over pools and classes.
+    """Return the covering radius of random pools, mean over pools and classes.
 
-    `mean over pools, classes of max_{x in pool of the class} min_{c of the class} ‖x - c‖`. The thesis prints covering
-    radii without saying of which samples; here they are of pools as large as those that the method draws. (That of a
-    whole class is the distance of its worst outlier: one wrongly recognised image in a thousand decides it.)
+    `mean over pools, classes of max_{x in pool of the class} min_{c of the class} ‖x - c‖`. The thesis does not say
+    over which samples its covering radii are; here pools are as large as the method's. (The radius of a whole class
+    is the distance of its worst outlier: one wrongly recognised image in a thousand decides it.)
 
     Reference: thesis figure 3.2 ("Cover") and section 3.2.3.
 
@@ -23,8 +23,8 @@ def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools:
         labels: `[examples]`, each of 0 .. classes-1.
         centers: of each class, `[classes, centers, dim]`.
         pool_size: examples of a class in a pool.
-        num_pools: pools that are drawn of each class.
-        seed: of the draws, so that different centers are compared with the same pools.
+        num_pools: pools drawn of each class.
+        seed: of the draws; different centers then meet the same pools.
     """
     indices = [ccp_dml.sample_pools(labels, pool_size, 1, (seed, number)) for number in range(num_pools)]
     pools = np.asarray(embeddings)[np.concatenate(indices)]  # [pools · classes, pool, dim]
@@ -32,10 +32,10 @@ def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools:
 
 
 def average_covering_radius(embeddings, labels) -> float:
-    """How densely classes are filled: the covering radius by 1, 2, ..., n of a class' own n examples, their average.
+    """Return the average covering radius of classes by 1, 2, ..., n own examples.
 
-    `mean over classes of (1/n) sum_k min over k of its examples of max_x (distance to the nearest of the k)`, where
-    greedy k-center chooses the k, from the first example on; one order of choosing gives all radii.
+    `mean over classes of (1/n) sum_k min over k of its examples of max_x (distance to the nearest of the k)` says how
+    densely classes are filled. Greedy k-center chooses the k, from the first example on; one order gives all radii.
 
     Reference: thesis section 3.3.1, figure 3.3 ("covering radii for 1 to n sample case in k-Center").
 
@@ -56,7 +56,7 @@ def average_covering_radius(embeddings, labels) -> float:
 
 
 def mean_distance_between_classes(embeddings, labels) -> float:
-    """`E‖x - x⁻‖` over all pairs of examples of different classes.
+    """Return `E‖x - x⁻‖` over all pairs of examples of different classes.
 
     Reference: thesis figures 3.2 and 3.3.
 

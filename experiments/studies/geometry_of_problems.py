@@ -35,7 +35,7 @@ _END = "end of training"
 
 
 class GeometryOfProblems(Study):
-    """One CCP training that keeps the test embeddings at the borders of its problems.
+    """CCP training that keeps the test embeddings at the borders of its problems.
 
     Args:
         options: of the study; one loss.
@@ -61,12 +61,12 @@ class GeometryOfProblems(Study):
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """The runs, whatever is finished."""
+        """Return the runs, finished or not."""
         del finished
         return self._cells
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table of the first finished run, the direction of all, and the first one's panels."""
+        """Write the first finished run's table and panels, and the direction of all."""
         units = finished_units(self._cells, finished)
         states = [states_of(unit) for unit in units]
         lines = [
@@ -88,7 +88,7 @@ class GeometryOfProblems(Study):
 
 
 class State(NamedTuple):
-    """The test set at one moment: embeddings `[queries, dim]`, and what the thesis says of them."""
+    """Test set at one moment: embeddings `[queries, dim]` and the thesis' figures."""
 
     name: str
     steps: str
@@ -99,7 +99,7 @@ class State(NamedTuple):
 
 
 def states_of(unit: UnitRun) -> list[State]:
-    """The states before the first problem, after each of the first four, and at the end, as far as there are."""
+    """Return the existing states: before problem 1, after the first four, at the end."""
     arrays = unit.test_embeddings()
     labels, problems = arrays["query_labels"], unit.measured["problems"]
     moments = [
@@ -121,7 +121,7 @@ def states_of(unit: UnitRun) -> list[State]:
 
 
 def direction(states: Sequence[State], repeat: int) -> str:
-    """Whether MAP@R and distance rose and the radius fell from (a) to the last state, in a sentence."""
+    """State whether MAP@R and distance rose and the radius fell after (a)."""
     if len(states) < 3:
         return f"seed {repeat + 1}: no problem was followed by another one, so there is no direction to see."
     first, last = states[1], states[-1]
@@ -134,7 +134,7 @@ def direction(states: Sequence[State], repeat: int) -> str:
 
 
 def draw(states: Sequence[State], labels: np.ndarray, dataset: Dataset, path: pathlib.Path, title: str) -> None:
-    """Panels of all states by t-SNE, of some classes.
+    """Draw t-SNE panels of all states, of some classes.
 
     Args:
         states: at least one.
@@ -155,7 +155,7 @@ def draw(states: Sequence[State], labels: np.ndarray, dataset: Dataset, path: pa
 
 
 def in_the_plane(embeddings: np.ndarray) -> np.ndarray:
-    """t-SNE of `[examples, dim]` into the unit disc, `[examples, 2]`; deterministic."""
+    """Map `[examples, dim]` into the unit disc `[examples, 2]` by deterministic t-SNE."""
     from sklearn.manifold import TSNE  # takes a second to import, which no other study needs
     from threadpoolctl import threadpool_limits
 

@@ -20,7 +20,7 @@ _AVERAGE: Mapping[str, object] = {"transport_ratio": 1.0}  # average pooling, wi
 
 
 def gsp_parts(options: StudyOptions) -> FairTable:
-    """The study of table 5.3; the thesis has C2 alone, `--loss` takes others."""
+    """Return the study of table 5.3: C2 alone, unless `--loss` selects others."""
     rows = [row for loss in options.losses or ("c2",) for row in _rows(loss)]
     title = f"Parts of GSP on {options.dataset} (thesis table 5.3)"
     notes = ("L_ZS alone is GSP with a transport ratio of 1, which is average pooling.",)

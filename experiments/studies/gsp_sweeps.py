@@ -36,7 +36,7 @@ _PROTOTYPE_AXES = SweepAxes("prototypes m", "validation", logarithmic=True)
 
 
 def transport_ratio(options: StudyOptions) -> Sweep:
-    """The study of figure 5.8."""
+    """Return the study of figure 5.8."""
     points = [
         SweepPoint(f"{loss}+gsp", ratio, tuning_configuration(options, loss, transport_ratio=ratio))
         for loss in options.losses or ("c2",)
@@ -49,7 +49,7 @@ def transport_ratio(options: StudyOptions) -> Sweep:
 
 
 def prototypes_and_smoothing(options: StudyOptions) -> Sweep:
-    """The study of figure 5.10."""
+    """Return the study of figure 5.10."""
     losses, counts, smoothings = _GRIDS[options.budget]
     points = [
         SweepPoint(
@@ -66,7 +66,7 @@ def prototypes_and_smoothing(options: StudyOptions) -> Sweep:
 
 
 def prototypes(options: StudyOptions) -> Sweep:
-    """The study of figure 5.11."""
+    """Return the study of figure 5.11."""
     losses, counts = _PROTOTYPES[options.budget]
     points = [
         SweepPoint(f"{loss}+gsp", count, tuning_configuration(options, loss, num_prototypes=count))

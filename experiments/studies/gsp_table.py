@@ -1,10 +1,10 @@
-"""GSP instead of average pooling, under every loss and on top of XBM and CCP.
+"""GSP instead of average pooling, under every loss, with XBM and CCP.
 
 Regenerates: thesis table 5.1 (15 rows on four data sets under the fair protocol) and its summary, figure 5.7.
 Command: python -m experiments.table --id=5.1 --dataset=glyphs --budget=demo --run; the summary: experiments.figure
     --id=5.7
 Expected: the printed cells, beside ours in the table itself (mean and spread of 81 collections: four folds, three
-    repeats, which is what `--budget=full` trains). What figure 5.7 draws beyond them is not known.
+    repeats, as in `--budget=full`). The rest of figure 5.7 is unknown.
 Cost: `--budget=demo` on glyphs 60 runs, about 75 minutes on 2 CPU cores; `--budget=full` on SOP 180 runs
     of 2.9 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 30 runs, seven minutes.
 """
@@ -38,12 +38,12 @@ _CCP_NOTE = (
 
 
 def gsp_table(options: StudyOptions) -> FairTable:
-    """The study of table 5.1."""
+    """Return the study of table 5.1."""
     return _study(options, "table 5.1")
 
 
 def gsp_summary(options: StudyOptions) -> FairTable:
-    """The study of figure 5.7: the same cells."""
+    """Return the study of figure 5.7: the same cells."""
     return _study(options, "figure 5.7")
 
 

@@ -1,4 +1,4 @@
-"""Shared settings of the studies of GSP's hyper-parameters (thesis section 5.3.4): the tuning split and its notes."""
+"""Tuning split of the studies of GSP's hyper-parameters (thesis section 5.3.4)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ NUM_BLOCKS, THESIS_REPEATS = 5, 3
 
 
 def tuning_configuration(options: StudyOptions, loss: str, pooling: str = "gsp", **varied) -> ExperimentConfig:
-    """A configuration on the tuning split.
+    """Return a configuration on the tuning split.
 
-    Reference: thesis section 5.3.4.1: five blocks of the training classes, a single model trains on four and validates
-    on one; three repeats, whose average is reported; patience 10 (CUB, Cars) or 7 (SOP, In-shop).
+    Reference: thesis section 5.3.4.1: five blocks of the training classes; a single model trains on four and validates
+    on one. The average of three repeats is reported; patience is 10 (CUB, Cars) or 7 (SOP, In-shop).
 
     Args:
         options: of the study.
         loss: as in `ExperimentConfig`.
         pooling: as in `ExperimentConfig`.
-        **varied: what the study varies.
+        **varied: fields that the study varies.
 
     Raises:
         InvalidInput: `--pooling` was given; the study has its own.
@@ -31,12 +31,12 @@ def tuning_configuration(options: StudyOptions, loss: str, pooling: str = "gsp",
 
 
 def tuning_protocol(options: StudyOptions) -> str:
-    """Which runs each configuration has."""
+    """Describe the runs of each configuration."""
     return options.one_split_protocol(NUM_BLOCKS, THESIS_REPEATS, "5.3.4.1")
 
 
 def tuning_notes(options: StudyOptions) -> tuple[str, ...]:
-    """What the figures are, and what a small budget leaves out."""
+    """Describe the figures and the reductions of a small budget."""
     note = "Figures are the best validation on the held-out fifth of the training classes, not on the test set."
     if options.budget == "full":
         return (note,)

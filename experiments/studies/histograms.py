@@ -22,11 +22,11 @@ def stacked_histograms(
     title: str = "",
     num_bins: int = 12,
 ) -> None:
-    """Draws a panel per series, whose kinds of values stand on one another, into a PNG, atomically.
+    """Draw a panel per series with stacked kinds of values (atomic PNG).
 
     Args:
         series: by name of the series, values by their kind (at most two kinds, the same in all series).
-        path: where the PNG goes.
+        path: of the PNG.
         x_label, y_label: of the axes.
         title: above the panels.
         num_bins: common to all panels.

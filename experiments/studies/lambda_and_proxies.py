@@ -1,4 +1,4 @@
-"""Bayesian search over the weight of the proximal term and the number of proxies per class.
+"""Bayesian search over the proximal term's weight and the number of proxies.
 
 Regenerates: thesis figure 3.5 (surface of a Gaussian-process regression of validation MAP@R over lambda and the number
     of proxies; CUB, C2 with CCP, an ablation split).
@@ -44,7 +44,7 @@ _LABELS = ("log10 of lambda", "proxies per class", "validation MAP@R (%), mean o
 
 
 class LambdaAndProxies(Study):
-    """The search over (log lambda, number of proxies), and lambda = 0 beside it.
+    """Search over (log lambda, number of proxies), beside lambda = 0.
 
     Args:
         options: of the study; one loss.
@@ -94,14 +94,14 @@ class LambdaAndProxies(Study):
         return self.search.path(lambda index: self._value_at(index, finished))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Lambda = 0, then the search's points as far as they are known."""
+        """Return lambda = 0, then the search's known points."""
         return [*self.without, *(cell for index in self._path(finished) for cell in self._cells_at(index))]
 
     def points(self, finished: FinishedCells) -> list[tuple[SearchPoint, list[UnitRun]]]:
-        """The measured points in the order of the search, then lambda = 0, each with its runs.
+        """Return the measured points with their runs: the search's, then lambda = 0.
 
         Args:
-            finished: what has been trained.
+            finished: the trained units.
         """
         found = []
         for index in self._path(finished):
@@ -119,7 +119,7 @@ class LambdaAndProxies(Study):
         return found
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The runs of each point, with its place in the search."""
+        """Return the runs of each point, with its place in the search."""
         methods = []
         for place, (point, units) in enumerate(self.points(finished)):
             of_search: dict[str, object] = {
@@ -132,7 +132,7 @@ class LambdaAndProxies(Study):
         return methods
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table of points, and the surface once there are two of them."""
+        """Write the table of points, and the surface if there are two."""
         points = [point for point, _ in self.points(finished)]
         drawn = ""
         if has_surface(points):
@@ -142,10 +142,10 @@ class LambdaAndProxies(Study):
 
 
 class SearchPoint(NamedTuple):
-    """A measured point.
+    """Measured point.
 
     Attributes:
-        log10_lambda: of the proximal term's weight; None: lambda = 0, which is no part of the search.
+        log10_lambda: of the proximal term's weight; None: lambda = 0, outside the search.
         proxies: per class.
         chosen_by: `initial`, `search` or `apart`.
         value: the mean of the runs' best validation MAP@R, as a fraction.
@@ -158,13 +158,13 @@ class SearchPoint(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What it is called in tables."""
+        """The point's name in tables."""
         rate = 0.0 if self.log10_lambda is None else 10**self.log10_lambda
         return f"lambda {rate:.3g}, {self.proxies} {'proxies' if self.proxies > 1 else 'proxy'}"
 
 
 def search_table(title: str, points: Sequence[SearchPoint], pool_size: int, notes: Sequence[str] = ()) -> PlainTable:
-    """One line for each point, and where the regression is largest.
+    """Tabulate the points, and the regression's maximum below.
 
     Args:
         title: of the table.
@@ -183,18 +183,18 @@ def search_table(title: str, points: Sequence[SearchPoint], pool_size: int, note
 
 
 def has_surface(points: Sequence[SearchPoint]) -> bool:
-    """Whether a regression has the two points that it needs."""
+    """Return whether a regression has the two points that it needs."""
     return len(_searched(points)) > 1
 
 
 def draw_search(title: str, points: Sequence[SearchPoint], pool_size: int, path: pathlib.Path) -> None:
-    """The regression's surface with the points of the search.
+    """Draw the regression's surface with the points of the search.
 
     Args:
         title: above the axes.
-        points: in the order of the search, two or more of it.
+        points: in the order of the search, at least two of it.
         pool_size: the most proxies per class.
-        path: where the PNG goes.
+        path: of the PNG.
     """
     exponents, counts = np.linspace(_EXPONENTS[0], _EXPONENTS[-1], 81), np.linspace(1, pool_size, 61)
     fine = _scaled(list(itertools.product(exponents, counts)), pool_size)
@@ -205,7 +205,7 @@ def draw_search(title: str, points: Sequence[SearchPoint], pool_size: int, path:
 
 
 def _searched(points: Sequence[SearchPoint]) -> list[tuple[tuple[float, int], SearchPoint]]:
-    """The points of the search, each with its place on the surface."""
+    """Return the points of the search, each with its place on the surface."""
     return [((point.log10_lambda, point.proxies), point) for point in points if point.log10_lambda is not None]
 
 
@@ -219,14 +219,14 @@ def _candidates(pool_size: int) -> list[tuple[float, int]]:
 
 
 def _scaled(places: Sequence[tuple[float, float]], pool_size: int) -> np.ndarray:
-    """Places (log10 of lambda, proxies) in the unit square, `[places, 2]`."""
+    """Map places (log10 of lambda, proxies) to the unit square, `[places, 2]`."""
     exponents, proxies = np.asarray(places, np.float64).T
     along_exponents = (exponents - _EXPONENTS[0]) / np.ptp(_EXPONENTS)
     return np.stack([along_exponents, (proxies - 1) / max(pool_size - 1, 1)], axis=1)
 
 
 def _largest(points: Sequence[SearchPoint], pool_size: int) -> str:
-    """Where the regression is largest, in a sentence."""
+    """Name the place of the regression's maximum, in a sentence."""
     candidates = _candidates(pool_size)
     mean = _fitted(points, pool_size).mean(_scaled(candidates, pool_size)).round(6)
     exponent, proxies = candidates[int(mean.argmax())]

@@ -1,10 +1,10 @@
-"""Losses of the "Revisiting" benchmark under the fair protocol, with and without rho-regularisation where it applies.
+"""Losses of the "Revisiting" benchmark, fair protocol, with and without rho-regularisation.
 
-Regenerates: nothing that is printed: Milbich's dissertation compares these losses (table 2.2, by the command
+Regenerates: nothing printed: Milbich's dissertation compares these losses (table 2.2, by the command
     `experiments.revisiting_eval`) under a protocol that selects on the test set; here they have four folds, held-out
-    classes and intervals.
+    classes and intervals. Regularisation is added wherever it applies.
 Command: python -m experiments.table --id=losses --dataset=glyphs --budget=demo --run
-Expected: in the dissertation (CUB, R@1) all of them but the contrastive loss lie between 61.6 and 63.1; regularised
+Expected: in the dissertation (CUB, R@1) all of them except the contrastive loss lie between 61.6 and 63.1; regularised
     they gain .2 (margin from 1.2) to 2.4 points (from .6), on SOP -.1 to 1.2. Ours: docs/results/losses.md.
 Cost: `--budget=demo` on glyphs 52 runs of a minute or two on 2 CPU cores; `--budget=full` on SOP 52 runs of
     2.8 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 runs, six minutes.
@@ -34,7 +34,7 @@ _ROWS = (
 
 
 def loss_benchmark(options: StudyOptions) -> FairTable:
-    """The study: each loss against the margin loss, each regularised one against itself without.
+    """Return the study: losses against margin, regularised ones against themselves without.
 
     A loss of `--loss` that has no row here, such as one of a plug-in, gets one.
     """

@@ -1,4 +1,4 @@
-"""The runs of the MNIST study as rows: they are no units of a protocol, and a seed is their repeat."""
+"""Runs of the MNIST study as rows, outside any protocol; seeds are repeats."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _DIGITS = 6  # of recorded figures
 
 
 def recordable(runs: Sequence[StudyRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, Naming]]:
-    """Each run as a method of its own, with what its row keeps: its states, and of the drawn run their digits.
+    """Convert each run to a method with its states and, if drawn, its digits.
 
     Args:
         runs: finished ones.
-        dataset: that they were trained on.
+        dataset: of the training.
     """
     anchors = list(dict.fromkeys(run.settings.anchors for run in runs))
     found = []
@@ -44,13 +44,13 @@ def recordable(runs: Sequence[StudyRun], dataset: Dataset) -> list[tuple[reports
 
 
 def label_of(run: StudyRun) -> str:
-    """What the runs of its kind are called in tables; fixed proxies are trained as long as the others of their seed."""
+    """Name a run's kind; fixed proxies train as long as their seed's others."""
     anchors = run.settings.anchors
     return f"{anchors}, {run.settings.max_steps:,} steps" if anchors == _FIXED else anchors
 
 
 def recorded_states(extras: Mapping[str, Any]) -> list[State]:
-    """The states that a row keeps.
+    """Return the states in a row.
 
     Args:
         extras: of the row.
@@ -59,11 +59,11 @@ def recorded_states(extras: Mapping[str, Any]) -> list[State]:
 
 
 def recorded_snapshots(arrays: Mapping[str, np.ndarray], num_states: int) -> list[dict[str, np.ndarray]]:
-    """What a picture shows of each state, from the arrays of a row.
+    """Return the picture data of each state, from the arrays of a row.
 
     Args:
         arrays: of the row.
-        num_states: that the row keeps.
+        num_states: in the row.
     """
     endings = [f"_{index}" for index in range(num_states)]
     return [
@@ -73,7 +73,7 @@ def recorded_snapshots(arrays: Mapping[str, np.ndarray], num_states: int) -> lis
 
 
 def _configuration(run: StudyRun) -> dict[str, Any]:
-    """The settings without the seed, and the hash of the data."""
+    """Return the settings without the seed, and the hash of the data."""
     settings = {name: value for name, value in run.settings.as_dict().items() if name != "seed"}
     return {**settings, "dataset": DATASET, "data": (read_json(run.path / "config.json") or {}).get("data")}
 
@@ -97,7 +97,7 @@ def _measured(run: StudyRun, dataset: Dataset):
 
 
 def _ends(solved: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """MAP@R and covering radius after the first and after the last problem, which sentences quote."""
+    """Return MAP@R and covering radius after the first and last problem, for quotes."""
     ends = {"first": solved[0], "last": solved[-1]} if solved else {}
     quoted = {"map_at_r": "map_at_r", "cover": "cover_of_converged"}
     return {f"{name}_{end}": state[of] for end, state in ends.items() for name, of in quoted.items()}

@@ -1,4 +1,4 @@
-"""The MNIST study's tables and picture, beside what thesis figure 3.2 and section 3.3.1 print."""
+"""Tables and picture of the MNIST study, beside thesis figure 3.2 and section 3.3.1."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUM_DRAWN = 3000
 
 
 class Printed(NamedTuple):
-    """What a panel of figure 3.2 prints.
+    """Printed figures of a panel of figure 3.2.
 
     The text has lost which figure belongs to which panel; here they are in the order of MAP@R.
     """
@@ -49,13 +49,13 @@ PRINTED_MAP_AT_R = {"proxies": 97.21, "samples": 98.06}
 
 @dataclasses.dataclass(frozen=True)
 class StudyRun:
-    """One finished run.
+    """Finished run.
 
     Args:
         settings: of the training.
-        repeat: which seed, from 0.
+        repeat: of the seed, from 0.
         path: its run directory.
-        result: what it wrote.
+        result: its output.
     """
 
     settings: MnistSettings
@@ -66,14 +66,14 @@ class StudyRun:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """The test digits when a problem has been solved (or, at first, before any).
+    """Test digits after a solved problem, or before any.
 
     Args:
         index: problems solved so far.
-        steps: update steps made in the problem that has been solved last; at first, those before any.
+        steps: update steps in the last solved problem; at first, those before any.
         map_at_r, distance: of the test digits.
         cover_of_converged, cover_of_chosen: covering radius of pools of test digits by the converged representatives
-            (None at first) and by those that come next.
+            (None at first) and by the next ones.
     """
 
     index: int
@@ -85,12 +85,12 @@ class State:
 
 
 def write_report(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path) -> str:
-    """Writes tables, figures and pictures; returns the text for the terminal.
+    """Write tables, figures and pictures; return terminal text.
 
     Args:
         runs: finished, at least one.
-        dataset: that they were trained on.
-        folder: where the files go.
+        dataset: of the training.
+        folder: of the files.
     """
     texts = []
     alternating = [run for run in runs if run.settings.anchors != "fixed proxies"]
@@ -110,7 +110,7 @@ def write_report(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Pat
 
 
 def states_of(run: StudyRun, dataset: Dataset) -> list[State]:
-    """The states at the borders of a run's problems; measured once and kept beside the run."""
+    """Measure the states at problem borders once; keep them beside the run."""
     path = run.path / "states.json"
     kept = read_json(path)
     if kept is None:
@@ -141,10 +141,10 @@ def _measure(run: StudyRun, index: int, dataset: Dataset) -> State:
 
 
 def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTable:
-    """A row for each state of the first run beside the printed panel, and in words what all runs say of the direction.
+    """Tabulate the first run's states beside printed panels; describe all runs' direction.
 
     Args:
-        anchors: what stands for the classes.
+        anchors: that represent the classes.
         states: of each run, the untrained one first.
     """
     header = ["after", "steps", "MAP@R", "printed", "cover", "printed", "next cover", "E|x - x-|", "printed"]
@@ -165,7 +165,7 @@ def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTabl
 
 
 def direction(states: Sequence[State], repeat: int) -> str:
-    """Whether MAP@R rose and the covering radius fell from the first solved problem to the last, in a sentence."""
+    """State whether MAP@R rose and the covering radius fell over the problems."""
     solved = [state for state in states if state.index]
     if len(solved) < 2:
         return f"seed {repeat + 1}: fewer than two problems were solved, so there is no direction to see."
@@ -185,13 +185,13 @@ def direction(states: Sequence[State], repeat: int) -> str:
 
 
 def change(name: str, before: float, after: float, expected: str, holds: bool) -> str:
-    """Direction of a figure and whether the thesis has the same one, e.g. `expected` "rises", in words."""
+    """State a figure's direction and the thesis' one (`expected`, such as "rises")."""
     verdict = f"{expected} as printed" if holds else f"does not go as printed ({expected} there)"
     return f"{name} {before:.3f} -> {after:.3f}, {verdict}"
 
 
 def _comparison(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path) -> str:
-    """Test MAP@R of each kind of anchors at its best validation, with intervals, printed figures and verdicts."""
+    """Compare anchors by test MAP@R at best validation: intervals, printed figures, verdicts."""
     kinds = dict.fromkeys(run.settings.anchors for run in runs)
     by_kind = {kind: [run for run in runs if run.settings.anchors == kind] for kind in kinds}
     scores = {
@@ -237,7 +237,7 @@ def _printed_cell(anchors: str) -> reports.PublishedValue | None:
 
 
 def _reasons(runs: Sequence[StudyRun], dataset: Dataset) -> list[str]:
-    """Why these runs cannot be compared with the thesis."""
+    """List reasons why these runs cannot be compared with the thesis."""
     standard = MnistSettings()
     changed = {
         field.name
@@ -250,12 +250,12 @@ def _reasons(runs: Sequence[StudyRun], dataset: Dataset) -> list[str]:
 
 
 def drawn_digits(dataset: Dataset) -> np.ndarray:
-    """Rows of the test digits that pictures show, at random: `[digits]`."""
+    """Choose the test digits of pictures at random, as rows `[digits]`."""
     return np.random.default_rng(0).permutation(len(dataset.test))[:_NUM_DRAWN]
 
 
 def snapshot_of(path: pathlib.Path, index: int, drawn: np.ndarray) -> dict[str, np.ndarray]:
-    """What a picture shows of a state: some test digits `queries`, the proxies `chosen` next, and those `converged`.
+    """Return some test digits `queries`, the next proxies `chosen`, and those `converged`.
 
     Args:
         path: of the run.
@@ -274,15 +274,15 @@ def draw_states(
     path: pathlib.Path,
     anchors: str,
 ) -> None:
-    """A panel for each state of a run.
+    """Draw a panel for each state of a run.
 
     Args:
         states: of the run.
         snapshots: of each, see `snapshot_of`.
-        labels: of the digits that are drawn `[digits]`.
+        labels: of the drawn digits `[digits]`.
         class_names: of each label.
-        path: where the PNG goes.
-        anchors: what stands for the classes.
+        path: of the PNG.
+        anchors: that represent the classes.
     """
     panels = []
     for state, arrays in zip(states, snapshots):
@@ -294,7 +294,7 @@ def draw_states(
 
 
 def state_name(index: int) -> str:
-    """What the thesis calls the state after so many problems."""
+    """Return the thesis' name of the state after `index` problems."""
     if index == 0:
         return "before problem 1"
     name = PANEL_NAMES[index - 1] if index <= len(PANEL_NAMES) else f"(b.{index - 1})"

@@ -1,4 +1,4 @@
-"""The runs on MNIST in the plane by budget, each unless it is finished."""
+"""Runs on MNIST in the plane, by budget; finished ones are skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.studies.mnist_settings import MnistSettings
 
 
 def as_long_as(runs: list[StudyRun], settings: MnistSettings) -> MnistSettings:
-    """Fixed proxies are trained for as many steps as CCP with the same seed, if that was trained before."""
+    """Give fixed proxies as many steps as CCP with the same seed, if trained."""
     steps = [
         run.result["steps"] for run in runs if (run.settings.anchors, run.settings.seed) == ("proxies", settings.seed)
     ]
@@ -32,7 +32,7 @@ def trained(
     runs_dir: str,
     checkpoint_seconds: float,
 ) -> StudyRun:
-    """Trains one network unless it is finished.
+    """Train one network unless it is finished.
 
     Args:
         settings: of the training.
@@ -40,7 +40,7 @@ def trained(
         fingerprint: of the data.
         repeat: its number among the runs of its kind.
         runs_dir: the folder for results.
-        checkpoint_seconds: at least this long between two checkpoints.
+        checkpoint_seconds: shortest time between two checkpoints.
     """
     identity = {**settings.as_dict(), "data": fingerprint}
     digest = hashlib.sha256(repr(sorted(identity.items())).encode()).hexdigest()[:10]

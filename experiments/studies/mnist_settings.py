@@ -33,16 +33,16 @@ TUNABLE = (
 
 @dataclasses.dataclass(frozen=True)
 class MnistSettings:
-    """What decides the outcome of a run. The thesis gives the first five; the others are decided here.
+    """Settings that decide the outcome of a run.
 
-    `docs/results/mnist.md` says what was tried.
+    The thesis gives the first five; the others are ours, see `docs/results/mnist.md`.
 
     Attributes:
-        anchors: `proxies` (CCP), `samples` (real digits instead of proxies) or `fixed proxies` (one problem that
-            never ends: what longer training alone achieves).
+        anchors: `proxies` (CCP), `samples` (real digits instead of proxies) or `fixed proxies` (one endless problem:
+            the effect of longer training alone).
         embedding_dim: of the plane.
         anchors_per_class: proxies or samples of a digit.
-        pool_size: digits of a class that the next proxies are chosen from.
+        pool_size: digits of a class from which the next proxies are chosen.
         ccp_lambda: of the proximal term.
         positive_margin, negative_margin: of C2. Ten points on the unit circle are .62 apart.
         in_batch_weight: of C2 within the batch; 0 as the thesis writes the loss, .1 in its published code.
@@ -52,9 +52,9 @@ class MnistSettings:
         start_steps: of C2 within the batch before the first problem, so that the first proxies are embeddings of a
             network that has seen digits (the thesis' other networks are pre-trained). Samples need no start.
         num_problems: training ends with the last of these problems: (a), (b.1) ... (b.4) of the figure.
-        projection_patience: evaluations without improvement after which a problem ends.
+        projection_patience: evaluations without improvement that end a problem.
         steps_per_evaluation, max_steps: update steps.
-        validation_per_class: training digits of each class that are set aside and end the problems.
+        validation_per_class: training digits of each class, held out to end the problems.
         seed: of everything random.
     """
 
@@ -85,5 +85,5 @@ class MnistSettings:
         check_non_negative("--start_steps", self.start_steps)
 
     def as_dict(self) -> dict:
-        """JSON values of all fields."""
+        """Return JSON values of all fields."""
         return dataclasses.asdict(self)

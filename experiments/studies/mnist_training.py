@@ -1,4 +1,4 @@
-"""One run of the MNIST study: CCP in the plane, with the data of its pictures kept problem by problem."""
+"""Run of the MNIST study: CCP in the plane, with picture data per problem."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _EVALUATION_BATCH = 500
 
 
 def hold_out(examples: Examples, per_class: int, seed: int) -> tuple[Examples, Examples]:
-    """Examples to train on, and `per_class` random ones of each class to validate with.
+    """Hold out `per_class` random examples of each class for validation.
 
     Raises:
         InvalidInput: a class would keep fewer than two to train on, or have fewer than two to validate with.
@@ -63,11 +63,11 @@ def hold_out(examples: Examples, per_class: int, seed: int) -> tuple[Examples, E
 
 
 class MnistTraining:
-    """Trains one network in its run directory.
+    """Training of one network in its run directory.
 
-    The run directory has, besides what every run has, a file per problem (`problem0.npz`, ...): the test digits in the
-    plane when the problem begins, the converged proxies of the problem before (none at first) and the next ones. The
-    last of them is of the problem that would come after the end.
+    Besides the usual files, the run directory has a file per problem (`problem0.npz`, ...): the test digits in the
+    plane when the problem begins, the previous problem's converged proxies (none at first) and the next ones. The
+    last file is of the problem after the end.
 
     Args:
         settings: see `MnistSettings`.
@@ -83,7 +83,7 @@ class MnistTraining:
         )
 
     def train(self, checkpoint_seconds: float = 30.0) -> dict:
-        """Trains (or resumes), embeds the test digits, writes and returns the result."""
+        """Train or resume, embed the test digits, write and return the result."""
         return train_in(self.run, self.settings.seed, lambda: self._prepared(checkpoint_seconds))
 
     def _prepared(self, checkpoint_seconds: float) -> Training:
@@ -164,7 +164,7 @@ class MnistTraining:
         return ProxyRateOptimizer(FusedAdam(self.settings.learning_rate, beta_2=self.settings.beta_2))
 
     def _figures(self, model: EmbeddingModel, projections: AlternatingProjections) -> tuple[dict, dict]:
-        """What a trained model makes of the test digits, and the problems that it went through; its embeddings."""
+        """Return test figures and problems of a trained model, and its embeddings."""
         embeddings = {"queries": self._embed(model, self.dataset.test), "query_labels": self.dataset.test.labels}
         figures = {
             "test": evaluate_retrieval(embeddings["queries"], embeddings["query_labels"]).as_dict(),
@@ -174,9 +174,9 @@ class MnistTraining:
 
 
 class EndAfterProblems(ResumableCallback):
-    """Ends a run when a number of projection problems has been solved.
+    """Callback that ends a run after a number of solved projection problems.
 
-    It stands after `projections`, which has then begun one problem more (whose proxies the figure shows).
+    It follows `projections`, which has then begun one problem more (whose proxies the figure shows).
     """
 
     def __init__(self, projections: AlternatingProjections, num_problems: int):
@@ -189,5 +189,5 @@ class EndAfterProblems(ResumableCallback):
 
     @property
     def stopped(self) -> bool:  # type: ignore[override]  # follows from `projections`; never set
-        """Whether all problems are solved; known from the restored `projections` too."""
+        """True if all problems are solved, also after `projections` is restored."""
         return len(self.projections.problems) > self.num_problems

@@ -1,4 +1,4 @@
-"""Times of several functions in turn, so that a busy machine slows all of them alike."""
+"""Times of several functions in turn: a busy machine slows all alike."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 def paired_seconds(functions: Mapping[Name, Callable], repeats: int) -> dict[Name, list[float]]:
-    """Wall-clock seconds of each function in the order A B A B ..., so that a busy machine slows all of them alike."""
+    """Return wall-clock seconds of each function in the order A B A B ..."""
     return paired_clocks(functions, repeats)[0]
 
 
 def paired_clocks(
     functions: Mapping[Name, Callable], repeats: int
 ) -> tuple[dict[Name, list[float]], dict[Name, list[float]]]:
-    """Like `paired_seconds`, with the processor seconds of all threads: steadier on a busy machine.
+    """Extend `paired_seconds` by all threads' processor seconds, steadier on busy machines.
 
-    Garbage is collected between the rounds and not within: a collection before every call would empty the caches of the
-    short ones. Each round begins with another function, since the first one finds the caches emptied.
+    Garbage is collected only between the rounds: a collection before every call would empty the caches of the short
+    ones. Each round begins with another function, since the first one finds the caches emptied.
     """
     clocks = (time.perf_counter, time.process_time)
     wall: dict[Name, list[float]] = {name: [] for name in functions}
@@ -52,5 +52,5 @@ def _no_garbage_collection():
 
 
 def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> float:
-    """The median over the rounds of numerator / denominator."""
+    """Return the median over the rounds of numerator / denominator."""
     return statistics.median(above / below for above, below in zip(numerator, denominator))

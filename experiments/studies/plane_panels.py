@@ -1,4 +1,4 @@
-"""Embeddings in the plane, a panel a state of the training, with the representatives of classes among them."""
+"""Embeddings in the plane with class representatives, a panel per state of training."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LIMIT = 1.12  # norms are clipped to 1
 
 @dataclass(frozen=True)
 class PlanePanel:
-    """One state.
+    """State of the training.
 
     Args:
         title: above the panel.
         embeddings: `[examples, 2]`.
         labels: `[examples]`.
-        converged: representatives that have been trained, as boxes, `[classes, representatives, 2]`, or None.
-        chosen: those that the next problem begins with, as circles, `[classes, representatives, 2]`, or None.
+        converged: trained representatives, as boxes, `[classes, representatives, 2]`, or None.
+        chosen: the next problem's first ones, as circles, `[classes, representatives, 2]`, or None.
     """
 
     title: str
@@ -46,11 +46,11 @@ def plane_panels(
     title: str = "",
     unit_circle: bool = True,
 ) -> None:
-    """Draws the panels, three per row and all to one scale, into a PNG that appears whole or not at all.
+    """Draw the panels, three per row, to one scale (atomic PNG).
 
     Args:
         panels: in the order of time, at least one.
-        path: where the PNG goes.
+        path: of the PNG.
         class_names: of each label.
         title: above the panels.
         unit_circle: draw the border of the unit disc, which holds clipped embeddings, and axes.

@@ -1,4 +1,4 @@
-"""Size of the pool of samples per class from which the next proxies are chosen, for several numbers of proxies.
+"""Size of the pool per class for the next proxies, for several proxy counts.
 
 Regenerates: thesis figure 3.6 (validation MAP@R over the pool size, one line a number of proxies; CUB left, Cars
     right). A pool as large as the number of proxies is random sampling.
@@ -23,7 +23,7 @@ _GRIDS = {  # budget: numbers of proxies, pool sizes
 
 
 def pool_size(options: StudyOptions) -> Sweep:
-    """The study of figure 3.6."""
+    """Return the study of figure 3.6."""
     losses = options.losses or ("c2",)
     proxies, pools = _GRIDS[options.budget]
     settings = ccp_settings(options, ablation=True)

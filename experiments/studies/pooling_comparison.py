@@ -1,4 +1,4 @@
-"""The configurations of thesis figure 5.12, its table and its picture."""
+"""Configurations, table and picture of thesis figure 5.12."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEMO_DELAY = 100  # steps before prototypes are chosen among local features
 def comparison_configuration(
     dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: Mapping[str, object]
 ) -> ExperimentConfig:
-    """The configuration of one method of the comparison; fields set by hand hold for the poolings that have them."""
+    """Return a method's configuration; fields set by hand hold for poolings with them."""
     values = dict(overrides)
     if dataset.startswith("glyph_collage"):
         values = {**COLLAGE_GSP, "gsp_memory_delay": DEMO_DELAY, **values}
@@ -31,12 +31,12 @@ def comparison_configuration(
 def report(
     configs: list, runs: list, folder: pathlib.Path, name: str = "pooling_comparison", notes: Sequence[str] = ()
 ) -> str:
-    """Writes table and picture of what is finished; returns the text for the terminal.
+    """Write table and picture of finished units; return terminal text.
 
     Args:
         configs: the configurations.
         runs: the finished units of each.
-        folder: where the files go.
+        folder: of the files.
         name: of the files.
         notes: footnotes.
     """
@@ -65,11 +65,11 @@ def report(
 
 
 def draw_poolings(estimates: Mapping[tuple[str, str], reports.Interval], path: pathlib.Path, title: str) -> None:
-    """Bars of MAP@R by loss, poolings in the order of the first loss.
+    """Draw bars of MAP@R by loss, poolings in the order of the first loss.
 
     Args:
         estimates: by loss and pooling.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
     """
     losses = list(dict.fromkeys(loss for loss, _ in estimates))

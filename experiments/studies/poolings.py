@@ -1,4 +1,4 @@
-"""All poolings under the same training; `experiments.pooling_comparison` as a study of the fair protocol's units.
+"""All poolings under the same training: `experiments.pooling_comparison` with units of the fair protocol.
 
 Regenerates: thesis figure 5.12 (bars of MAP@R of 17 poolings under C2 and PNCA: (a) Cifar Collage, (b) CUB, mean of
     four models).
@@ -26,7 +26,7 @@ _METHODS = {  # budget: losses, poolings
 
 
 class Poolings(Study):
-    """Every pooling under every loss.
+    """Study of every pooling under every loss.
 
     Args:
         options: of the study.
@@ -46,12 +46,12 @@ class Poolings(Study):
         self.notes = tuple(start_notes(options.dataset, options.overrides.get("weights")))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, whatever is finished."""
+        """Return all cells, finished or not."""
         del finished
         return [cell for cells in self.groups for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The runs of each loss and pooling, compared with average pooling under the same loss."""
+        """Return runs by loss and pooling, compared with average pooling under that loss."""
         methods = []
         for place, cells in enumerate(self.groups):
             units, config = tuple(finished_units(cells, finished)), cells[0].config
@@ -61,6 +61,6 @@ class Poolings(Study):
         return methods
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table and the bars."""
+        """Write the table and the bars."""
         units = [finished_units(cells, finished) for cells in self.groups]
         return report([cells[0].config for cells in self.groups], units, folder, name, self.notes)

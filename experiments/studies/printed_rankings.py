@@ -1,8 +1,8 @@
-"""The printed tables that rank methods, and the row of each that a configuration belongs to.
+"""Printed tables that rank methods, and the row of a configuration in each.
 
-Those that can share five methods with a study of the fair protocol: thesis tables 3.1 and 5.1, and table 2.2 of the
-"Revisiting" benchmark. ASAP table 1 and ICCV table 2 print the runs of 3.1 and 5.1; 3.2, 5.2, 5.3 and PR-1 have
-fewer methods of ours.
+The tables are those that can share five methods with a study of the fair protocol: thesis tables 3.1 and 5.1, and
+table 2.2 of the "Revisiting" benchmark. ASAP table 1 and ICCV table 2 print the runs of 3.1 and 5.1; 3.2, 5.2, 5.3
+and PR-1 have fewer of our methods.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _DIM = 128  # what the thesis calls the mean of single models
 
 
 class PrintedRanking(NamedTuple):
-    """A printed table.
+    """Printed table.
 
     Attributes:
-        metric: that is compared, a metric of `RecordedScores`.
+        metric: compared, of `RecordedScores`.
         datasets: as printed.
         cell: the printed cell of a configuration on a data set, or None.
     """
@@ -32,7 +32,7 @@ class PrintedRanking(NamedTuple):
 
 
 class PrintedMethods(NamedTuple):
-    """What a table prints of a study's methods.
+    """Printed figures of a study's methods.
 
     Attributes:
         figures: percent, by data set and label; lost and doubtful cells are left out.
@@ -44,7 +44,7 @@ class PrintedMethods(NamedTuple):
 
 
 def printed_methods(ranking: PrintedRanking, configurations: Mapping[str, Configuration]) -> PrintedMethods:
-    """The printed figures of a study's methods, each printed row for one of them.
+    """Assign the printed figures to a study's methods, each row to one method.
 
     Args:
         ranking: the table.
@@ -69,7 +69,7 @@ def printed_methods(ranking: PrintedRanking, configurations: Mapping[str, Config
 
 
 def _distance(label: str, configuration: Configuration) -> tuple[bool, bool, int]:
-    """How far a method is from its printed row: by its loss, its mining, and by a name of its own."""
+    """Return a method's distance to its printed row, by loss, mining and name."""
     loss = str(configuration["loss"])
     row = ROWS.get(loss)
     return bool(row and row.differs), "+distance" not in loss, len(label)

@@ -1,13 +1,13 @@
-"""Average pooling is nearly a convex combination of prototypes: the proposition, checked on every image.
+"""Average pooling as a near convex combination of prototypes, checked on every image.
 
 Regenerates: thesis figures 4.2 (partition of local features in the plane by 48 prototypes), 4.3 (classes' convex hulls
     of active prototypes) and 4.4 (average and combination of prototypes of three images), and Proposition 4.2.1.
 Command: python -m experiments.figure --id=4.2 --dataset=cifar10 --data_dir=DIR --run; likewise --id=4.3 and --id=4.4
     (the same cell); --dataset=glyphs --budget=demo needs no data.
-Expected: Proposition 4.2.1 as printed: |PCC - GAP|^2 is at most the covering radius for every image; the caption of
-    figure 4.4 says so of |PCC - GAP|, and prints a radius of 0.057 for the image of a dog. Both bounds must hold here
-    whatever was learnt (see `gsp_dml.prototype_combination`); a run decides how large radius and error are. The
-    loss is not printed; ours is C2, `--loss` takes others.
+Expected: Proposition 4.2.1 as printed: |PCC - GAP|^2 is at most the covering radius for every image. The caption of
+    figure 4.4 claims it of |PCC - GAP|, and prints a radius of 0.057 for the image of a dog. Both bounds must hold here
+    for any network (see `gsp_dml.prototype_combination`); a run decides how large radius and error are. The
+    loss is not printed; ours is C2, `--loss` selects others.
 Cost: one run of a minute (`--budget=demo` on glyphs) or half an hour (`--budget=full` on CIFAR-10) on 2 CPU
     cores; `--budget=smoke` half a minute.
 """
@@ -44,7 +44,7 @@ _DIGITS = 8  # of recorded figures: other machines round the last ones in anothe
 
 
 class PrototypeCombination(Study):
-    """One run with local features in the plane, and one of the three pictures.
+    """Run with local features in the plane, and one of the three pictures.
 
     Args:
         options: of the study; one loss.
@@ -71,12 +71,12 @@ class PrototypeCombination(Study):
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """The one run."""
+        """Return the one run."""
         del finished
         return [self._cell]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The run, with the figures of the table, and the features and prototypes of the three pictures."""
+        """Return the run with its table's figures and its pictures' features and prototypes."""
         dataset, cache_dir = finished.dataset, finished.cache_dir
 
         def measured(unit: UnitRun) -> Extras:
@@ -92,7 +92,7 @@ class PrototypeCombination(Study):
         return [RecordedMethod(units, self._cell.label, measured=measured)] if units else []
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the check of the proposition and the picture."""
+        """Write the check of the proposition and the picture."""
         (unit,) = finished_units([self._cell], finished)
         local, labels, names = plane_features(unit, check_given("data set", finished.dataset), finished.cache_dir)
         text = write_table(proposition_table(self.title, proposition_figures(local), self.notes), folder, name)
@@ -102,22 +102,22 @@ class PrototypeCombination(Study):
 
 
 def partition(options: StudyOptions) -> PrototypeCombination:
-    """The study of figure 4.2."""
+    """Return the study of figure 4.2."""
     return PrototypeCombination(options, "4.2")
 
 
 def hulls(options: StudyOptions) -> PrototypeCombination:
-    """The study of figure 4.3."""
+    """Return the study of figure 4.3."""
     return PrototypeCombination(options, "4.3")
 
 
 def combinations(options: StudyOptions) -> PrototypeCombination:
-    """The study of figure 4.4."""
+    """Return the study of figure 4.4."""
     return PrototypeCombination(options, "4.4")
 
 
 def choose_prototypes(local: np.ndarray, count: int) -> np.ndarray:
-    """Prototypes `[prototypes, dim]` among local features `[images, positions, dim]`, by greedy k-center."""
+    """Choose prototypes `[prototypes, dim]` among `[images, positions, dim]` by greedy k-center."""
     from common.ops.k_center import greedy_k_center
 
     points = local.reshape(-1, local.shape[-1])
@@ -133,7 +133,7 @@ def draw_combination(
     path: pathlib.Path,
     title: str,
 ) -> None:
-    """Draws one of the three pictures.
+    """Draw one of the three pictures.
 
     Args:
         figure: the thesis' number, 4.2, 4.3 or 4.4.
@@ -141,7 +141,7 @@ def draw_combination(
         labels: of the images, from 0, `[images]`.
         prototypes: `[prototypes, 2]`.
         names: of each label.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the panels.
     """
     plane = PrototypePlane(local, labels, prototypes, prototype_combination(local, prototypes), names)
@@ -150,7 +150,7 @@ def draw_combination(
 
 
 def proposition_figures(local: np.ndarray) -> list[dict[str, float]]:
-    """Errors and bounds for several numbers of prototypes.
+    """Compute errors and bounds for several numbers of prototypes.
 
     Args:
         local: features `[images, positions, dim]`.
@@ -181,11 +181,11 @@ def proposition_figures(local: np.ndarray) -> list[dict[str, float]]:
 
 
 def proposition_table(title: str, figures: Sequence[Mapping[str, float]], notes: Sequence[str] = ()) -> PlainTable:
-    """The errors and bounds as a table.
+    """Tabulate the errors and bounds.
 
     Args:
         title: of the table.
-        figures: as `proposition_figures` gives them.
+        figures: from `proposition_figures`.
         notes: footnotes.
     """
     distances = ["mean error", "largest error", "largest mean distance", "covering radius"]
@@ -204,7 +204,7 @@ def proposition_table(title: str, figures: Sequence[Mapping[str, float]], notes:
 def plane_features(
     unit: UnitRun, dataset: Dataset, cache_dir: str | None = None
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """A finished unit's local features in the plane, of some test images, with these images' classes.
+    """Return a unit's local features in the plane, of some test images.
 
     Args:
         unit: with an embedding of two dimensions and average pooling.

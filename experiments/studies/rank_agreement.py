@@ -1,14 +1,14 @@
-"""Does a benchmark rank methods as printed tables do? Rank correlations, their intervals, and the ceiling.
+"""Rank correlations of a benchmark with printed tables: intervals, ceiling and verdict.
 
-*Agreement*: Spearman's and Kendall's coefficient, over the methods that both have, between the benchmark's mean test
-figure and the one that is printed for a data set.
+*Agreement*: Spearman's and Kendall's coefficient, over shared methods, between the benchmark's mean test figure and
+the printed one of a data set.
 
 *Interval*: percentile bootstrap over methods and runs. Of each fold's R repeats R - 1 are drawn with replacement,
 which gives the mean of the draw the variance of the mean of R repeats (R draws would give (R - 1)/R of it). Without
-repeats folds are drawn, the same for all methods. Methods are drawn with what was drawn of their runs; a method with
-GSP and the same method with average pooling are drawn together, since they are not independent. Printed figures are
-taken as they are. Simulated coverage of 95 % intervals (1,500 studies each) is 94.6 to 97.1 % for 6 to 15
-independent methods and true coefficients from 0 to .5.
+repeats folds are drawn, the same for all methods. Methods are drawn with their drawn runs; a method with GSP and the
+same method with average pooling are drawn together, since they are not independent. Printed figures are taken as
+they are. Simulated coverage of 95 % intervals (1,500 studies each) is 94.6 to 97.1 % for 6 to 15 independent methods
+and true coefficients from 0 to .5.
 
 *Ceiling*: the same coefficient between the printed data sets themselves: no benchmark can be asked to rank methods more
 like SOP than CUB does.
@@ -38,7 +38,7 @@ Coefficient = Callable[[np.ndarray, np.ndarray], np.ndarray]  # along the last a
 
 
 class Bounds(NamedTuple):
-    """A coefficient and the ends of its 95 % interval, or the mean ceiling, the lowest and the highest; in [-1, 1]."""
+    """Coefficient with 95 % interval, or mean, lowest, highest ceiling; in [-1, 1]."""
 
     value: float
     low: float
@@ -46,12 +46,12 @@ class Bounds(NamedTuple):
 
 
 class RankAgreement(NamedTuple):
-    """How a benchmark agrees with one printed data set, or with all of a table.
+    """Agreement of a benchmark with one printed data set or a whole table.
 
     Attributes:
-        num_methods: that both have.
+        num_methods: shared by both.
         spearman, kendall: coefficients with their intervals.
-        spearman_ceiling, kendall_ceiling: the same between printed data sets; `None` where there is no other one.
+        spearman_ceiling, kendall_ceiling: the same between printed data sets; `None` without another one.
     """
 
     num_methods: int
@@ -62,7 +62,7 @@ class RankAgreement(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """By the rule above: `STAND_IN`, `NO_STAND_IN`, `OPEN`, or `NO_CEILING` where that is not above zero."""
+        """`STAND_IN`, `NO_STAND_IN` or `OPEN` by the rule; `NO_CEILING` without a positive ceiling."""
         if self.spearman_ceiling is None or self.spearman_ceiling.value <= 0:
             return NO_CEILING
         threshold = SHARE_OF_CEILING * self.spearman_ceiling.value
@@ -74,19 +74,19 @@ class RankAgreement(NamedTuple):
 def rank_agreements(
     trainings: Mapping[str, np.ndarray], printed: Mapping[str, Figures], *, num_resamples: int = 2000, seed: int = 0
 ) -> dict[str, RankAgreement]:
-    """The agreement with every printed data set that has enough methods, and with `ALL` of them.
+    """Compare with every printed data set of enough methods, and with `ALL` of them.
 
     Args:
-        runs: the benchmark's test figures by method, `[folds, repeats]`.
+        trainings: the benchmark's test figures by method, `[folds, repeats]`.
         printed: the figures of each data set, of methods of `trainings`.
         num_resamples: draws of the bootstrap.
         seed: of the draws.
 
     Returns:
-        By data set; without those that have less than `FEWEST_METHODS`. Empty where none has as many.
+        By data set, without those of fewer than `FEWEST_METHODS`; possibly empty.
 
     Raises:
-        InvalidInput: methods have other numbers of folds than one another.
+        InvalidInput: methods have different numbers of folds.
     """
     printed = {dataset: figures for dataset, figures in printed.items() if len(figures) >= FEWEST_METHODS}
     folds = {values.shape[0] for values in trainings.values()}
@@ -107,11 +107,11 @@ def rank_agreements(
 
 
 def resampled_means(trainings: Sequence[np.ndarray], num_resamples: int, generator: np.random.Generator) -> np.ndarray:
-    """Means of drawn runs, see above: `[resamples, methods]`.
+    """Return means of drawn runs, see above: `[resamples, methods]`.
 
     Args:
-        runs: of each method, `[folds, repeats]`.
-        num_resamples: how many.
+        trainings: of each method, `[folds, repeats]`.
+        num_resamples: the number of draws.
         generator: of the draws.
     """
     num_folds = trainings[0].shape[0]
@@ -129,7 +129,7 @@ def resampled_means(trainings: Sequence[np.ndarray], num_resamples: int, generat
 
 
 def _agreement(trainings, columns: Sequence[Figures], pairs: Sequence[tuple[Figures, Figures]], num_resamples, seed):
-    """Of the mean coefficient over columns of printed figures, all of the same methods."""
+    """Bootstrap the mean coefficient over printed columns of the same methods."""
     methods = list(columns[0])
     values = [trainings[method] for method in methods]
     figures = np.array([[column[method] for method in methods] for column in columns])
@@ -152,7 +152,7 @@ def _agreement(trainings, columns: Sequence[Figures], pairs: Sequence[tuple[Figu
 
 
 def _drawn_methods(methods: Sequence[str], num_resamples: int, generator: np.random.Generator):
-    """Draw families of methods with replacement; return (rows, methods `[rows, drawn]`) for each number of methods."""
+    """Draw families with replacement; return (rows, methods `[rows, drawn]`) by number of methods."""
     families: dict[str, list[int]] = {}
     for index, method in enumerate(methods):
         families.setdefault(method.replace("+gsp", "+gap"), []).append(index)
@@ -169,7 +169,7 @@ def _drawn_methods(methods: Sequence[str], num_resamples: int, generator: np.ran
 
 
 def _ceiling(pairs: Sequence[tuple[Figures, Figures]], coefficient: Coefficient) -> Bounds | None:
-    """The coefficients of pairs of printed columns over the methods that both have: mean, lowest, highest."""
+    """Return mean, lowest and highest coefficient of column pairs over shared methods."""
     found = []
     for first, second in pairs:
         shared = [method for method in first if method in second]

@@ -1,4 +1,4 @@
-"""Representations inside of a trained model: P@1 of training images and of the test set."""
+"""Representations inside a trained model: P@1 of training images and of the test set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTPUTS = ("embeddings", "features")  # of a model
 
 
 def generalization_of(unit: UnitRun, dataset, cache_dir: str | None) -> dict[str, dict[str, float]]:
-    """`generalization` of a finished run; kept in its folder.
+    """Return `generalization` of a finished run; kept in its folder.
 
     Args:
         unit: finished.
@@ -39,10 +39,10 @@ def generalization_of(unit: UnitRun, dataset, cache_dir: str | None) -> dict[str
 
 
 def generalization(trained: TrainedModel, *seed: int) -> dict[str, dict[str, float]]:
-    """P@1 among the training images and on the test set, by representation: `dim`, `training`, `test`.
+    """Return P@1 on training and test images, by representation.
 
-    The representations are each feature of the embedding, the backbone's average features (of unit length), and these
-    behind a head of the first feature's size that is drawn anew and not trained.
+    Each has `dim`, `training` and `test`. The representations are each feature of the embedding, the backbone's average
+    features (of unit length), and these behind a randomly drawn, untrained head of the first feature's size.
 
     Reference: Milbich's dissertation, table 3.6 (f; φ with random weights is read as a drawn linear head on f).
 
@@ -68,11 +68,11 @@ def generalization(trained: TrainedModel, *seed: int) -> dict[str, dict[str, flo
 
 
 def _mapped(arrays: Mapping[str, np.ndarray], change: Callable[[np.ndarray], np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays as `embedded` gives them, with other vectors."""
+    """Replace the vectors in arrays from `embedded`."""
     return {name: array if name.endswith("labels") else change(array) for name, array in arrays.items()}
 
 
 def _projected(features: np.ndarray, head: np.ndarray) -> np.ndarray:
-    """Behind a linear head, of unit length."""
+    """Project by a linear head to unit length."""
     projected = features @ head
     return projected / np.linalg.norm(projected, axis=1, keepdims=True)

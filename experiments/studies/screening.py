@@ -33,7 +33,7 @@ from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes, t
 
 
 class Factor(NamedTuple):
-    """A hyper-parameter at two levels; `name` is also its column in the printed table."""
+    """Hyper-parameter at two levels; `name` is also its column in the printed table."""
 
     name: str
     field: str
@@ -41,7 +41,7 @@ class Factor(NamedTuple):
     high: float
 
     def level(self, sign: int) -> float:
-        """The value at -1 or +1."""
+        """Return the value at -1 or +1."""
         return self.high if sign > 0 else self.low
 
 
@@ -58,7 +58,7 @@ _LOSSES = {"full": ("c2", "pnca"), "demo": ("c2",), "smoke": ("c2",)}
 
 
 class Screening(Study):
-    """The eight cells of the design and average pooling, for each loss.
+    """Study of the design's eight cells and average pooling, for each loss.
 
     Args:
         options: of the study.
@@ -80,12 +80,12 @@ class Screening(Study):
         self.notes, self.protocol = tuning_notes(options), tuning_protocol(options)
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, whatever is finished."""
+        """Return all cells, finished or not."""
         del finished
         return [cell for cells in self.rows.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table of cells, and the main effects of designs of which any training is complete."""
+        """Write the table of cells, and the main effects of designs with complete runs."""
         lines = []
         for (loss, signs), cells in self.rows.items():
             values = best_validation(finished_units(cells, finished))
@@ -123,7 +123,7 @@ class Screening(Study):
         return "\n" + write_table(PlainTable(title, header, lines, notes), folder, name, latex=True)
 
     def _complete_trainings(self, loss: str, finished: FinishedCells) -> np.ndarray:
-        """Best validations `[runs, cells]` of the repeats in which all eight cells are finished."""
+        """Return best validations `[runs, cells]` of repeats with all eight cells."""
         columns = []
         for signs in SIGNS:
             units = finished_units(self.rows[loss, signs], finished)
@@ -133,7 +133,7 @@ class Screening(Study):
 
 
 class MainEffect(NamedTuple):
-    """Means at both levels, high minus low, and the half-width of its interval (None after one run)."""
+    """Means at both levels, high minus low, interval half-width (None after one run)."""
 
     low: float
     high: float
@@ -141,7 +141,7 @@ class MainEffect(NamedTuple):
     num_trainings: int
 
     def entries(self, scale: float) -> list[str]:
-        """Texts for a table; `scale` is 100 for fractions."""
+        """Format texts for a table; `scale` is 100 for fractions."""
         effect = scale * (self.high - self.low)
         bounds = "-"
         if self.half_width is not None:
@@ -157,7 +157,7 @@ class MainEffect(NamedTuple):
 
 
 def main_effects(values: np.ndarray) -> list[MainEffect]:
-    """The main effect of each factor.
+    """Compute the main effect of each factor.
 
     Args:
         values: `[runs, cells]`, cells in the order of `SIGNS`, at least one run.
@@ -176,7 +176,7 @@ def main_effects(values: np.ndarray) -> list[MainEffect]:
 
 
 def printed_value(dataset: str, loss: str, signs: tuple[int, ...] | None) -> float | None:
-    """The printed cell in percent; None where there is none.
+    """Return the printed cell in percent, or None.
 
     Args:
         dataset: the data set's flag.

@@ -1,4 +1,4 @@
-"""A recorded study beside the printed tables that rank its methods: rank correlations and the signs of effects."""
+"""Recorded study beside printed tables: rank correlations and signs of effects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAIR = "fair"
 
 
 class Effect(NamedTuple):
-    """What one change does to a method, here and as published.
+    """Effect of one change on a method, here and as published.
 
     Attributes:
         kind: of the change: `memory`, `CCP`, `GSP` or `regularisation`.
@@ -38,19 +38,19 @@ class Effect(NamedTuple):
     printed: Mapping[str, float]
 
     def agrees_on(self, dataset: str) -> bool:
-        """Whether the estimate has the published sign on a data set; a difference of nothing agrees with none."""
+        """Return whether the estimate has the published sign; zero agrees with none."""
         return self.cell.estimate.mean * self.printed[dataset] > 0
 
 
 class TableAgreement(NamedTuple):
-    """A study beside one printed table.
+    """Study beside one printed table.
 
     Attributes:
         study: its name.
         table: a key of `RANKINGS`.
         metric: compared.
         labels: the study's methods that the table prints.
-        twins: methods that stand for a printed row which another one is nearer to.
+        twins: methods whose printed row another one is nearer to.
         incomplete: methods without every fold.
         ranks: by printed data set, see `rank_agreements`.
         effects: paired differences of these methods.
@@ -67,13 +67,13 @@ class TableAgreement(NamedTuple):
 
 
 def study_agreement(study: StudyRows) -> list[TableAgreement]:
-    """The study beside each printed table that shares at least `FEWEST_METHODS` methods with it.
+    """Compare the study with tables that share `FEWEST_METHODS` methods or more.
 
     Args:
         study: rows of the fair protocol on one data set.
 
     Raises:
-        InvalidInput: there are no such rows, they are of several data sets, or no printed table shares as many methods.
+        InvalidInput: no such rows, several data sets, or no printed table with as many shared methods.
     """
     rows = _fair_rows(study)
     configurations = {row["label"]: row["configuration"] for row in rows}
@@ -119,14 +119,14 @@ def _fair_rows(study: StudyRows) -> list[dict]:
 
 
 def _figures(study: StudyRows, label: str, metric: str) -> np.ndarray:
-    """The test metric of a method's runs `[folds, repeats]`, over the repeats that every fold has."""
+    """Return a method's metric `[folds, repeats]` over repeats that every fold has."""
     repeats = complete_repeats(study, label)
     rows = scores_of_trainings(study, label, repeats).rows  # by fold, then repeat
     return np.array([row["test"][metric] for row in rows]).reshape(-1, repeats)
 
 
 def _effects(study: StudyRows, configurations: Mapping[str, Configuration], metric: str, printed) -> Iterator[Effect]:
-    """Every change whose two methods are both among the labels, with the tests of all differences together."""
+    """Yield every change with both methods among the labels, tested together."""
     pairs = list(_pairs(configurations))
     differences = {}
     for _, label, baseline in pairs:
@@ -148,7 +148,7 @@ def _effects(study: StudyRows, configurations: Mapping[str, Configuration], metr
 
 
 def _pairs(configurations: Mapping[str, Configuration]) -> Iterator[tuple[str, str, str]]:
-    """Kind, label and baseline of each change."""
+    """Yield kind, label and baseline of each change."""
     owners = {_method(configuration): label for label, configuration in configurations.items()}
     for (loss, method, pooling), label in owners.items():
         parts = loss.split("+")

@@ -1,4 +1,4 @@
-"""A regression surface over two hyper-parameters, with the points that it was fitted to."""
+"""Regression surface over two hyper-parameters, with the fitted points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from common.files import write_atomically
 
 
 class SurfaceGrid(NamedTuple):
-    """Values on a rectangular grid: `x` [columns], `y` [rows], `values` [rows, columns], as fractions."""
+    """Values on a grid: `x` [columns], `y` [rows], `values` [rows, columns], fractions."""
 
     x: np.ndarray
     y: np.ndarray
@@ -27,12 +27,12 @@ def regression_surface(
     labels: tuple[str, str, str],
     title: str = "",
 ) -> None:
-    """Draws the surface as filled contours and the measured points, numbered in their order, into a PNG, atomically.
+    """Draw filled contours of the surface and points, numbered in order (atomic PNG).
 
     Args:
         surface: the regression's mean.
         points: (x, y, measured value as a fraction); a point is coloured by its own value, the best has a star.
-        path: where the PNG goes.
+        path: of the PNG.
         labels: of the x axis, the y axis and the colours; values are drawn in percent.
         title: above the axes.
     """

@@ -1,4 +1,4 @@
-"""The tables by what `--id` says, and the defaults of their flags."""
+"""The tables by `--id`, and the defaults of their flags."""
 
 from __future__ import annotations
 

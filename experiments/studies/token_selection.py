@@ -1,12 +1,12 @@
-"""Does GSP learn what to leave out? Bags of tokens of which half belong to all classes, pooled by GAP and by GSP.
+"""Token selection by GSP: bags of tokens, half common to all classes, against GAP.
 
 Regenerates: thesis figure 5.4 (tokens, samples and class hulls in the plane, (a) GAP, (b) GSP).
 Command: python -m experiments.figure --id=5.4 --budget=full --run
 Expected: thesis section 6.2: 70 points of MAP@R above GAP; hulls of classes overlap under GAP and are apart under GSP.
     The figures of the two sides, the loss, m, mu and epsilon are not printed; ours are in `SETTINGS`.
-    With `--repeats=20` (of the first fold below `full`) the table also says how many runs select, and how MAP@R
-    is spread over them.
-Cost: `--budget=full` 12 runs, each until 30 validations bring nothing better, about an hour on 2 CPU cores
+    With `--repeats=20` (of the first fold below `full`) the table also gives the number of selecting runs and the
+    spread of MAP@R over them.
+Cost: `--budget=full` 12 runs, each until 30 validations without improvement, about an hour on 2 CPU cores
     (estimated); `--budget=demo` 3 runs of ten seconds (at ten times the learning rate, for a tenth of the steps);
     `--budget=smoke` half a minute.
 """
@@ -48,7 +48,7 @@ _METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # name: pooling, values tha
 
 
 class TokenSelection(Study):
-    """One loss under GAP, GSP, and GSP with the zero-shot prediction loss.
+    """Study of one loss under GAP, GSP, and GSP with the zero-shot prediction loss.
 
     Args:
         options: of the study; one loss, and the data of tokens.
@@ -75,12 +75,12 @@ class TokenSelection(Study):
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, whatever is finished."""
+        """Return all cells, finished or not."""
         del finished
         return [cell for cells in self._cells.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table with its verdict, a panel for each method of its first finished run, and the spread."""
+        """Write the verdict table, a panel of each method's first run, and the spread."""
         units = {method: found for method, cells in self._cells.items() if (found := finished_units(cells, finished))}
         methods, panels = {}, []
         for method, of_method in units.items():
@@ -103,17 +103,17 @@ class TokenSelection(Study):
 
 
 class TokenScores(Protocol):
-    """Scores of a method's runs: what `SplitScores` are of runs on disk."""
+    """Scores of a method's runs, such as `SplitScores` of runs on disk."""
 
     def estimate(self, metric: str) -> reports.Interval:
-        """The mean with its interval."""
+        """Return the mean with its interval."""
 
     def difference(self, reference: Any, metric: str) -> reports.Interval:
-        """The mean of self - reference, scores of the same kind, paired, with its interval."""
+        """Return the mean of self - reference, paired, with its interval."""
 
 
 class TokenMethod(NamedTuple):
-    """The runs of one way of pooling.
+    """Runs of one way of pooling.
 
     Attributes:
         scores: of their test samples.
@@ -129,11 +129,11 @@ class TokenMethod(NamedTuple):
 
 
 def selection_table(title: str, methods: Mapping[str, TokenMethod], notes: Sequence[str] = ()) -> PlainTable:
-    """The table of figure 5.4: MAP@R with its interval and gain over GAP, its spread, and what is selected.
+    """Tabulate figure 5.4: MAP@R with interval and gain, spread and selection.
 
     Args:
         title: of the table.
-        methods: by name; `GAP` is what others are compared with, where the same runs are finished.
+        methods: by name; others are compared with `GAP` if the same runs are finished.
         notes: footnotes, below the verdicts.
     """
     lines, verdicts, kinds = [], [], set()
@@ -156,7 +156,7 @@ def selection_table(title: str, methods: Mapping[str, TokenMethod], notes: Seque
 def token_panel(
     method: str, place: tuple[int, int], map_at_r: float, tokens: np.ndarray, samples: np.ndarray, labels: np.ndarray
 ) -> TokenPanel:
-    """The panel of one run.
+    """Return the panel of one run.
 
     Args:
         method: its name.
@@ -173,7 +173,7 @@ def token_panel(
 
 
 def spread_of(points: Sequence[SelectionPoint]) -> list[str]:
-    """Lowest, median and highest MAP@R, how many runs select, and their mean weight on own tokens."""
+    """Describe MAP@R's range and median, selecting runs, mean weight on own tokens."""
     values = [100 * point.map_at_r for point in points]
     selecting = sum(point.weight_on_own >= SELECTS_FROM for point in points)
     weight = 100 * np.mean([point.weight_on_own for point in points])

@@ -1,11 +1,11 @@
-"""Effect of the entropy on the weights: a linear programme on a picture of three colours, and its smooth versions.
+"""Effect of entropy on weights: a linear programme and its smooth versions.
 
 Regenerates: thesis figure 5.2 (10 x 10 picture with a reddish and a bluish patch of 5 x 5 on green, prototypes red and
     blue; pooling weights of the linear programme and of the entropic problem, mu = 0.2).
 Command: python -m experiments.figure --id=5.2
-Expected: thesis section 5.2.2: both weigh the patches and nothing of the ground; the linear programme picks mu n single
-    positions, the entropy spreads the weight over a patch. The noise and the smoothing of the figure are not printed,
-    they are ours.
+Expected: thesis section 5.2.2: both weigh the patches and nothing of the ground. The linear programme picks mu n single
+    positions, the entropy spreads the weight over a patch. The noise and the smoothing of the figure are not printed;
+    ours are chosen.
 Cost: seconds on a CPU; nothing is trained.
 """
 
@@ -34,7 +34,7 @@ class ToyTransport(Study):
     """The linear programme beside the entropic problem as smoothing grows.
 
     Args:
-        options: of the study; nothing of them changes it.
+        options: of the study; none changes it.
     """
 
     needs_data = False
@@ -51,12 +51,12 @@ class ToyTransport(Study):
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Nothing is trained."""
+        """Return no cells: nothing is trained."""
         del finished
         return []
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table and the picture."""
+        """Write the table and the picture."""
         import_tensorflow()
         from gsp_dml.partial_transport import weight_perplexity
         from gsp_dml.prototype_costs import prototype_costs
@@ -85,14 +85,14 @@ class ToyTransport(Study):
 
 
 class Solution(NamedTuple):
-    """The linear part of a problem's cost, and its pooling weights `[positions]`."""
+    """Linear part of a problem's cost, and its pooling weights `[positions]`."""
 
     cost: float
     weights: np.ndarray
 
 
 def picture(noise: float = NOISE, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The noisy picture `[height, width, colors]`, and which positions are on a patch `[height, width]`."""
+    """Return the noisy picture `[height, width, colors]` and its patches' mask `[height, width]`."""
     image = np.tile(_GREEN, (SIZE, SIZE, 1))
     image[:5, :5], image[5:, 5:] = _RED, _BLUE
     on_patches = image[..., 1] == 0
@@ -100,7 +100,7 @@ def picture(noise: float = NOISE, seed: int = 0) -> tuple[np.ndarray, np.ndarray
 
 
 def linear_programme(costs: np.ndarray, transport_ratio: float) -> Solution:
-    """Problem (P1) without entropy, by `scipy.optimize.linprog`.
+    """Solve problem (P1) without entropy, by `scipy.optimize.linprog`.
 
         min  sum_ji c_ji pi_ji   over pi, rho >= 0,  rho_j + sum_i pi_ji = 1/n,  sum_ji pi_ji = mu
 
@@ -128,7 +128,7 @@ def linear_programme(costs: np.ndarray, transport_ratio: float) -> Solution:
 
 
 def entropic(costs: np.ndarray, transport_ratio: float, smoothing: float) -> Solution:
-    """Problem (P2) by the layer's solver, in double precision.
+    """Solve problem (P2) by the layer's solver, in double precision.
 
     Args:
         costs: c, `[positions, prototypes]`.

@@ -1,4 +1,4 @@
-"""Cost of CCP in update steps: the steps of each method until its best validation.
+"""Cost of CCP: update steps of each method until its best validation.
 
 Regenerates: thesis table 3.3 (total training steps on SOP and In-shop, mean of the four models, in thousands).
 Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
@@ -38,7 +38,7 @@ _GUESS = "inferred (unverified) "
 
 
 class TrainingSteps(Study):
-    """A row for each loss, and one for it with CCP where that is possible.
+    """Study with a row for each loss, and one with CCP if possible.
 
     Args:
         options: of the study.
@@ -62,12 +62,12 @@ class TrainingSteps(Study):
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, whatever is finished."""
+        """Return all cells, finished or not."""
         del finished
         return [cell for cells in self.rows.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table of what is finished."""
+        """Write the table of finished runs."""
         units = {method: finished_units(cells, finished) for method, cells in self.rows.items()}
         guesses = {dataset: _guessed_rows(dataset) for dataset in ("SOP", "In-shop")}
         lines = []
@@ -87,19 +87,19 @@ class TrainingSteps(Study):
 
 
 def _mean_steps(units: list[UnitRun]) -> tuple[float, float]:
-    """Mean steps until the best validation, and until training ended."""
+    """Return mean steps until the best validation and until training ended."""
     best = np.mean([unit.measured["validation"]["best"]["step"] for unit in units])
     return float(best), float(np.mean([unit.measured["steps"] for unit in units]))
 
 
 def _change(units: list[UnitRun], plain: list[UnitRun]) -> str:
-    """Steps over those of the same runs without CCP, in per cent; a dash before both are finished."""
+    """Return CCP's change of steps in per cent, a dash before both finish."""
     if not reports.same_trainings(units, plain):
         return "-"
     return f"{100 * (_mean_steps(units)[0] / _mean_steps(plain)[0] - 1):+.0f} %"
 
 
 def _guessed_rows(dataset: str) -> dict[str, str]:
-    """The printed steps by the method that a row is guessed to be."""
+    """Return the printed steps, by the guessed method of a row."""
     rows = [row for row in reports.published_table("3.3") if row["dataset"] == dataset]
     return {row["note"].partition(_GUESS)[2]: f"{int(row['value']):,} ({row['method']})" for row in rows}

@@ -1,9 +1,9 @@
-"""Cost of iterations: time of the transport alone, forward and backward, against the number of its iterations.
+"""Cost of iterations: time of the transport alone, forward and backward.
 
 Regenerates: thesis figure 5.9 (computation time by the number of iterations; gradient in closed form and by autodiff).
 Command: python -m experiments.figure --id=5.9 --run; it runs python -m experiments.studies.transport_time
 Expected: autodiff through the iterations takes longer than the closed form, the more so the more iterations there are;
-    the exact solver, which is ours, has no iterations. Nothing is printed as a number in the thesis.
+    the exact solver, which is ours, has no iterations. The thesis prints no number.
 Cost: a minute on 2 CPU cores; nothing is trained. `benchmarks.gsp_layer --curve` draws the same beside its own times.
 """
 
@@ -27,14 +27,14 @@ ITERATIONS = (1, 5, 10, 25, 50, 100, 150, 200)
 
 
 def curve(iterations, repeats) -> dict[str, list[list[float]]]:
-    """Milliseconds of forward + backward of the transport alone: lower quartile, median and upper quartile.
+    """Return forward + backward milliseconds of the transport: lower quartile, median, upper quartile.
 
     Args:
         iterations: numbers of fixed-point iterations.
-        repeats: rounds, in each of which every variant has its turn.
+        repeats: rounds; each runs every variant once.
 
     Returns:
-        By kind of gradient, `[number of iterations, quartile]`; `exact` is the exact solver, which has one entry.
+        By kind of gradient, `[number of iterations, quartile]`; `exact` is the exact solver, with one entry.
 
     Raises:
         InvalidInput: fewer than two rounds, which have no quartiles.
@@ -54,7 +54,7 @@ def curve(iterations, repeats) -> dict[str, list[list[float]]]:
 
 
 def transport_step(gradient: str, num_iterations: int | None):
-    """A function from costs of any size to their gradient through the fixed point, or (None) the exact solver."""
+    """Return a gradient function of costs, by fixed point or (None) exact solver."""
     solver = (
         {"solver": "exact"} if num_iterations is None else {"solver": "fixed_point", "num_iterations": num_iterations}
     )
@@ -71,7 +71,7 @@ def transport_step(gradient: str, num_iterations: int | None):
 
 
 def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[float]]]) -> PlainTable:
-    """The medians of `curve`, a row per number of iterations and one for the exact solver."""
+    """Tabulate the medians of `curve` by iterations, and of the exact solver."""
     medians = {kind: [quartiles[1] for quartiles in of_kind] for kind, of_kind in milliseconds.items()}
     rows = [
         [str(count), f"{closed_form:.2f}", f"{unrolled:.2f}"]
@@ -82,7 +82,7 @@ def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[flo
 
 
 def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:
-    """Figure 5.9: computation time against the number of iterations, autodiff and closed form, and the exact solver."""
+    """Draw figure 5.9: time by iterations, autodiff, closed form and exact."""
     figure = Figure(figsize=(5.6, 3.6), layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots()
     labels = {
@@ -107,7 +107,7 @@ def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repe
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=30, help="rounds, in each of which every variant has its turn")
     parser.add_argument("--curve", required=True, help="path of a PNG of time against iterations")
@@ -115,7 +115,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
-    """Measures, draws and prints the table."""
+    """Measure, draw and print the table."""
     parser = make_parser()
     arguments = parser.parse_args()
     try:

@@ -1,4 +1,4 @@
-"""A table of the fair protocol whose methods are tuned alike: equally many trials, judged on validation classes."""
+"""Table of the fair protocol with equally many trials per method, judged by validation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from experiments.settings.build import parse_method
 
 
 class TunedRow(NamedTuple):
-    """A row and what is tried for it.
+    """Row and its trials.
 
     Attributes:
         row: of the table; its `settings` hold in every trial.
         trials: values of configuration fields, by field name, one mapping a trial; of several fields in all, at least
             one trial.
-        last_trial: of a trial that depends on the others: from their validation MAP@R, in order, its values of
-            configuration fields; None: there is no such trial.
+        last_trial: maps the others' validation MAP@R, in order, to the last trial's configuration fields; None: there
+            is no such trial.
     """
 
     row: FairRow
@@ -40,25 +40,25 @@ class TunedRow(NamedTuple):
 
     @property
     def num_trials(self) -> int:
-        """How many trials the row has in all."""
+        """The number of trials of the row."""
         return len(self.trials) + (self.last_trial is not None)
 
 
 class TunedTable(Study):
-    """Each row's settings are the best of its trials on the classes that validate in the first fold, by MAP@R.
+    """Table whose rows have the settings of their best trial.
 
-    Test classes have no part in it. The first trial of a tie is taken. The training that won is the row's first.
+    Trials are judged by the first fold's validation MAP@R; the first of a tie wins and is the row's first training.
 
     Args:
         title: of the table.
         table: the thesis' number.
-        rows: each with the same number of trials; `--loss` keeps those of some losses.
+        rows: each with the same number of trials; `--loss` selects those of some losses.
         options: of the study.
-        settings: values of configuration fields that all rows share; flags win over them.
+        settings: configuration fields shared by all rows; flags override them.
         notes: footnotes.
 
     Raises:
-        InvalidInput: rows with unequal numbers of trials, a flag for what is tuned, a pooling given by hand, or a loss
+        InvalidInput: rows with unequal numbers of trials, a flag for a tuned field, a pooling given by hand, or a loss
             that no row has.
     """
 
@@ -90,7 +90,7 @@ class TunedTable(Study):
         self.notes = (self.protocol, *notes, *budget_notes(options))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Row by row its trials and, once they are all finished, the rest of its runs."""
+        """Return each row's trials and, once all are finished, the rest of its runs."""
         known = []
         for label, tuned in self._tuned.items():
             known += [self._candidate(tuned.row, trial)[0] for trial in self._trials(label, finished)]
@@ -98,20 +98,20 @@ class TunedTable(Study):
         return known
 
     def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
-        """The cells of a row with the settings that were chosen; none before all trials are finished."""
+        """Return a row's cells with the chosen settings; none before all trials end."""
         chosen = self.chosen(label, finished)
         if chosen is None:
             return []
         return self._candidate(self.rows[label], self._trials(label, finished)[chosen])
 
     def chosen(self, label: str, finished: FinishedCells) -> int | None:
-        """Which trial of a row validates best; None before all of them are finished."""
+        """Return the best validating trial of a row; None before all are finished."""
         values = self._validations(label, self._trials(label, finished), finished)
         known = [value for value in values if value is not None]
         return best_place(known) if len(known) == len(values) else None
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the trials, the table of complete rows and their picture, and says what the others have reached."""
+        """Write trials, the table of complete rows and its picture; summarize the rest."""
         tried = {label: self._tried(label, finished) for label in self.rows}
         text = write_table(table_of_trials(f"Trials: {self.title}", tried), folder, f"{name}_trials")
         cells = {label: of_row for label in self.rows if (of_row := self.cells_of(label, finished))}
@@ -131,7 +131,7 @@ class TunedTable(Study):
         return text
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The runs with the settings that were chosen, each with its label and what was tried for it."""
+        """Return the runs with the chosen settings, their labels and trials."""
         methods = []
         for label in self.rows:
             if cells := self.cells_of(label, finished):
@@ -140,7 +140,7 @@ class TunedTable(Study):
         return methods
 
     def _trials(self, label: str, finished: FinishedCells) -> list[Mapping[str, object]]:
-        """The trials of a row that are known: the last one may depend on the others."""
+        """Return a row's known trials; the last one may depend on the others."""
         tuned = self._tuned[label]
         trials = list(tuned.trials)
         if tuned.last_trial is not None:
@@ -151,12 +151,12 @@ class TunedTable(Study):
     def _validations(
         self, label: str, trials: Sequence[Mapping[str, object]], finished: FinishedCells
     ) -> list[float | None]:
-        """Best validation MAP@R of each trial of a row, or None."""
+        """Return the best validation MAP@R of each trial of a row, or None."""
         first = [finished_units(self._candidate(self.rows[label], trial)[:1], finished) for trial in trials]
         return [best_validation(units)[0] if units else None for units in first]
 
     def _candidate(self, row: FairRow, trial: Mapping[str, object]) -> list[Cell]:
-        """The runs that a row has with the settings of a trial; the first one is the trial."""
+        """Return a row's runs with a trial's settings; the first one is the trial."""
         name = f"{row.label} ({_in_words(trial)})"
         if name not in self._cells:
             loss, method, pooling = parse_method(row.method)
@@ -166,7 +166,7 @@ class TunedTable(Study):
         return self._cells[name]
 
     def _tried(self, label: str, finished: FinishedCells) -> list[dict]:
-        """The finished trials of a row, as rows of a recorded study keep them."""
+        """Return the finished trials of a row, in the format of recorded rows."""
         chosen = self.chosen(label, finished)
         trials = self._trials(label, finished)
         return [
@@ -177,12 +177,12 @@ class TunedTable(Study):
 
 
 def best_place(values: Sequence[float]) -> int:
-    """The place of the largest value, the first of a tie."""
+    """Return the place of the largest value, the first of a tie."""
     return max(range(len(values)), key=values.__getitem__)
 
 
 def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> PlainTable:
-    """What was tried for each row, and how it validates.
+    """Tabulate each row's trials and their validation.
 
     Args:
         title: of the table.

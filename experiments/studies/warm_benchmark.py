@@ -1,12 +1,12 @@
-"""The warm benchmark: does what the thesis claims hold where training begins with features that are good already?
+"""The warm benchmark: the thesis' claims when training begins with good features.
 
-Regenerates: nothing that is printed: the methods of thesis tables 3.1 and 5.1 in the regime of the thesis (features
-    that were learned elsewhere), small enough for a CPU. Every method is tuned with the same number of trials.
+Regenerates: nothing printed: the methods of thesis tables 3.1 and 5.1 in the regime of the thesis (features
+    learned elsewhere), small enough for a CPU. Every method is tuned with the same number of trials.
 Command: python -m experiments.table --id=warm --dataset=cars196 --data_dir=data --weights=mobilenet_v2.npz --run
     (photographs: a head is trained on cached features; `--trained_from=...` trains the last blocks, too)
     python -m experiments.table --id=warm --dataset=glyph_scripts --weights=glyphs_latin.npz --run
     (two-stage glyphs: the whole network is fine-tuned; `experiments.pretrain --dataset=glyphs_latin` makes the file)
-Expected: the signs of the thesis: CCP and the memory above their loss, GSP above average pooling. What came out:
+Expected: the signs of the thesis: CCP and the memory above their loss, GSP above average pooling. Results:
     docs/results/warm.md.
 Cost: full on CUB 459 runs (six trials per method, three repeats) of .53 minutes on 2 CPU cores, of photographs whose
     features are cached in minutes before (`--loss=c2`: 85); `--budget=demo` 138 of them (three trials, one
@@ -47,7 +47,7 @@ _MEMORY = {"full": 200, "demo": 200, "smoke": 4}  # update steps before the memo
 
 
 def warm_benchmark(options: StudyOptions) -> TunedTable:
-    """The study.
+    """Return the study.
 
     Args:
         options: of the study; the data set is one of photographs or `glyph_scripts`.
@@ -71,13 +71,13 @@ def warm_benchmark(options: StudyOptions) -> TunedTable:
 
 
 def warm_settings(options: StudyOptions) -> dict[str, Any]:
-    """Values of configuration fields that all methods share, where training begins with a trained network."""
+    """Return settings that all methods share when starting from a trained network."""
     settings = {**_SCHEDULES[options.budget], **(_PHOTOGRAPHS if options.dataset in PHOTOGRAPHS else {})}
     return settings | ({"num_folds": 2} if options.budget == "smoke" else {})
 
 
 def _rows(budget: str) -> Iterator[FairRow]:
-    """Memory and CCP under every pair loss, then GSP, then losses with proxies."""
+    """Yield memory and CCP under every pair loss, then GSP, then proxy losses."""
     memory = {"xbm_start": _MEMORY[budget], "selection_start": _MEMORY[budget]}
     ccp = {"ccp_start": _WAITS[budget], "ccp_start_patience": 3 if budget == "full" else 0, "ccp_goes_back": True}
     ccp |= {"ccp_max_failures": 2, "selection_start": _WAITS[budget]}
@@ -99,10 +99,10 @@ def _rows(budget: str) -> Iterator[FairRow]:
 
 
 def _tuned(row: FairRow, budget: str) -> TunedRow:
-    """A row and its trials; at the full budget five learning rates, the same for every row, and a sixth trial.
+    """Return a row with trials: at full budget five common learning rates and another.
 
-    The sixth is the other value of what the method has of its own, at the best of the five rates; for a loss alone it
-    is the rate between the best one and the better of its neighbors.
+    The sixth is the other value of the method's own setting, at the best of the five rates. For a loss alone it is the
+    rate between the best one and the better of its neighbors.
     """
     if budget == "smoke":
         return TunedRow(row, _with_rates(RATES[:2]))
@@ -120,7 +120,7 @@ def _tuned(row: FairRow, budget: str) -> TunedRow:
 
 
 def _own_setting(method: str) -> tuple[str, float, float] | None:
-    """What is tried for a method beside the learning rate: field, first and second value."""
+    """Return a method's own tuned field with its first and second value."""
     if "gsp" in method:
         return _PROXY_SMOOTHING if method.partition("+")[0] in _PROXY_LOSSES else _SMOOTHING
     return _BATCHES if "xbm" in method else _PATIENCE if "ccp" in method else None
@@ -131,7 +131,7 @@ def _with_rates(rates: Sequence[float]) -> list[Mapping[str, object]]:
 
 
 def _rate_between(values: Sequence[float]) -> float:
-    """The geometric mean of the best rate and the better of its neighbors, to two digits.
+    """Average the best rate and its better neighbor geometrically, to two digits.
 
     Args:
         values: validation MAP@R at each of all rates.

@@ -1,4 +1,4 @@
-"""An image beside maps of the weight that each of its positions has in pooling."""
+"""Image beside maps of its positions' weights in pooling."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from common.files import write_atomically
 
 
 def weight_maps(image: np.ndarray, maps: Mapping[str, np.ndarray], path: str | os.PathLike, *, title: str = "") -> None:
-    """Draws the image and the maps in a row, all maps to one scale, into a PNG that appears whole or not at all.
+    """Draw the image and its maps in a row, to one scale (atomic PNG).
 
     Args:
         image: `[height, width, colors]` in [0, 1].
         maps: weights `[height, width]` by their name; they sum to one.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the row.
 
     Raises:

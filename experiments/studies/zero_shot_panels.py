@@ -1,4 +1,4 @@
-"""Panels of prototypes: their use by class, their prediction of unseen classes, and their places in images."""
+"""Panels of prototypes: use by class, prediction of unseen classes, places in images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLORS = ("#0072B2", "#E69F00")
 
 @dataclass(frozen=True)
 class ZeroShotPanel:
-    """One way of training.
+    """Way of training.
 
     Args:
         title: its name.
@@ -39,11 +39,11 @@ def zero_shot_panels(
     chance: float,
     title: str = "",
 ) -> None:
-    """Draws histograms, bars of accuracy (dots: single runs), and images under their dominant prototypes, as PNG.
+    """Draw histograms, accuracy bars (dots: runs) and images under dominant prototypes, as PNG.
 
     Args:
         panels: one or two.
-        path: where the PNG goes.
+        path: of the PNG.
         class_names: of the histograms' rows.
         chance: accuracy of a guess, as a fraction.
         title: above all.
@@ -86,7 +86,7 @@ def zero_shot_panels(
 
 
 def _draw_key(figure, colors, count: int) -> None:
-    """Which colour is which prototype; of more than ten, colours follow their order and are not listed."""
+    """Draw the key of prototypes' colours, if there are at most ten."""
     from matplotlib.patches import Patch
 
     if count <= 10:
@@ -96,7 +96,7 @@ def _draw_key(figure, colors, count: int) -> None:
 
 
 def dominant_colors(attention: ImageAttention, colors) -> np.ndarray:
-    """The colour of the prototype that gets most of each position, the brighter the more weight the position has.
+    """Colour each position by its dominant prototype, brighter with more weight.
 
     Args:
         attention: of an image, with the part of every prototype.

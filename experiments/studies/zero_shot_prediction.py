@@ -1,11 +1,11 @@
-"""Do attributes that L_ZS has trained predict classes that the prediction has not seen?
+"""Prediction of unseen classes from attributes trained by L_ZS.
 
 Regenerates: thesis figure 5.6 (histograms of 8 prototypes over the classes of CIFAR-10 with and without L_ZS, images in
     the colours of their dominant prototypes, and accuracies of zero-shot prediction under l2 and cosine distance).
 Command: python -m experiments.figure --id=5.6 --dataset=cifar10_seen --data_dir=DIR --budget=full --run; no data:
     --dataset=glyphs --budget=demo
 Expected: thesis section 6.2: L_ZS brings more than 30 points of MAP@R; neither side's figure is printed. The thesis
-    says PNCA and 8 prototypes; mu, epsilon, lambda and the ridge of this study are not printed.
+    prints PNCA and 8 prototypes, but not mu, epsilon, lambda and the ridge.
 Cost: `--budget=demo` on CIFAR-10 2 runs of about five minutes on 2 CPU cores; `--budget=full` 8 of about
     25 minutes each (both estimated from 250 steps); `--budget=smoke` half a minute.
 """
@@ -85,12 +85,12 @@ class ZeroShotPrediction(Study):
         )
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """All cells, whatever is finished."""
+        """Return all cells, finished or not."""
         del finished
         return [cell for cells in self._cells.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """The runs of each side with their accuracies; histograms and images of the first one."""
+        """Return each side's runs with accuracies; the first's histograms and images."""
         methods = []
         for place, (side, cells) in enumerate(self._cells.items()):
             units = tuple(finished_units(cells, finished))
@@ -119,7 +119,7 @@ class ZeroShotPrediction(Study):
         return measured
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Writes the table with its verdict, and the picture of the first finished run of each side."""
+        """Write the table with its verdict, and the picture of each side's first run."""
         units = {side: found for side, cells in self._cells.items() if (found := finished_units(cells, finished))}
         dataset, cache_dir = check_given("data set", finished.dataset), finished.cache_dir
         states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
@@ -149,12 +149,12 @@ class ZeroShotPrediction(Study):
 
 
 class Side(NamedTuple):
-    """Runs of one way of training, and how well their attributes predict.
+    """Runs of one way of training, and the predictions from their attributes.
 
     Attributes:
         places: fold and repeat of each run.
         map_at_r: of the test classes, of each run, as fractions.
-        accuracies: of each run, as `recorded_accuracies` gives them.
+        accuracies: of each run, from `recorded_accuracies`.
     """
 
     places: Sequence[tuple[int, int]]
@@ -167,7 +167,7 @@ class Side(NamedTuple):
         return self.accuracies[0]["chance"]
 
     def means(self, fit: str, distance: str) -> np.ndarray:
-        """The mean accuracy of each run `[runs]`, as fractions.
+        """Return the mean accuracy of each run `[runs]`, as fractions.
 
         Args:
             fit: of `FITS`.
@@ -176,17 +176,17 @@ class Side(NamedTuple):
         return np.array([of[fit][distance] for of in self.accuracies])
 
     def drawn_accuracies(self) -> dict[str, np.ndarray]:
-        """What the picture shows, by the name of the distance."""
+        """Return the picture's accuracies, by the name of the distance."""
         return {name: self.means(_DRAWN_FIT, distance) for name, distance in _DISTANCES.items()}
 
 
 class Attributes(NamedTuple):
-    """What a run's attributes say of the test classes.
+    """Attributes of the test classes in a run.
 
     Attributes:
         histograms: mean attributes of each class `[classes, prototypes]`.
         class_names: of its rows.
-        accuracies: of zero-shot prediction, by what the regression is fitted to, see `zero_shot_accuracy`.
+        accuracies: of zero-shot prediction, by the fit of the regression, see `zero_shot_accuracy`.
         by_ridge: (ridge, accuracy under l2, fitted to samples) for each of `RIDGES`.
     """
 
@@ -197,7 +197,7 @@ class Attributes(NamedTuple):
 
 
 def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> Attributes:
-    """Attributes of a finished unit's test set; computed once and kept beside the run.
+    """Compute a unit's test attributes once; keep them beside the run.
 
     Args:
         unit: with generalized sum pooling.
@@ -229,7 +229,7 @@ def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None)
 
 
 def recorded_accuracies(state: Attributes) -> dict[str, Any]:
-    """The mean accuracy over the divisions by fit and distance, and `chance`; rounded, as fractions.
+    """Average accuracies over divisions by fit and distance, with `chance`; rounded fractions.
 
     Args:
         state: of a run.
@@ -243,7 +243,7 @@ def recorded_accuracies(state: Attributes) -> dict[str, Any]:
 
 
 def prediction_table(title: str, sides: Mapping[str, Side], notes: Sequence[str] = ()) -> PlainTable:
-    """Accuracies of each side and fit, with what is to be said of the gain.
+    """Tabulate accuracies of each side and fit, with sentences on the gain.
 
     Args:
         title: of the table.
@@ -256,7 +256,7 @@ def prediction_table(title: str, sides: Mapping[str, Side], notes: Sequence[str]
 
 
 def ridge_table(title: str, sides: Mapping[str, Side]) -> PlainTable:
-    """Accuracies under l2 for several ridges of the regression that is fitted to samples.
+    """Tabulate accuracies under l2 for several ridges, fitted to samples.
 
     Args:
         title: of the table.
@@ -271,7 +271,7 @@ def ridge_table(title: str, sides: Mapping[str, Side]) -> PlainTable:
 
 
 def gain_sentences(sides: Mapping[str, Side]) -> list[str]:
-    """What is to be said of the gain of each fit and distance; nothing before both sides are of the same runs.
+    """Describe each fit's and distance's gain, if both sides have the same runs.
 
     Args:
         sides: by name.
@@ -288,7 +288,7 @@ def gain_sentences(sides: Mapping[str, Side]) -> list[str]:
 
 
 def interval_of(values: np.ndarray, confidence: float = 0.95) -> reports.Interval | None:
-    """The interval of the mean of `values` `[runs]` for new runs; None for a single one."""
+    """Return the mean's interval of `values` `[runs]` for new runs; None for one."""
     if len(values) < 2:
         return None
     of_training = float(np.var(values, ddof=1)) / len(values), len(values) - 1
@@ -302,12 +302,12 @@ def drawn_panel(
     image_names: Sequence[str],
     prototype_names: Sequence[str],
 ) -> ZeroShotPanel:
-    """The panel of a recorded side.
+    """Return the panel of a recorded side.
 
     Args:
         side: its name.
         of: its runs.
-        arrays: of its first run, as `recorded` keeps them.
+        arrays: of its first run, from `recorded`.
         image_names: the classes of the images.
         prototype_names: in the order of the arrays.
     """
@@ -324,7 +324,7 @@ def _images_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None) -> list[I
 
 
 def _arrays_of(state: Attributes, images: Sequence[ImageAttention]) -> dict[str, np.ndarray]:
-    """Histograms `[classes, prototypes]`; images, their weights and the prototypes' parts of these."""
+    """Return histograms `[classes, prototypes]`, images, their weights and their prototypes' parts."""
     return {
         "histograms": state.histograms[:_NUM_DRAWN_CLASSES].astype(np.float32),
         "images": np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8),
@@ -340,6 +340,6 @@ def _line(name: str, fit: str, side: Side) -> list[str]:
 
 
 def _with_range(values: np.ndarray) -> str:
-    """The mean, and the range over runs where there are several."""
+    """Format the mean, with the range if there are several runs."""
     spread = f" [{values.min():.1f}, {values.max():.1f}]" if len(values) > 1 else ""
     return f"{values.mean():.1f}{spread}"

@@ -1,4 +1,4 @@
-"""Rebuilds every table and picture of the documents that has rows in `results/`, or says which differ.
+"""Rebuild of the documents' tables and pictures from rows in `results/`, or a check.
 
 Regenerates: blocks `<!-- results: ... -->` and values `<!-- value: ... -->` of README.md, docs, experiments/README.md,
     benchmarks and the packages' READMEs; pictures of docs/figures that are drawn from rows.
@@ -19,7 +19,7 @@ from tools.documents.rebuilding import DOCUMENTS, Repository, check
 
 
 def main() -> None:
-    """Checks, or rebuilds and names what has changed."""
+    """Check the documents, or rebuild them and list changes."""
     values = flags.FLAGS
     root = pathlib.Path(values.root) if values.root else pathlib.Path(__file__).resolve().parents[2]
     if not (root / DOCUMENTS[0]).exists():

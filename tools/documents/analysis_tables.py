@@ -25,12 +25,12 @@ _COLUMNS = tuple((kind, metric) for metric in DRAWN for kind in (SINGLE, MINUS))
 
 
 def diagnostics(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Spearman's coefficient of each diagnostic of the test embeddings with each metric.
+    """Correlate each diagnostic of the test embeddings with each metric (Spearman).
 
-    Over the repeats that all methods have, so that each of them counts alike.
+    Only repeats that all methods have count, so that methods weigh alike.
 
     Args:
-        study: rows of one data set, of three methods or more; several studies may be joined.
+        study: rows of one data set, of at least three methods; several studies may be joined.
 
     Raises:
         InvalidInput: a run has no diagnostics, or they are of several data sets.
@@ -54,7 +54,7 @@ def diagnostics(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def _of_common_repeats(rows: Sequence[dict]) -> list[dict]:
-    """Rows of the repeats that each method has."""
+    """Keep the rows of repeats that each method has."""
     of_methods: dict[str, set[int]] = {}
     for row in rows:
         of_methods.setdefault(row["label"], set()).add(row["repeat"])
@@ -63,7 +63,7 @@ def _of_common_repeats(rows: Sequence[dict]) -> list[dict]:
 
 
 def diagnostic_means(study: StudyRows, methods: str, names: str) -> tuple[reports.PlainTable, list[str]]:
-    """Diagnostics of the test embeddings of some methods: the mean over runs, and the range of the runs.
+    """Tabulate diagnostics of the test embeddings: mean and range of runs.
 
     Args:
         study: its rows.
@@ -88,7 +88,7 @@ def diagnostic_means(study: StudyRows, methods: str, names: str) -> tuple[report
 
 
 def feature_slices(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Each feature of embeddings that have several, and all of them side by side.
+    """Tabulate each feature of multi-feature embeddings, and their concatenation.
 
     Args:
         study: its rows.
@@ -111,13 +111,13 @@ def feature_slices(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def refined_metrics(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Retrieval by other metric matrices of the same runs, and the difference from the trained one.
+    """Compare retrieval by refined metric matrices with the trained one.
 
     Args:
         study: rows of one configuration, recorded by `experiments.posterior_refinement`.
 
     Raises:
-        InvalidInput: a run was not refined, or not by the same matrices as the others.
+        InvalidInput: a run was not refined, or its matrices differ from the others'.
     """
     rows = _trainings(study, KEPT, "Record them by `python -m experiments.posterior_refinement --record`.")
     kept = [row["extras"][KEPT] for row in rows]
@@ -146,7 +146,7 @@ def refined_metrics(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def _compared_matrices(study: StudyRows, rows: Sequence[dict], labels: Sequence[str]) -> list[reports.TableRow]:
-    """The figures of each matrix with intervals, and the differences from the first one, tested together."""
+    """Compare all matrices with the first, with intervals, tested together."""
     members = reports.training_members([(row["fold"], row["repeat"]) for row in rows])
     scored = [study.scored(row) for row in rows]
     sums = {metric: np.stack([of.arrays[kept_name(metric)] for of in scored], axis=1) for metric in DRAWN}
@@ -164,12 +164,12 @@ def _compared_matrices(study: StudyRows, rows: Sequence[dict], labels: Sequence[
 
 
 def _property(value: float) -> str:
-    """Four digits; what rounding leaves of a zero is one."""
+    """Format four digits; zeros up to rounding become zero."""
     return f"{value if abs(value) > _ROUNDING else 0.0:.4g}"
 
 
 def _other_modes(matrices: Sequence[dict]) -> list[str]:
-    """Means over runs of what is ranked in another way than that of the comparison."""
+    """Average runs' metrics in the modes of ranking beside the compared one."""
     return [
         " / ".join(f"{100 * np.mean([of['scores'][mode][metric] for of in matrices]):.2f}" for metric in DRAWN)
         for mode in MODES
@@ -178,7 +178,7 @@ def _other_modes(matrices: Sequence[dict]) -> list[str]:
 
 
 def _trainings(study: StudyRows, extra: str, cure: str) -> list[dict]:
-    """The rows of runs, in their order; `InvalidInput` where one does not keep what is asked."""
+    """Return the rows of runs in order; refuse runs that lack `extra`."""
     rows = [row for row in study.rows if row["kind"] == TRAINING]
     lacking = [row for row in rows if extra not in row["extras"]]
     if lacking or not rows:

@@ -44,7 +44,7 @@ from tools.documents.study_tables import best_steps, compared, compared_row, hel
 
 
 def markdown_of(block: Block, study: StudyRows) -> str:
-    """What stands in a block: a table and the line on where it is from.
+    """Return the content of a block: a table and its line of provenance.
 
     Args:
         block: names its builder.
@@ -65,13 +65,13 @@ def markdown_of(block: Block, study: StudyRows) -> str:
 
 
 def text_of(value: Value, study: StudyRows) -> str:
-    """A single value: a metric in per cent, an interval, a difference, a number of runs, or a mean of extras.
+    """Return a metric (%), interval, difference, number of runs or mean of extras.
 
-    `minus METHOD` is the difference of MAP@R from another method (as the study's table has it, where that compares the
-    two), `runs` the number, and `extra NAME` the mean of what the rows keep beside metrics.
+    `minus METHOD` is the difference of MAP@R from another method (as in the study's table, if that compares the two),
+    `runs` the number, and `extra NAME` the mean of a further value of the rows.
 
     Args:
-        value: which one.
+        value: to format.
         study: with at least one row.
 
     Raises:
@@ -106,7 +106,7 @@ def text_of(value: Value, study: StudyRows) -> str:
 
 
 def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[str]]:
-    """Single and concatenated models of a table's methods, each beside what it is compared with.
+    """Tabulate a table's methods, single and concatenated, beside their baselines.
 
     Args:
         study: its rows.
@@ -137,7 +137,7 @@ def fair_table(study: StudyRows, table: str) -> tuple[reports.PlainTable, list[s
 
 
 def trials(study: StudyRows, table: str = "warm") -> tuple[reports.PlainTable, list[str]]:
-    """What was tried for each method of a table whose methods are tuned alike, and how it validates.
+    """Tabulate the trials of each tuned method and their validation.
 
     Args:
         study: its rows.
@@ -154,7 +154,7 @@ def trials(study: StudyRows, table: str = "warm") -> tuple[reports.PlainTable, l
 
 
 def fair_summary(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[str]]:
-    """P@1 and MAP@R of a few methods and of the untrained network, without intervals.
+    """Tabulate P@1, MAP@R of some methods and the untrained network, without intervals.
 
     Args:
         study: its rows.
@@ -173,7 +173,7 @@ def fair_summary(study: StudyRows, methods: str) -> tuple[reports.PlainTable, li
 
 
 def agreement(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Rank correlations of a study with the printed tables, beside the ceiling, and for which it is a stand-in.
+    """Tabulate rank correlations with printed tables, the ceiling and stand-in verdicts.
 
     Args:
         study: its rows.
@@ -183,7 +183,7 @@ def agreement(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def agreement_signs(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Paired effects (memory, CCP, GSP, regularisation) in a study and as published.
+    """Tabulate effects of memory, CCP, GSP and regularisation, here and as published.
 
     Args:
         study: its rows.
@@ -194,7 +194,7 @@ def agreement_signs(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def token_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Figure 5.4's table.
+    """Build figure 5.4's table.
 
     Args:
         study: its rows.
@@ -205,7 +205,7 @@ def token_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def collage_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Figure 5.5's table: test figures, the target's shares, and MAP@R minus that of average pooling.
+    """Build figure 5.5's table: test figures, target shares, gain over GAP.
 
     Args:
         study: its rows.
@@ -231,7 +231,7 @@ def collage_table(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def deployed_models(study: StudyRows, folds: str, final: str) -> tuple[reports.PlainTable, list[str]]:
-    """The models that a study leaves to deploy: one per fold, their concatenation, and one on all training classes.
+    """Tabulate deployable models: per fold, concatenated, and on all training classes.
 
     Args:
         study: its rows.
@@ -257,13 +257,13 @@ def deployed_models(study: StudyRows, folds: str, final: str) -> tuple[reports.P
 
 
 def _collage_row(study: StudyRows, label: str) -> reports.TableRow:
-    """Test figures of a method, and its MAP@R minus that of average pooling from the same start."""
+    """Return a method's test figures and its MAP@R minus GAP's from that start."""
     average = _average_of(label)
     return compared_row(study, label, average if average != label else None)
 
 
 def seeds(study: StudyRows, metric: str = "MAP@R") -> tuple[reports.PlainTable, list[str]]:
-    """A metric of every single run, method by method.
+    """Tabulate a metric of every single run, method by method.
 
     Args:
         study: its rows.
@@ -304,7 +304,7 @@ BUILDERS: Mapping[str, Callable[..., tuple[reports.PlainTable, Sequence[str]]]] 
 
 
 def token_methods(study: StudyRows) -> dict[str, TokenMethod]:
-    """The runs of figure 5.4 by method."""
+    """Return the runs of figure 5.4 by method."""
     methods = {}
     for label in labels_of(study):
         scores = scores_of_trainings(study, label)
@@ -359,13 +359,13 @@ def _without_problem(study: StudyRows, labels: Sequence[str]) -> list[str]:
 
 
 def _average_of(label: str) -> str:
-    """The label of average pooling from the same start under the same loss: `start: loss gap`."""
+    """Return GAP's label for the same start and loss: `start: loss gap`."""
     start, _, method = label.partition(": ")
     return f"{start}: {method.split(' ')[0]} gap"
 
 
 def _collage_order(study: StudyRows) -> list[str]:
-    """Starts in the order of their names, and in each average pooling first, distilled data last."""
+    """Sort starts by name; in each, average pooling is first, distilled data last."""
     poolings = ("gap", "gsp", "gsp + L_ZS", "gap, distilled")
     order = {pooling: place for place, pooling in enumerate(poolings)}
     return sorted(labels_of(study), key=lambda label: (label.split(" ")[:2], order[label.split(" ", 2)[2]]))

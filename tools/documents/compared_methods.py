@@ -1,4 +1,4 @@
-"""The comparisons of a study's table, and the difference of two methods as it says it."""
+"""The comparisons of a study's table, and its difference of two methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TABLE = re.compile(r"experiments\.table --id=(\S+)")
 
 
 def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
-    """What each method of a table is compared with, by label, in the table's order.
+    """Return the baseline of each method, by label, in the table's order.
 
     Args:
         study: its rows.
@@ -35,17 +35,17 @@ def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
 
 
 def difference_in_table(study: StudyRows, label: str, baseline: str) -> reports.CellText | None:
-    """The difference of two methods as the table says it whose command trained them.
+    """Return the difference of two methods from the table that trained them.
 
-    A table pools what its comparisons know of the spread of training, so its intervals are not those of the two alone.
+    A table pools its comparisons' knowledge of the spread of training, so its intervals are not those of the two alone.
 
     Args:
         study: its rows.
         label: of the method.
-        baseline: of what it is compared with.
+        baseline: label of the method compared with.
 
     Returns:
-        None where the runs are of no table, of several, or the table compares the method with another one.
+        None if the runs are of no table or of several, or the table compares the method with another one.
     """
     cell = _differences(study).get(label)
     return reports.cell_text(cell) if cell is not None and cell.baseline == baseline else None
@@ -53,7 +53,7 @@ def difference_in_table(study: StudyRows, label: str, baseline: str) -> reports.
 
 @functools.lru_cache(maxsize=64)  # a document has many values of a study
 def _differences(study: StudyRows) -> dict[str, reports.TableCell]:
-    """The table's differences of MAP@R, by the label of the method."""
+    """Return the table's differences of MAP@R, by the method's label."""
     commands = {row.get("command") or "" for row in study.rows if row["kind"] == TRAINING}
     tables = {match[1] for match in map(_TABLE.search, commands) if match}
     if len(tables) != 1 or not tables <= set(TABLES):

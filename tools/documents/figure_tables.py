@@ -1,4 +1,4 @@
-"""Tables and pictures of figures 3.2, 3.5, 4.2 to 4.4 and 5.6, from the rows that their studies keep."""
+"""Tables and pictures of figures 3.2, 3.5, 4.2 to 4.4 and 5.6, from rows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Table = tuple[PlainTable, Sequence[str]]
 
 
 def mnist_problems(study: StudyRows, anchors: str) -> Table:
-    """Figure 3.2: the states of the first run beside the printed panels.
+    """Tabulate figure 3.2: states of the first run beside the printed panels.
 
     Args:
         study: its rows.
-        anchors: what stands for the classes, a label of the rows.
+        anchors: that represent the classes, a label of the rows.
     """
     rows = _rows(study, "states", "3.2", anchors)
     table = problems_table(anchors, [recorded_states(row["extras"]) for row in rows])
@@ -37,12 +37,12 @@ def mnist_problems(study: StudyRows, anchors: str) -> Table:
 
 
 def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> None:
-    """Figure 3.2: test digits in the plane.
+    """Draw figure 3.2: test digits in the plane.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
-        anchors: of a run whose digits were recorded.
+        path: of the PNG.
+        anchors: of a run with recorded digits.
     """
     row = _rows(study, "states", "3.2", anchors)[0]
     states, arrays = recorded_states(row["extras"]), study.scored(row).arrays
@@ -51,7 +51,7 @@ def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> N
 
 
 def lambda_search(study: StudyRows) -> Table:
-    """Figure 3.5: the points of the search, and where the regression is largest.
+    """Tabulate figure 3.5: points of the search and the regression's maximum.
 
     Args:
         study: its rows.
@@ -61,11 +61,11 @@ def lambda_search(study: StudyRows) -> Table:
 
 
 def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Figure 3.5: the surface.
+    """Draw figure 3.5: the surface.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
     """
     points, pool_size = _search_points(study)
@@ -73,7 +73,7 @@ def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None
 
 
 def proposition(study: StudyRows) -> Table:
-    """The table of figures 4.2 to 4.4: errors of combinations of prototypes, and their bounds.
+    """Tabulate figures 4.2 to 4.4: errors of combined prototypes, and bounds.
 
     Args:
         study: its rows, of one run.
@@ -83,11 +83,11 @@ def proposition(study: StudyRows) -> Table:
 
 
 def draw_prototypes(study: StudyRows, path: pathlib.Path, figure: str, title: str) -> None:
-    """Figure 4.2, 4.3 or 4.4.
+    """Draw figure 4.2, 4.3 or 4.4.
 
     Args:
         study: its rows, of one run.
-        path: where the PNG goes.
+        path: of the PNG.
         figure: the thesis' number.
         title: above the panels.
     """
@@ -98,7 +98,7 @@ def draw_prototypes(study: StudyRows, path: pathlib.Path, figure: str, title: st
 
 
 def zero_shot(study: StudyRows) -> Table:
-    """Figure 5.6: zero-shot prediction with and without the loss, and the verdict on the gain.
+    """Tabulate figure 5.6: prediction with and without the loss, and its verdict.
 
     Args:
         study: its rows.
@@ -108,7 +108,7 @@ def zero_shot(study: StudyRows) -> Table:
 
 
 def zero_shot_ridges(study: StudyRows) -> Table:
-    """The same under l2 for several ridges of the regression.
+    """Tabulate figure 5.6 under l2 for several ridges of the regression.
 
     Args:
         study: its rows.
@@ -118,11 +118,11 @@ def zero_shot_ridges(study: StudyRows) -> Table:
 
 
 def draw_zero_shot(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Figure 5.6: histograms, accuracies and images of the first run of each side.
+    """Draw figure 5.6: histograms, accuracies and images of each side's first run.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above all.
     """
     sides, panels = _sides(study), []
@@ -135,7 +135,7 @@ def draw_zero_shot(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 def _sides(study: StudyRows) -> dict[str, Side]:
-    """Both ways of training, in the order of the study."""
+    """Return both ways of training, in the order of the study."""
     places = {row["label"]: row["extras"]["place"] for row in _rows(study, "zero_shot", "5.6")}
     sides = {}
     for label in sorted(places, key=lambda label: places[label]):
@@ -149,7 +149,7 @@ def _sides(study: StudyRows) -> dict[str, Side]:
 
 
 def _search_points(study: StudyRows) -> tuple[dict[str, SearchPoint], int]:
-    """The points by label, in the order of the search, and the size of the pool."""
+    """Return the search's points by label, in its order, and the pool's size."""
     found: dict[str, Mapping[str, Any]] = {row["label"]: row["extras"][SEARCH] for row in _rows(study, SEARCH, "3.5")}
     points = {}
     for label in sorted(found, key=lambda label: found[label]["place"]):
@@ -160,7 +160,7 @@ def _search_points(study: StudyRows) -> tuple[dict[str, SearchPoint], int]:
 
 
 def _rows(study: StudyRows, extra: str, figure: str, label: str | None = None) -> list[dict]:
-    """The runs that keep something, by fold and repeat; those of one label, or all."""
+    """Return runs that keep `extra`, of one label or all, by fold and repeat."""
     labels = labels_of(study) if label is None else [label]
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels and extra in row["extras"]]
     if not rows:

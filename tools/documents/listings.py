@@ -1,4 +1,4 @@
-"""Tables of documents that list what the code has: from `<!-- listing: NAME -->` to `<!-- /listing -->`."""
+"""Listings in documents, between `<!-- listing: NAME -->` and `<!-- /listing -->`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAYER = re.compile(r"\blosses\.(\w+)\(")
 
 
 def loss_listing() -> str:
-    """The losses that `--loss` knows: name, class, and what a loss compares; those with proxies stand last."""
+    """Tabulate the losses of `--loss`: name, class, compared items; proxies last."""
     lines = ["| `--loss` | class | compares |", "|---|---|---|"]
     for name in sorted(LOSSES, key=lambda each: each in PROXY_LOSSES):
         compared = "proxies" if name in PROXY_LOSSES else "pairs"
@@ -31,13 +31,13 @@ LISTINGS: Mapping[str, Callable[[], str]] = {"losses": loss_listing}
 
 
 def with_listings(document: str) -> str:
-    """The document with its listings as the code has them.
+    """Return the document with its listings rebuilt from the code.
 
     Args:
         document: Markdown.
 
     Raises:
-        InvalidInput: there is no listing of that name, or a mark that belongs to no listing.
+        InvalidInput: an unknown listing, or a mark outside listings.
     """
     stray = _MARK.search(_BLOCK.sub("", document))
     if stray:
@@ -58,7 +58,7 @@ def _classes(name: str) -> str:
 
 
 def _layers(kind: type[LossSettings]) -> list[str]:
-    """The layers that `build` makes, the outermost last: read from its source, for making them takes TensorFlow."""
+    """List `build`'s layers, the outermost last, from its source (to avoid TensorFlow)."""
     own, *others = (each for each in kind.__mro__ if "build" in vars(each))
     source = inspect.getsource(vars(own)["build"])
     inner = _layers(others[0]) if "super().build(" in source else []

@@ -1,7 +1,7 @@
-"""Parts of a document made from rows: blocks `<!-- results: NAME(ARGUMENTS) -->` and single values in prose.
+"""Parts of a document made from rows: blocks and single values in prose.
 
-A block ends with `<!-- /results -->`; arguments are `name=value`, separated by semicolons. A value is
-`<!-- value: STUDY.METHOD.METRIC -->56.38<!-- /value -->`.
+A block is `<!-- results: NAME(ARGUMENTS) -->` to `<!-- /results -->`; arguments are `name=value`, separated by
+semicolons. A value is `<!-- value: STUDY.METHOD.METRIC -->56.38<!-- /value -->`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _MARKS = re.compile(r"<!-- /?(?:results|value)\b[^\n]*?-->")
 
 
 class Block(NamedTuple):
-    """A block of a document.
+    """Block of a document.
 
     Attributes:
         name: of its builder.
         arguments: by name.
-        text: what stands in it.
+        text: its content.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Block(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A single value in prose: study, label of the method and metric, and what stands there."""
+    """Single value in prose: study, label of the method, metric and text."""
 
     study: str
     label: str
@@ -49,27 +49,27 @@ class Value(NamedTuple):
 
 
 def blocks(document: str) -> Iterator[Block]:
-    """The blocks of a document, in order."""
+    """Yield the blocks of a document, in order."""
     for match in _BLOCK.finditer(document):
         yield _block(match)
 
 
 def values(document: str) -> Iterator[Value]:
-    """The single values of a document, in order."""
+    """Yield the single values of a document, in order."""
     for match in _VALUE.finditer(document):
         yield _value(match)
 
 
 def replaced(document: str, of_block: Callable[[Block], str], of_value: Callable[[Value], str]) -> str:
-    """The document with what functions say instead of what stood there.
+    """Return the document with its blocks and values replaced.
 
     Args:
         document: Markdown.
-        of_block: the lines of a block, with a line break at their end.
-        of_value: the text of a value.
+        of_block: returns a block's new lines, with a line break at their end.
+        of_value: returns a value's new text.
 
     Raises:
-        InvalidInput: a mark that belongs to no block or value.
+        InvalidInput: a mark outside blocks and values.
     """
     within = "".join(match["text"] for match in _BLOCK.finditer(document))
     stray = _MARKS.search(_VALUE.sub("", _BLOCK.sub("", document) + within))
@@ -90,11 +90,11 @@ def replaced(document: str, of_block: Callable[[Block], str], of_value: Callable
 
 
 def outside(document: str, is_left_out: Callable[[Block], bool]) -> str:
-    """The document without some of its blocks; as many lines as it has, so that places stay what they were.
+    """Blank out some blocks of a document, keeping its line numbers.
 
     Args:
         document: Markdown.
-        is_left_out: whether a block is left out.
+        is_left_out: whether to blank out a block.
     """
     return _BLOCK.sub(
         lambda match: re.sub(r"[^\n]", "", match[0]) if is_left_out(_block(match)) else match[0], document

@@ -1,4 +1,4 @@
-"""Pictures that are drawn from rows; each keeps a digest of what it was drawn from."""
+"""Pictures drawn from rows; each keeps a digest of its source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DIGEST = "results"  # the tEXt entry
 
 
 class Picture(NamedTuple):
-    """How a picture is drawn.
+    """Drawing of a picture.
 
     Attributes:
         study: whose rows.
@@ -46,11 +46,11 @@ class Picture(NamedTuple):
 
 
 def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Figure 5.4: tokens, samples and hulls of the first training of each method.
+    """Draw figure 5.4: tokens, samples and hulls of each method's first training.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the panels.
     """
     panels = []
@@ -63,11 +63,11 @@ def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 def draw_selection(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """MAP@R of each run against the weight on own tokens.
+    """Draw MAP@R of each run against the weight on own tokens.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
     """
     points = {label: method.points for label, method in token_methods(study).items()}
@@ -75,11 +75,11 @@ def draw_selection(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str) -> None:
-    """Bars of a table of the fair protocol.
+    """Draw bars of a table of the fair protocol.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the bars.
         table: whose methods, of `experiments.table`.
     """
@@ -89,11 +89,11 @@ def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str
 
 
 def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """MAP@R of the validation set while each run trained.
+    """Draw validation MAP@R during each run's training.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
     """
     curves = [(row["label"], np.array(row["extras"]["validation_curve"])) for row in study.rows]
@@ -101,11 +101,11 @@ def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Rank correlations of a study with the printed tables.
+    """Draw a study's rank correlations with the printed tables.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
     """
     draw_agreements(study_agreement(study), path, title)
@@ -212,7 +212,7 @@ PICTURES: Mapping[str, Picture] = {
 
 
 def digest_of(picture: Picture, study: StudyRows) -> str:
-    """Of all rows of the study, their class sums and arrays, and of what is drawn from them.
+    """Return a digest of all rows, class sums, arrays and the drawing.
 
     Args:
         picture: see above.
@@ -229,7 +229,7 @@ def digest_of(picture: Picture, study: StudyRows) -> str:
 
 
 def stated_digest(path: pathlib.Path) -> str | None:
-    """The digest that a PNG states; None without one, or where the file is missing or damaged.
+    """Return the digest in a PNG, or None if missing or damaged.
 
     Args:
         path: of the picture.
@@ -242,12 +242,12 @@ def stated_digest(path: pathlib.Path) -> str | None:
 
 
 def draw(picture: Picture, study: StudyRows, path: pathlib.Path) -> None:
-    """Draws a picture and writes its digest into it.
+    """Draw a picture and write its digest into it.
 
     Args:
         picture: see above.
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
     """
     picture.draw(study, path, **picture.arguments)
     with Image.open(path, formats=("PNG",)) as image:

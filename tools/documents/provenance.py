@@ -1,4 +1,4 @@
-"""The line below a table that is made of rows: by which command, how many runs, where and on what."""
+"""Provenance line below a table: command, number of runs, place and data."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from experiments.rows.rows import COLLECTION
 
 
 def provenance(rows: Sequence[dict]) -> str:
-    """One line of Markdown: command, number of runs, commit, processor, threads, stack, data hash.
+    """Return Markdown: command, runs, commit, processor, threads, stack, data hash.
 
-    What older runs did not record is said to be so.
+    Values that older runs did not record are named as such.
 
     Args:
         rows: of runs; collections are not counted.

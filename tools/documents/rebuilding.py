@@ -1,4 +1,4 @@
-"""The repository's documents and pictures beside what their rows say."""
+"""The repository's documents and pictures, compared with their rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMMAND = "python -m tools.documents"
 
 
 class Repository:
-    """The documents below a folder and the rows that they are made of.
+    """Documents below a folder and their rows.
 
     Args:
         root: of the repository.
@@ -35,7 +35,7 @@ class Repository:
         self._list = unrecorded.read_list(self.root)
 
     def differences(self) -> list[str]:
-        """What documents, pictures and the list of what has no rows get wrong, a line each; changes nothing."""
+        """List errors of documents, pictures and the list without rows, a line each."""
         found = []
         for name in self.documents():
             text = (self.root / name).read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ class Repository:
         return [*found, *self._differing_pictures(), *idle]
 
     def rebuild(self) -> list[str]:
-        """Rewrites documents and pictures that differ from their rows, and names them."""
+        """Rewrite documents and pictures that differ from their rows; name them."""
         changed = []
         for name in self.documents():
             path = self.root / name
@@ -66,7 +66,7 @@ class Repository:
         return changed
 
     def documents(self) -> list[str]:
-        """The paths of all documents."""
+        """Return the paths of all documents."""
         return [
             path.relative_to(self.root).as_posix() for pattern in DOCUMENTS for path in sorted(self.root.glob(pattern))
         ]
@@ -76,7 +76,7 @@ class Repository:
         return joined_studies([self.root / _RESULTS / part for part in name.split("+")])
 
     def _rebuilt(self, text: str, name: str) -> str:
-        """The document as its rows, the code and the list say."""
+        """Rebuild the document from its rows, the code and the list."""
 
         def block(of: marked_blocks.Block) -> str:
             study = self._study(_study_of(of))
@@ -94,7 +94,7 @@ class Repository:
         return unrecorded.with_reasons(text, listed)
 
     def _tables(self, text: str) -> list[unrecorded.Table]:
-        """Tables that no rows stand behind: outside of blocks, or in blocks of studies that have none yet."""
+        """Return tables without rows: outside blocks, or in blocks of empty studies."""
         return unrecorded.tables_of(marked_blocks.outside(text, lambda block: bool(self._study(_study_of(block)).rows)))
 
     def _reason(self, name: str, table: unrecorded.Table) -> str | None:
@@ -124,7 +124,7 @@ class Repository:
         return name in pictures.PICTURES and bool(self._study(pictures.PICTURES[name].study).rows)
 
     def _idle_entries(self) -> list[tuple[str, ...]]:
-        """Entries of the list that name what is not there, or has rows: (document, section, header) or (picture,)."""
+        """List entries, (document, section, header) or (picture,), that are absent or have rows."""
         there = set()
         for name in self.documents():
             text = (self.root / name).read_text(encoding="utf-8")
@@ -135,7 +135,7 @@ class Repository:
 
 
 def check(root: str | pathlib.Path) -> None:
-    """Raises `InvalidInput` with all differences between documents and rows, if there is one."""
+    """Raise `InvalidInput` with all differences between documents and rows, if any."""
     found = Repository(root).differences()
     if found:
         raise InvalidInput("\n".join([*found, f"`{_COMMAND}` rebuilds documents and pictures from the rows."]))
@@ -150,7 +150,7 @@ def _study_of(block: marked_blocks.Block) -> str:
 
 
 def _differing_lines(before: str, after: str) -> Iterator[str]:
-    """The first line of each stretch of lines that differ."""
+    """Yield the first line of each stretch of differing lines."""
     old, new = before.splitlines(), after.splitlines()
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for kind, start, end, new_start, new_end in matcher.get_opcodes():

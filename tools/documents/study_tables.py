@@ -1,4 +1,4 @@
-"""Tables and pictures of sweeps, and of any study whose rows say what each method is compared with."""
+"""Tables and pictures of sweeps, and of studies whose rows name baselines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COMPARED_WITH = " minus "  # between a method and what a document compares it w
 
 
 def sweep(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """The points of a sweep, such as figure 3.8.
+    """Tabulate the points of a sweep, such as figure 3.8.
 
     Args:
         study: its rows.
@@ -43,11 +43,11 @@ def sweep(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """The lines of a sweep.
+    """Draw the lines of a sweep.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
 
     Raises:
@@ -58,11 +58,11 @@ def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> Non
 
 
 def draw_sweep_differences(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw the paired difference of each series from the first one, at every point of a sweep of test figures.
+    """Draw paired test differences of each series from the first, point by point.
 
     Args:
         study: its rows.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
 
     Raises:
@@ -84,13 +84,13 @@ def draw_sweep_differences(study: StudyRows, path: pathlib.Path, title: str) -> 
 
 
 def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Test figures of each method, and its MAP@R minus that of the method that its rows compare it with.
+    """Tabulate each method's test figures and MAP@R minus its recorded baseline's.
 
     Args:
         study: its rows.
 
     Raises:
-        InvalidInput: no row says what it is compared with.
+        InvalidInput: no row names a baseline.
     """
     extras = {row["label"]: row["extras"] for row in study.rows if "held against" in row.get("extras", {})}
     if not extras:
@@ -102,14 +102,14 @@ def held_against(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
 
 
 def compared(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[str]]:
-    """Test figures of methods, and the MAP@R of each minus that of the one that the document compares it with.
+    """Tabulate methods' test figures and MAP@R minus the document's baselines.
 
     Args:
         study: its rows.
         methods: labels, separated by ` | `, each alone or with ` minus ` and another label of the study.
 
     Raises:
-        InvalidInput: the study has no such method, or one stands there twice.
+        InvalidInput: an unknown method, or one given twice.
     """
     known, pairs = labels_of(study), []
     for text in methods.split(" | "):
@@ -123,7 +123,7 @@ def compared(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[s
 
 
 def _compared_table(study: StudyRows, pairs: Sequence[tuple[str, str | None]]) -> reports.PlainTable:
-    """One line for each method and what it is compared with."""
+    """Tabulate each method with its baseline, one line each."""
     rows = reports.compared([compared_row(study, label, baseline) for label, baseline in pairs])
     lines = []
     for row, (_, baseline) in zip(rows, pairs, strict=True):
@@ -137,11 +137,11 @@ def _compared_table(study: StudyRows, pairs: Sequence[tuple[str, str | None]]) -
 
 
 def draw_recorded_poolings(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Figure 5.12: bars of the test classes' MAP@R, by loss and pooling.
+    """Draw figure 5.12: bars of test MAP@R, by loss and pooling.
 
     Args:
         study: its rows, a method for each loss and pooling.
-        path: where the PNG goes.
+        path: of the PNG.
         title: above the axes.
     """
     estimates = {}
@@ -153,11 +153,11 @@ def draw_recorded_poolings(study: StudyRows, path: pathlib.Path, title: str) -> 
 
 
 def best_steps(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list[str]]:
-    """Update steps until the best validation, as table 3.3 has them, with CCP beside the same loss without.
+    """Tabulate steps until the best validation, as in table 3.3.
 
     Args:
         study: its rows.
-        methods: labels, separated by commas; one with `+ccp` comes after the same without, which it is compared with.
+        methods: labels, separated by commas; one with `+ccp` follows its baseline, the same loss without.
 
     Raises:
         InvalidInput: the study has no such method.
@@ -179,12 +179,12 @@ def best_steps(study: StudyRows, methods: str) -> tuple[reports.PlainTable, list
 
 
 def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.TableRow:
-    """P@1 and MAP@R of a method's runs, and the difference where a baseline has the same ones.
+    """Return a method's P@1 and MAP@R, and the difference from its baseline.
 
     Args:
         study: its rows.
         label: of the method.
-        baseline: of another method, which need not be there, or None.
+        baseline: label of another method, or None. Without the same runs of it, there is no difference.
     """
     scores = scores_of_trainings(study, label)
     cells = {(SINGLE, metric): cell(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
@@ -195,7 +195,7 @@ def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.
 
 
 def _measured_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoint]]:
-    """What the axes show, and the points by label, in the order of the study."""
+    """Return the axes, and the points by label in the study's order."""
     rows = [row for row in study.rows if row["kind"] == TRAINING]
     sweeps = {row["label"]: row["extras"][SWEEP] for row in rows if SWEEP in row["extras"]}
     found = [row["extras"][SWEEP] for row in rows if SWEEP in row["extras"]]

@@ -1,6 +1,6 @@
-"""Tables and pictures of the documents that have no rows: listed with a reason, which stands below the table.
+"""Tables and pictures without rows: listed with a reason, printed below each table.
 
-The list is `results/without_rows.json`; `REASONS` says which reasons there are.
+The list is `results/without_rows.json`; `REASONS` defines the reasons.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _RULE = re.compile(r"^\|[\s:|-]+\|\s*$")
 
 
 class Table(NamedTuple):
-    """A table of a document.
+    """Table of a document.
 
     Attributes:
         section: the heading above it, without signs.
         header: its first line.
-        start, end: the lines of it, from 0; the end is the first line after.
+        start, end: its lines, from 0; the end is the first line after.
     """
 
     section: str
@@ -42,20 +42,20 @@ class Table(NamedTuple):
 
 
 class WithoutRows(NamedTuple):
-    """The list: the reason of each table by (document, section, header), and of each picture by its path."""
+    """Reasons of tables by (document, section, header), of pictures by path."""
 
     tables: Mapping[tuple[str, str, str], str]
     pictures: Mapping[str, str]
 
 
 def read_list(root: pathlib.Path) -> WithoutRows:
-    """What `results/without_rows.json` says.
+    """Read `results/without_rows.json`.
 
     Args:
         root: of the repository.
 
     Raises:
-        InvalidInput: it is missing, or damaged, or gives an unknown reason.
+        InvalidInput: it is missing or damaged, or gives an unknown reason.
     """
     content: Any = read_json(root / LIST)  # None, which the message below is for, too
     try:
@@ -72,7 +72,7 @@ def read_list(root: pathlib.Path) -> WithoutRows:
 
 
 def remove(root: pathlib.Path, entries: Collection[tuple[str, ...]]) -> WithoutRows:
-    """Writes the list without some of its entries and returns what is left.
+    """Remove entries from the list; return the rest.
 
     Args:
         root: of the repository.
@@ -89,7 +89,7 @@ def remove(root: pathlib.Path, entries: Collection[tuple[str, ...]]) -> WithoutR
 
 
 def tables_of(text: str) -> list[Table]:
-    """The Markdown tables of a document, outside of code.
+    """Return the Markdown tables of a document, outside of code.
 
     Args:
         text: of the document.
@@ -110,7 +110,7 @@ def tables_of(text: str) -> list[Table]:
 
 
 def with_reasons(text: str, tables: Sequence[tuple[Table, str]]) -> str:
-    """The document with each table's reason in the first line of text below it.
+    """Insert each table's reason in the first line of text below it.
 
     Args:
         text: of the document.
