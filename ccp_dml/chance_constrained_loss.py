@@ -47,7 +47,7 @@ class ChanceConstrainedLoss(LossAround):
 
     Raises:
         InvalidInput: a negative weight, or `jit_compile` with a loss that has weights.
-        tf.errors.InvalidArgumentError: a label without proxies (not checked inside XLA).
+        tf.errors.InvalidArgumentError: a label without proxies. XLA, which drops checks, makes the loss NaN.
 
     Examples:
         >>> proxies = ProxyBank(num_classes=75, proxies_per_class=8, embedding_dim=128)
@@ -90,24 +90,30 @@ class ChanceConstrainedLoss(LossAround):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:  # noqa: D102 (MetricLoss)
         del training  # taken so that Keras 2 hands it on to a loss with a memory
         if references is not None:
-            return self.loss(embeddings, labels, references)
-        self.proxies.check_labels(labels)
+            return self.loss(embeddings, labels, references, sample_weight=sample_weight)
         if not self.warm_up_in_batch:
-            return self._problem_loss(embeddings, labels)
+            return self._problem_loss(embeddings, labels, sample_weight)
         started = tf.convert_to_tensor(self.started) > 0
         zero = tf.zeros([], self.loss.compute_dtype)
         # One branch of each is empty: TensorFlow logs a type error of the gradient of a condition with two losses.
-        problem_loss = tf.cond(started, lambda: self._problem_loss(embeddings, labels), lambda: zero)
-        return problem_loss + tf.cond(started, lambda: zero, lambda: self.loss(embeddings, labels))
+        problem_loss = tf.cond(started, lambda: self._problem_loss(embeddings, labels, sample_weight), lambda: zero)
+        return problem_loss + tf.cond(
+            started, lambda: zero, lambda: self.loss(embeddings, labels, sample_weight=sample_weight)
+        )
 
-    def _problem_loss(self, embeddings: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        proxy_loss = self._proxy_loss(embeddings, labels, self.proxies.references())
+    def check_labels(self, labels: tf.Tensor, references: References | None = None) -> tf.Tensor | None:
+        """Reject labels without proxies, unless references are given."""
+        return self.proxies.check_labels(labels) if references is None else None
+
+    def _problem_loss(self, embeddings: tf.Tensor, labels: tf.Tensor, sample_weight: tf.Tensor | None) -> tf.Tensor:
+        proxy_loss = self._proxy_loss(embeddings, labels, self.proxies.references(), sample_weight=sample_weight)
         if self.in_batch_weight == 0:
             return proxy_loss
-        return proxy_loss + self.in_batch_weight * self.loss(embeddings, labels)
+        return proxy_loss + self.in_batch_weight * self.loss(embeddings, labels, sample_weight=sample_weight)
 
     @property
     def representatives_per_class(self) -> int:

@@ -25,24 +25,36 @@ class CompiledLoss:
         self.loss = loss
         self._program = tf.function(self._loss_and_gradients, jit_compile=True, autograph=False)
 
-    def __call__(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References) -> tf.Tensor:
-        """Return the scalar loss of `embeddings` `[batch, dim]` and `labels` `[batch]`."""
+    def __call__(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Return the scalar loss of `embeddings` `[batch, dim]`, `labels` `[batch]`, `sample_weight` `[batch]`."""
 
         @tf.custom_gradient
         def compiled(
             embeddings: tf.Tensor, vectors: tf.Tensor
         ) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
             stopped = tf.stop_gradient(embeddings), tf.stop_gradient(vectors)
-            value, gradients = self._program(*stopped, labels, references.labels)
+            value, gradients = self._program(*stopped, labels, references.labels, sample_weight)
             return value, lambda upstream: [tf.cast(upstream, part.dtype) * part for part in gradients]
 
         return compiled(tf.convert_to_tensor(embeddings), references.embeddings)
 
     def _loss_and_gradients(
-        self, embeddings: tf.Tensor, vectors: tf.Tensor, labels: tf.Tensor, vector_labels: tf.Tensor
+        self,
+        embeddings: tf.Tensor,
+        vectors: tf.Tensor,
+        labels: tf.Tensor,
+        vector_labels: tf.Tensor,
+        sample_weight: tf.Tensor | None,
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         sources = [embeddings, vectors]
         with tf.GradientTape() as tape:
             tape.watch(sources)
-            value = self.loss(embeddings, labels, References(embeddings=vectors, labels=vector_labels))
+            references = References(embeddings=vectors, labels=vector_labels)
+            value = self.loss(embeddings, labels, references, sample_weight=sample_weight)
         return value, tape.gradient(value, sources, unconnected_gradients="zero")

@@ -13,6 +13,7 @@ from common.errors import check_non_negative, check_positive
 from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
+from common.ops.pair_masks import check_class_ids
 from common.references.reference_set import References
 
 
@@ -77,15 +78,20 @@ class SampleBasedLoss(LossAround):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:  # noqa: D102 (MetricLoss)
         if references is not None:
-            return self.loss(embeddings, labels, references)
+            return self.loss(embeddings, labels, references, sample_weight=sample_weight)
         anchors = self.embed(tf.convert_to_tensor(self.samples), training=training)
         anchor_labels = tf.repeat(tf.range(self.num_classes, dtype=tf.int64), self.representatives_per_class)
-        sample_loss = self.loss(embeddings, labels, References(anchors, anchor_labels))
+        sample_loss = self.loss(embeddings, labels, References(anchors, anchor_labels), sample_weight=sample_weight)
         if self.in_batch_weight == 0:
             return sample_loss
-        return sample_loss + self.in_batch_weight * self.loss(embeddings, labels)
+        return sample_loss + self.in_batch_weight * self.loss(embeddings, labels, sample_weight=sample_weight)
+
+    def check_labels(self, labels: tf.Tensor, references: References | None = None) -> tf.Tensor | None:
+        """Reject labels without samples, unless references are given."""
+        return check_class_ids(labels, self.num_classes) if references is None else None
 
     def representatives(self) -> np.ndarray:
         """Return the samples' normalised embeddings by present weights: `[classes, samples_per_class, dim]`."""

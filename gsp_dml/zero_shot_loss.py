@@ -9,8 +9,10 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_positive
 from common.losses.loss_layer import LossLayer
+from common.ops.pair_masks import check_class_ids, integer_labels, nan_unless
 from common.ops.precision import at_least_float32, in_full_precision
 from common.references.proxy_bank import proxy_initializer, serialized_initializer
+from common.references.reference_set import References
 from gsp_dml.zero_shot_halves import HALVES, half_of
 
 REDUCTIONS = ("sum_of_means", "mean")
@@ -53,7 +55,8 @@ class ZeroShotPredictionLoss(LossLayer):
 
     Raises:
         InvalidInput: an argument is out of its range.
-        tf.errors.InvalidArgumentError: the batch has one class only. Inside XLA, which drops checks, the loss is NaN.
+        tf.errors.InvalidArgumentError: the batch has one class only, or a label is not in 0..C-1. Inside XLA, which
+            drops checks, the loss is NaN.
 
     Examples:
         >>> loss = ZeroShotPredictionLoss(num_classes=100, embedding_dim=128)
@@ -95,9 +98,9 @@ class ZeroShotPredictionLoss(LossLayer):
         """Label embeddings train at the base learning rate."""
         return []
 
-    def call(self, attributes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    def call(self, attributes: tf.Tensor, labels: tf.Tensor, sample_weight: tf.Tensor | None = None) -> tf.Tensor:
         attributes = tf.cast(attributes, self.compute_dtype)
-        labels = tf.reshape(tf.cast(labels, tf.int64), [-1])
+        labels = tf.clip_by_value(integer_labels(labels), 0, self.num_classes - 1)  # `check_labels` has seen the others
         half = half_of(labels, self.halves)
         members = tf.cast(tf.equal(half[None, :], tf.constant([[0], [1]])), attributes.dtype)  # [2, batch]
         sizes = tf.reduce_sum(members, axis=1)
@@ -108,9 +111,14 @@ class ZeroShotPredictionLoss(LossLayer):
         predictions = predict_other_half(attributes, tf.gather(label_embeddings, labels), half, self.ridge)
         logits = self.logit_scale * tf.matmul(predictions, label_embeddings, transpose_b=True)  # [batch, classes]
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        losses = losses if sample_weight is None else losses * sample_weight
         sums = tf.linalg.matvec(members, losses)
         loss = tf.reduce_sum(sums / sizes) if self.reduction == "sum_of_means" else tf.reduce_mean(losses)
-        return tf.where(tf.reduce_min(sizes) > 0, loss, float("nan"))
+        return nan_unless(tf.reduce_min(sizes) > 0, loss)
+
+    def check_labels(self, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+        """Reject labels without a label embedding."""
+        return check_class_ids(labels, self.num_classes)
 
     def get_config(self) -> dict:
         return {

@@ -46,7 +46,8 @@ class AngularLoss(MetricLoss):
     """Angular loss, over all triplets.
 
     `mean_ap log(1 + Σ_n e^{4 tan²α (x_a + x_p)ᵀ x_n - 2 (1 + tan²α) x_aᵀ x_p})` over all positive pairs whose anchor
-    has a negative. The vectors are unit vectors, whatever the `normalization`.
+    has a negative. The vectors are unit vectors, whatever the `normalization`. Memory O(positives · references);
+    under XLA O(references²).
 
     Reference: Wang, Zhou, Wen, Liu, Lin: Deep Metric Learning with Angular Loss, ICCV 2017. Milbich's dissertation,
     chapter 2, adds it with weight 2 to its N-pair loss:

@@ -52,8 +52,8 @@ class ArcFaceLoss(ProxyLoss):
         margin: m in radians, in [0, π/2].
         scale: s, greater than 0.
         initializer: of the class vectors; see `ProxyBank`.
-        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`. Inner products beyond -1..1, which unit vectors
-            do not have, count as these.
+        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`. Inner
+            products beyond -1..1, which unit vectors do not have, count as these.
 
     Raises:
         InvalidInput: the margin is out of its range.
@@ -77,12 +77,18 @@ class ArcFaceLoss(ProxyLoss):
         self.margin = margin
         self.scale = check_positive("scale", scale)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = self.compare_with_proxies(embeddings, labels, references)
+        pairs = self.compare_with_proxies(embeddings, labels, references, sample_weight=sample_weight)
         cosines = tf.clip_by_value(pairwise_inner_products(pairs.anchors, pairs.references), -1.0, 1.0)
         cosines = tf.where(pairs.positive, cosines_of_wider_angles(cosines, self.margin), cosines)
-        return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative)
+        return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative, pairs.anchor_weights)
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

@@ -53,9 +53,16 @@ class CircleLoss(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.constant_weights = bool(constant_weights)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
+        batch = embeddings, labels, references, sample_weight
+        pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
         weighed = tf.stop_gradient(similarities) if self.constant_weights else similarities
         pull = -tf.nn.relu(1.0 + self.margin - weighed) * (similarities - 1.0 + self.margin)
@@ -63,7 +70,7 @@ class CircleLoss(MetricLoss):
         masks = pairs.positive, pairs.negative
         sums = [log_sum_exp(self.scale * logits, mask) for logits, mask in zip((pull, push), masks)]
         has_both = tf.reduce_any(pairs.positive, axis=1) & tf.reduce_any(pairs.negative, axis=1)
-        return masked_mean(tf.math.softplus(tf.add_n(sums)), has_both)
+        return masked_mean(pairs.weighted(tf.math.softplus(tf.add_n(sums))), has_both)
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from common.errors import invalid
+from common.ops.pair_masks import are_all_right
 
 
 def class_ids(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
@@ -36,9 +37,7 @@ def class_ids(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.T
         raise invalid("labels", received=labels.dtype.name, expected="integers, or floats that are whole")
     bits = {tf.bfloat16: 8, tf.float16: 11, tf.float32: 24, tf.float64: 53}[labels.dtype]
     values = tf.cast(labels, tf.float64)
-    are_exact = tf.reduce_all((values == tf.round(values)) & (tf.abs(values) < 2.0**bits))
-    expected = (
-        f"Invalid labels: expected class ids that are whole and below 2^{bits}, for they are {labels.dtype.name}."
-    )
-    tf.debugging.Assert(are_exact, [f"{expected} Use integers of 64 bits. Received:", labels])
+    exact = (values == tf.round(values)) & (tf.abs(values) < 2.0**bits)
+    expected = f"expected class ids that are whole and below 2^{bits}, for they are {labels.dtype.name}"
+    are_exact = are_all_right(exact, values, f"Invalid labels: {expected}. Use integers of 64 bits.")
     return tf.cast(values, tf.int64), are_exact

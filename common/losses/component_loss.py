@@ -53,12 +53,13 @@ class ComponentLoss(LossAround):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Return the loss of a batch; see the class."""
         del training  # Keras hands it on to the loss
         if references is not None:
             references = references._replace(embeddings=self._slice(references.embeddings))
-        return self.loss(self._slice(embeddings), labels, references)
+        return self.loss(self._slice(embeddings), labels, references, sample_weight=sample_weight)
 
     def _slice(self, vectors: tf.Tensor) -> tf.Tensor:
         """Slice vectors `[n, dim]` to `[n, size]`."""

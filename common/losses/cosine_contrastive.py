@@ -44,17 +44,25 @@ class CosineContrastiveLoss(MetricLoss):
         self.margin = margin
         self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = compare(embeddings, labels, references, normalization=self.normalization)
+        pairs = compare(embeddings, labels, references, sample_weight, normalization=self.normalization)
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)
         nothing = tf.zeros_like(similarities)
         too_far = tf.where(pairs.positive, tf.nn.relu(1.0 - similarities - SIMILARITY_TOLERANCE), nothing)
         too_close = tf.where(pairs.negative, tf.nn.relu(similarities - self.margin), nothing)
         num_anchors = tf.cast(tf.maximum(tf.shape(similarities)[0], 1), similarities.dtype)
         if self.reduction == "mean_of_active":
-            return tf.reduce_sum(mean_of_nonzero(too_far, axis=1) + mean_of_nonzero(too_close, axis=1)) / num_anchors
-        return tf.reduce_sum(too_far + too_close) / num_anchors
+            terms = mean_of_nonzero(too_far, axis=1) + mean_of_nonzero(too_close, axis=1)
+        else:
+            terms = too_far + too_close
+        return tf.reduce_sum(pairs.weighted(terms)) / num_anchors
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

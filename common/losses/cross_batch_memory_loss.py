@@ -69,14 +69,15 @@ class CrossBatchMemoryLoss(LossAround):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Return the loss of a batch; see the class."""
-        batch_loss = self.loss(embeddings, labels, references)
+        batch_loss = self.loss(embeddings, labels, references, sample_weight=sample_weight)
         if training and self.enqueue_first:
             self.memory.enqueue(embeddings, labels)
         memory_loss = tf.cond(
             self._is_started(batch_size=tf.shape(embeddings, out_type=tf.int64)[0]),
-            lambda: self.loss(embeddings, labels, self.memory.references()),
+            lambda: self.loss(embeddings, labels, self.memory.references(), sample_weight=sample_weight),
             lambda: tf.zeros_like(batch_loss),
         )
         if training:

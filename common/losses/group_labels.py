@@ -11,7 +11,7 @@ from tensorflow import keras
 from common.errors import check_positive, invalid
 from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
-from common.ops.pair_masks import integer_labels
+from common.ops.pair_masks import are_all_right, integer_labels
 from common.references.reference_set import References
 
 
@@ -36,7 +36,8 @@ class GroupLabelsLoss(LossAround):
 
     Raises:
         InvalidInput: `num_examples` is out of its range.
-        tf.errors.InvalidArgumentError: in the call, a place that is not in the training set (not checked inside XLA).
+        tf.errors.InvalidArgumentError: in the call, a place that is not in the training set. XLA, which drops checks,
+            makes the loss NaN.
 
     Examples:
         >>> loss = GroupLabelsLoss(MinedLoss(MarginLoss(), "distance_weighted"), num_examples=1000)
@@ -72,28 +73,34 @@ class GroupLabelsLoss(LossAround):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Return the loss of a batch; see the class."""
         del training  # Keras hands it on to the loss
         if references is not None:
-            references = references._replace(labels=self.groups_of(references.labels, references.valid))
-        return self.loss(embeddings, self.groups_of(labels), references)
+            references = references._replace(labels=self.groups_of(references.labels))
+        return self.loss(embeddings, self.groups_of(labels), references, sample_weight=sample_weight)
 
-    def groups_of(self, places: tf.Tensor, valid: tf.Tensor | None = None) -> tf.Tensor:
-        """Return the groups of training images.
+    def check_labels(self, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+        """Reject places outside the training set."""
+        if references is None:
+            return self._check_places(labels, True)
+        valid = True if references.valid is None else tf.convert_to_tensor(references.valid)
+        return self._check_places(labels, True) & self._check_places(references.labels, valid)
+
+    def _check_places(self, places: tf.Tensor, valid: tf.Tensor | bool) -> tf.Tensor:
+        places = integer_labels(places)
+        right = ((places >= 0) & (places < self.num_examples)) | tf.logical_not(valid)
+        expected = f"Invalid places in the training set: expected 0..{self.num_examples - 1}."
+        return are_all_right(right, places, expected)
+
+    def groups_of(self, places: tf.Tensor) -> tf.Tensor:
+        """Return the groups of training images; of a place outside the set, that of the nearest.
 
         Args:
-            places: in `[0, num_examples)`, `[n]`.
-            valid: bool `[n]`, the places that count; None: all.
-
-        Raises:
-            tf.errors.InvalidArgumentError: a place is not in the training set (not checked inside XLA).
+            places: integers, `[n]`.
         """
-        places = integer_labels(places)
-        nearest = tf.clip_by_value(places, 0, self.num_examples - 1)
-        right = places == nearest if valid is None else (places == nearest) | ~tf.convert_to_tensor(valid)
-        expected = f"Invalid places in the training set: expected 0..{self.num_examples - 1}. Received:"
-        tf.debugging.Assert(tf.reduce_all(right), [expected, places])
+        nearest = tf.clip_by_value(integer_labels(places), 0, self.num_examples - 1)
         return tf.gather(tf.convert_to_tensor(self.groups), nearest)
 
     def get_config(self) -> dict:

@@ -48,6 +48,7 @@ class InTurnLoss(LossOfParts):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Return the loss of a batch; see the class."""
         turn = tf.cast(tf.convert_to_tensor(self.step) % len(self.parts), tf.int32)
@@ -63,7 +64,7 @@ class InTurnLoss(LossOfParts):
             part = self.parts[place]
             return tf.cond(
                 turn == place,
-                lambda: part(embeddings, labels, references, training=training),
+                lambda: part(embeddings, labels, references, training=training, sample_weight=sample_weight),
                 lambda: tf.zeros([], part.compute_dtype),
             )
 

@@ -55,10 +55,11 @@ class LabelColumnLoss(LossAround):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Return the loss of a batch; see the class."""
         del training  # Keras hands it on to the loss
-        return self.loss(embeddings, self._column_of(labels), references)
+        return self.loss(embeddings, self._column_of(labels), references, sample_weight=sample_weight)
 
     def _column_of(self, labels: tf.Tensor) -> tf.Tensor:
         labels = tf.convert_to_tensor(labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from tensorflow import keras
 from common.errors import check_keras, invalid
 from common.losses.class_ids import class_ids
 from common.ops.call_stack import is_recomputation
+from common.ops.pair_masks import nan_unless
 from common.ops.replicas import warn_of_a_part
+from common.references.reference_set import References
 
 check_keras(keras)
 
@@ -21,8 +24,8 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
 
     As a layer it owns its weights, which are trained, saved and restored with the model that holds it. As a
     `keras.losses.Loss` it goes into `compile(loss=...)` of any Keras model, and sees integer labels as they are (Keras
-    casts those of other callables to float32). Which of the two calls it is, is never in doubt: labels of this
-    project are integers, so a second argument of floating-point vectors is `y_pred`.
+    casts those of other callables to float32). A second argument of floating-point vectors is `y_pred`; a column of
+    floats after vectors is labels. Either call takes labels of each type and shape that `class_ids` takes, and lists.
 
     A model neither trains nor saves the weights of a loss that it was compiled with, and tells the loss nothing of
     training. So a loss with weights (proxies, boundaries, a memory, a step counter) refuses Keras' call;
@@ -34,11 +37,14 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     Keras' call:
         y_true: class ids `[batch]` or `[batch, 1]`; see `class_ids` for ids that have become floats.
         y_pred: what the loss is of, `[batch, dim]`.
-        sample_weight: None; a loss over pairs has no terms of single samples to weight.
+        sample_weight: None, or weights w `[batch]` or `[batch, 1]` for a loss whose terms belong to anchors, one that
+            takes `sample_weight` in its `call`. Terms are multiplied with the weight of their anchor, and divided by
+            as many as without weights: Keras' `"sum_over_batch_size"`. Weights of 1 change no bit.
 
     Raises:
-        InvalidInput: in Keras' call, a loss with weights, sample weights, or labels that are no class ids. In a
-            recomputed forward pass of training, a loss with a memory or a step counter.
+        InvalidInput: labels that are no class ids, weights for a loss that takes none, or, in Keras' call, a loss with
+            weights of its own. In a recomputed forward pass of training, a loss with a memory or a step counter.
+        tf.errors.InvalidArgumentError: labels that the loss cannot know. XLA, which drops checks, makes the loss NaN.
     """
 
     reduction = "sum_over_batch_size"  # Keras 2 asks every loss for it; the value is a scalar, which nothing reduces
@@ -52,13 +58,33 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
             fix = "A second pass would see another memory or other draws: call the loss outside of the recomputed part."
             expected = "a loss without memory or step counter"
             raise invalid("loss in tf.recompute_grad", received=type(self).__name__, expected=expected, fix=fix)
-        return super().__call__(*map(_as_tensor, args), **{name: _as_tensor(value) for name, value in kwargs.items()})
+        names = list(inspect.signature(self.call).parameters)
+        given = {name: value for name, value in {**dict(zip(names, args)), **kwargs}.items() if value is not None}
+        if "labels" not in given or keras.backend.is_keras_tensor(given["labels"]):
+            return super().__call__(*args, **kwargs)  # Keras says what is missing, or comes back with numbers
+        outputs, labels = given.pop(names[0]), given.pop("labels")
+        if "sample_weight" in given:
+            given["sample_weight"] = self._sample_weights(given["sample_weight"], "sample_weight" in names)
+        labels, are_exact = _integers(labels)
+        are_known = self.check_labels(labels, given.get("references"))
+        value = super().__call__(_as_tensor(outputs), labels, **given)
+        for condition in (are_exact, are_known):
+            value = value if condition is None else nan_unless(condition, value)
+        return value
+
+    def check_labels(self, labels: tf.Tensor, references: References | None = None) -> tf.Tensor | None:
+        """Reject labels that the loss does not know, and return whether it knows all; None: it takes any.
+
+        Args:
+            labels: integers, `[batch]`.
+            references: what the batch is compared with, or None.
+        """
+        return None
 
     def _value_for_keras(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> tf.Tensor:
         """Return the value in a model compiled with this loss."""
-        refuse_sample_weights(sample_weight)
         labels, are_exact = class_ids(y_true)
         if self.weights:
             raise invalid(
@@ -66,10 +92,26 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
                 received=type(self).__name__,
                 expected="a loss without weights of its own",
                 fix=f"A model would neither train nor save the {len(self.weights)} of this one (proxies, a memory or a "
-                "step counter). Let a model hold it: common.training.MetricModel(network, loss).compile(optimizer).",
+                "step counter). Let a model hold it: common.training.MetricModel(network, loss).compile(optimizer). "
+                "A MinedLoss with draws_by='batch' has no counter.",
             )
-        value = super().__call__(y_pred, labels)
-        return tf.where(are_exact, value, tf.constant(float("nan"), value.dtype))
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return nan_unless(are_exact, self(y_pred, labels, **weights))
+
+    def _sample_weights(self, weights: tf.types.experimental.TensorLike, are_taken: bool) -> tf.Tensor:
+        """Return weights `[batch]` in the type of the computation, if the loss takes them."""
+        if not are_taken:
+            raise invalid(
+                "sample_weight",
+                received=f"weights of single samples for {type(self).__name__}",
+                expected="none",
+                fix="Its terms are no terms of single samples: take sample_weight and class_weight out of fit, and "
+                "draw samples more often instead. Keras also makes weights of the mask of an Embedding layer.",
+            )
+        weights = tf.convert_to_tensor(weights)
+        if weights.shape.rank not in (None, 1) and tuple(weights.shape[1:]) != (1,):
+            raise invalid("shape of sample_weight", received=tuple(weights.shape), expected="[batch] or [batch, 1]")
+        return tf.cast(tf.reshape(weights, [-1]), self.compute_dtype)
 
 
 def _as_tensor(value: object) -> object:
@@ -77,27 +119,27 @@ def _as_tensor(value: object) -> object:
     return tf.convert_to_tensor(value) if type(value) in (list, tuple) else value
 
 
-def refuse_sample_weights(sample_weight: object) -> None:
-    """Refuse sample weights, which Keras would multiply the whole batch's loss by.
-
-    Raises:
-        InvalidInput: there are weights.
-    """
-    if sample_weight is not None:
-        raise invalid(
-            "sample_weight",
-            received="weights of single samples",
-            expected="none",
-            fix="A metric loss is over pairs of a batch: take sample_weight and class_weight out of fit, and draw "
-            "samples more often instead. Keras also makes weights of the mask of an Embedding or Masking layer.",
-        )
+def _integers(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Return labels as integers, and whether they are exact if they were floats or a column."""
+    labels = tf.convert_to_tensor(labels)
+    if labels.dtype.is_integer and not (labels.shape.rank == 2 and labels.shape[1] == 1):
+        return labels, None
+    return class_ids(labels)
 
 
 def _is_call_of_compile(args: tuple, kwargs: dict[str, Any]) -> bool:
     """Return whether the arguments are Keras' `(y_true, y_pred, sample_weight)`."""
-    if {"sample_weight", "y_true", "y_pred"} & set(kwargs):  # Keras 2 names its third argument
+    if {"y_true", "y_pred"} & set(kwargs):
         return True
     if len(args) < 2:
         return False
-    second = args[1] if hasattr(args[1], "dtype") else np.asarray(args[1])
-    return tf.as_dtype(second.dtype).is_floating and tf.TensorShape(second.shape).rank != 1
+    (first_type, first), (second_type, second) = _type_and_shape(args[0]), _type_and_shape(args[1])
+    if not second_type.is_floating or second.rank == 1:
+        return False
+    is_column = second.rank == 2 and second[1] == 1  # either labels, or vectors of one component
+    return not (is_column and first_type.is_floating and first.rank == 2 and first[1] != 1)
+
+
+def _type_and_shape(values: tf.types.experimental.TensorLike) -> tuple[tf.DType, tf.TensorShape]:
+    values = values if hasattr(values, "dtype") else np.asarray(values)
+    return tf.as_dtype(values.dtype), tf.TensorShape(values.shape)

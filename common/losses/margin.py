@@ -15,7 +15,12 @@ from common.references.reference_set import References
 
 
 def margin_terms(
-    distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, boundaries: tf.Tensor, margin: float
+    distances: tf.Tensor,
+    positive: tf.Tensor,
+    negative: tf.Tensor,
+    boundaries: tf.Tensor,
+    margin: float,
+    weights: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Return the mean of active margin terms over all triplets, without enumerating them.
 
@@ -29,6 +34,7 @@ def margin_terms(
         negative: bool, `[anchors, references]`.
         boundaries: β of each anchor, `[anchors]`.
         margin: m.
+        weights: factors of the terms of each anchor, `[anchors]`; None: 1.
 
     Returns:
         A scalar, 0 if no term is active.
@@ -41,7 +47,8 @@ def margin_terms(
     terms = tf.nn.relu(margin + tf.where(positive, beyond, -beyond))  # [anchors, references]
     times = tf.where(positive, number_of(negative), number_of(positive))
     times = tf.where((positive | negative) & (terms > 0.0), times, tf.zeros_like(terms))
-    return tf.reduce_sum(times * terms) / tf.maximum(tf.reduce_sum(times), 1.0)
+    weighted = times * terms if weights is None else times * terms * weights[:, None]
+    return tf.reduce_sum(weighted) / tf.maximum(tf.reduce_sum(times), 1.0)
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -94,12 +101,19 @@ class MarginLoss(MetricLoss):
         """The boundaries."""
         return [self.boundaries]
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
+        batch = embeddings, labels, references, sample_weight
+        pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
         boundaries = tf.cast(self._boundaries_of(pairs.anchor_labels), distances.dtype)
-        return margin_terms(distances, pairs.positive, pairs.negative, boundaries, self.margin)
+        return margin_terms(distances, pairs.positive, pairs.negative, boundaries, self.margin, pairs.anchor_weights)
 
     def _boundaries_of(self, labels: tf.Tensor) -> tf.Tensor:
         """Return β of the class of each label, `[anchors]`."""

@@ -32,9 +32,11 @@ class MetricLoss(LossLayer):
         references: `common.references.References`, or None: the batch itself without self-pairs, or the proxies that a
             proxy loss owns.
 
-    Output: a scalar, finite for every batch of finite embeddings. A class without a partner in the references
-    contributes nothing. Embeddings that are NaN or infinite make the loss NaN (or infinite), never a plausible number,
-    so that `keras.callbacks.TerminateOnNaN` and `common.training.fit` stop there.
+    Output: a scalar. With `"unit"` and `"clip"` it is finite, and so is its gradient, for all embeddings of finite
+    squared lengths (lengths up to 1e18 in float32); with `"none"` also the loss's own scales and powers must be finite.
+    Longer embeddings, NaN and infinite ones make the loss NaN (or infinite), never a plausible number, so that
+    `keras.callbacks.TerminateOnNaN` and `common.training.fit` stop there. A class without a partner in the references
+    contributes nothing.
 
     In plain Keras it goes into `compile(optimizer, loss=...)`; one with weights into a `MetricModel`. See `LossLayer`.
 

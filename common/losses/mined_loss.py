@@ -30,6 +30,7 @@ MINERS: dict[str, Callable[..., miners.Triplets]] = {
     "inter_class_nearest_positives": functools.partial(miners.inter_class, positives="nearest"),
     "intra_class": miners.intra_class,
 }
+DRAWS_BY = ("step", "batch")
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -38,7 +39,9 @@ class MinedLoss(LossAround):
 
     The loss sees the same references with only the triplet's two pairs in a row, so that any loss over pairs or
     triplets can be mined, with a memory or without. Draws are a function of `seed` and a step counter, which advances
-    in calls with `training=True` and is saved with the model.
+    in calls with `training=True` and is saved with the model. With `draws_by="batch"` they are one of `seed` and the
+    batch: there is no counter, so the loss goes into `compile(loss=...)`. Mining of the nearest semi-hard negative
+    draws nothing: `TripletLoss(mining="nearest_semi_hard")`, tensorflow-addons' `TripletSemiHardLoss`.
 
     Reference: Milbich's dissertation, sections 2.2.1 (miners) and 2.4.1 (rho-regularisation). p is .3 to .4 on CUB and
     Cars and .15 on SOP there, with distance-weighted triplets.
@@ -53,6 +56,8 @@ class MinedLoss(LossAround):
             and a loss takes them as they are.
         rho_probability: with this probability a triplet (a, p, n) becomes (a, a, p); in [0, 1].
         seed: at least 0.
+        draws_by: `"step"`, or `"batch"`: the bits of the embeddings stand for the step. The same batch then
+            has the same draws.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
     Call arguments: those of `MetricLoss`, and `training`.
@@ -71,6 +76,7 @@ class MinedLoss(LossAround):
         miner: str | miners.SamplingDistribution = "distance_weighted",
         rho_probability: float = 0.0,
         seed: int = 0,
+        draws_by: str = "step",
         **kwargs: Any,
     ) -> None:
         super().__init__(loss, **kwargs)
@@ -83,7 +89,10 @@ class MinedLoss(LossAround):
             check_choice("miner", miner, MINERS)
         self.rho_probability = check_fraction("rho_probability", rho_probability, zero_allowed=True)
         self.seed = check_non_negative("seed", seed)
-        self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
+        self.draws_by = check_choice("draws_by", draws_by, DRAWS_BY)
+        self.step: tf.Variable | None = None
+        if self.draws_by == "step":
+            self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
 
     def call(
         self,
@@ -91,12 +100,15 @@ class MinedLoss(LossAround):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        seed = tf.stack([tf.constant(self.seed, tf.int64), tf.convert_to_tensor(self.step)])
-        if training:
+        step = _bits_of(embeddings) if self.step is None else tf.convert_to_tensor(self.step)
+        seed = tf.stack([tf.constant(self.seed, tf.int64), step])
+        if training and self.step is not None:
             self.step.assign_add(1)
-        return self.loss(embeddings, labels, self._mined(embeddings, labels, references, seed))
+        mined = self._mined(embeddings, labels, references, seed)
+        return self.loss(embeddings, labels, mined, sample_weight=sample_weight)
 
     def _mined(
         self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None, seed: tf.Tensor
@@ -125,6 +137,7 @@ class MinedLoss(LossAround):
             "miner": self.miner if isinstance(self.miner, str) else keras.utils.serialize_keras_object(self.miner),
             "rho_probability": self.rho_probability,
             "seed": self.seed,
+            "draws_by": self.draws_by,
         }
 
     @classmethod
@@ -133,6 +146,12 @@ class MinedLoss(LossAround):
         miner = config["miner"]
         restored = miner if isinstance(miner, str) else keras.utils.deserialize_keras_object(miner)
         return super().from_config({**config, "miner": restored})
+
+
+def _bits_of(embeddings: tf.Tensor) -> tf.Tensor:
+    """Return an int64 scalar that depends on all bits: the sum of the components, each times an odd number."""
+    bits = tf.cast(tf.bitcast(tf.cast(embeddings, tf.float32), tf.int32), tf.int64)
+    return tf.reduce_sum(bits * tf.reshape(2 * tf.range(tf.size(bits, tf.int64)) + 1, tf.shape(bits)))
 
 
 def _joined(first: References, second: References) -> References:

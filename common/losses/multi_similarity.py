@@ -56,13 +56,20 @@ class MultiSimilarityLoss(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
+        batch = embeddings, labels, references, sample_weight
+        pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
         excess = pairwise_inner_products(pairs.anchors, pairs.references) - self.threshold  # [anchors, references]
         pull = self._penalty(-self.positive_scale * excess, pairs.positive) / self.positive_scale  # [anchors]
         push = self._penalty(self.negative_scale * excess, pairs.negative) / self.negative_scale
-        return masked_mean(pull + push, pairs.valid_anchors)
+        return masked_mean(pairs.weighted(pull + push), pairs.valid_anchors)
 
     def _penalty(self, logits: tf.Tensor, partners: tf.Tensor) -> tf.Tensor:
         """Return `log(1 + Σ e^logits)` by anchor, of the sum or active mean."""

@@ -44,13 +44,20 @@ class NPairLoss(MetricLoss):
         self.norm_penalty = check_non_negative("norm_penalty", norm_penalty)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
+        batch = embeddings, labels, references, sample_weight
+        pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
         logits = self.scale * pairwise_inner_products(pairs.anchors, pairs.references)  # [anchors, references]
         terms = tf.math.softplus(log_sum_exp(logits, pairs.negative)[:, None] - logits)
         has_negatives = tf.reduce_any(pairs.negative, axis=1, keepdims=True)
-        loss = masked_mean(terms, pairs.positive & has_negatives)
+        loss = masked_mean(pairs.weighted(terms), pairs.positive & has_negatives)
         return loss + self.norm_penalty * mean_norm(embeddings) if self.norm_penalty else loss
 
     def get_config(self) -> dict:

@@ -28,7 +28,7 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         embedding_dim: number of components of an embedding.
         temperature: T, greater than 0.
         initializer: of the class vectors; see `ProxyBank`.
-        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`.
 
     Examples:
         >>> NormalizedSoftmaxLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
@@ -45,9 +45,15 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
         self.temperature = check_positive("temperature", temperature)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = self.compare_with_proxies(embeddings, labels, references)
+        pairs = self.compare_with_proxies(embeddings, labels, references, sample_weight=sample_weight)
         return softmax_loss(pairs, self.temperature)
 
     def get_config(self) -> dict:

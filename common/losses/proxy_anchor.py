@@ -31,7 +31,7 @@ class ProxyAnchorLoss(ProxyLoss):
         margin: δ.
         scale: α, greater than 0.
         initializer: of the proxies; see `ProxyBank`.
-        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`.
 
     Examples:
         >>> ProxyAnchorLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))

@@ -15,25 +15,29 @@ from common.references.comparison import Comparison
 from common.references.reference_set import References
 
 
-def negative_log_probability(logits: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor) -> tf.Tensor:
-    """Return the mean `-log Σ_positive softmax(logits)` over anchors with a positive reference.
+def negative_log_probability(
+    logits: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, weights: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Return the mean `-w log Σ_positive softmax(logits)` over anchors with a positive reference.
 
     Args:
         logits: `[anchors, references]`.
         positive: bool, `[anchors, references]`.
         negative: bool, `[anchors, references]`.
+        weights: w, `[anchors]`; None: 1.
 
     Returns:
         A scalar.
     """
     surprises = log_sum_exp(logits, positive | negative) - log_sum_exp(logits, positive)  # [anchors]
+    surprises = surprises if weights is None else surprises * weights
     return masked_mean(surprises, tf.reduce_any(positive, axis=1))
 
 
 def softmax_loss(pairs: Comparison, temperature: float) -> tf.Tensor:
     """Return `negative_log_probability` of a `Comparison`'s inner products over a temperature, a scalar."""
     logits = pairwise_inner_products(pairs.anchors, pairs.references) / temperature
-    return negative_log_probability(logits, pairs.positive, pairs.negative)
+    return negative_log_probability(logits, pairs.positive, pairs.negative, pairs.anchor_weights)
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -52,7 +56,7 @@ class ProxyNCALoss(ProxyLoss):
         proxies_per_class: number of proxies of each class.
         temperature: T, greater than 0 (chapter 3 prints .1, chapter 5 and the published code have .11).
         initializer: of the proxies; see `ProxyBank`.
-        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`.
 
     Examples:
         >>> ProxyNCALoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
@@ -70,9 +74,15 @@ class ProxyNCALoss(ProxyLoss):
         super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
         self.temperature = check_positive("temperature", temperature)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = self.compare_with_proxies(embeddings, labels, references)
+        pairs = self.compare_with_proxies(embeddings, labels, references, sample_weight=sample_weight)
         return softmax_loss(pairs, self.temperature)
 
     def get_config(self) -> dict:

@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_non_negative
 from common.losses.metric_loss import MetricLoss
-from common.losses.triplet import active_below, triplet
+from common.losses.triplet import active_below, rank_by_bisection, triplet
 from common.ops.distances import pairwise_distances
 from common.ops.pair_masks import consecutive_labels
 from common.references.comparison import ANCHORS, compare
@@ -86,7 +86,7 @@ def _num_above(ranks: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, positive: 
 
 
 def _place(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Tensor:
-    return tf.searchsorted(ordered, values, side=side, out_type=tf.int64)
+    return tf.cast(rank_by_bisection(ordered[None], values[None], side)[0], tf.int64)
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")

@@ -57,7 +57,7 @@ class SoftTripleLoss(ProxyLoss):
         tau: τ, at least 0. Not applied to `references` of the caller.
         margin: δ.
         initializer: of the centres; see `ProxyBank`.
-        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`.
 
     Examples:
         >>> SoftTripleLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
@@ -81,14 +81,21 @@ class SoftTripleLoss(ProxyLoss):
         self.tau = check_non_negative("tau", tau)
         self.margin = margin
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
         if references is not None:
             groups = consecutive_labels(references.labels)
-            return self._cross_entropy(embeddings, labels, references, groups, tf.size(groups))
+            return self._cross_entropy(embeddings, labels, references, groups, tf.size(groups), sample_weight)
         bank = self.proxy_bank
-        bank.check_labels(labels)
-        cross_entropy = self._cross_entropy(embeddings, labels, bank.references(), bank.labels, bank.num_classes)
+        cross_entropy = self._cross_entropy(
+            embeddings, labels, bank.references(), bank.labels, bank.num_classes, sample_weight
+        )
         if self.tau == 0.0:
             return cross_entropy
         centers = tf.reshape(bank.proxies, [bank.num_classes, bank.proxies_per_class, bank.embedding_dim])
@@ -101,6 +108,7 @@ class SoftTripleLoss(ProxyLoss):
         references: References | None,
         groups: tf.Tensor,
         num_groups: tf.Tensor,
+        sample_weight: tf.Tensor | None,
     ) -> tf.Tensor:
         """Return the cross-entropy over groups of references; `groups` `[references]` gives the classes."""
         pairs = compare(embeddings, labels, references, normalization=self.normalization)
@@ -111,7 +119,8 @@ class SoftTripleLoss(ProxyLoss):
         )  # [groups, batch]
         own = tf.math.unsorted_segment_max(tf.cast(positive, tf.int32), groups, num_groups) > 0
         logits = self.scale * (means - self.margin * tf.cast(own, means.dtype))
-        return negative_log_probability(*(tf.transpose(x) for x in (logits, own, occupied & ~own)))
+        logits, own, others = (tf.transpose(x) for x in (logits, own, occupied & ~own))
+        return negative_log_probability(logits, own, others, sample_weight)
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

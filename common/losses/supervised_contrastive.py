@@ -40,13 +40,20 @@ class SupervisedContrastiveLoss(MetricLoss):
         self.temperature = check_positive("temperature", temperature)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
+        batch = embeddings, labels, references, sample_weight
+        pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
         logits = pairwise_inner_products(pairs.anchors, pairs.references) / self.temperature  # [anchors, references]
         totals = log_sum_exp(logits, pairs.positive | pairs.negative)  # [anchors]
         terms = masked_mean(totals[:, None] - logits, pairs.positive, axis=1)
-        return masked_mean(terms, tf.reduce_any(pairs.positive, axis=1))
+        return masked_mean(pairs.weighted(terms), tf.reduce_any(pairs.positive, axis=1))
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

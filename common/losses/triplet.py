@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,9 @@ def active_triplet_counts(
     """Count each pair's active triplets: `d_ap + m > d_an`.
 
     The positives of an anchor are sorted by distance, and bisection places each negative among them: it is active with
-    the positives behind it. That is quadratic in time (up to a logarithm) and in memory, instead of a tensor
-    `[anchors, references, references]`. Only rows with a positive are processed: of 33,952 proxies over a batch of 32,
-    those of the classes of the batch. A difference below the rounding of the distances is not active.
+    the positives behind it. That is quadratic in time (up to a logarithm) and in memory, also under XLA, instead of a
+    tensor `[anchors, references, references]`. Only rows with a positive are processed: of 33,952 proxies over a batch
+    of 32, those of the classes of the batch. A difference below the rounding of the distances is not active.
 
     Args:
         distances: `[anchors, references]`.
@@ -48,15 +49,15 @@ def active_triplet_counts(
     most = tf.reduce_max(tf.math.count_nonzero(positive_rows, axis=1, dtype=tf.int32))
     count = _count_nearest_semi_hard if mining == "nearest_semi_hard" else _count_all
 
-    def count_with(num_sorted: int | tf.Tensor) -> tf.Tensor:
+    def count_with(num_sorted: int | tf.Tensor, rank: Callable) -> tf.Tensor:
         nearest, columns = tf.math.top_k(-tf.where(positive_rows, distances, np.inf), num_sorted)
-        return count(distances, negative_rows, -nearest, columns, margin, mining == "semi_hard")
+        return count(distances, negative_rows, -nearest, columns, margin, mining == "semi_hard", rank)
 
     # The number of positives that are picked out is known to XLA in either branch.
     counts = tf.cond(
         most <= _FEW_POSITIVES,
-        lambda: count_with(tf.minimum(num_references, _FEW_POSITIVES)),
-        lambda: count_with(num_references),
+        lambda: count_with(tf.minimum(num_references, _FEW_POSITIVES), tf.searchsorted),
+        lambda: count_with(num_references, rank_by_bisection),
     )
     return tf.scatter_nd(rows[:, None], counts, tf.shape(positive, out_type=tf.int64))
 
@@ -66,8 +67,40 @@ def active_below(distances: tf.Tensor, margin: float) -> tf.Tensor:
     return (distances + margin) * (1.0 - ROUNDING_UNITS * np.finfo(distances.dtype.as_numpy_dtype).eps)
 
 
+def rank_by_bisection(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Tensor:
+    """Return `tf.searchsorted(ordered, values, side)` in memory linear in both, also under XLA.
+
+    XLA compares all with all in `tf.searchsorted`: a table `[rows, ordered, values]`.
+
+    Args:
+        ordered: increasing numbers, `[rows, ordered]`.
+        values: `[rows, values]`.
+        side: `"left"`: how many of a row are below a value; `"right"`: below it or equal.
+
+    Returns:
+        int32 `[rows, values]`.
+    """
+    num_ordered = tf.shape(ordered)[1]
+
+    def next_bit(step: tf.Tensor, ranks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        tried = ranks + step
+        last = tf.gather(ordered, tf.minimum(tried, num_ordered) - 1, batch_dims=1)
+        fits = (tried <= num_ordered) & (last < values if side == "left" else last <= values)
+        return step // 2, tf.where(fits, tried, ranks)
+
+    num_bits = 1 + tf.cast(tf.math.log(tf.cast(tf.maximum(num_ordered, 1), tf.float64)) / np.log(2.0), tf.int32)
+    state = tf.bitwise.left_shift(tf.ones_like(num_bits), num_bits), tf.zeros_like(values, tf.int32)
+    return tf.while_loop(lambda step, _: step > 0, next_bit, state)[1]
+
+
 def _count_all(
-    distances: tf.Tensor, negative: tf.Tensor, nearest: tf.Tensor, columns: tf.Tensor, margin: float, semi_hard: bool
+    distances: tf.Tensor,
+    negative: tf.Tensor,
+    nearest: tf.Tensor,
+    columns: tf.Tensor,
+    margin: float,
+    semi_hard: bool,
+    rank: Callable,
 ) -> tf.Tensor:
     """Count all active or all semi-hard triplets by pair, `[rows, references]`.
 
@@ -78,15 +111,16 @@ def _count_all(
         columns: where they are, `[rows, sorted]`.
         margin: m.
         semi_hard: bool: leaves out the negatives that are not farther than the positive.
+        rank: `tf.searchsorted`, or its like.
     """
     num_rows, num_sorted = tf.unstack(tf.shape(nearest))
     is_positive = tf.math.is_finite(nearest)
     num_positives = tf.math.count_nonzero(is_positive, axis=1, keepdims=True, dtype=tf.int32)
     # A negative is active with the positives of the ranks first..last-1.
-    first = tf.searchsorted(active_below(nearest, margin), distances, side="right")  # [rows, references]
+    first = rank(active_below(nearest, margin), distances, side="right")  # [rows, references]
     last = num_positives
     if semi_hard:
-        last = tf.maximum(tf.searchsorted(nearest, distances, side="left"), first)
+        last = tf.maximum(rank(nearest, distances, side="left"), first)
     active_positives = tf.where(negative, last - first, 0)
 
     def num_up_to(ranks: tf.Tensor) -> tf.Tensor:  # how many negatives have `ranks` up to each rank: [rows, sorted]
@@ -101,12 +135,18 @@ def _count_all(
 
 
 def _count_nearest_semi_hard(
-    distances: tf.Tensor, negative: tf.Tensor, nearest: tf.Tensor, columns: tf.Tensor, margin: float, _: bool
+    distances: tf.Tensor,
+    negative: tf.Tensor,
+    nearest: tf.Tensor,
+    columns: tf.Tensor,
+    margin: float,
+    _: bool,
+    rank: Callable,
 ) -> tf.Tensor:
     """Count like `_count_all`: each positive with its nearest farther (or farthest) negative."""
     negatives, places = tf.math.top_k(-tf.where(negative, distances, np.inf), tf.shape(distances)[1])
     num_negatives = tf.math.count_nonzero(negative, axis=1, keepdims=True, dtype=tf.int32)
-    chosen = tf.minimum(tf.searchsorted(-negatives, nearest, side="right"), num_negatives - 1)  # [rows, sorted]
+    chosen = tf.minimum(rank(-negatives, nearest, side="right"), num_negatives - 1)  # [rows, sorted]
     chosen = tf.maximum(chosen, 0)  # an anchor without negatives: its first is infinitely far and not active
     active = tf.math.is_finite(nearest) & (tf.gather(-negatives, chosen, batch_dims=1) < active_below(nearest, margin))
     active = tf.cast(active, tf.int32)
@@ -121,9 +161,14 @@ def _at_positives(counts: tf.Tensor, columns: tf.Tensor, values: tf.Tensor) -> t
 
 
 def triplet(
-    distances: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, margin: float, mining: str = "none"
+    distances: tf.Tensor,
+    positive: tf.Tensor,
+    negative: tf.Tensor,
+    margin: float,
+    mining: str = "none",
+    weights: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Return `mean [d_ap - d_an + m]₊` over triplets of anchor, positive and negative.
+    """Return `mean w_a [d_ap - d_an + m]₊` over triplets of anchor, positive and negative.
 
     Args:
         distances: `[anchors, references]`.
@@ -131,18 +176,22 @@ def triplet(
         negative: bool, `[anchors, references]`, none of them positive.
         margin: m.
         mining: one of `MININGS`; see `TripletLoss`.
+        weights: w, of the anchors, `[anchors]`; None: 1.
 
     Returns:
         A scalar, 0 if no triplet is active. Exact gradient, the selection of the triplets being constant.
     """
     counts = active_triplet_counts(distances, positive, negative, margin, mining)
-    num_active = tf.reduce_sum(tf.cast(tf.maximum(counts, 0), tf.int64))
-    total = tf.reduce_sum(tf.cast(counts, distances.dtype) * distances)
-    num_terms = num_active
+    active = tf.reduce_sum(tf.cast(tf.maximum(counts, 0), tf.int64), axis=1)  # [anchors]
+    terms = tf.cast(counts, distances.dtype) * distances
+    num_terms = weighted_num_active = tf.reduce_sum(active)
+    if weights is not None:
+        terms *= weights[:, None]
+        weighted_num_active = tf.reduce_sum(tf.cast(weights, tf.float64) * tf.cast(active, tf.float64))
     if mining == "nearest_semi_hard":
         num_terms = tf.math.count_nonzero(positive & tf.reduce_any(negative, axis=1, keepdims=True))
-    num_active, num_terms = tf.cast(num_active, distances.dtype), tf.cast(num_terms, distances.dtype)
-    return (total + margin * num_active) / tf.maximum(num_terms, 1.0)
+    weighted_num_active, num_terms = (tf.cast(x, distances.dtype) for x in (weighted_num_active, num_terms))
+    return (tf.reduce_sum(terms) + margin * weighted_num_active) / tf.maximum(num_terms, 1.0)
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -179,11 +228,18 @@ class TripletLoss(MetricLoss):
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.mining = check_choice("mining", mining, MININGS)
 
-    def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
-        pairs = compare(embeddings, labels, references, normalization=self.normalization, anchors=self.anchors)
+        batch = embeddings, labels, references, sample_weight
+        pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
         distances = pairwise_distances(pairs.anchors, pairs.references)
-        return triplet(distances, pairs.positive, pairs.negative, self.margin, self.mining)
+        return triplet(distances, pairs.positive, pairs.negative, self.margin, self.mining, pairs.anchor_weights)
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

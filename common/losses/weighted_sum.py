@@ -44,10 +44,12 @@ class WeightedSumLoss(LossOfParts):
         labels: tf.Tensor,
         references: References | None = None,
         training: bool | None = None,
+        sample_weight: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
         del training  # Keras hands it on to the parts; Keras 2 only from a call that takes it
-        terms = [w * part(embeddings, labels, references) for w, part in zip(self.part_weights, self.parts)]
+        arguments = embeddings, labels, references
+        terms = [w * part(*arguments, sample_weight=sample_weight) for w, part in zip(self.part_weights, self.parts)]
         return tf.add_n(terms)
 
     def get_config(self) -> dict:

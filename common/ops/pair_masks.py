@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
+
 import tensorflow as tf
 
 from common.errors import invalid
@@ -32,6 +36,57 @@ def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
             "shape of labels", received=tuple(labels.shape), expected="[batch]", fix="Use tf.reshape(labels, [-1])."
         )
     return tf.cast(labels, tf.int64)
+
+
+def are_all_right(right: tf.Tensor, labels: tf.Tensor, expected: str) -> tf.Tensor:
+    """Check labels, and return for XLA, which drops checks, whether all are right.
+
+    Args:
+        right: bool, `[n]`.
+        labels: numbers, `[n]`.
+        expected: of the labels; begins the message, which ends with the first wrong one.
+
+    Returns:
+        A bool scalar, for `nan_unless`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: a label is wrong (not inside XLA).
+    """
+    are_right = tf.reduce_all(right)
+    first = tf.argmax(tf.pad(tf.cast(~right, tf.int32), [[0, 1]], constant_values=1))  # n, if none is wrong
+    wrong = tf.pad(labels, [[0, 1]])[first]
+    if tf.executing_eagerly() and not are_right:  # in one line, which an assertion does not make
+        message = f"{expected} Received: {wrong.numpy()} at position {first.numpy()}."
+        raise tf.errors.InvalidArgumentError(None, None, message)
+    tf.debugging.Assert(are_right, [f"{expected} Received:", wrong, "at position", first])
+    return are_right
+
+
+@contextlib.contextmanager
+def wrong_labels_in_one_line() -> Iterator[None]:
+    """Around a run of graphs: leave TensorFlow's trace of the graph out of the errors of `are_all_right`."""
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        assertion = re.search(
+            r"assertion failed: (\[Invalid .* Received:\] \[.*\] \[at position\] \[\d+\])", str(error)
+        )
+        if assertion is None:
+            raise
+        message = " ".join(re.findall(r"\[([^][]*)\]", assertion[1]))
+        raise tf.errors.InvalidArgumentError(None, None, message) from None
+
+
+def check_class_ids(labels: tf.Tensor, num_classes: int) -> tf.Tensor:
+    """Check that integers `[n]` are in 0..num_classes-1; see `are_all_right`."""
+    labels = integer_labels(labels)
+    expected = f"Invalid labels: expected 0..{num_classes - 1}. Relabel the classes consecutively."
+    return are_all_right((labels >= 0) & (labels < num_classes), labels, expected)
+
+
+def nan_unless(condition: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """Return a loss, or NaN with zero gradient if the condition (a bool scalar) does not hold."""
+    return tf.where(condition, value, tf.constant(float("nan"), value.dtype))
 
 
 def pair_masks(

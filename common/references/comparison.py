@@ -24,12 +24,21 @@ class Comparison(NamedTuple):
     valid_anchors: tf.Tensor  # bool [anchors]
     anchor_labels: tf.Tensor  # int64 [anchors]
     reference_labels: tf.Tensor  # int64 [references]
+    anchor_weights: tf.Tensor | None = None  # [anchors]; None: all are 1
+
+    def weighted(self, terms: tf.Tensor) -> tf.Tensor:
+        """Multiply terms `[anchors, ...]` by the weights of their anchors."""
+        if self.anchor_weights is None:
+            return terms
+        weights = tf.cast(self.anchor_weights, terms.dtype)
+        return terms * tf.reshape(weights, [-1] + [1] * (terms.shape.rank - 1))
 
 
 def compare(
     embeddings: tf.Tensor,
     labels: tf.Tensor,
     references: References | None = None,
+    sample_weight: tf.Tensor | None = None,
     *,
     normalization: str = "unit",
     anchors: str = "embeddings",
@@ -40,6 +49,7 @@ def compare(
         embeddings: `[batch, dim]`, of any floating-point type.
         labels: integers, `[batch]`.
         references: the reference set; None: the batch itself, without self-pairs.
+        sample_weight: of the samples, `[batch]`, which must be the anchors; None: all are 1.
         normalization: one of `common.ops.normalization.NORMALIZATIONS`, applied to both sides.
         anchors: which side has the role of the anchors, the rows of the result: `"embeddings"` (the batch) or
             `"references"` (each reference is an anchor over the batch, as the proxies of CCP are).
@@ -49,7 +59,7 @@ def compare(
 
     Raises:
         InvalidInput: an argument has the wrong rank or type, the dimensions of the two sides differ, or references with
-            pairs drawn for the batch are to be the anchors.
+            pairs drawn for the batch, or beside weights of samples, are to be the anchors.
     """
     check_choice("anchors", anchors, ANCHORS)
     embeddings = normalize(embeddings, normalization)
@@ -58,7 +68,7 @@ def compare(
     labels = integer_labels(labels)
     everyone = tf.ones_like(labels, tf.bool)
     if references is None:
-        return Comparison(embeddings, embeddings, *pair_masks(labels), everyone, labels, labels)
+        return Comparison(embeddings, embeddings, *pair_masks(labels), everyone, labels, labels, sample_weight)
     reference_labels = integer_labels(references.labels)
     positive, negative = references.pairs or pair_masks(labels, reference_labels, references.valid)
     others = normalize(tf.cast(references.embeddings, embeddings.dtype), normalization)
@@ -70,7 +80,9 @@ def compare(
         fix = "A drawn triplet has its anchor in the batch: over the references it falls apart."
         raise invalid("anchors", received=anchors, expected="'embeddings' in a loss over drawn triplets", fix=fix)
     if anchors == "embeddings":
-        return Comparison(embeddings, others, positive, negative, everyone, labels, reference_labels)
+        return Comparison(embeddings, others, positive, negative, everyone, labels, reference_labels, sample_weight)
+    if sample_weight is not None:
+        raise invalid("sample_weight", received="weights of samples", expected="none with anchors='references'")
     valid = references.valid
     valid = tf.ones_like(reference_labels, tf.bool) if valid is None else tf.cast(valid, tf.bool)
     positive, negative = tf.transpose(positive), tf.transpose(negative)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_positive, invalid
-from common.ops.pair_masks import integer_labels
+from common.ops.pair_masks import check_class_ids
 from common.references.reference_set import References
 
 PROXY_INITIALIZERS = ("he_normal", "he_normal_over_proxies")
@@ -30,6 +30,8 @@ class ProxyBank(keras.layers.Layer):
         embedding_dim: number of components of an embedding.
         initializer: one of `PROXY_INITIALIZERS`, or a Keras initializer of the shape `[proxies, embedding_dim]` (which
             also takes a seed).
+        proxy_regularizer: of the weight `proxies`, as in any Keras layer; what it gives is among the layer's `losses`.
+        proxy_constraint: of the weight `proxies`, which Keras' optimisers apply after each update.
 
     Examples:
         >>> bank = ProxyBank(num_classes=100, proxies_per_class=1, embedding_dim=128)
@@ -42,6 +44,9 @@ class ProxyBank(keras.layers.Layer):
         proxies_per_class: int,
         embedding_dim: int,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        *,
+        proxy_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
+        proxy_constraint: str | dict | keras.constraints.Constraint | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -49,10 +54,14 @@ class ProxyBank(keras.layers.Layer):
         self.proxies_per_class = check_positive("proxies_per_class", proxies_per_class)
         self.embedding_dim = check_positive("embedding_dim", embedding_dim)
         self.initializer = initializer
+        self.proxy_regularizer = keras.regularizers.get(proxy_regularizer)
+        self.proxy_constraint = keras.constraints.get(proxy_constraint)
         self.proxies = self.add_weight(
             name="proxies",
             shape=(num_classes * proxies_per_class, embedding_dim),
             initializer=proxy_initializer(initializer),
+            regularizer=self.proxy_regularizer,
+            constraint=self.proxy_constraint,
             trainable=True,
         )
         self.built = True  # the constructor makes all of the state
@@ -66,15 +75,19 @@ class ProxyBank(keras.layers.Layer):
         """The class of each proxy, int64 `[num_classes * proxies_per_class]`."""
         return tf.repeat(tf.range(self.num_classes, dtype=tf.int64), self.proxies_per_class)
 
-    def check_labels(self, labels: tf.Tensor) -> None:
+    def check_labels(self, labels: tf.Tensor) -> tf.Tensor:
         """Reject labels without a proxy, which the loss would silently ignore.
 
+        Args:
+            labels: integers, `[batch]`.
+
+        Returns:
+            Whether all have a proxy: a bool scalar, which XLA does not drop.
+
         Raises:
-            tf.errors.InvalidArgumentError: a label is not in 0..num_classes-1 (not checked inside XLA).
+            tf.errors.InvalidArgumentError: a label is not in 0..num_classes-1 (not inside XLA).
         """
-        labels = integer_labels(labels)
-        expected = f"Invalid labels: expected 0..{self.num_classes - 1}. Relabel the classes consecutively. Received:"
-        tf.debugging.Assert(tf.reduce_all((labels >= 0) & (labels < self.num_classes)), [expected, labels])
+        return check_class_ids(labels, self.num_classes)
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""
@@ -84,6 +97,14 @@ class ProxyBank(keras.layers.Layer):
             "proxies_per_class": self.proxies_per_class,
             "embedding_dim": self.embedding_dim,
             "initializer": serialized_initializer(self.initializer),
+            **self.terms_of_proxies(),
+        }
+
+    def terms_of_proxies(self) -> dict:
+        """Return the regulariser and the constraint as `get_config` has them."""
+        return {
+            "proxy_regularizer": keras.regularizers.serialize(self.proxy_regularizer),
+            "proxy_constraint": keras.constraints.serialize(self.proxy_constraint),
         }
 
 

@@ -21,6 +21,7 @@ def weighted_loss(
     *,
     training: bool,
     network_losses: Sequence[tf.Tensor] = (),
+    sample_weight: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Return `(1 - w) * metric_loss(embeddings, labels) + w * attribute_loss(attributes, labels)`.
 
@@ -39,6 +40,7 @@ def weighted_loss(
         attribute_weight: w, in [0, 1].
         training: whether memories and counters of the metric loss advance.
         network_losses: the `losses` of the network after the pass that computed `outputs`.
+        sample_weight: of both losses, `[batch]`, or None; see `LossLayer`.
 
     Returns:
         A scalar.
@@ -46,10 +48,11 @@ def weighted_loss(
     labels = gather_over_replicas(labels)
     embeddings = gather_over_replicas(outputs["embeddings"])
     attributes = None if attribute_loss is None else gather_over_replicas(outputs["attributes"])
+    weights = {} if sample_weight is None else {"sample_weight": gather_over_replicas(sample_weight)}
     with of_the_global_batch():
-        value = metric_loss(embeddings, labels, training=training)
+        value = metric_loss(embeddings, labels, training=training, **weights)
         if attribute_loss is not None:
-            attribute_value = attribute_loss(attributes, class_column(labels))
+            attribute_value = attribute_loss(attributes, class_column(labels), **weights)
             value = (1 - attribute_weight) * value + attribute_weight * attribute_value
     owners = [metric_loss] if attribute_loss is None else [metric_loss, attribute_loss]
     added = [*network_losses, *(loss for owner in owners for loss in owner.losses)]

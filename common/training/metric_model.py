@@ -11,9 +11,9 @@ from tensorflow import keras
 
 from common.errors import check_fraction, check_positive, invalid
 from common.losses.class_ids import class_ids
-from common.losses.loss_layer import refuse_sample_weights
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
+from common.ops.pair_masks import nan_unless, wrong_labels_in_one_line
 from common.ops.replicas import gather_over_replicas
 from common.pooling.feature_pooling import warn_of_unfinished_poolings
 from common.training.callback_order import Callbacks, check_callback_order
@@ -56,10 +56,10 @@ class MetricModel(keras.Model):
     Output shape: `[batch, dim]`, normalised as the loss does.
 
     Raises:
-        InvalidInput: a network without weights yet, a number out of its range, sample weights, one-hot labels, or
-            a callback that waits for the metric of a later one.
-        tf.errors.InvalidArgumentError: labels without a proxy, or floats that are no class ids (unchecked inside XLA,
-            where such floats make the loss NaN).
+        InvalidInput: a network without weights yet, a number out of its range, sample weights for a loss that takes
+            none, one-hot labels, or a callback that waits for the metric of a later one.
+        tf.errors.InvalidArgumentError: labels without a proxy, or floats that are no class ids. XLA, which drops
+            checks, makes the loss NaN.
 
     Examples:
         >>> network = tf.keras.Sequential([tf.keras.Input([16]), tf.keras.layers.Dense(8)])
@@ -135,9 +135,15 @@ class MetricModel(keras.Model):
         See `check_callback_order`.
         """
         check_callback_order(callbacks, self._metric_names)
-        history = super().fit(*args, callbacks=callbacks, **kwargs)
+        with wrong_labels_in_one_line():
+            history = super().fit(*args, callbacks=callbacks, **kwargs)
         warn_of_unfinished_poolings(self)
         return history
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (a number, a list or a dictionary)
+        """Evaluate as Keras' `evaluate` does."""
+        with wrong_labels_in_one_line():
+            return super().evaluate(*args, **kwargs)
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Return normalised embeddings `[batch, dim]`."""
@@ -151,12 +157,12 @@ class MetricModel(keras.Model):
 
     def train_step(self, data: tuple) -> dict[str, tf.Tensor]:
         """Make one update from a batch of inputs and class ids."""
-        inputs, labels = _unpacked(data)
+        inputs, labels, sample_weight = _unpacked(data)
         variables, found = list(self.trainable_variables), {}
 
         def compute_loss() -> tf.Tensor:
             found.update(self.outputs_of(inputs, training=True))
-            return self._loss_of(found, labels, training=True)
+            return self._loss_of(found, labels, sample_weight, training=True)
 
         loss, gradients = loss_and_gradients(compute_loss, variables, self.optimizer)
         for transform in self.gradient_transforms:
@@ -165,16 +171,17 @@ class MetricModel(keras.Model):
             apply_gradients(self.optimizer, gradients, variables)
         else:
             self._update.apply(gradients, variables, self._split()[1])
-        return self._reported(inputs, labels, found, loss)
+        return self._reported(inputs, labels, found, loss, sample_weight)
 
     def test_step(self, data: tuple) -> dict[str, tf.Tensor]:
         """Return a batch's loss and metrics in inference mode.
 
         The batch has inputs and class ids.
         """
-        inputs, labels = _unpacked(data)
+        inputs, labels, sample_weight = _unpacked(data)
         outputs = self.outputs_of(inputs, training=False)
-        return self._reported(inputs, labels, outputs, self._loss_of(outputs, labels, training=False))
+        loss = self._loss_of(outputs, labels, sample_weight, training=False)
+        return self._reported(inputs, labels, outputs, loss, sample_weight)
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
@@ -195,19 +202,26 @@ class MetricModel(keras.Model):
         variables = list(self.trainable_variables)
         return [v for v in variables if id(v) not in fast_ids], [v for v in variables if id(v) in fast_ids]
 
-    def _loss_of(self, outputs: dict[str, tf.Tensor], labels: tf.Tensor, *, training: bool) -> tf.Tensor:
+    def _loss_of(
+        self, outputs: dict[str, tf.Tensor], labels: tf.Tensor, sample_weight: tf.Tensor | None, *, training: bool
+    ) -> tf.Tensor:
         ids, are_exact = class_ids(labels)
         losses = self.metric_loss, self.attribute_loss, self.attribute_weight
-        loss = weighted_loss(outputs, ids, *losses, training=training, network_losses=self.network.losses)
-        return tf.where(are_exact, loss, tf.constant(float("nan"), loss.dtype))
+        settings = {"training": training, "network_losses": self.network.losses, "sample_weight": sample_weight}
+        return nan_unless(are_exact, weighted_loss(outputs, ids, *losses, **settings))
 
     def _reported(
-        self, inputs: tf.Tensor, labels: tf.Tensor, outputs: dict[str, tf.Tensor], loss: tf.Tensor
+        self,
+        inputs: tf.Tensor,
+        labels: tf.Tensor,
+        outputs: dict[str, tf.Tensor],
+        loss: tf.Tensor,
+        sample_weight: tf.Tensor | None,
     ) -> dict[str, tf.Tensor]:
         embeddings = outputs["embeddings"]
         if self._metric_names:  # which see the global batch, as the loss does
             labels, embeddings = gather_over_replicas(labels), gather_over_replicas(embeddings)
-        metrics = self.compute_metrics(inputs, labels, embeddings, None)
+        metrics = self.compute_metrics(inputs, labels, embeddings, sample_weight)
         self.mean_loss.update_state(loss)
         return {**metrics, "loss": self.mean_loss.result()}
 
@@ -234,9 +248,8 @@ class MetricModel(keras.Model):
         return cls(**{**config, **parts})
 
 
-def _unpacked(data: tuple) -> tuple[tf.Tensor, tf.Tensor]:
+def _unpacked(data: tuple) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
     inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    refuse_sample_weights(sample_weight)
     if labels is None:
         raise invalid("data", received="inputs alone", expected="inputs and class ids, as in fit(inputs, labels)")
-    return inputs, labels
+    return inputs, labels, sample_weight

@@ -81,6 +81,17 @@ def test_compiled_it_trains_in_a_traced_step_and_still_checks_labels():
     assert np.any(gradient(labels))
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"expected 0..{CLASSES - 1}"):
         gradient(labels + CLASSES)
+    assert np.isnan(tf.function(lambda labels: loss(embeddings, labels), jit_compile=True)(labels + CLASSES))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_sample_weights_are_those_of_both_terms(jit_compile):
+    base, bank, weights = TripletLoss(0.3), ProxyBank(CLASSES, PROXIES, DIM), np.arange(6.0)
+    loss = ChanceConstrainedLoss(base, bank, in_batch_weight=0.1, jit_compile=jit_compile)
+    expected = base(*batch(), bank.references(), sample_weight=weights) + 0.1 * base(*batch(), sample_weight=weights)
+    np.testing.assert_allclose(loss(*batch(), sample_weight=weights), expected, rtol=1e-5)
+    with pytest.raises(InvalidInput, match="sample_weight: received 'weights of samples', expected none with anchors"):
+        TripletLoss(anchors="references")(*batch(), bank.references(), sample_weight=weights)
 
 
 def test_compiled_it_refuses_a_loss_with_weights_and_is_restored():

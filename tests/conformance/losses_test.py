@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
 from common import losses
+from common.errors import InvalidInput
 from common.references import References
 from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES, ROWS, exported_losses
 
@@ -64,7 +65,7 @@ def test_every_loss_has_the_one_signature(create):
     parameters = inspect.signature(create().call).parameters
     assert list(parameters)[:3] == ["embeddings", "labels", "references"]
     assert parameters["references"].default is None
-    assert set(parameters) <= {"embeddings", "labels", "references", "training"}
+    assert set(parameters) <= {"embeddings", "labels", "references", "training", "sample_weight"}
 
 
 def test_returns_a_finite_float32_scalar(create, references):
@@ -138,6 +139,8 @@ def test_gradient_equals_central_differences(create, references, normalization):
     loss = remember(create(normalization=normalization, dtype="float64"))
     if isinstance(loss, losses.DecorrelationLoss):
         pytest.skip("its gradient is reversed, see its own test")
+    if isinstance(loss, losses.MinedLoss) and loss.draws_by == "batch":
+        pytest.skip("other embeddings have other draws")
     embeddings, labels = random_batch()
     points = [tf.Variable(embeddings * 0.7), *loss.trainable_variables]
     if references is not None:
@@ -192,12 +195,57 @@ def test_labels_of_any_integer_type(create, references):
         assert loss(embeddings, labels.astype(dtype), references) == expected
 
 
+def test_a_label_that_stops_a_loss_makes_it_not_a_number_under_xla(create):
+    loss, (embeddings, labels) = create(), random_batch()
+    labels[5] = NUM_CLASSES
+    try:
+        value, expected = loss(embeddings, labels), np.isfinite
+    except tf.errors.InvalidArgumentError:
+        value = tf.function(loss, jit_compile=True, autograph=False)(tf.constant(embeddings), tf.constant(labels))
+        expected = np.isnan
+    assert expected(value)
+
+
+def test_terms_have_the_weight_of_their_sample_or_weights_are_refused(create):
+    loss, (embeddings, labels) = remember(create()), random_batch()
+    points = tf.Variable(embeddings, dtype=tf.float32)
+
+    def value_of(**weights):
+        with tf.GradientTape() as tape:
+            value = loss(tf.convert_to_tensor(points), labels, **weights)
+        return value, tape.gradient(value, points)
+
+    try:
+        for found, expected in zip(value_of(sample_weight=np.ones(BATCH)), value_of()):
+            np.testing.assert_array_equal(found, expected)
+    except InvalidInput as error:
+        if "Invalid sample_weight: received 'weights of single samples for " not in str(error):
+            raise
+        return
+    first, second = np.random.default_rng(4).uniform(0.0, 3.0, (2, BATCH))
+    rest, one, other, both = (value_of(sample_weight=w)[0] for w in (0 * first, first, second, first + second))
+    np.testing.assert_allclose(one + other - rest, both, rtol=1e-5)
+    assert abs(float(one - other)) > 1e-4
+    skip_if_drawn(loss)
+    order = np.random.default_rng(3).permutation(BATCH)
+    np.testing.assert_allclose(loss(embeddings[order], labels[order], sample_weight=first[order]), one, rtol=1e-5)
+
+
+def test_which_losses_take_sample_weights():
+    """Those with terms of anchors, and composers of them."""
+    taking = {name for name, make in LOSSES.items() if "sample_weight" in inspect.signature(make().call).parameters}
+    refusing = {name.split(" ")[0].removesuffix("Loss") for name in LOSSES.keys() - taking}
+    expected = "Angular Contrastive Decorrelation DistanceAdaptedContrast Histogram LiftedStructure PermutedLabels "
+    assert refusing == set((expected + "ProxyAnchor Quadruplet SignalToNoise View").split())
+
+
 @pytest.mark.parametrize("classes", ["one", "each its own", "mixed"])
-@pytest.mark.parametrize("embeddings", ["coincident", "zero", "large"])
+@pytest.mark.parametrize("embeddings", ["coincident", "zero", "large", "huge"])
 def test_value_and_gradient_are_finite(create, classes, embeddings):
     loss = create()
-    points = {"coincident": np.ones((4, DIM)), "zero": np.zeros((4, DIM)), "large": 1000.0 * np.eye(4, DIM)}[embeddings]
-    points = tf.constant(points, tf.float16)
+    points = {"coincident": np.ones((4, DIM)), "zero": np.zeros((4, DIM)), "large": 1000.0 * np.eye(4, DIM)}
+    points = 1e18 * np.eye(4, DIM) + 1e17 if embeddings == "huge" else points[embeddings]
+    points = tf.constant(points, tf.float32 if embeddings == "huge" else tf.float16)
     labels = np.array({"one": [1, 1, 1, 1], "each its own": [0, 1, 2, 3], "mixed": [0, 0, 1, 1]}[classes])
     for references in (
         None,

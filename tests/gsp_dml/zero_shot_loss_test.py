@@ -92,6 +92,38 @@ def test_a_batch_of_one_class_is_an_error_and_never_a_finite_number():
         assert np.isnan(tf.function(loss, jit_compile=True)(attributes, labels))
 
 
+@pytest.mark.parametrize("label", [-1, 8])
+def test_a_label_outside_the_classes_is_an_error_and_not_a_number_under_xla(label):
+    loss, attributes = ZeroShotPredictionLoss(8, 5), random_attributes()
+    labels = np.where(LABELS == 7, label, LABELS)
+    for function in (loss, tf.function(loss)):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=rf"expected 0\.\.7\. Relabel.*{label}.*at position.*5"
+        ):
+            function(attributes, labels)
+    assert np.isnan(tf.function(loss, jit_compile=True)(attributes, labels))
+
+
+def test_labels_are_checked_as_those_of_other_losses():
+    loss, attributes = ZeroShotPredictionLoss(8, 5), random_attributes()
+    for labels in (LABELS.astype(np.float32), LABELS[:, None], LABELS.tolist()):
+        assert loss(attributes, labels) == loss(attributes, LABELS)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="class ids that are whole"):
+        loss(attributes, LABELS + 0.5)
+    with pytest.raises(InvalidInput, match=r"shape of labels: received \(10, 8\)"):
+        loss(attributes, np.eye(8, dtype=int)[LABELS])
+
+
+@pytest.mark.parametrize("reduction", ["sum_of_means", "mean"])
+def test_sample_weights_are_factors_of_the_cross_entropies(reduction):
+    loss, attributes = ZeroShotPredictionLoss(8, 5, reduction=reduction), random_attributes()
+    weights = np.random.default_rng(0).uniform(0.0, 2.0, 10)
+    assert loss(attributes, LABELS, sample_weight=np.ones(10)) == loss(attributes, LABELS)
+    alone = [float(loss(attributes, LABELS, sample_weight=row)) for row in np.eye(10)]
+    np.testing.assert_allclose(loss(attributes, LABELS, sample_weight=weights), np.dot(weights, alone), rtol=1e-5)
+    np.testing.assert_allclose(sum(alone), loss(attributes, LABELS), rtol=1e-5)
+
+
 def test_attributes_that_transfer_are_recovered():
     """Label embeddings that are linear in the attributes are predicted for unseen classes."""
     rng = np.random.default_rng(0)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.losses import (
+    ContrastiveLoss,
     CrossBatchMemoryLoss,
     LossLayer,
     MinedLoss,
@@ -68,9 +69,32 @@ def test_a_memory_is_refused_and_stays_as_it_is():
 
 
 @pytest.mark.parametrize("weights", [{"sample_weight": np.ones(6)}, {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}])
-def test_sample_weights_are_refused(weights):
-    with pytest.raises(InvalidInput, match="sample_weight: received .* expected none. A metric loss is over pairs"):
-        compiled(MultiSimilarityLoss()).fit(EMBEDDINGS, LABELS, verbose=0, **weights)
+def test_sample_weights_are_refused_by_a_loss_over_pairs(weights):
+    with pytest.raises(
+        InvalidInput, match="sample_weight: received .* expected none. Its terms are no terms of single"
+    ):
+        compiled(ContrastiveLoss()).fit(EMBEDDINGS, LABELS, verbose=0, **weights)
+
+
+def test_sample_weights_and_class_weights_reach_a_loss_with_terms_of_anchors():
+    loss, weights = MultiSimilarityLoss(), np.array([0.0, 0.5, 1.0, 2.0, 0.25, 1.0])
+    expected = float(loss(EMBEDDINGS, LABELS, sample_weight=weights))
+    assert expected != float(loss(EMBEDDINGS, LABELS))
+    for found in (
+        loss(LABELS, EMBEDDINGS, weights),
+        loss(LABELS, EMBEDDINGS, sample_weight=list(weights)),
+        loss(EMBEDDINGS, LABELS, sample_weight=weights[:, None]),
+        compiled(loss).fit(EMBEDDINGS, LABELS, batch_size=6, verbose=0, sample_weight=weights).history["loss"][0],
+        compiled(loss).evaluate(EMBEDDINGS, LABELS, batch_size=6, verbose=0, sample_weight=weights),
+    ):
+        assert float(found) == pytest.approx(expected, rel=1e-6)
+    by_class = compiled(loss).fit(EMBEDDINGS, LABELS, batch_size=6, verbose=0, class_weight={0: 0.5, 1: 3.0, 2: 1.0})
+    of_samples = loss(EMBEDDINGS, LABELS, sample_weight=np.array([0.5, 0.5, 3.0, 3.0, 1.0, 1.0]))
+    assert by_class.history["loss"][0] == pytest.approx(float(of_samples))
+    with pytest.raises(
+        InvalidInput, match=r"shape of sample_weight: received \(6, 2\), expected \[batch\] or \[batch, 1"
+    ):
+        loss(EMBEDDINGS, LABELS, sample_weight=np.ones((6, 2)))
 
 
 def test_one_hot_labels_are_refused():
@@ -86,10 +110,35 @@ def test_labels_that_are_no_class_ids_stop_the_step_or_make_the_loss_not_a_numbe
     assert np.isfinite(value(tf.constant(LABELS + 0.0), tf.constant(EMBEDDINGS)))
 
 
-def test_the_direct_call_stays_strict():
-    with pytest.raises(InvalidInput, match="labels: received 'float32', expected an integer type"):
-        ProxyAnchorLoss(3, 4)(EMBEDDINGS, LABELS.astype(np.float32))
-    assert np.isfinite(ProxyAnchorLoss(3, 4)(EMBEDDINGS, LABELS))
+@pytest.mark.parametrize(
+    "labels",
+    [
+        list(LABELS),
+        LABELS.tolist(),
+        LABELS[:, None].tolist(),
+        LABELS[:, None],
+        LABELS.astype(np.float32),
+        LABELS[:, None].astype(np.float64),
+    ],
+)
+def test_the_direct_call_takes_the_labels_that_compile_takes(labels):
+    for loss in (MultiSimilarityLoss(), ProxyAnchorLoss(3, 4)):
+        assert loss(EMBEDDINGS, labels) == loss(EMBEDDINGS, labels=labels) == loss(EMBEDDINGS, LABELS)
+    one_component = MultiSimilarityLoss(normalization="none")
+    assert one_component(labels, EMBEDDINGS[:, :1]) == one_component(EMBEDDINGS[:, :1], LABELS)
+
+
+def test_labels_that_are_no_class_ids_stop_the_direct_call_or_make_it_not_a_number():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"class ids that are whole.*2\.5"):
+        MultiSimilarityLoss()(EMBEDDINGS, np.where(LABELS == 2, 2.5, LABELS))
+    value = tf.function(lambda labels: MultiSimilarityLoss()(EMBEDDINGS, labels), jit_compile=True)
+    assert np.isnan(value(tf.constant(LABELS + 0.5)))
+
+
+def test_a_loss_at_the_end_of_a_functional_model():
+    embeddings, labels = keras.Input((4,)), keras.Input((), dtype="int64")
+    model = keras.Model([embeddings, labels], MultiSimilarityLoss()(embeddings, labels))
+    assert model([EMBEDDINGS, LABELS]) == MultiSimilarityLoss()(EMBEDDINGS, LABELS)
 
 
 def test_a_direct_call_with_one_hot_labels_names_the_order_of_arguments():

@@ -117,6 +117,19 @@ def test_each_training_step_draws_anew_and_a_restored_one_goes_on(tmp_path):
     assert float(MinedLoss(TripletLoss(0.3), "random", seed=2)(embeddings, labels)) != values[0]
 
 
+def test_draws_by_the_batch_need_no_counter_and_differ_from_batch_to_batch():
+    loss, batches = MinedLoss(TripletLoss(0.3), "random", draws_by="batch"), [random_batch(seed) for seed in range(3)]
+    assert not loss.weights
+    drawn = []
+    loss.loss.call = lambda embeddings, labels, references=None: drawn.append(references.pairs) or tf.zeros([])
+    for embeddings, labels in [*batches, batches[0], (batches[0][0][::-1].copy(), batches[0][1])]:
+        loss(embeddings, labels, training=True)
+    positives = [pairs.positive.numpy().tobytes() for pairs in drawn]
+    assert positives[3] == positives[0]
+    assert len(set(positives)) == 4
+    assert type(loss).from_config(loss.get_config()).draws_by == "batch"
+
+
 def test_a_memory_around_a_mined_loss_draws_from_the_memory():
     embeddings, labels = random_batch()
     inner = MinedLoss(MarginLoss(), rho_probability=0.3)

@@ -21,6 +21,16 @@ def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops
     np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-5, atol=1e-6)
 
 
+def test_sample_weights_are_those_of_kerass_cross_entropy():
+    rng = np.random.default_rng(0)
+    embeddings, labels, weights = rng.normal(size=(7, 3)), rng.integers(0, 4, 7), rng.uniform(0.0, 2.0, 7)
+    loss = NormalizedSoftmaxLoss(4, 3, 0.5)
+    units = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (embeddings, np.array(loss.proxy_bank.proxies))]
+    cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    expected = cross_entropy(labels, units[0] @ units[1].T / 0.5, sample_weight=weights)
+    np.testing.assert_allclose(loss(embeddings, labels, sample_weight=weights), expected, rtol=1e-5)
+
+
 def test_a_label_without_a_class_vector_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected 0\.\.3"):
         NormalizedSoftmaxLoss(4, 2)(np.ones((2, 2)), np.array([1, 4]))

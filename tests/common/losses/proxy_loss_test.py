@@ -5,6 +5,9 @@ import tensorflow as tf
 from common.errors import InvalidInput
 from common.losses import ArcFaceLoss, NormalizedSoftmaxLoss, ProxyAnchorLoss, ProxyNCALoss
 from common.references import References
+from common.training import MetricModel
+
+keras = tf.keras
 
 
 @pytest.mark.parametrize("create", [ArcFaceLoss, NormalizedSoftmaxLoss, ProxyAnchorLoss, ProxyNCALoss])
@@ -30,3 +33,22 @@ def test_the_normalised_softmax_is_proxy_nca_with_one_proxy():
     one, other = NormalizedSoftmaxLoss(3, 4, temperature=0.2), ProxyNCALoss(3, 4, temperature=0.2)
     other.set_weights(one.get_weights())
     np.testing.assert_allclose(one(embeddings, labels), other(embeddings, labels), rtol=1e-6)
+
+
+def test_proxies_take_a_regulariser_and_a_constraint(tmp_path):
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
+    rule = keras.constraints.MaxNorm(0.5, axis=1)
+    model = MetricModel(
+        network, ProxyNCALoss(3, 4, proxy_regularizer=keras.regularizers.L2(0.1), proxy_constraint=rule)
+    )
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    embeddings, labels = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32), np.arange(6) % 3
+    model.fit(embeddings, labels, verbose=0)
+    model.save(tmp_path / "model.keras")
+    for loss in (model.metric_loss, keras.models.load_model(tmp_path / "model.keras").metric_loss):
+        proxies = np.array(loss.proxy_bank.proxies)
+        assert 0.4 < np.linalg.norm(proxies, axis=1).max() < 0.5 + 1e-6
+        np.testing.assert_allclose(loss.losses, [0.1 * np.sum(proxies**2)], rtol=1e-5)
+    alone = float(model.metric_loss(network(embeddings), labels))
+    found = model.evaluate(embeddings, labels, verbose=0)
+    np.testing.assert_allclose(found, alone + 0.1 * np.sum(proxies**2), rtol=1e-5)

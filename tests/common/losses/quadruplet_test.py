@@ -62,3 +62,12 @@ def test_counts_equal_those_of_all_pairs_of_pairs(seed):
                 expected[a, p] += 1
                 expected[k, n] -= 1
     np.testing.assert_array_equal(counts, expected)
+
+
+def test_memory_is_linear_in_the_pairs_under_xla():
+    distances, labels = tf.random.stateless_uniform([10, 40], (0, 0)), [tf.range(size) % 3 for size in (10, 40)]
+    positive = labels[0][:, None] == labels[1]
+    program = tf.function(
+        lambda *pairs: active_quadruplet_counts(*pairs, *labels, 0.5), jit_compile=True, autograph=False
+    ).experimental_get_compiler_ir(distances, positive, ~positive)
+    assert "400,400]" not in program("hlo")  # pairs by pairs

@@ -1,10 +1,12 @@
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.losses import TripletLoss
-from common.losses.triplet import triplet
+from common.losses.triplet import active_triplet_counts, rank_by_bisection, triplet
 from common.references import References
 
 
@@ -53,8 +55,8 @@ def random_pairs(anchors, references, num_classes, seed, dtype=np.float64):
     return rng.uniform(0.0, 2.0, same.shape).astype(dtype), same & takes_part, ~same & takes_part
 
 
-def cubic(distances, positive, negative, margin, mining):
-    """The loss and the mean over the tensor of all triplets."""
+def cubic(distances, positive, negative, margin, mining, weights=None):
+    """The loss: the mean over the tensor of all triplets."""
     near, far = distances[:, :, None], distances[:, None, :]
     pairs = positive[:, :, None] & negative[:, None, :]
     if mining == "semi_hard":
@@ -67,6 +69,7 @@ def cubic(distances, positive, negative, margin, mining):
         pairs = pairs & (np.arange(distances.shape[1]) == chosen[:, :, None])
     terms = tf.where(pairs, tf.nn.relu(near - far + margin), 0.0)
     num_terms = pairs.sum() if mining == "nearest_semi_hard" else tf.math.count_nonzero(terms)
+    terms = terms if weights is None else terms * weights[:, None, None]
     return tf.reduce_sum(terms) / tf.cast(num_terms, tf.float64)
 
 
@@ -76,12 +79,13 @@ def cubic(distances, positive, negative, margin, mining):
 def test_value_and_gradient_equal_those_of_the_tensor_of_all_triplets(seed, references, num_classes, mining):
     distances, positive, negative = random_pairs(13, references, num_classes, seed)
     variable = tf.Variable(distances)
-    with tf.GradientTape() as tape:
-        loss = triplet(variable, positive, negative, 0.3, mining)
-    with tf.GradientTape() as cubic_tape:
-        expected = cubic(variable + 0.0, positive, negative, 0.3, mining)
-    np.testing.assert_allclose(loss, expected, rtol=1e-12)
-    np.testing.assert_allclose(tape.gradient(loss, variable), cubic_tape.gradient(expected, variable), atol=1e-12)
+    for weights in (None, tf.constant(np.random.default_rng(seed).uniform(0.0, 2.0, 13))):
+        with tf.GradientTape() as tape:
+            loss = triplet(variable, positive, negative, 0.3, mining, weights)
+        with tf.GradientTape() as cubic_tape:
+            expected = cubic(variable + 0.0, positive, negative, 0.3, mining, weights)
+        np.testing.assert_allclose(loss, expected, rtol=1e-12)
+        np.testing.assert_allclose(tape.gradient(loss, variable), cubic_tape.gradient(expected, variable), atol=1e-12)
 
 
 def test_a_triplet_that_just_keeps_the_margin_does_not_count():
@@ -114,6 +118,41 @@ def test_needs_no_tensor_of_all_triplets():
     references = References(rng.normal(size=(20_000, 8)).astype(np.float32), rng.integers(0, 500, 20_000))
     loss = TripletLoss(0.1)(rng.normal(size=(32, 8)).astype(np.float32), np.arange(32), references)
     assert 0.0 < float(loss) < 2.1
+
+
+def largest_tensor_under_xla(function, *arguments):
+    """The number of elements of the largest tensor in the program that XLA gets."""
+    program = tf.function(function, jit_compile=True, autograph=False).experimental_get_compiler_ir(*arguments)
+    shapes = re.findall(r"\[([\d,]+)\]", program("hlo").replace("<=", ""))  # `<=` stands before a bound
+    return max(np.prod([int(size) for size in shape.split(",")]) for shape in shapes)
+
+
+@pytest.mark.parametrize("mining", ["none", "semi_hard", "nearest_semi_hard"])
+def test_memory_is_linear_in_the_references_under_xla(mining):
+    sizes = []
+    for size in (200, 400):
+        pairs = [tf.constant(x) for x in random_pairs(4, size, 3, 0, np.float32)]
+        sizes.append(largest_tensor_under_xla(lambda *x: triplet(*x, 0.3, mining), *pairs))
+    assert sizes[1] <= 2.1 * sizes[0]
+
+
+@pytest.mark.parametrize("mining", ["none", "semi_hard", "nearest_semi_hard"])
+@pytest.mark.parametrize("num_classes", [2, 20])  # more than 32 positives, and few
+def test_counts_under_xla_equal_those_without(mining, num_classes):
+    pairs = [tf.constant(x) for x in random_pairs(5, 100, num_classes, 1, np.float32)]
+    compiled = tf.function(lambda *x: active_triplet_counts(*x, 0.3, mining), jit_compile=True, autograph=False)
+    np.testing.assert_array_equal(compiled(*pairs), active_triplet_counts(*pairs, 0.3, mining))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 9, 100])
+def test_ranks_by_bisection_equal_searchsorted(size, side):
+    rng = np.random.default_rng(size)
+    ordered = np.sort(rng.integers(0, 30, (4, size)).astype(np.float32))
+    ordered[0, size // 2 :] = np.inf
+    values = np.concatenate([rng.integers(-1, 31, (4, 50)), np.full((4, 1), np.inf)], axis=1).astype(np.float32)
+    expected = [np.searchsorted(*row, side) for row in zip(ordered, values)]
+    np.testing.assert_array_equal(rank_by_bisection(tf.constant(ordered), tf.constant(values), side), expected)
 
 
 def test_unknown_mining_lists_the_choices():

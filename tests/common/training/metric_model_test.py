@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.losses import ContrastiveLoss, MinedLoss, ProxyAnchorLoss
+from common.losses import ContrastiveLoss, MinedLoss, ProxyAnchorLoss, ProxyNCALoss
 from common.training import InBatchPrecision, MetricModel, RetrievalEvaluation
 from common.training.devices import IS_KERAS_3
 
@@ -128,6 +128,32 @@ def test_labels_that_have_become_floats():
         assert fit(model_with(), labels).history["loss"] == expected
     with pytest.raises(tf.errors.InvalidArgumentError, match="whole and below 2.24"):
         fit(model_with(), LABELS.astype(np.float32) + 2.0**24)
+
+
+def test_a_label_without_a_proxy_is_named_in_one_line():
+    model = model_with(ProxyAnchorLoss(3, 4), compiled=False)
+    model.compile("sgd")
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Received: 7 at position \d$"):
+            call(INPUTS, np.where(LABELS == 2, 7, LABELS), verbose=0)
+
+
+def test_weights_of_samples_and_classes_are_those_of_the_loss():
+    loss, weights = ProxyNCALoss(3, 4), np.array([0.0, 0.5, 1.0, 2.0, 0.25, 1.0])
+    model = model_with(loss)
+    expected = float(loss(INPUTS, LABELS, sample_weight=weights))
+    found = model.evaluate(INPUTS, LABELS, batch_size=6, verbose=0, sample_weight=weights, return_dict=True)
+    assert found["loss"] == pytest.approx(expected)
+    of_classes = float(loss(INPUTS, LABELS, sample_weight=weights[LABELS + 3]))
+    by_class = {label: weights[label + 3] for label in range(3)}
+    proxies = np.array(loss.proxy_bank.proxies)
+    assert fit(model, class_weight=by_class).history["loss"] == [pytest.approx(of_classes)]
+    ones = [
+        fit(model_with(ProxyNCALoss(3, 4, initializer=keras.initializers.Constant(0.5))), **settings).history
+        for settings in ({"epochs": 3}, {"epochs": 3, "sample_weight": np.ones(6)})
+    ]
+    assert ones[0] == ones[1]
+    assert np.any(np.array(loss.proxy_bank.proxies) != proxies)
 
 
 @pytest.mark.parametrize(
