@@ -104,7 +104,7 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
         protocol=FINAL,
         weights=weights,
         max_steps=steps,
-        selection_start=steps - config.steps_per_evaluation,  # the last weights are taken, whatever is measured before
+        selection_start=steps - config.steps_per_evaluation,  # take the last weights, regardless of earlier figures
         plateau_patience=0,
     )
 

@@ -37,7 +37,7 @@ class Agreement:
         difference: the largest difference of a component from the run's stored test embeddings.
         from_network: the same from the run's own network, computed now.
         originals: cosine similarities `[images]` of embeddings of original files and of their prepared copies, which
-            the run was evaluated on; empty where there are no copies.
+            the run was evaluated on; empty without copies.
     """
 
     num_checked: int

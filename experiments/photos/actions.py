@@ -37,7 +37,7 @@ def run(action: str) -> None:
     """Run one of `FLAGS`' actions.
 
     Raises:
-        InvalidInput: flags that it does not read, or whatever is wrong with what they name.
+        InvalidInput: flags that it does not read, or invalid files of its flags.
     """
     values = flags.FLAGS
     others = sorted({name for names in FLAGS.values() for name in names} - set(FLAGS[action]))

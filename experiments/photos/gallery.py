@@ -23,7 +23,7 @@ class Gallery:
 
     Args:
         index: with at least one photo.
-        name: of the index, as it is shown.
+        name: displayed name of the index.
         max_pixels: photos with more of them are not shown.
 
     Raises:

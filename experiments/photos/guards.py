@@ -24,7 +24,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 FORM_BYTES = 16_384  # of a form, beside its file
 _BODIES_AT_ONCE = 4
 _SECONDS_PER_BODY = 60.0
-_READ_TO_REFUSE = 8  # times the limit: what is read of a body that is too large, so that its sender reads the answer
+_READ_TO_REFUSE = 8  # times the limit: part of an oversized body to read, so that its sender reads the answer
 _OTHERS_PER_SEARCH = 50  # requests for pictures and the like
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -91,7 +91,7 @@ class Hosts:
         """Check that a `Host` header names this page."""
         try:
             name = urlsplit(f"//{header}").hostname or ""
-            _ = urlsplit(f"//{header}").port  # refuses what is no number
+            _ = urlsplit(f"//{header}").port  # refuses non-numbers
         except ValueError:
             return False
         if name.lower() in self._names:

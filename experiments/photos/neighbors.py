@@ -45,7 +45,7 @@ def find_neighbors(
     """Find each query's k nearest photos, except itself (by path).
 
     Args:
-        index: what is searched.
+        index: to search.
         queries: photos of the model that made the index.
         k, approximate, expansion, reranking: see `EmbeddingIndex.search`.
 

@@ -29,7 +29,7 @@ class Attention(NamedTuple):
 
     Attributes:
         weights: `[rows, columns]`, as multiples of the weight that average pooling would give; mean 1.
-        seen: what the network sees of the photo, `[size, size, channels]`, 0..255.
+        seen: the network's view of the photo, `[size, size, channels]`, 0..255.
     """
 
     weights: np.ndarray

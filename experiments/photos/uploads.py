@@ -24,7 +24,7 @@ class Refused(InvalidInput):
 
     Args:
         status: of HTTP, 4xx.
-        message: what was received, what is expected.
+        message: the received and the expected value.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -60,7 +60,7 @@ def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) 
         raise Refused(413, f"The photo declares too many pixels; {_most(max_pixels)}.") from error
     except UnidentifiedImageError as error:
         raise Refused(415, f"This is no photo in a known format; expected one of {', '.join(FORMATS)}.") from error
-    except Exception as error:  # noqa: BLE001 (Pillow raises what it likes about damaged files)
+    except Exception as error:  # noqa: BLE001 (Pillow raises any exception on damaged files)
         raise _damaged(error) from error
     if animated:
         raise Refused(422, "The file is an animation; expected a single picture.")

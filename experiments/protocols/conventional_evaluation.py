@@ -29,7 +29,7 @@ def evaluate(
 
     Args:
         write: the report, see `ConventionalProtocol.report`.
-        afterwards: makes of the data set what is called with the folder of each unit, once it has finished.
+        afterwards: makes, from the data set, a function called with each finished unit's folder.
 
     Returns:
         All finished runs of these methods.

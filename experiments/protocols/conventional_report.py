@@ -35,7 +35,7 @@ class ConventionalReport:
     Attributes:
         config: stops on the test set.
         held_out_config: stops on held-out classes.
-        runs: what is on disk of the first.
+        runs: the runs on disk of the first.
         held_out_runs: likewise of the second; None where it is not wanted.
         repeats: how many of each a complete study has.
     """

@@ -66,7 +66,7 @@ def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, 
     """Convert finished runs to points.
 
     Args:
-        methods: what is on disk.
+        methods: the runs on disk.
         training: called with a run, gives what `training_diagnostics` does; or None.
         clustering: also NMI.
     """

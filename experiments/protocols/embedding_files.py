@@ -137,7 +137,7 @@ def figures_of(result: RetrievalResult, queries: Sequence[int], gallery: Sequenc
     Args:
         result: of the evaluation.
         queries, gallery: shapes of the embeddings, `(items, dim)`; no gallery: None.
-        similarity: what was near.
+        similarity: the measure of nearness.
     """
     figures = result.as_dict()
     counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}

@@ -37,7 +37,7 @@ class MethodReport:
 
     Attributes:
         config: the configuration.
-        runs: what is on disk.
+        runs: the runs on disk.
         repeats: how many repeats a complete study has.
         label: its name in the table; by default the configuration's.
         printed: (table, row label) of the published row for comparison; by default what `fair_published` finds.
@@ -68,7 +68,7 @@ class MethodReport:
 
         Args:
             reference: another complete method.
-            reference_name: what the difference's column calls it; by default its name.
+            reference_name: its name in the difference's column; by default its own.
         """
         estimates = self._estimates()
         cells = {}

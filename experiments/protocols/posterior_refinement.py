@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
 METRICS = ("MAP@R", "P@1", "P@R")
 DRAWN = ("MAP@R", "P@1")
-COMPARED_MODE = "normalised"  # for which r = 0 is what the model was trained with
+COMPARED_MODE = "normalised"  # for which r = 0 is the trained model
 KEPT = "posterior_refinement"  # the name among a row's extras
 _DIGITS = 6  # of figures in rows: other machines round the last ones in another way
 DEFAULT_RATIOS = tuple(tenth / 10 for tenth in range(11))
@@ -47,7 +47,7 @@ class Refinement(NamedTuple):
     """One row of the table.
 
     Attributes:
-        label: what it is called.
+        label: its name.
         restraint: `D`, `R`, or None for all that has no ratio.
         ratio: r, or None.
         properties: of the first run's first draw's matrix.

@@ -24,7 +24,7 @@ from common.retrieval.search.similarity_bounds import SIMILARITIES
 from experiments.protocols.embedding_files import evaluation_options, figures_of, read_files
 from experiments.settings.flags import refuse_flags
 
-_ABOUT = "about"  # the entry of a file that says what was scored, as JSON
+_ABOUT = "about"  # a file's JSON description of the scored data
 _OF_ALL_QUERIES = ("sample_queries", "clustering", "diagnostics", "training", "seed")
 _SETTINGS = ("embeddings", "gallery", "similarity", "recall_at", "map")
 # What reading another file as a shard may raise.
@@ -171,7 +171,7 @@ def merged_figures(patterns: Sequence[str]) -> dict:
     """Merge shards' files to all queries' figures, as `embedding_files.scores` does.
 
     Args:
-        patterns: files that `write_shard` has written, in any order; `*` and `?` stand for several.
+        patterns: files that `write_shard` has written, in any order; `*` and `?` are wildcards.
 
     Raises:
         InvalidInput: a file is missing, damaged or another one; files belong to different embeddings, settings or

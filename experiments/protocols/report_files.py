@@ -27,12 +27,12 @@ def write_report_files(
         curves: of the picture; without any, there is none.
         folder: where the files go.
         title: of table and picture.
-        metric: what the curves show.
+        metric: of the curves.
         notes: lines below the table, in the Markdown, the LaTeX and on the terminal.
         name: of the table's files.
 
     Returns:
-        The table for the terminal and the line that names the picture; empty where there is none.
+        The table for the terminal and the line that names the picture; either may be empty.
     """
     table, picture = "", ""
     if rows:

@@ -83,7 +83,7 @@ class PublishedValue:
     Args:
         value: the figure as printed (percent; table 3.3: steps); `None` when the text has lost it.
         std: the printed spread over collections, in the same unit; `None` when there is none.
-        note: what is known about the cell; empty when nothing is.
+        note: known facts about the cell; may be empty.
         status: `"printed"`, `"doubtful"` (legible but not to be trusted) or `"lost"`.
         table, method, backbone, dim, dataset, split, metric: the cell's place, as the table writes it.
     """

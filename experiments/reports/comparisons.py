@@ -28,7 +28,7 @@ from experiments.reports.intervals import Interval, Variance
 
 LEVEL = 0.05
 POOLING_LEVEL = 0.1  # of Bartlett's test
-Pair = tuple[str, str]  # (method, what it is compared with)
+Pair = tuple[str, str]  # (method, reference)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ class Correlation:
     Args:
         estimate: in [-1, 1].
         low, high: ends of the percentile bootstrap interval.
-        num_runs, num_groups: what it was computed of.
+        num_runs, num_groups: number of runs and of groups.
     """
 
     estimate: float

@@ -22,7 +22,7 @@ class Curve:
     """The validation metric of one run over its training steps.
 
     Args:
-        method: what the run is grouped and coloured by.
+        method: group and colour of the run.
         steps: `[evaluations]`, increasing.
         values: the metric at these steps, a fraction `[evaluations]`.
     """

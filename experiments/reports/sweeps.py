@@ -19,7 +19,7 @@ _MARKERS = "osD^vPX"
 class SweepValue(NamedTuple):
     """A point of a line: hyper-parameter, metric (a fraction), and optional range or interval.
 
-    `kind` says what the bar is ("range of runs", "95 % interval, classes only").
+    `kind` names the bar ("range of runs", "95 % interval, classes only").
     """
 
     x: float

@@ -21,12 +21,12 @@ class TableCell:
     """A measured figure and the target of its comparison.
 
     Args:
-        estimate: what was measured, in fractions.
+        estimate: the measured figure, in fractions.
         target: the printed figure and the rule of the comparison; `None` where none is due (the untrained row).
         is_difference: whether the figure is the difference of two methods; it is shown with its sign, tested with the
             table's other differences, and shown with the smallest difference that the design could have detected.
         baseline: of a difference: the row that was subtracted; empty: the one that the column is named after.
-        comparison: of a difference: what the table's tests say of it, see `compared`.
+        comparison: of a difference: its test results, see `compared`.
     """
 
     estimate: FairEstimate
@@ -93,7 +93,7 @@ def compared(rows: Sequence[TableRow], planned: tuple[str, Column] | None = None
         if (interval := cell.estimate.interval) and (method, column) in keys
     }
     asked = None
-    if planned is not None:  # one that is not there is named without what it would be compared with
+    if planned is not None:  # name a missing one without its baseline
         asked = keys.get(planned, cast("tuple[str, Pair]", (" ".join(planned[1]), planned[:1])))
     found = compare(differences, asked)
     return [

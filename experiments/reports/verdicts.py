@@ -101,7 +101,7 @@ def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
     Args:
         mean: the figure, as a fraction.
         bounds: its interval, or `None`.
-        target: what it is compared with.
+        target: the printed figure and rule.
     """
     objections = target.objections
     if objections:

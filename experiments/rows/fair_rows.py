@@ -80,7 +80,7 @@ def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[re
 
     Args:
         study: its rows.
-        baselines: by label, in the table's order, what the method is compared with.
+        baselines: each method's baseline by label, in the table's order.
     """
     complete = [label for label in baselines if complete_repeats(study, label)]
     held = {label: baselines[label] if baselines[label] in complete else None for label in complete}

@@ -78,7 +78,7 @@ def record_methods(methods: Iterable[Recorded]) -> None:
     """Record runs whose methods have their own names or extras.
 
     Args:
-        methods: what the command is about.
+        methods: those of the command.
     """
     if not flags.FLAGS.record:
         return
@@ -135,7 +135,7 @@ def record(
     """Merge finished runs, and complete concatenations, into a study's rows.
 
     Args:
-        methods: what is on disk of each configuration.
+        methods: the runs on disk of each configuration.
         folder: of the study, `results/<study>`.
         extras: reads what tables and pictures need beside metrics.
         command: what trained the runs; None: not known.
@@ -144,7 +144,7 @@ def record(
         replace: whether new results take the place of others with the same key.
 
     Returns:
-        What was left out and why, and what was recorded, a line each.
+        A line for each omission, with its reason, and for each recorded item.
 
     Raises:
         InvalidInput: see `StudyRows`; or nothing is finished.

@@ -63,7 +63,7 @@ def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str 
     Args:
         unit: the run.
         runs: its configuration's.
-        label: what the method is called in tables; None: what `label_of` makes of its configuration.
+        label: the method's name in tables; None: `label_of` its configuration.
         command: what trained it, without places; None: not known.
 
     Raises:

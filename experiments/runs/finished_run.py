@@ -27,7 +27,7 @@ def mend_finished_run(run: RunDirectory, result: dict, dataset: Dataset, cache_d
 
     Args:
         run: a finished one.
-        result: what it says.
+        result: its result.
         dataset: that it was trained on, as loaded.
         cache_dir: the folder for prepared images, or `None` for the default.
 

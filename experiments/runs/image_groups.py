@@ -18,7 +18,7 @@ from experiments.settings.methods.features import BY_FEATURES, BY_SLICE, STANDAR
 if TYPE_CHECKING:
     from common.training import EmbeddingModel, Regrouping
 
-_FIRST = {STANDARDIZED: "standardized", BY_FEATURES: "none", BY_SLICE: "centred"}  # what is done to features
+_FIRST = {STANDARDIZED: "standardized", BY_FEATURES: "none", BY_SLICE: "centred"}  # treatment of features
 
 
 def regrouping_of(

@@ -18,9 +18,9 @@ class Split(NamedTuple):
     """One unit's examples.
 
     Attributes:
-        training: what it learns from, labelled from 0.
-        queries: what is searched for at each validation.
-        gallery: what is searched in then; None: the queries themselves.
+        training: the training images, labelled from 0.
+        queries: the queries of each validation.
+        gallery: the searched images; None: the queries themselves.
         watched: training images that PADS' policy watches, and that are not learned from; None without one.
     """
 

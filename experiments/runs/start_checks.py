@@ -126,7 +126,7 @@ def _check_devices(config: ExperimentConfig) -> None:
         fix = "Keras 3 trains batch normalisation with the statistics of all replicas."
         raise invalid("--frozen_batch_norm", received=False, expected=expected, fix=fix)
     check_replicas(config.replicas)
-    tf.get_logger().setLevel("WARNING")  # it tells of every sum over replicas that it traces
+    tf.get_logger().setLevel("WARNING")  # otherwise it logs every traced sum over replicas
 
 
 def _check_parts(config: ExperimentConfig, num_classes: int) -> None:

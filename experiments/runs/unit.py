@@ -309,8 +309,8 @@ def embedded(
     Args:
         model: with trained weights.
         inputs: of examples, in order; see `EvaluationInputs`.
-        queries: what is searched for.
-        gallery: what is searched in; `None`: the queries themselves.
+        queries: the query examples.
+        gallery: the searched examples; `None`: the queries themselves.
         output: what of the model, see `EmbeddingModel.embed`.
     """
 

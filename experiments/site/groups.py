@@ -26,7 +26,7 @@ _MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says m
 _DIGEST = re.compile(r"((?:parameters-)?sha256:[0-9a-f]{8})[0-9a-f]+")
 _LENGTH = ("max_steps", "steps_per_evaluation", "patience")  # what a budget sets
 _KINDS = ("fair", "conventional", "revisiting")
-_FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # what the two stopping rules may differ in
+_FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # allowed differences of the two stopping rules
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Method:
 
     Attributes:
         config: the configuration as it was run.
-        runs: what is on disk.
-        label: its name, with what tells it from others of the same name.
+        runs: the runs on disk.
+        label: its name, distinguished from equal names.
     """
 
     config: ExperimentConfig
@@ -57,7 +57,7 @@ class Study(NamedTuple):
         methods: in order of their names.
         rows: of the table; none before a method is complete.
         curves: of the picture.
-        metric: what the curves show.
+        metric: of the curves.
         notes: sentences below the table.
         missing: missing and unusable runs, a line each.
     """
@@ -91,7 +91,7 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
         if config.protocol == FINAL:
             problems.append(f"{runs.path} is a model to deploy (experiments.train_final), which no table compares.")
             continue
-        # The conventional protocol has no folds, and its table tells itself what is missing of either rule's repeats.
+        # The conventional protocol has no folds; its table lists the missing repeats of either rule.
         counts = (0, 0) if config.protocol else (config.num_folds, 1 + max(unit.repeat for unit in runs.units))
         conditions = (config.dataset, str(runs.config.get("data")), config.budget, config.embedding_dim, *counts)
         kind = "fair" if config.protocol is None else "revisiting" if config.recipe == RECIPE else "conventional"

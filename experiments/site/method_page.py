@@ -118,7 +118,7 @@ def _tile(item: dict, word: str, style: str, description: str, output: pathlib.P
         else tag("span", "no picture", class_="nothing")
     )
     parts = [tag("span", word, class_="mark-word")]
-    if word == _WRONG:  # the others are of the class that stands above
+    if word == _WRONG:  # the others are of the class above
         parts += [tag("br"), item["name"]]
     if "image" in item and "file" in item:
         shown = tag("a", shown, href=urllib.parse.quote(os.fsencode(os.path.relpath(item["file"], output))))
