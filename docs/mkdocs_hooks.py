@@ -1,4 +1,4 @@
-"""Gives MkDocs the documents of the whole repository, where they lie in it, and the files that they link to."""
+"""Give MkDocs the documents of the whole repository and the files that they link to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINK = re.compile(r"\]\(([^)#\s]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """All pages by their paths from the root of the repository, instead of those of `docs_dir` by theirs."""
+    """Collect all pages by their paths from the root of the repository."""
     theirs = [file for file in files if not str(file.abs_src_path).startswith(str(ROOT / "docs"))]  # the theme's
     pages = sorted({path for pattern in _PAGES for path in ROOT.glob(pattern)})
     ours = [*pages, *sorted(_linked_files(pages))]
@@ -23,7 +23,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def _linked_files(pages: list[pathlib.Path]) -> set[pathlib.Path]:
-    """Pictures and sources that pages link to; links to what is not there are left for MkDocs to report."""
+    """Add pictures and sources that pages link to; MkDocs reports broken links."""
     linked = set()
     for page in pages:
         for link in _LINK.findall(page.read_text(encoding="utf-8")):

@@ -73,7 +73,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         return value
 
     def check_labels(self, labels: tf.Tensor, references: References | None = None) -> tf.Tensor | None:
-        """Reject labels that the loss does not know, and return whether it knows all; None: it takes any.
+        """Reject unknown labels; return whether all are known, None for any.
 
         Args:
             labels: integers, `[batch]`.
@@ -120,7 +120,7 @@ def _as_tensor(value: object) -> object:
 
 
 def _integers(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Return labels as integers, and whether they are exact if they were floats or a column."""
+    """Return labels as integers, and whether they are exact."""
     labels = tf.convert_to_tensor(labels)
     if labels.dtype.is_integer and not (labels.shape.rank == 2 and labels.shape[1] == 1):
         return labels, None

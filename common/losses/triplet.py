@@ -168,7 +168,7 @@ def triplet(
     mining: str = "none",
     weights: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Return `mean w_a [d_ap - d_an + m]₊` over triplets of anchor, positive and negative.
+    """Return the weighted mean of `[d_ap - d_an + m]₊` over triplets.
 
     Args:
         distances: `[anchors, references]`.

@@ -101,7 +101,7 @@ class ProxyBank(keras.layers.Layer):
         }
 
     def terms_of_proxies(self) -> dict:
-        """Return the regulariser and the constraint as `get_config` has them."""
+        """Return the regulariser and the constraint for `get_config`."""
         return {
             "proxy_regularizer": keras.regularizers.serialize(self.proxy_regularizer),
             "proxy_constraint": keras.constraints.serialize(self.proxy_constraint),
