@@ -10,7 +10,7 @@ from common.errors import invalid
 def upsample_map(attention: np.ndarray, height: int, width: int) -> np.ndarray:
     """Enlarge maps over positions bilinearly to the size of the image.
 
-    Position (r, c) of an H x W map stands for the image around ((r + 1/2) height/H, (c + 1/2) width/W).
+    Position (r, c) of an H x W map covers the image around ((r + 1/2) height/H, (c + 1/2) width/W).
 
     Args:
         attention: `[..., rows, columns]`.
@@ -33,10 +33,10 @@ def weighted_feature_norm(weights: np.ndarray, features: np.ndarray) -> np.ndarr
 
     Args:
         weights: pooling weights, `[examples, positions]`, at least 0.
-        features: what they weight, `[examples, positions, channels]`.
+        features: the weighted features, `[examples, positions, channels]`.
 
     Returns:
-        `[examples, positions]`; sums to one (uniform where all is zero).
+        `[examples, positions]`; sums to one (uniform if all are zero).
     """
     contributions = np.asarray(weights, np.float64) * np.linalg.norm(np.asarray(features, np.float64), axis=-1)
     total = contributions.sum(axis=-1, keepdims=True)

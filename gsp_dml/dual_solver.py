@@ -22,7 +22,7 @@ class Dual(NamedTuple):
     Attributes:
         nearest_cost: d_j, the smallest cost of a position, `[..., positions]`.
         log_multiplicity: l_j = log sum_i exp(-e (c_ji - d_j)), from 0 to log(prototypes), `[..., positions]`.
-        valid: 1 where there is a position and 0 where there is padding, `[..., positions]`, or None (all valid).
+        valid: 1 at positions and 0 at padding, `[..., positions]`, or None (all valid).
         ratio: mu in (0, 1), scalar or `[..., 1]`.
         whole, rest: the integer nearest to n mu, and n mu minus it; scalar or `[..., 1]`.
         smoothing: e, a number.

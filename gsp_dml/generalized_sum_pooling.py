@@ -66,7 +66,7 @@ class GeneralizedSumPooling(WeightedPooling):
         num_iterations: of the solver; None for its default.
         prototype_initializer: "feature_memory", "random", a Keras initializer, or an array `[prototypes, channels]`.
         memory_size: images in the feature memory, at least `num_prototypes`.
-        memory_features: what is remembered of an image: "image_averages" (thesis) or "local_features", one per image.
+        memory_features: the feature to remember: "image_averages" (thesis) or "local_features", one per image.
         memory_delay: images that pass before the memory is filled: average pooling until features mean something.
         prototype_regularizer, prototype_constraint: of the prototypes, as of the weights of any Keras layer.
         trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).

@@ -78,7 +78,7 @@ def partial_transport(
             float32, or float64 if costs are. (The fixed point needs more steps the larger that product is.)
         transport_ratio: mu, a number in (0, 1], or a tensor `[]` or `[...]` with values in (0, 1), clipped to it.
         smoothing: e (the thesis' epsilon), a number above 0: the larger, the sharper the selection.
-        solver: "exact" (Newton, converged whatever the setting) or "fixed_point" (thesis Prop. 5.2.1).
+        solver: "exact" (Newton, converges for any setting) or "fixed_point" (thesis Prop. 5.2.1).
         num_iterations: most steps of the exact solver (None: 16), or steps of the fixed point (None: 100).
         mask: boolean `[..., positions]`, False where there is only padding; None means all positions count. A problem
             without any position has weights and attributes 0.

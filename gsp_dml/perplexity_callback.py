@@ -14,7 +14,7 @@ from gsp_dml.partial_transport import weight_perplexity
 
 
 class BackboneAndHead(Protocol):
-    """An `EmbeddingModel`, or what else has the two parts of one."""
+    """An `EmbeddingModel`, or any object with its two parts."""
 
     backbone: keras.Model
     head: EmbeddingHead

@@ -15,7 +15,7 @@ SAFE_SCALE = 1e-15  # a vector that is scaled by less to reach the unit ball may
 
 
 class CostState(NamedTuple):
-    """Costs, and what their gradient needs besides features and prototypes.
+    """Costs, and inputs of their gradient besides features and prototypes.
 
     Attributes:
         distances: the costs, `[rows, prototypes]`.
@@ -42,7 +42,7 @@ def prototype_costs(features: tf.Tensor, prototypes: tf.Tensor, state: CostState
 
         c_ji^2 = |r_j|^2 + 2 r_j.(w_k - w_i) + |w_k - w_i|^2
 
-    where no large numbers cancel: the error of a cost is about 1e-7 whatever its size. No temporary of size positions x
+    where no large numbers cancel: the error of a cost is about 1e-7 at any size. No temporary of size positions x
     prototypes x channels is made, and no double precision is needed.
 
     Reference: thesis section 5.2 and ICCV section 4 (the cost c_ij of P2).

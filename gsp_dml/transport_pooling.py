@@ -14,7 +14,7 @@ from gsp_dml.transport_gradient import TransportState
 
 
 class PoolingSettings(NamedTuple):
-    """What is no tensor, as in `GeneralizedSumPooling`; `transport_ratio` is None where it is trained."""
+    """Non-tensor settings of `GeneralizedSumPooling`; `transport_ratio` is None if it is trained."""
 
     transport_ratio: float | None
     smoothing: float
@@ -52,7 +52,7 @@ class PoolingInputs(NamedTuple):
 
 
 class PoolingState(NamedTuple):
-    """What the backward pass needs besides the inputs."""
+    """Inputs of the backward pass besides the layer's inputs."""
 
     costs: CostState
     transport: TransportState
@@ -62,7 +62,7 @@ def transport_of(inputs: PoolingInputs, settings: PoolingSettings, state: Poolin
     """Solve the transport problem of local features; without prototypes, return uniform weights.
 
     Args:
-        inputs: features `[batch, positions, channels]` and what belongs to them.
+        inputs: features `[batch, positions, channels]` and related tensors.
         settings: of the problem.
         state: the solution, if it is known: then only the gradient is computed.
 
@@ -99,8 +99,8 @@ def transport_pooling(inputs: PoolingInputs, settings: PoolingSettings) -> tuple
 class CompiledPooling:
     """`transport_pooling` as two programs of XLA, one forward and one backward.
 
-    Left to itself, TensorFlow lets the forward program hand on what the backward one reads, and XLA copies every input
-    that is handed on: three times the features. Here the programs are separate, and the features go to both. Only the
+    By default, TensorFlow's forward program outputs what the backward one reads, and XLA copies every input
+    among these outputs: three times the features. Here the programs are separate, and the features go to both. Only the
     second derivative comes from `transport_pooling`, without XLA.
 
     Args:

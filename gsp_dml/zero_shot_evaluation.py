@@ -57,7 +57,7 @@ def zero_shot_accuracy(
         seed: of the divisions.
 
     Returns:
-        Accuracies of each split, and what guessing gives.
+        Accuracies of each split, and the chance level.
 
     Raises:
         InvalidInput: an argument is out of range, or there are too few classes.

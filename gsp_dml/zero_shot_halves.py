@@ -28,7 +28,7 @@ def check_halves(class_places: np.ndarray | None, halves: str) -> None:
 
     Raises:
         InvalidInput: a class would be in both halves, or a half would be empty. (With unknown places and halves by
-            classes nothing can be said before a batch is there; the loss refuses one of a single class.)
+            classes this check cannot decide before a batch exists; the loss refuses a batch of one class.)
     """
     check_choice("halves", halves, HALVES)
     if class_places is None:

@@ -138,7 +138,7 @@ def predict_other_half(attributes: tf.Tensor, targets: tf.Tensor, half: tf.Tenso
 
         t_i = V_b (Z_b^T Z_b + ridge I)^-1 Z_b^T z_i,       b the half that i is not in
 
-    In dual form: the Gram matrix of the batch, with what crosses the halves set to zero, holds both problems in
+    In dual form: the Gram matrix of the batch, with entries across the halves set to zero, holds both problems in
     one matrix, which stays well conditioned for any attributes because of the ridge.
 
     Reference: thesis (P3) and its solution.

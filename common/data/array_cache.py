@@ -26,7 +26,7 @@ def cached_arrays(
 
     Args:
         cache_dir: directory of the cache; made when missing.
-        name: file name without its ending; holds whatever the arrays depend on, such as a version.
+        name: file name without its ending; includes all that the arrays depend on, such as a version.
         keys: names of the arrays that the file must have.
         build: makes the arrays, by name.
 

@@ -23,7 +23,7 @@ class EpochBatches(Protocol):
 
 
 class TrainingBatches(Protocol):
-    """What training draws its batches from."""
+    """A source of training batches."""
 
     @property
     def batch_size(self) -> int:

@@ -47,7 +47,7 @@ _CORNERS = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
 
 
 class _Annotations(NamedTuple):
-    """What the annotation files say of all images.
+    """Annotations of all images.
 
     Attributes:
         paths: `[images]` relative to the data set's folder.

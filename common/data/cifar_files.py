@@ -43,7 +43,7 @@ class Cifar(NamedTuple):
         test: the official test images.
         class_names: of labels.
         coarse_names: of super-classes; empty for CIFAR-10.
-        deviations: in what it differs from the official release.
+        deviations: differences from the official release.
     """
 
     train: CifarPart

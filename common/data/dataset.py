@@ -80,14 +80,14 @@ class Examples:
 
     @property
     def arrays(self) -> np.ndarray:
-        """The `inputs`, or `InvalidInput` where there are none."""
+        """The `inputs`; without any, raises `InvalidInput`."""
         if self.inputs is None:
             raise invalid("examples", received="no inputs", expected="examples in memory")
         return self.inputs
 
     @property
     def file_names(self) -> list[str]:
-        """The `paths` as text, or `InvalidInput` where there are none."""
+        """The `paths` as text; without any, raises `InvalidInput`."""
         if self.paths is None:
             raise invalid("examples", received="no paths", expected="image files")
         return self.paths.tolist()
@@ -150,10 +150,10 @@ class Dataset:
         validation: a fixed validation set, or None where folds of training classes serve as one.
         class_names: name of every label of `train`, `test`, `gallery` and `validation` (`class_names[label]`), so that
             classes unseen in training continue after C-1; empty for a data set without names.
-        deviations: in what the data differ from the official ones, one sentence each. When there are any, figures
+        deviations: differences from the official data, one sentence each. When there are any, figures
             are not comparable with published ones.
         kind: one of `DATASET_KINDS`.
-        native_size: height and width of the images in pixels where all have the same, else None.
+        native_size: height and width of the images in pixels if all are the same, else None.
         channels: 3 (RGB) or 1 (grey); of no meaning for tokens.
         readers: how inputs are made where the examples' own are numbers of rows (cached features); None: they are not.
 
@@ -227,7 +227,7 @@ def check_official_counts(name: str, expected: Mapping[str, int], found: Mapping
     Args:
         name: the data set.
         expected: official counts, such as `{"train images": 8054, "train classes": 98}`.
-        found: the same counts, of what is on disk.
+        found: the same counts on disk.
 
     Returns:
         One sentence for every count that differs: `"cars196 train images: 4,052 found, 8,054 official"`.

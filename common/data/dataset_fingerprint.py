@@ -29,7 +29,7 @@ def dataset_fingerprint(dataset: Dataset, cache_dir: str | os.PathLike) -> str:
         cache_dir: where digests of files are kept, see `content_digests`; not used for examples in memory.
 
     Returns:
-        Sixteen hexadecimal digits, after `contents-` where there are image files.
+        Sixteen hexadecimal digits, after `contents-` if there are image files.
 
     Raises:
         InvalidInput: an image file is missing or cannot be read; it names it.

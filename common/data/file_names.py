@@ -137,7 +137,7 @@ class FileNames(Sequence[str]):
         """Return the same names in other folders.
 
         Args:
-            folders: what becomes of each of `folders()`.
+            folders: the replacement of each of `folders()`.
         """
         renamed = [folders.get(folder, folder) for folder in self._folders]
         return FileNames.of_folders(renamed, self._folder_of, self._names)

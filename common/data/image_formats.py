@@ -72,7 +72,7 @@ def open_image(contents: bytes, formats: Iterable[str] | None = None) -> Image.I
 
     Raises:
         PIL.UnidentifiedImageError: another format.
-        Exception: of damaged files, Pillow raises what it likes.
+        Exception: of damaged files, Pillow raises exceptions of any type.
     """
     return Image.open(io.BytesIO(contents), formats=tuple(formats or readable_formats()))
 

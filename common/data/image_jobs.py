@@ -18,9 +18,9 @@ def run_image_jobs(jobs: Iterable[Callable[[], object]], description: str, total
     """Call each job once in parallel threads (decoding and resizing release the interpreter).
 
     Args:
-        jobs: what is to be called, taken as threads become free.
+        jobs: functions to call, taken as threads become free.
         description: for the progress bar.
-        total: number of jobs; nothing happens where there are none.
+        total: number of jobs; with 0 nothing happens.
 
     Raises:
         InvalidInput: of all jobs that raised it, after the others have been done; or the cache cannot be written.

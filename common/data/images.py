@@ -344,7 +344,7 @@ def resize(
         width: of the result in pixels.
         antialias: widens the filter where an axis shrinks, as Pillow and torchvision do. Enlarging is the same either
             way, and the plain operator, which is five times as fast, does it.
-        filter_above: by what factor an axis has to shrink, at least 1, for the filter to be used.
+        filter_above: the factor, at least 1, by which an axis must shrink for the filter to apply.
     """
 
     def resized(filtered: bool) -> tf.Tensor:

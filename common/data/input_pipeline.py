@@ -110,7 +110,7 @@ def view_batches(
         transform: an augmentation, or a preprocessing without randomness.
         batch_size: inputs in a batch.
         indices: `[inputs]` places among the examples; an example may come several times.
-        seeds: `[inputs, 2]` int32, what the augmentation draws from.
+        seeds: `[inputs, 2]` int32, of the augmentation.
         num_threads: that decode and transform; None leaves the number to `tf.data`.
 
     Returns:

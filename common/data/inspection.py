@@ -22,15 +22,15 @@ _NUM_SHOWN = 10
 
 @dataclass(frozen=True)
 class Inspected:
-    """What was found in one example.
+    """Findings in one example.
 
     Args:
         part: which part of the data set it is in.
         label: its label.
         name: the file, or the index of an example in memory.
         sha256: of the file's bytes, or of an example's values in memory.
-        num_bytes: length of what was digested.
-        width: in pixels; 0 where it is not an image, or cannot be read.
+        num_bytes: length of the digested content.
+        width: in pixels; 0 if it is not an image, or cannot be read.
         height: the same.
         mode: Pillow's name of the kind of image: `RGB`, `L` (grey), `CMYK`, `P` (palette), ...; empty in memory.
         complaint: why it cannot be read; None if it can.
@@ -51,7 +51,7 @@ class Inspected:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found in a data set.
+    """Findings in a data set.
 
     Args:
         dataset: the data set.

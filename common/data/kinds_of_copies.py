@@ -34,7 +34,7 @@ def chosen_copies(cache_dir: str | os.PathLike) -> str:
 def choose_copies(cache_dir: str | os.PathLike, copies: str) -> None:
     """Choose the kind of copies that all processes make and read in a cache.
 
-    Copies of the other kind stay where they are.
+    Copies of the other kind stay.
 
     Args:
         cache_dir: the cache, made if need be; the choice is kept in its `copies.json`.

@@ -22,7 +22,7 @@ class OfficialRelease:
     Args:
         name: of the data set on the command line.
         title: its full name.
-        download: what to fetch from where, a sentence.
+        download: a sentence on files to fetch and their source.
         folder: name of the folder that the release is extracted to; `data_dir` is this folder or the one that holds it.
         required: files and folders that must be there, relative to `folder`.
         official_counts: of images and classes by part, such as `{"train images": 8054, ...}`.
@@ -155,7 +155,7 @@ def official_dataset(
         train: labels from 0.
         test: labels that continue after those of `train`.
         class_names: of all labels.
-        gallery: where it is apart from the queries.
+        gallery: if it is separate from the queries.
         deviations: those that counts do not show.
 
     Raises:

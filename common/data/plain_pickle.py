@@ -43,7 +43,7 @@ def read_plain_pickle(path: str) -> dict:
 
 
 class _StoredType:
-    """Stands for `numpy.dtype(...)`: unsigned bytes, or an error."""
+    """Stand-in for `numpy.dtype(...)`: unsigned bytes, or an error."""
 
     def __init__(self, name: str | bytes, *arguments: object) -> None:
         if _text(name) not in _BYTES_DTYPES:

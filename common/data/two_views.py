@@ -45,7 +45,7 @@ class TwoViews:
 
     @property
     def batch_size(self) -> int:
-        """Indices in a batch: twice those of the sampler."""
+        """The number of indices in a batch, twice the sampler's."""
         return 2 * self.batches.batch_size
 
     @property

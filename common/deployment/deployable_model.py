@@ -32,7 +32,7 @@ def deployable_model(
         backbone: images `[batch, height, width, channels]`, values 0..255, to feature maps; or tokens to features.
         head: feature maps to a dictionary with `embeddings` `[batch, dim]`, such as an `EmbeddingHead`.
         normalization: how embeddings leave the model: `unit`, `clip` or `none`.
-        preprocessing: what is done to images of any size first; None: inputs are taken as they are.
+        preprocessing: the first layer, for images of any size; None: inputs are used unchanged.
         input_shape: of one input of the backbone: (height, width, channels), or (tokens,).
         feature_sizes: components of features that stand side by side, each brought to length on its own; None: one.
 
@@ -57,7 +57,7 @@ def save_model(model: keras.Model, path: str | os.PathLike) -> None:
     """Write a `.keras` file under its name once it is complete.
 
     Args:
-        model: what `deployable_model` made.
+        model: from `deployable_model`.
         path: ends in `.keras`; its folder exists.
 
     Raises:

@@ -30,7 +30,7 @@ class Embedder:
     """A deployed model with its preprocessing.
 
     Args:
-        model: what `deployable_model` made.
+        model: from `deployable_model`.
         digest: of the file that it was read from.
 
     Attributes:

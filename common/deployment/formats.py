@@ -29,9 +29,9 @@ class Format(NamedTuple):
     """A format of models.
 
     Attributes:
-        write: writes a model (from `deployable_model`) to a path where there is nothing yet.
+        write: writes a model (from `deployable_model`) to a path that does not exist.
         read: from a path to a function from inputs to embeddings `[batch, dim]`.
-        takes_crops: whether the inputs are what the layer "preprocessing" gives, float32 `[batch, size, size,
+        takes_crops: whether the inputs are outputs of the layer "preprocessing", float32 `[batch, size, size,
             channels]`; else images of any size.
         tolerance: the largest difference of an embedding's component from the model's that rounding explains.
         ending: of a file's name; empty for a folder.
@@ -48,7 +48,7 @@ def write_format(model: keras.Model, path: str | os.PathLike, name: str, check: 
     """Write a model under its name once it is complete and `check` passes.
 
     Args:
-        model: what `deployable_model` made.
+        model: from `deployable_model`.
         path: a file, or of a SavedModel a folder; a file that is there is replaced, a folder is not.
         name: one of `FORMATS`.
         check: takes the function that was read back; raises if its embeddings are wrong.

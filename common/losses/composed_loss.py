@@ -19,12 +19,12 @@ _Kind = TypeVar("_Kind", bound=MetricLoss)
 class LossAround(MetricLoss):
     """A metric loss that calls another one; abstract.
 
-    It holds the loss, trains its proxies and describes itself with it. A subclass implements `call`, which takes
-    `training` even where it has no use for it: Keras 2 hands it on to the inner loss only from a call that takes it.
+    It holds the loss, trains its proxies and serialises it. A subclass implements `call`, which takes `training` even
+    if unused: Keras 2 passes it to the inner loss only from a call that takes it.
 
     Args:
         loss: the `MetricLoss` that is called.
-        normalization: what this one says of the embeddings; None: what the loss says, which normalises.
+        normalization: the declared normalisation of the embeddings; None: that of the loss, which normalises.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
     """
 
@@ -34,7 +34,7 @@ class LossAround(MetricLoss):
 
     @property
     def proxy_variables(self) -> list[tf.Variable]:
-        """Those of the loss."""
+        """The proxies of the loss."""
         return self.loss.proxy_variables
 
     def get_config(self) -> dict:
@@ -70,7 +70,7 @@ class LossOfParts(MetricLoss):
 
     @property
     def proxy_variables(self) -> list[tf.Variable]:
-        """Those of all losses."""
+        """The proxies of all losses."""
         return [variable for part in self.parts for variable in part.proxy_variables]
 
     def get_config(self) -> dict:

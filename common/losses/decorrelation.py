@@ -40,7 +40,7 @@ class DecorrelationLoss(MetricLoss):
         reduction: over the components: `"mean"` or `"sum"`; over the batch it is the mean.
         **kwargs: `normalization` of the slices, `name`, `dtype`; see `MetricLoss`.
 
-    Call arguments: those of `MetricLoss`; labels and references have no part in it.
+    Call arguments: those of `MetricLoss`; labels and references are ignored.
 
     Raises:
         InvalidInput: an argument is out of its range; in the call, embeddings that are not of the slices' length.

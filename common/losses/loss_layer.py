@@ -27,8 +27,8 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     casts those of other callables to float32). A second argument of floating-point vectors is `y_pred`; a column of
     floats after vectors is labels. Either call takes labels of each type and shape that `class_ids` takes, and lists.
 
-    A model neither trains nor saves the weights of a loss that it was compiled with, and tells the loss nothing of
-    training. So a loss with weights (proxies, boundaries, a memory, a step counter) refuses Keras' call;
+    A model neither trains nor saves the weights of a loss that it was compiled with, and does not pass it `training`.
+    So a loss with weights (proxies, boundaries, a memory, a step counter) refuses Keras' call;
     `common.training.MetricModel` holds it instead.
 
     In a replica of `tf.distribute` it sees that replica's part of the batch, and warns of it once; a `MetricModel`
@@ -36,7 +36,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
 
     Keras' call:
         y_true: class ids `[batch]` or `[batch, 1]`; see `class_ids` for ids that have become floats.
-        y_pred: what the loss is of, `[batch, dim]`.
+        y_pred: embeddings, `[batch, dim]`.
         sample_weight: None, or weights w `[batch]` or `[batch, 1]` for a loss whose terms belong to anchors, one that
             takes `sample_weight` in its `call`. Terms are multiplied with the weight of their anchor, and divided by
             as many as without weights: Keras' `"sum_over_batch_size"`. Weights of 1 change no bit.

@@ -1,4 +1,4 @@
-"""Triplets of three classes: what is common to images of different classes."""
+"""Triplets of three classes, for features shared across classes."""
 
 from __future__ import annotations
 

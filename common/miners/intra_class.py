@@ -1,4 +1,4 @@
-"""Triplets within one class: what tells images of the same class apart."""
+"""Triplets within one class, for differences between its images."""
 
 from __future__ import annotations
 

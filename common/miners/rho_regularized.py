@@ -17,13 +17,13 @@ def rho_regularized(
 ) -> Triplets:
     """Replace (a, p, n) by (a, a, p) with probability `rho_probability`.
 
-    Reference: Milbich's dissertation, section 2.4.1, which leaves open what takes the positive's place; its code takes
+    Reference: Milbich's dissertation, section 2.4.1, which leaves the replacement of the positive open; its code takes
     the anchor itself.
 
     Args:
         triplets: from a miner.
         rho_probability: p, in [0, 1].
-        seed: two integers, `[2]`; what is drawn for an anchor does not depend on the other anchors.
+        seed: two integers, `[2]`; an anchor's draw does not depend on the other anchors.
         batch_size: above all anchors.
         first_self: index of the batch's first embedding in the references; 0 where the references are the batch.
     """

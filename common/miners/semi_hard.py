@@ -28,7 +28,7 @@ def semi_hard(
     eq. 5.2 takes the nearest of them (`common.losses.TripletLoss(mining="nearest_semi_hard")`).
 
     Args:
-        embeddings: `[batch, dim]`, of unit length for the margin to mean what it says.
+        embeddings: `[batch, dim]`, of unit length for the margin to be meaningful.
         labels: integers, `[batch]`.
         seed: two integers, `[2]`.
         references: None: the batch itself.

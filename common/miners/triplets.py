@@ -50,7 +50,7 @@ def draw(mask: tf.Tensor, seed: tf.Tensor, purpose: int, log_weights: tf.Tensor 
     """Draw a column of each row by the Gumbel-max trick; no exponential overflows.
 
     Args:
-        mask: bool, `[rows, columns]`: what may be drawn.
+        mask: bool, `[rows, columns]`: the candidates.
         seed: two integers, `[2]`.
         purpose: tells the draws of one seed apart.
         log_weights: floats, `[rows, columns]`; None: all alike.

@@ -84,7 +84,7 @@ def nearest_squared_distances(points: tf.Tensor, centers: tf.Tensor) -> tf.Tenso
     """Return each point's squared distance to its nearest center.
 
     The points are `[..., points, dim]`, the centers `[..., centers, dim]`. One center at a time: memory stays at one
-    copy of the points whatever the number of centers.
+    copy of the points for any number of centers.
 
     Returns:
         `[..., points]`, at least float32; the largest number of the dtype when there are no centers. No gradient.

@@ -35,7 +35,7 @@ def gather_over_replicas(values: tf.Tensor) -> tf.Tensor:
         values: `[rows, ...]`, of any type; replicas may have different numbers of rows.
 
     Returns:
-        `[rows of all replicas, ...]`, the same on each. Exact gradient: what comes back on all replicas is summed,
+        `[rows of all replicas, ...]`, the same on each. Exact gradient: the gradients of all replicas are summed,
         and each takes its own rows.
     """
     if num_replicas() == 1:
@@ -66,7 +66,7 @@ def sum_over_replicas(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         tensors: of the same shapes on each replica.
 
     Returns:
-        As many tensors, the same on each replica; those that were given on one.
+        As many tensors, the same on each replica; on one replica, the given ones.
     """
     if num_replicas() == 1 or not tensors:
         return list(tensors)

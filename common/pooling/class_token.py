@@ -11,7 +11,7 @@ from common.pooling.feature_pooling import FeaturePooling
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ClassTokenPooling(FeaturePooling):
-    """The first position alone: `f_1`, and 0 where it is masked. Exact gradient.
+    """The first position alone: `f_1`, or 0 if it is masked. Exact gradient.
 
     For the tokens of a transformer, whose first one is the class token, with or without the patches behind it.
 

@@ -25,7 +25,7 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
 
     Input shape:
         `[batch, height, width, channels]` (`[batch, channels, height, width]`) or `[batch, positions, channels]`, with
-        an optional boolean mask `[batch, height, width]` or `[batch, positions]`: False where there is only padding.
+        an optional boolean mask `[batch, height, width]` or `[batch, positions]`: False at padding.
 
     Output shape:
         `[batch, channels]`, or a dictionary with that as entry "pooled". Never depends on `training`.

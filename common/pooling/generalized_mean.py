@@ -20,7 +20,7 @@ class GeneralizedMeanPooling(FeaturePooling):
 
         pooled_c = ( (1/n) sum_j max(f_jc, floor)^p )^(1/p)
 
-    p = 1 is the average of what is positive; the larger p, the nearer to the maximum. Evaluated as a log-sum-exp of
+    p = 1 is the average of the positive values; the larger p, the nearer to the maximum. Evaluated as a log-sum-exp of
     `p log f`, so that no power overflows or vanishes. Exact gradient, for p too; features below the floor get none
     (they are the zeros of a ReLU).
 

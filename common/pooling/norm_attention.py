@@ -18,7 +18,7 @@ class NormAttentionPooling(WeightedPooling):
 
         pooled = (1/n) sum_j ||f_j|| g_j,    g_j = average of f over the window around j
 
-    No weights to train. Averages at the border are over what is inside the map. Exact gradient; that of a norm is 0 at
+    No weights to train. Averages at the border cover the map alone. Exact gradient; that of a norm is 0 at
     a zero feature, where the norm alone would give NaN.
 
     Reference: thesis section 5.3.5 (xi, T-SMK); G. Tolias, T. Jenicek, O. Chum, "Learning and aggregating deep local
@@ -27,7 +27,7 @@ class NormAttentionPooling(WeightedPooling):
     gradient of the norm (`stop_attention_gradient=True`) and projects with a bias before it weights; projecting after
     the pooling is the same up to that bias.
 
-    Head: the thesis takes the norm of what the backbone gives, so pool first and then project
+    Head: the thesis takes the norm of the backbone's features, so pool first and then project
     (`project_first=False`).
 
     Args:

@@ -22,7 +22,7 @@ class SecondOrderAttentionPooling(FeaturePooling):
         pooled = generalised mean of g over positions
 
     q, k and V f have d = channels / reduction entries; all linear maps have a bias. Exact gradient. Batch normalisation
-    uses batch statistics when `training` is true, and skips what is masked.
+    uses batch statistics when `training` is true, and skips masked positions.
 
     Reference: thesis section 5.3.5 (x, SOLAR); T. Ng, V. Balntas, Y. Tian, K. Mikolajczyk, "SOLAR: second-order loss
     and attention for image retrieval", 2020. The paper's own implementation starts O at zero, so that the layer starts

@@ -31,8 +31,8 @@ class WeightedPooling(FeaturePooling):
         """Return each position's share in the pooled feature, in inference mode.
 
         Args:
-            features: in one of the input shapes of this layer; what the layer itself is given, so projected features
-                when the projection stands before the pooling.
+            features: in one of the input shapes of this layer; as the layer itself takes them, so projected features
+                if the projection comes before the pooling.
             mask: boolean, one value per position, or None.
 
         Returns:
@@ -65,7 +65,7 @@ def shares(weights: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:
         mask: boolean `[batch, positions]`, or None. Where it is False the share is 0.
 
     Returns:
-        `[batch, positions]`; sums to 1, or to 0 where all is masked.
+        `[batch, positions]`; sums to 1, or to 0 if all are masked.
     """
     valid = tf.ones_like(weights) if mask is None else tf.cast(mask, weights.dtype)
     weights = weights * valid
@@ -105,7 +105,7 @@ def weighted_mean(weights: tf.Tensor, features: tf.Tensor, mask: tf.Tensor | Non
         mask: boolean `[batch, positions]`, or None.
 
     Returns:
-        `[batch, channels]`; 0 where all is masked.
+        `[batch, channels]`; 0 if all are masked.
     """
     if mask is not None:
         weights = tf.where(mask, weights, 0.0)

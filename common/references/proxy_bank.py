@@ -1,4 +1,4 @@
-"""Class proxies: trainable vectors that stand for their classes."""
+"""Class proxies: trainable vectors that represent their classes."""
 
 from __future__ import annotations
 
