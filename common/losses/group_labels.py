@@ -95,7 +95,7 @@ class GroupLabelsLoss(LossAround):
         return are_all_right(right, places, expected)
 
     def groups_of(self, places: tf.Tensor) -> tf.Tensor:
-        """Return the groups of training images; a place outside takes the nearest.
+        """Return the groups of training images (for places outside, the nearest's).
 
         Args:
             places: integers, `[n]`.

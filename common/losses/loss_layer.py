@@ -73,7 +73,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         return value
 
     def check_labels(self, labels: tf.Tensor, references: References | None = None) -> tf.Tensor | None:
-        """Reject unknown labels; return whether all are known, None for any.
+        """Reject unknown labels; return whether all are known, or None without a rule.
 
         Args:
             labels: integers, `[batch]`.
@@ -120,7 +120,7 @@ def _as_tensor(value: object) -> object:
 
 
 def _integers(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Return labels as integers, and whether they are exact."""
+    """Return labels as integers, and whether floats or columns were exact (else None)."""
     labels = tf.convert_to_tensor(labels)
     if labels.dtype.is_integer and not (labels.shape.rank == 2 and labels.shape[1] == 1):
         return labels, None

@@ -149,7 +149,7 @@ class MinedLoss(LossAround):
 
 
 def _bits_of(embeddings: tf.Tensor) -> tf.Tensor:
-    """Return an int64 scalar that depends on all bits of the components."""
+    """Return an int64 scalar of all bits: components times odd numbers, summed."""
     bits = tf.cast(tf.bitcast(tf.cast(embeddings, tf.float32), tf.int32), tf.int64)
     return tf.reduce_sum(bits * tf.reshape(2 * tf.range(tf.size(bits, tf.int64)) + 1, tf.shape(bits)))
 

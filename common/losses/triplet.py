@@ -168,7 +168,7 @@ def triplet(
     mining: str = "none",
     weights: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Return the weighted mean of `[d_ap - d_an + m]₊` over triplets.
+    """Return `mean w_a [d_ap - d_an + m]₊` over triplets (a, p, n).
 
     Args:
         distances: `[anchors, references]`.

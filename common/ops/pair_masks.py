@@ -64,7 +64,7 @@ def are_all_right(right: tf.Tensor, labels: tf.Tensor, expected: str) -> tf.Tens
 
 @contextlib.contextmanager
 def wrong_labels_in_one_line() -> Iterator[None]:
-    """Shorten the errors of `are_all_right` while a graph runs."""
+    """Remove TensorFlow's trace of the graph from errors of `are_all_right`."""
     try:
         yield
     except tf.errors.InvalidArgumentError as error:
@@ -85,7 +85,7 @@ def check_class_ids(labels: tf.Tensor, num_classes: int) -> tf.Tensor:
 
 
 def nan_unless(condition: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    """Return the loss, or NaN with zero gradient if the condition fails."""
+    """Return a loss, or NaN with zero gradient unless the bool scalar holds."""
     return tf.where(condition, value, tf.constant(float("nan"), value.dtype))
 
 
