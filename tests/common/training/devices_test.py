@@ -14,6 +14,12 @@ from common.training.training_session import training_session
 keras = tf.keras
 
 
+@pytest.fixture(autouse=True)
+def recent_keras(monkeypatch):
+    """Older versions are refused on several replicas before anything else."""
+    monkeypatch.setattr(devices, "KERAS_VERSION", (3, 10))
+
+
 def strategy_of(kind, replicas):
     """What `check_devices` looks at of a strategy, without its devices."""
     strategy = object.__new__(kind)
