@@ -60,7 +60,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
             raise invalid("loss in tf.recompute_grad", received=type(self).__name__, expected=expected, fix=fix)
         names = list(inspect.signature(self.call).parameters)
         given = {name: value for name, value in {**dict(zip(names, args)), **kwargs}.items() if value is not None}
-        if "labels" not in given or keras.backend.is_keras_tensor(given["labels"]):
+        if "labels" not in given or _is_symbolic(given["labels"]):
             return super().__call__(*args, **kwargs)  # Keras says what is missing, or comes back with numbers
         outputs, labels = given.pop(names[0]), given.pop("labels")
         if "sample_weight" in given:
@@ -117,6 +117,11 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
 def _as_tensor(value: object) -> object:
     """Convert lists and tuples, which Keras 3 takes for several arguments, to tensors."""
     return tf.convert_to_tensor(value) if type(value) in (list, tuple) else value
+
+
+def _is_symbolic(value: object) -> bool:
+    """Return whether a value belongs to a functional model that is being built, on either Keras."""
+    return any(kind.__name__ == "KerasTensor" for kind in type(value).__mro__)
 
 
 def _integers(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor | None]:
