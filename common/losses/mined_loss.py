@@ -40,8 +40,9 @@ class MinedLoss(LossAround):
     The loss sees the same references with only the triplet's two pairs in a row, so that any loss over pairs or
     triplets can be mined, with a memory or without. Draws are a function of `seed` and a step counter, which advances
     in calls with `training=True` and is saved with the model. With `draws_by="batch"` they are one of `seed` and the
-    batch: there is no counter, so the loss goes into `compile(loss=...)`. Mining of the nearest semi-hard negative
-    draws nothing: `TripletLoss(mining="nearest_semi_hard")`, tensorflow-addons' `TripletSemiHardLoss`.
+    batch: there is no counter, so the loss goes into `compile(loss=...)`, and other rounding draws otherwise. Mining
+    of the nearest semi-hard negative draws nothing: `TripletLoss(mining="nearest_semi_hard")`, tensorflow-addons'
+    `TripletSemiHardLoss`.
 
     Reference: Milbich's dissertation, sections 2.2.1 (miners) and 2.4.1 (rho-regularisation). p is .3 to .4 on CUB and
     Cars and .15 on SOP there, with distance-weighted triplets.
