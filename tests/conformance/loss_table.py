@@ -46,9 +46,6 @@ ROWS = {
     "MinedLoss": lambda dtype=None, **kw: losses.MinedLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), "distance_weighted", rho_probability=0.3, dtype=dtype
     ),
-    "MinedLoss by batch": lambda dtype=None, **kw: losses.MinedLoss(
-        losses.TripletLoss(0.3, dtype=dtype, **kw), "semi_hard", dtype=dtype, draws_by="batch"
-    ),
     "MinedLoss of a distribution": lambda dtype=None, **kw: losses.MinedLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), SamplingDistribution(5, 0.1, 2.0, None), dtype=dtype
     ),

@@ -139,8 +139,6 @@ def test_gradient_equals_central_differences(create, references, normalization):
     loss = remember(create(normalization=normalization, dtype="float64"))
     if isinstance(loss, losses.DecorrelationLoss):
         pytest.skip("its gradient is reversed, see its own test")
-    if isinstance(loss, losses.MinedLoss) and loss.draws_by == "batch":
-        pytest.skip("other embeddings have other draws")
     embeddings, labels = random_batch()
     points = [tf.Variable(embeddings * 0.7), *loss.trainable_variables]
     if references is not None:
