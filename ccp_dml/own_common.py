@@ -1,4 +1,4 @@
-"""One clear import error if another `common` hides this project's."""
+"""Import check: one clear error if another `common` hides this project's."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Check on import that no other package `common` hides this project's."""
+"""Import check: one clear error if another `common` hides this project's."""
 
 import os
 

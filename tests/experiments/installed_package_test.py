@@ -19,7 +19,7 @@ from tests.command_line import ONE_EVALUATION, ROOT
 from tests.setup_test import extras_of_files
 from tests.sources import PACKAGES
 
-FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "results")
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "results", "tools")
 SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")
 USE = """
 import pathlib
