@@ -28,6 +28,7 @@ CUSTOM_GRADIENTS = {
     "common/pooling/weighted_pooling.py": {"weighted_sum"},
     "gsp_dml/partial_transport.py": {"partial_transport", "partial_transport, fixed point"},
     "gsp_dml/prototype_costs.py": {"prototype_costs", "prototype_costs, a feature near a prototype"},
+    "gsp_dml/generalized_sum_pooling.py": set(),  # the identity, with a warning
     "gsp_dml/transport_pooling.py": {"transport_pooling", "CompiledPooling"},
 }
 

@@ -204,5 +204,6 @@ def test_imagenet_where_there_is_none():
 def test_saving_in_a_wrong_place(tmp_path):
     with pytest.raises(InvalidInput, match=r'ends with "\.npz"'):
         save_parameters(every_kind_of_layer(), tmp_path / "weights.h5")
+    (tmp_path / "nowhere").write_text("a file")
     with pytest.raises(InvalidInput, match="can be written to"):
         save_parameters(every_kind_of_layer(), tmp_path / "nowhere" / "weights.npz")
