@@ -20,7 +20,7 @@ def version() -> str:
 
 
 def requirements(extra: str) -> list[str]:
-    """Return the lines of a file of requirements and of the files that it names."""
+    """Return the requirements of a file and of the files that it names."""
     text = (ROOT / f"requirements-{extra}.txt").read_text(encoding="utf-8")
     lines = [requirement for line in text.splitlines() if (requirement := line.partition("#")[0].strip())]
     named = [name for line in lines for name in re.findall(r"^-r requirements-([\w-]+)\.txt$", line)]

@@ -1,4 +1,4 @@
-"""Give MkDocs the documents of the whole repository and the files that they link to."""
+"""Give MkDocs the repository's documents and the files that they link to."""
 
 from __future__ import annotations
 

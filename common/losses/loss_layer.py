@@ -120,7 +120,7 @@ def _as_tensor(value: object) -> object:
 
 
 def _is_symbolic(value: object) -> bool:
-    """Return whether a value belongs to a functional model that is being built, on either Keras."""
+    """Return whether a value belongs to a functional model under construction."""
     return any(kind.__name__ == "KerasTensor" for kind in type(value).__mro__)
 
 
