@@ -34,7 +34,7 @@ from common.errors import InvalidInput, check_choice, check_positive
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CAUGHT, SURVIVED, FALSE_ALARM = "caught", "survived", "fails without the bug, too"
-_NOT_COPIED = (".git", ".venv*", ".*_cache", "__pycache__", "*.egg-info", "runs", "build", "dist")
+_NOT_COPIED = (".git", ".venv*", ".*_cache", "__pycache__", "*.egg-info", "build", "dist")
 
 
 class Result(NamedTuple):
@@ -148,6 +148,12 @@ def _key(bug: Bug) -> str:
     return hashlib.sha256(repr((bug[:5], texts)).encode()).hexdigest()[:20]
 
 
+def _not_copied(folder: str, names: list[str]) -> set[str]:
+    """Ignore what is no part of the project: also `runs`, but not `experiments/runs`."""
+    own_runs = {"runs"} if pathlib.Path(folder) == ROOT else set()
+    return shutil.ignore_patterns(*_NOT_COPIED)(folder, names) | own_runs
+
+
 def _import_what_tests_need() -> None:
     """Import the tests' dependencies once, before any fork."""
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -172,7 +178,7 @@ def main(argv: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         trees = [pathlib.Path(folder, f"tree{number}") for number in range(flags.FLAGS.jobs)]
         for tree in trees:
-            shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+            shutil.copytree(ROOT, tree, ignore=_not_copied)
         waiting = {bug.name: bug for bug in bugs if known.find(bug) is None}
         for result in run_bugs(list(waiting.values()), trees, flags.FLAGS.seconds):
             known.add(waiting[result.name], result)

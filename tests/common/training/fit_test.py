@@ -361,6 +361,10 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
         run_training(tmp_path, make_model(ProxyNCALoss(CLASSES + 1, DIM)))
 
 
+def test_the_last_evaluation_period_may_be_shorter():
+    assert TrainingSchedule(max_steps=7, steps_per_evaluation=2, patience=1).max_epochs == 4
+
+
 def test_tensorboard_files_are_written(tmp_path):
     _, _, run = run_training(tmp_path, max_steps=2)
     assert list((run.path / "tensorboard").glob("events.out.tfevents*"))
