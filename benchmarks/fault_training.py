@@ -28,6 +28,7 @@ from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 
 keras = tf.keras
@@ -79,7 +80,7 @@ class Place(NamedTuple):
 
     def unit_runs(self) -> UnitRuns:
         """Return the data and the location of the run's folder."""
-        return UnitRuns(build.load_dataset("folder", self.images, self.cache, 0), self.runs, self.cache)
+        return UnitRuns(build.load_dataset("folder", self.images, self.cache, 0), Places(self.runs, self.cache))
 
 
 def draw_images(folder: str) -> None:

@@ -36,8 +36,8 @@ def main() -> None:
     if not values.report_only:
         check_configurations(configs, values.data_dir)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
-    places = {"cache_dir": values.cache_dir, "decoded_images_mb": values.decoded_images_mb}
-    protocol = FairProtocol(dataset, configs, values.runs_dir, repeats=values.repeats, tracker=tracker, **places)
+    places = experiment_flags.places_from(values)
+    protocol = FairProtocol(dataset, configs, places, repeats=values.repeats, tracker=tracker)
     failures = []
     if launcher is not None:
         units = protocol.units(values.fold, values.repeat)

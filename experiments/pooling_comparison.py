@@ -49,11 +49,9 @@ def main() -> None:
     runs = trained_units(
         dataset,
         configs,
-        values.runs_dir,
-        cache_dir=values.cache_dir,
+        experiment_flags.places_from(values),
         repeats=values.repeats,
         checkpoint_seconds=values.checkpoint_seconds,
-        decoded_images_mb=values.decoded_images_mb,
         report_only=values.report_only,
     )
     digest = hashlib.sha256(repr([config.stored() for config in configs]).encode()).hexdigest()[:10]

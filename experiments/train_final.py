@@ -18,6 +18,7 @@ from absl import flags
 from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
+from experiments.settings.places import Places
 from experiments.settings.tracker_flags import define_tracker_flags, tracker_from_flags
 
 
@@ -28,9 +29,9 @@ def main() -> None:
     config = final_configuration(study, values.weights)
     tracker = tracker_from_flags(config.dataset, True, "")
     dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
-    places = {"runs_dir": values.runs_dir, "cache_dir": values.cache_dir, "tracker": tracker}
-    places["decoded_images_mb"] = values.decoded_images_mb
-    written = train_final(study, dataset, config, checkpoint_seconds=values.checkpoint_seconds, **places)
+    places = Places(values.runs_dir or study.runs_dir, values.cache_dir, values.data_dir, values.decoded_images_mb)
+    seconds = values.checkpoint_seconds
+    written = train_final(study, dataset, config, places, checkpoint_seconds=seconds, tracker=tracker)
     print(comparison(study, written.path.parent))
     print(*written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
 

@@ -24,7 +24,7 @@ from experiments.runs.unit import evaluate_embeddings, per_query_scores
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file
-from experiments.settings.run_settings import DECODED_IMAGES_MB
+from experiments.settings.places import Places
 
 
 class FinishedStudy(NamedTuple):
@@ -41,6 +41,11 @@ class FinishedStudy(NamedTuple):
     config: ExperimentConfig
     data: str
     units: Mapping[tuple[int, int], reports.UnitRun]
+
+    @property
+    def runs_dir(self) -> str:
+        """The folder of all results in which this study is."""
+        return os.fspath(self.path.parents[2])
 
     @property
     def selected_steps(self) -> list[int]:
@@ -113,12 +118,10 @@ def train_final(
     study: FinishedStudy,
     dataset: Dataset,
     config: ExperimentConfig,
+    places: Places,
     *,
-    runs_dir: str | os.PathLike | None = None,
-    cache_dir: str | None = None,
     checkpoint_seconds: float = 30.0,
     tracker: TrackerChoice = TENSORBOARD,
-    decoded_images_mb: int = DECODED_IMAGES_MB,
 ) -> Written:
     """Train or resume the final model, and write it with its card.
 
@@ -126,20 +129,17 @@ def train_final(
         study: whose folds chose.
         dataset: that they were trained on, as loaded.
         config: from `final_configuration`.
-        runs_dir: the folder for results; None: that of the study.
-        cache_dir: the folder for prepared images, or None for the default.
+        places: see `UnitRuns`.
         checkpoint_seconds: shortest time between two checkpoints.
         tracker: what follows the run.
-        decoded_images_mb: see `UnitRuns`.
 
     Raises:
         InvalidInput: other data than the study's, or what `UnitRuns.train` refuses.
     """
-    dataset = data_of_run(dataset, cache_dir, study.data, os.fspath(study.path))
-    folder = os.fspath(runs_dir or study.path.parents[2])
-    runs = UnitRuns(dataset, folder, cache_dir, tracker, decoded_images_mb)
+    dataset = data_of_run(dataset, places.cache_dir, study.data, os.fspath(study.path))
+    runs = UnitRuns(dataset, places, tracker)
     runs.train(config, 0, 0, checkpoint_seconds)
-    run = RunModel(runs.unit_dir(config, 0, 0), dataset, cache_dir)
+    run = RunModel(runs.unit_dir(config, 0, 0), dataset, places.cache_dir)
     return write_run(run, "keras", run.path / MODEL, _notes(study, config))
 
 

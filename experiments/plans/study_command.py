@@ -220,11 +220,9 @@ def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingF
         return NothingFinished()
     return StudyRuns(
         dataset,
-        values.runs_dir,
-        cache_dir=values.cache_dir,
+        experiment_flags.places_from(values),
         checkpoint_seconds=values.checkpoint_seconds,
         tracker=tracker,
-        decoded_images_mb=values.decoded_images_mb,
     )
 
 

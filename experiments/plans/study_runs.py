@@ -10,7 +10,7 @@ from experiments import reports
 from experiments.plans.study import Cell
 from experiments.reports import UnitRun
 from experiments.runs.unit_runs import UnitRuns
-from experiments.settings.run_settings import DECODED_IMAGES_MB
+from experiments.settings.places import Places
 
 
 class StudyRuns:
@@ -18,15 +18,13 @@ class StudyRuns:
 
     Args:
         dataset: as loaded.
-        runs_dir: the folder for results.
-        cache_dir: the folder for prepared images, or None for the default.
+        places: see `UnitRuns`.
         checkpoint_seconds: shortest time between two checkpoints.
         tracker: follows the training of cells.
-        decoded_images_mb: see `UnitRuns`.
 
     Attributes:
         dataset: as loaded.
-        cache_dir: as given.
+        cache_dir: of `places`.
         unit_runs: the run directories.
         problems: one line for each unusable result on disk.
     """
@@ -34,15 +32,13 @@ class StudyRuns:
     def __init__(
         self,
         dataset: Dataset,
-        runs_dir: str,
+        places: Places,
         *,
-        cache_dir: str | None,
         checkpoint_seconds: float = 30.0,
         tracker: TrackerChoice = TENSORBOARD,
-        decoded_images_mb: int = DECODED_IMAGES_MB,
     ):
-        self.unit_runs = UnitRuns(dataset, runs_dir, cache_dir, tracker, decoded_images_mb)
-        self.dataset, self.cache_dir, self.checkpoint_seconds = dataset, cache_dir, checkpoint_seconds
+        self.unit_runs = UnitRuns(dataset, places, tracker)
+        self.dataset, self.cache_dir, self.checkpoint_seconds = dataset, places.cache_dir, checkpoint_seconds
         self.problems: list[str] = []
         self._finished: dict[Cell, UnitRun] = {}
 

@@ -14,7 +14,7 @@ from experiments.reports import collect_method
 from experiments.runs.tracked_units import follow_pictures
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.run_settings import DECODED_IMAGES_MB
+from experiments.settings.places import Places
 
 MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: protocol of the configuration
 DEFAULT_REPEATS = 3  # the tables print the best of three
@@ -34,11 +34,9 @@ class ConventionalProtocol:
         dataset: as loaded.
         configs: each method's configuration of the protocol `conventional`.
         held_out_configs: the same methods' of the protocol `held_out`, in the same order.
-        runs_dir: the folder for results.
-        cache_dir: the folder for prepared images, or `None` for the default.
+        places: see `UnitRuns`.
         repeats: runs of each, with different seeds.
         tracker: what follows the units that are trained.
-        decoded_images_mb: see `UnitRuns`.
     """
 
     def __init__(
@@ -46,15 +44,13 @@ class ConventionalProtocol:
         dataset: Dataset,
         configs: list[ExperimentConfig],
         held_out_configs: list[ExperimentConfig],
-        runs_dir: str,
+        places: Places,
         *,
-        cache_dir: str | None,
         repeats: int,
         tracker: TrackerChoice = TENSORBOARD,
-        decoded_images_mb: int = DECODED_IMAGES_MB,
     ):
         self.configs = {"test_set": configs, "held_out": held_out_configs}
-        self.runs, self.repeats = UnitRuns(dataset, runs_dir, cache_dir, tracker, decoded_images_mb), repeats
+        self.runs, self.repeats = UnitRuns(dataset, places, tracker), repeats
 
     def run(
         self,

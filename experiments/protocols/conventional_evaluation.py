@@ -48,9 +48,9 @@ def evaluate(
     if not values.report_only:
         check_configurations([*configs, *held_out_configs], values.data_dir)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
-    places = {"cache_dir": values.cache_dir, "repeats": values.repeats, "tracker": tracker}
-    places["decoded_images_mb"] = values.decoded_images_mb
-    protocol = ConventionalProtocol(dataset, configs, held_out_configs, values.runs_dir, **places)
+    options = {"repeats": values.repeats, "tracker": tracker}
+    places = experiment_flags.places_from(values)
+    protocol = ConventionalProtocol(dataset, configs, held_out_configs, places, **options)
     if not values.report_only:
         after_each = afterwards(dataset) if afterwards is not None else None
         seconds = values.checkpoint_seconds

@@ -18,7 +18,7 @@ from experiments.reports import UnitRun, collect_method
 from experiments.runs.tracked_units import follow_pictures
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.run_settings import DECODED_IMAGES_MB
+from experiments.settings.places import Places
 
 
 class FairProtocol:
@@ -27,26 +27,22 @@ class FairProtocol:
     Args:
         dataset: as loaded.
         configs: configurations of the methods to compare, all on this data set.
-        runs_dir: the folder for results.
-        cache_dir: the folder for prepared images, or `None` for the default.
+        places: see `UnitRuns`.
         repeats: runs of each fold, with different seeds.
         tracker: what follows the units that are trained.
-        decoded_images_mb: see `UnitRuns`.
     """
 
     def __init__(
         self,
         dataset: Dataset,
         configs: list[ExperimentConfig],
-        runs_dir: str,
+        places: Places,
         *,
-        cache_dir: str | None,
         repeats: int,
         tracker: TrackerChoice = TENSORBOARD,
-        decoded_images_mb: int = DECODED_IMAGES_MB,
     ):
         self.dataset, self.configs, self.repeats = dataset, configs, repeats
-        self.runs = UnitRuns(dataset, runs_dir, cache_dir, tracker, decoded_images_mb)
+        self.runs = UnitRuns(dataset, places, tracker)
 
     def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
         """List all (configuration, fold, repeat), or those of one fold or repeat.

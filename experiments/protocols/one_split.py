@@ -17,18 +17,16 @@ from experiments.protocols.fair import FairProtocol
 from experiments.reports.collect import UnitRun, check_same_queries
 from experiments.runs.unit import evaluate_embeddings, per_query_scores
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.run_settings import DECODED_IMAGES_MB
+from experiments.settings.places import Places
 
 
 def trained_units(
     dataset: Dataset,
     configs: list[ExperimentConfig],
-    runs_dir: str,
+    places: Places,
     *,
-    cache_dir: str | None,
     repeats: int,
     checkpoint_seconds: float = 30.0,
-    decoded_images_mb: int = DECODED_IMAGES_MB,
     report_only: bool = False,
 ) -> list[list[UnitRun]]:
     """Train the missing units; return each configuration's finished ones, one per repeat.
@@ -36,16 +34,12 @@ def trained_units(
     Args:
         dataset: as loaded.
         configs: all on this data set.
-        runs_dir: the folder for results.
-        cache_dir: the folder for prepared images, or None for the default.
+        places: see `UnitRuns`.
         repeats: runs of each configuration, with different seeds.
         checkpoint_seconds: shortest time between two checkpoints.
-        decoded_images_mb: see `UnitRuns`.
         report_only: train nothing.
     """
-    protocol = FairProtocol(
-        dataset, configs, runs_dir, cache_dir=cache_dir, repeats=repeats, decoded_images_mb=decoded_images_mb
-    )
+    protocol = FairProtocol(dataset, configs, places, repeats=repeats)
     if not report_only:
         protocol.run(fold=0, checkpoint_seconds=checkpoint_seconds)
     units = []

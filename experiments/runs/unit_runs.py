@@ -27,7 +27,7 @@ from experiments.runs.tracked_units import tracked_unit
 from experiments.runs.unit import Unit, Watcher
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.run_settings import DECODED_IMAGES_MB
+from experiments.settings.places import Places
 
 if TYPE_CHECKING:
     from common.training import TracedFunctions
@@ -40,22 +40,13 @@ class UnitRuns:
 
     Args:
         dataset: as loaded.
-        runs_dir: the folder for results.
-        cache_dir: the folder for prepared images, or `None` for the default.
+        places: the folders for results and prepared images, and the memory for decoded ones.
         tracker: what follows the units that are trained.
-        decoded_images_mb: MB of decoded images that a unit may keep in memory for its evaluations; 0: none.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        runs_dir: str,
-        cache_dir: str | None,
-        tracker: TrackerChoice = TENSORBOARD,
-        decoded_images_mb: int = DECODED_IMAGES_MB,
-    ):
-        self.tracker, self.decoded_images_mb = tracker, decoded_images_mb
-        self.dataset, self.runs_dir, self.cache_dir = dataset, pathlib.Path(runs_dir), cache_dir
+    def __init__(self, dataset: Dataset, places: Places, tracker: TrackerChoice = TENSORBOARD):
+        self.dataset, self.places, self.tracker = dataset, places, tracker
+        self.runs_dir, self.cache_dir = pathlib.Path(places.runs_dir), places.cache_dir
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -156,7 +147,7 @@ class UnitRuns:
             try:
                 prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
                 features = FeaturePlace(self.cache_dir, self.fingerprint)
-                places = config.hash(self.fingerprint), features, self.decoded_images_mb
+                places = config.hash(self.fingerprint), features, self.places.decoded_images_mb
                 unit = Unit(config, prepared, fold, repeat, run, *places)
                 unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat), self._traces)
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun

@@ -19,6 +19,7 @@ from experiments.settings.help_text import asks_for_help, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.own_data import fit_to_data
+from experiments.settings.places import Places
 from experiments.settings.plugin_flags import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
 from experiments.settings.run_settings import DECODED_IMAGES_MB
@@ -78,6 +79,11 @@ def define_place_flags(record: bool = True) -> None:
         define_record_flag()
     define_session_flags()
     define_decoded_images_flag()
+
+
+def places_from(values: flags.FlagValues) -> Places:
+    """Return the values of the flags that `define_place_flags` defines."""
+    return Places(values.runs_dir, values.cache_dir, values.data_dir, values.decoded_images_mb)
 
 
 def define_record_flag() -> None:

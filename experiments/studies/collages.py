@@ -117,11 +117,9 @@ def _trained(dataset, config) -> list:
     return trained_units(
         dataset,
         [config],
-        values.runs_dir,
-        cache_dir=values.cache_dir,
+        experiment_flags.places_from(values),
         repeats=values.repeats,
         checkpoint_seconds=values.checkpoint_seconds,
-        decoded_images_mb=values.decoded_images_mb,
         report_only=values.report_only,
     )[0]
 
@@ -175,7 +173,7 @@ def pretrained_backbone(collages: data.Dataset) -> str:
     values = flags.FLAGS
     config = resolve("glyphs", **PRETRAINING, recipe=values.recipe, budget=values.budget, overrides={"chapter": 5})
     dataset = without_unseen_letters(build.load_dataset("glyphs", None, values.cache_dir, config.seed), collages)
-    units = trained_units(dataset, [config], values.runs_dir, cache_dir=values.cache_dir, repeats=1)[0]
+    units = trained_units(dataset, [config], experiment_flags.places_from(values), repeats=1)[0]
     path = units[0].path / "backbone.npz"
     if not path.exists():
         backbones.save_parameters(load_trained_model(units[0].path, dataset=dataset).model.backbone, path)

@@ -68,7 +68,7 @@ def searches_from_flags(
         InvalidInput: the storage cannot be opened, or a first unit cannot be trained.
     """
     values = flags.FLAGS
-    runs = UnitRuns(dataset, values.runs_dir, values.cache_dir, tracker, values.decoded_images_mb)
+    runs = UnitRuns(dataset, experiment_flags.places_from(values), tracker)
     if not values.report_only:
         runs.check((config, fold, 0) for config in configs for fold in range(values.tuning_folds))
     rules = SearchRules(values.tuning_folds, values.search, values.pruning, configs[0].seed)

@@ -11,6 +11,7 @@ from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from gsp_dml.perplexity_callback import pooled_features
 
@@ -49,7 +50,7 @@ class TinyStudy:
             native_size=16,
             channels=1,
         )
-        self.runs = UnitRuns(self.dataset, str(folder), None)
+        self.runs = UnitRuns(self.dataset, Places(str(folder)))
 
     def dataset_of(self, unit, config):
         if not self.has_data:

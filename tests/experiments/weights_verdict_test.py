@@ -19,6 +19,7 @@ from experiments.protocols.fair import FairProtocol
 from experiments.protocols.revisiting_report import write_report as write_revisiting_report
 from experiments.published.revisiting import revisiting_published
 from experiments.settings.config import ExperimentConfig, identity_digest
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.site.groups import read_studies
 from tests.experiments.written_results import finished_result
@@ -109,7 +110,7 @@ def test_the_fair_table(registered, make_weights, dataset, tmp_path):
     weights = make_weights("bn_inception", registered)
     config = resolve("sop", "pnca", "gsp", "thesis", "full", {"weights": weights})
     runs_dir = tmp_path / "runs"
-    protocol = FairProtocol(dataset, [config], str(runs_dir), cache_dir=None, repeats=1)
+    protocol = FairProtocol(dataset, [config], Places(str(runs_dir)), repeats=1)
     for fold in range(4):
         finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
     text = protocol.report()
@@ -133,7 +134,7 @@ def test_the_conventional_table(registered, make_weights, dataset, tmp_path):
         for rule in ("conventional", "held_out")
     ]
     runs_dir = tmp_path / "runs"
-    protocol = ConventionalProtocol(dataset, configs[:1], configs[1:], str(runs_dir), cache_dir=None, repeats=3)
+    protocol = ConventionalProtocol(dataset, configs[:1], configs[1:], Places(str(runs_dir)), repeats=3)
     for repeat, share in enumerate((CONVENTIONAL - 0.004, CONVENTIONAL, CONVENTIONAL - 0.002)):
         finish(protocol.runs, configs[0], repeat, share)
     protocol.report()
@@ -148,7 +149,7 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path):
     overrides = {"weights": make_weights("resnet50", registered)}
     config = resolve("sop", "normsoftmax", "gap", "revisiting", "full", overrides, "plain", "conventional")
     runs_dir = tmp_path / "runs"
-    protocol = ConventionalProtocol(dataset, [config], [config], str(runs_dir), cache_dir=None, repeats=5)
+    protocol = ConventionalProtocol(dataset, [config], [config], Places(str(runs_dir)), repeats=5)
     printed = revisiting_published("sop", "normsoftmax", "R@1").value / 100
     values = dict.fromkeys(("R@1", "R@2", "R@4", "NMI", "P@1"), printed)
     for repeat in range(5):
@@ -166,7 +167,7 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path):
 
 def test_weights_that_keras_fetched_count_as_before(dataset, tmp_path):
     config = resolve("sop", "pnca", "gsp", "thesis", "full", {})
-    protocol = FairProtocol(dataset, [config], str(tmp_path), cache_dir=None, repeats=1)
+    protocol = FairProtocol(dataset, [config], Places(str(tmp_path)), repeats=1)
     for fold in range(4):
         finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
     protocol.report()
@@ -180,7 +181,7 @@ def test_a_run_of_an_older_version_has_no_record_of_its_weights(make_weights, da
 
     monkeypatch.setattr(ExperimentConfig, "hash", lambda config, data: identity_digest(older(config, data))[:10])
     config = resolve("sop", "pnca", "gsp", "thesis", "full", {"weights": make_weights("bn_inception", True)})
-    protocol = FairProtocol(dataset, [config], str(tmp_path), cache_dir=None, repeats=1)
+    protocol = FairProtocol(dataset, [config], Places(str(tmp_path)), repeats=1)
     for fold in range(4):
         finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
         path = protocol.runs.unit_dir(config, fold, 0) / "config.json"

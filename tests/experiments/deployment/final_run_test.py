@@ -14,6 +14,7 @@ from experiments.deployment.final_run import comparison, final_configuration, re
 from experiments.protocols.fair_report import concatenated_embeddings
 from experiments.runs.splits import split_of
 from experiments.runs.unit import evaluate_embeddings
+from experiments.settings.places import Places
 from experiments.site.groups import read_studies
 from tests.experiments.tiny_study import TinyStudy
 
@@ -56,7 +57,7 @@ def test_the_final_model_is_trained_once_and_written(finished, capsys):
     study, _, folder = finished
     found = read_study(folder)
     config = final_configuration(found, None)
-    written = train_final(found, study.dataset, config)
+    written = train_final(found, study.dataset, config, Places(found.runs_dir))
     path = written.path.parent
     assert path.parent.parent == study.folder / "final" / "glyphs"
     result = read_json(path / "result.json")
@@ -67,7 +68,7 @@ def test_the_final_model_is_trained_once_and_written(finished, capsys):
     text = written.card.read_text()
     assert "6 steps are the median of those that validation chose there (3, 6)" in text
     assert "8 of the 8 training classes" in text
-    train_final(found, study.dataset, config)
+    train_final(found, study.dataset, config, Places(found.runs_dir))
     assert read_json(path / "result.json") == result
 
     table = comparison(found, path)
@@ -85,7 +86,7 @@ def test_the_final_model_is_trained_once_and_written(finished, capsys):
 def test_pages_of_results_leave_the_final_model_out(finished):
     study, _, folder = finished
     found = read_study(folder)
-    train_final(found, study.dataset, final_configuration(found, None))
+    train_final(found, study.dataset, final_configuration(found, None), Places(found.runs_dir))
     studies, problems = read_studies(reports.collect(study.folder))
     assert [len(one.methods) for one in studies] == [1]
     assert [problem for problem in problems if "is a model to deploy" in problem] == problems != []
@@ -96,7 +97,7 @@ def test_other_data_are_refused(finished):
     found = read_study(folder)
     fewer = dataclasses.replace(study.dataset, test=study.dataset.test.subset(np.arange(10)))
     with pytest.raises(InvalidInput, match="trained on other data"):
-        train_final(found, fewer, final_configuration(found, None))
+        train_final(found, fewer, final_configuration(found, None), Places(found.runs_dir))
 
 
 def test_what_is_no_finished_study_is_refused(finished, tmp_path):

@@ -10,6 +10,7 @@ from experiments.plans.launched_cells import cell_tasks, fair_cells, launch_miss
 from experiments.plans.study import Cell
 from experiments.plans.study_command import define_study_flags
 from experiments.plans.study_runs import StudyRuns
+from experiments.settings.places import Places
 from tests.experiments.tiny_study import TinyStudy
 
 
@@ -50,7 +51,7 @@ class FinishingLauncher:
 
 def study_of(tiny):
     config = tiny.config("pnca", "gap")
-    return config, Search(config), StudyRuns(tiny.dataset, str(tiny.folder), cache_dir=None)
+    return config, Search(config), StudyRuns(tiny.dataset, Places(str(tiny.folder)))
 
 
 def test_a_cell_is_the_command_that_trains_it_and_its_folder(tiny):

@@ -12,6 +12,7 @@ from experiments.protocols.conventional import ConventionalProtocol
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 
 OVERRIDES = {
@@ -69,7 +70,7 @@ def protocol_of(dataset, folder, held_out_fraction=0.3):
     names = ("glyphs", "c2", "gap+gmp", "thesis", "smoke")
     config = resolve(*names, OVERRIDES, "ccp", "conventional")
     held_out = resolve(*names, {**OVERRIDES, "held_out_fraction": held_out_fraction}, "ccp", "held_out")
-    return ConventionalProtocol(dataset, [config], [held_out], str(folder), cache_dir=None, repeats=1)
+    return ConventionalProtocol(dataset, [config], [held_out], Places(str(folder)), repeats=1)
 
 
 def unit(folder, protocol):
@@ -175,7 +176,7 @@ def test_every_method_is_trained_under_both_monitors(dataset, tmp_path, monkeypa
         [resolve("glyphs", "c2", pooling, "thesis", "smoke", given, protocol=name) for pooling in ("gap", "gmp")]
         for name, given in settings.items()
     ]
-    protocol = ConventionalProtocol(dataset, *configs, str(tmp_path), cache_dir=None, repeats=2)
+    protocol = ConventionalProtocol(dataset, *configs, Places(str(tmp_path)), repeats=2)
     trained = []
     monkeypatch.setattr(
         protocol.runs, "train", lambda config, *place: trained.append((config.pooling, config.protocol, *place[:2]))

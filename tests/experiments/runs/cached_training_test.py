@@ -17,6 +17,7 @@ from common.training import EmbeddingModel
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
 from tests.interrupted_training import stop_after_second_checkpoint
@@ -58,7 +59,7 @@ def trained(runs, config):
 @pytest.fixture(scope="module")
 def runs(dataset, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cached")
-    return UnitRuns(dataset, str(folder / "runs"), str(folder / "cache"))
+    return UnitRuns(dataset, Places(str(folder / "runs"), str(folder / "cache")))
 
 
 slow = [pytest.mark.slow, pytest.mark.default_stack]  # cuts, features and resume are tested apart on either stack
@@ -93,7 +94,7 @@ def test_nothing_but_the_rounding_to_float16_differs_from_uncached_training(case
     settings = {"backbone": "resnet10", **CASES[case]}
     cached, cached_metrics, cached_queries = trained(runs, configuration(**settings))
     monkeypatch.setattr(CutNetwork, "call", rounding_call)
-    rounding = UnitRuns(dataset, str(tmp_path / "runs"), str(tmp_path / "cache"))
+    rounding = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
     plain, plain_metrics, plain_queries = trained(rounding, configuration(**settings, cached_features=False))
     assert cached["test"]["MAP@R"] == pytest.approx(plain["test"]["MAP@R"], abs=1e-3)
     assert losses(cached_metrics) == pytest.approx(losses(plain_metrics), rel=1e-5)
@@ -118,7 +119,7 @@ def test_other_views_give_other_figures(runs):
 def test_a_stopped_run_goes_on_bit_for_bit_from_the_same_files(dataset, runs, tmp_path, monkeypatch):
     config = configuration(backbone="resnet10")
     whole, whole_metrics, queries = trained(runs, config)
-    stopped = UnitRuns(dataset, str(tmp_path / "runs"), runs.cache_dir)
+    stopped = UnitRuns(dataset, Places(str(tmp_path / "runs"), runs.cache_dir))
     stop_after_second_checkpoint(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         stopped.train(config, 0, 0, checkpoint_seconds=0)
@@ -140,7 +141,7 @@ def test_folds_and_methods_share_the_features_of_one_network(dataset, runs, tmp_
     network = tmp_path / "network.npz"
     save_parameters(resnet10(3), network)
     cache = tmp_path / "cache"
-    own = UnitRuns(dataset, str(tmp_path / "runs"), str(cache))
+    own = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(cache)))
     shared = {"weights": str(network), "backbone": "resnet10"}
     own.train(configuration(**shared), 0, 0)
     files = modification_times(cache)
@@ -181,7 +182,7 @@ def test_a_run_that_was_begun_with_other_features_is_refused(dataset, runs):
 
 def test_a_disk_that_is_too_small_is_said_before_anything_is_computed(dataset, runs, monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
-    small = UnitRuns(dataset, str(tmp_path / "runs"), str(tmp_path / "cache"))
+    small = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
     with pytest.raises(InvalidInput, match=r"--cache_dir.*0\.0 GB free.*416 images, up to 3 views.*fewer --views"):
         small.train(configuration(backbone="resnet10"), 0, 0)
     assert not modification_times(tmp_path)

@@ -15,6 +15,7 @@ from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from tests.experiments.tiny_study import TinyStudy
 
@@ -188,7 +189,7 @@ def test_a_unit_has_the_same_bits_with_any_budget_and_frees_it_in_the_end(datase
     config, cache = configuration(pooling=pooling, **own), str(tmp_path / "cache")
     left = []
     for budget in (0, 1):
-        runs = UnitRuns(dataset, str(tmp_path / f"runs{budget}"), cache, decoded_images_mb=budget)
+        runs = UnitRuns(dataset, Places(str(tmp_path / f"runs{budget}"), cache, decoded_images_mb=budget))
         queries = split_of(build.prepare_dataset(dataset, config, cache), config, 0, 0).queries
 
         def watch(step, metrics, queries=queries, budget=budget):

@@ -16,6 +16,7 @@ from experiments.runs.same_data import check_same_data, data_of_run, tell_of_oth
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.site.example_images import DataFolder
 from experiments.site.groups import read_studies
@@ -52,11 +53,11 @@ class Place:
         return build.load_dataset("folder", data_dir, self.cache, CONFIG.seed)
 
     def unit_runs(self, data_dir):
-        return UnitRuns(self.load(data_dir), self.runs, self.cache)
+        return UnitRuns(self.load(data_dir), Places(self.runs, self.cache))
 
     def finish(self, data_dir, dataset=None):
         """The run directory of fold 0, with results but without training."""
-        runs = UnitRuns(dataset or self.load(data_dir), self.runs, self.cache)
+        runs = UnitRuns(dataset or self.load(data_dir), Places(self.runs, self.cache))
         run = RunDirectory(runs.unit_dir(CONFIG, 0, 0), {**CONFIG.identity(runs.fingerprint), "fold": 0, "repeat": 0})
         labels = runs.dataset.test.labels
         embeddings = np.random.default_rng(0).normal(size=(len(labels), 8))

@@ -11,6 +11,7 @@ from common.errors import InvalidInput
 from experiments.protocols.fair import FairProtocol
 from experiments.runs.start_checks import check_configurations, check_unit
 from experiments.settings import build
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 
 FOLDED = {"fold_batch_norm": True, "frozen_batch_norm": True}
@@ -99,7 +100,7 @@ def test_refused_by_the_data(overrides, dataset, message, tmp_path, monkeypatch)
         raise AssertionError("images would be read for it")
 
     monkeypatch.setattr(build, "data_fingerprint", fingerprint)
-    protocol = FairProtocol(dataset, [config_of(**overrides)], str(tmp_path / "runs"), cache_dir=None, repeats=1)
+    protocol = FairProtocol(dataset, [config_of(**overrides)], Places(str(tmp_path / "runs")), repeats=1)
     with pytest.raises(InvalidInput, match=message):
         protocol.run()
     assert list(tmp_path.iterdir()) == []
@@ -119,7 +120,7 @@ def test_weights_of_another_network_are_refused_with_every_misfit(tmp_path):
 
 def test_all_units_are_checked_before_the_first_is_trained(tmp_path):
     configs = [config_of(), config_of(classes_per_batch=10)]
-    protocol = FairProtocol(dataset_of(), configs, str(tmp_path / "runs"), cache_dir=None, repeats=1)
+    protocol = FairProtocol(dataset_of(), configs, Places(str(tmp_path / "runs")), repeats=1)
     with pytest.raises(InvalidInput, match="classes_per_batch"):
         protocol.run()
     assert list(tmp_path.iterdir()) == []
@@ -127,7 +128,7 @@ def test_all_units_are_checked_before_the_first_is_trained(tmp_path):
 
 def test_a_finished_unit_needs_nothing_any_more(tmp_path, monkeypatch):
     config = config_of()
-    protocol = FairProtocol(dataset_of(), [config], str(tmp_path), cache_dir=None, repeats=1)
+    protocol = FairProtocol(dataset_of(), [config], Places(str(tmp_path)), repeats=1)
     for fold in range(4):
         path = protocol.runs.unit_dir(config, fold, 0)
         path.mkdir(parents=True)

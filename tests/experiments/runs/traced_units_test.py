@@ -7,6 +7,7 @@ import pytest
 
 from common.training import EmbeddingModel
 from experiments.runs.unit_runs import UnitRuns
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
 
@@ -57,8 +58,8 @@ def left_by(runs, config, fold):
 def test_losses_that_draw_with_the_seed_of_a_unit_share_no_trace(tmp_path):
     config = configuration("margin+distance+shared", samples_per_class=3, max_steps=2, **HEAD)
     cache = str(tmp_path / "cache")
-    alone, metrics_alone = left_by(UnitRuns(dataset(), str(tmp_path / "alone"), cache), config, fold=1)
-    together = UnitRuns(dataset(), str(tmp_path / "together"), cache)
+    alone, metrics_alone = left_by(UnitRuns(dataset(), Places(str(tmp_path / "alone"), cache)), config, fold=1)
+    together = UnitRuns(dataset(), Places(str(tmp_path / "together"), cache))
     left_by(together, config, fold=0)
     second, metrics = left_by(together, config, fold=1)
     assert metrics == metrics_alone
@@ -71,9 +72,9 @@ def test_a_unit_after_another_is_that_unit_alone(case, tmp_path, monkeypatch):
     config, cache = configuration(**CASES[case]), str(tmp_path / "cache")
     steps, step = [], EmbeddingModel.train_step
     monkeypatch.setattr(EmbeddingModel, "train_step", lambda model, data: steps.append(model) or step(model, data))
-    alone, metrics_alone = left_by(UnitRuns(dataset(), str(tmp_path / "alone"), cache), config, fold=1)
+    alone, metrics_alone = left_by(UnitRuns(dataset(), Places(str(tmp_path / "alone"), cache)), config, fold=1)
     traced_alone = len(steps)
-    together = UnitRuns(dataset(), str(tmp_path / "together"), cache)
+    together = UnitRuns(dataset(), Places(str(tmp_path / "together"), cache))
     first, _ = left_by(together, config, fold=0)
     second, metrics = left_by(together, config, fold=1)
     assert len(steps) == 2 * traced_alone  # by the first of the two units

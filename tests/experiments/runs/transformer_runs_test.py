@@ -15,6 +15,7 @@ from experiments.runs.start_checks import check_unit
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from tests import presets
 from tests.command_line import run_program
@@ -86,7 +87,7 @@ def dataset():
 
 @pytest.fixture
 def runs(dataset, tmp_path):
-    return UnitRuns(dataset, str(tmp_path / "runs"), str(tmp_path / "cache"))
+    return UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +135,7 @@ def test_the_shapes_of_dinov2_small(pooling, tmp_path_factory, tmp_path):
     folder = tmp_path_factory.getbasetemp() / "dinov2_small"
     preset = folder if folder.exists() else presets.dinov2_small(folder)
     photographs = dataset_of(224, num_classes=4, copies=3, num_test=2)
-    own = UnitRuns(photographs, str(tmp_path / "runs"), str(tmp_path / "cache"))
+    own = UnitRuns(photographs, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
     config = configuration(f"kerashub:{preset}", pooling, **FROZEN, image_size=224)
     lower = assert_runs_loads_and_deploys(own, config, photographs, tmp_path).model.backbone.lower
     assert tuple(lower.output.shape) == ((None, 1, 1, 384) if pooling == "cls" else (None, 16, 16, 384))
@@ -146,7 +147,7 @@ UPDATES = {"optimizer": "adamw", "learning_rate_schedule": "cosine", "layer_deca
 def test_a_stopped_run_resumes_bit_for_bit(dataset, runs, tmp_path, monkeypatch):
     config = configuration("vit_small_16", "cls", "pnca", **UPDATES)
     _, whole, queries = trained(runs, config)
-    stopped = UnitRuns(dataset, str(tmp_path / "stopped"), str(tmp_path / "cache"))
+    stopped = UnitRuns(dataset, Places(str(tmp_path / "stopped"), str(tmp_path / "cache")))
     stop_after_second_checkpoint(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         stopped.train(config, 0, 0, checkpoint_seconds=0)

@@ -7,6 +7,7 @@ import pytest
 
 from experiments import reports
 from experiments.protocols.fair import FairProtocol
+from experiments.settings.places import Places
 from experiments.site.groups import read_studies
 from experiments.site.report_folder import DrawingOptions, write_report
 
@@ -73,7 +74,7 @@ def test_a_protocols_own_report_leaves_it_out_and_says_so(empty_study, kind):
     config = empty_study.config("pnca", "gap")
     paths = [empty_study.finish(config, fold) for fold in (0, 1)]
     HOSTILE[kind][0](paths[0])
-    protocol = FairProtocol(empty_study.dataset, [config], str(empty_study.folder), cache_dir=None, repeats=1)
+    protocol = FairProtocol(empty_study.dataset, [config], Places(str(empty_study.folder)), repeats=1)
     text = protocol.report()
     assert f"{paths[0] / 'result.json'} is left out: " in text
     assert "pnca+gap: missing fold 0 repeat 0" in text

@@ -1,0 +1,24 @@
+"""The folders of one command, and its memory for decoded images."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from experiments.settings.run_settings import DECODED_IMAGES_MB
+
+
+@dataclasses.dataclass(frozen=True)
+class Places:
+    """Folders of data, prepared files and runs; they never change a result.
+
+    Attributes:
+        runs_dir: the folder for results.
+        cache_dir: the folder for prepared images and features, or None for the default.
+        data_dir: the folder of the data set's official files, or None.
+        decoded_images_mb: MB (10^6 bytes) of decoded images that a unit keeps in memory for evaluations; 0: none.
+    """
+
+    runs_dir: str
+    cache_dir: str | None = None
+    data_dir: str | None = None
+    decoded_images_mb: int = DECODED_IMAGES_MB
