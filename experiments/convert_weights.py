@@ -6,7 +6,7 @@ Command: python -m experiments.convert_weights --backbone=bn_inception --output=
     `--mirror=https://...` names another server for the published file; its digest is checked)
 Expected: features equal to PyTorch's to 1e-4 of the largest (tests/common/backbones). The file records the SHA-256
     of its source, so that runs state their initial weights and tables recognise published checkpoints.
-Cost: seconds on a CPU. PyTorch is needed only to read its own files; nothing else in this project needs it.
+Cost: seconds on a CPU. PyTorch is not needed, and no code in a file runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def define_flags() -> None:
     """Define the command's flags."""
     flags.DEFINE_string("backbone", "bn_inception", f"Network: one of {', '.join(BACKBONES)}.")
     flags.DEFINE_string(
-        "input", None, "PyTorch checkpoint (.pth, .pt, .bin, ...) or .npz file (default: the published one is fetched)."
+        "input", None, "Checkpoint (.pth, .safetensors, ...) or .npz file (default: the published one is fetched)."
     )
     flags.DEFINE_string("mirror", None, "Address of a folder with the published file, asked before all others.")
     flags.DEFINE_string("output", None, "The .npz file to write.", required=True)

@@ -7,6 +7,7 @@ from common.lazy_names import import_when_used
 if TYPE_CHECKING:
     from common.backbones.block_rates import block_rates
     from common.backbones.bn_inception import bn_inception
+    from common.backbones.checkpoint_files import CheckpointFile, is_checkpoint, read_checkpoint
     from common.backbones.convolution import freeze_batch_norm
     from common.backbones.cut_network import CutNetwork, cut_network
     from common.backbones.efficientnet_lite0 import efficientnet_lite0
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from common.backbones.vision_transformer import vision_transformer, vit_base_16, vit_small_16, with_timm_names
 
 __all__ = [
+    "CheckpointFile",
     "CutNetwork",
     "InputNormalization",
     "KERAS_APPLICATIONS",
@@ -61,6 +63,7 @@ __all__ = [
     "efficientnet_lite0",
     "folded_network",
     "freeze_batch_norm",
+    "is_checkpoint",
     "is_preset",
     "keras_backbone",
     "keras_hub_backbone",
@@ -70,6 +73,7 @@ __all__ = [
     "preset_digest",
     "published_checkpoint",
     "read_arrays",
+    "read_checkpoint",
     "read_record",
     "resnet10",
     "resnet20",

@@ -1,6 +1,6 @@
-"""Parameter files: `.npz` archives with one array per parameter.
+"""Parameter files: `.npz` archives with one array per parameter, and checkpoints of PyTorch and safetensors.
 
-A record names the file that they come from.
+A record in an `.npz` names the file that they come from.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import hashlib
 import os
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from common.backbones.checkpoint_files import is_checkpoint, read_checkpoint
 from common.errors import invalid
 from common.files import write_atomically
 
@@ -51,13 +52,15 @@ def check_weights_file(path: str | os.PathLike) -> str | os.PathLike:
 
 
 def read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    """Read all parameters of an `.npz` file by name, without its record.
+    """Read all parameters of an `.npz` file or checkpoint by name, without the record.
 
-    The file is read without pickle.
+    No code in the file runs, see `read_checkpoint`.
 
     Raises:
         InvalidInput: there is no such file, or it is damaged or of another kind.
     """
+    if is_checkpoint(check_weights_file(path)):
+        return read_checkpoint(path).arrays
     entries = _read_entries(path)
     return {name: value for name, value in entries.items() if name not in (_SOURCE_ENTRY, _PARAMETERS_ENTRY)}
 
@@ -114,19 +117,25 @@ def parameters_digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def network_of_file(path: str | os.PathLike) -> str | None:
-    """Return the network whose parameters an `.npz` file holds, or None.
+    """Return the network whose parameters a file holds, or None.
 
-    A name that no other network has identifies it. Only names are read.
+    A name that no other network has identifies it.
 
     Raises:
         InvalidInput: as `read_arrays`.
     """
     check_weights_file(path)
+    if is_checkpoint(path):
+        return _network_of(read_arrays(path))
     try:
         with np.load(path, allow_pickle=False) as archive:
             names = set(archive.files)
     except (*_UNREADABLE, AttributeError, TypeError):
         return None  # a full read reports the error
+    return _network_of(names)
+
+
+def _network_of(names: Container[str]) -> str | None:
     return next((network for network, name in OWN_NAMES.items() if name in names), None)
 
 
@@ -138,13 +147,12 @@ def _read_entries(path: str | os.PathLike) -> dict[str, np.ndarray]:
             raise ValueError("it is a single array")
         with archive:
             if any(name.endswith("data.pkl") for name in archive.files):
-                raise ValueError("it is a PyTorch file")
+                raise ValueError("it is a PyTorch file under another name; give it the ending .pth")
             return {name: archive[name] for name in archive.files}
     except _UNREADABLE as error:
         raise invalid(
             "weights",
             received=os.fspath(path),
-            expected="an .npz file with one array a parameter",
-            fix=f"Reading it failed: {error}. A PyTorch file has to be converted: "
-            "python -m experiments.convert_weights --backbone=NAME --input=FILE.pth --output=FILE.npz.",
+            expected="an .npz file with one array per parameter, or a checkpoint (.pth, .pt, .safetensors)",
+            fix=f"Reading it failed: {error}.",
         ) from error

@@ -1,4 +1,4 @@
-"""Parameters from files: `.npz` archives in PyTorch's names and tensor layouts.
+"""Parameters from files in PyTorch's names and tensor layouts.
 
 A layer of our networks has the name of its module in torchvision, so a parameter's name in the file is
 `<layer name>.<parameter>`. Only here does a layer's name matter: it is the file's address of the layer.
@@ -7,7 +7,7 @@ A layer of our networks has the name of its module in torchvision, so a paramete
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -101,15 +101,18 @@ def _layer_parameters(layer: keras.layers.Layer) -> dict[str, Parameter]:
     raise ValueError(f"No conversion for the layer {layer.name!r} of type {type(layer).__name__}; add it here.")
 
 
-def load_parameters(model: keras.Model, path: str | os.PathLike) -> LoadedParameters:
-    """Set every variable of `model` from an `.npz` file in PyTorch's layout.
+def load_parameters(
+    model: keras.Model, path: str | os.PathLike, rename: Callable[[Mapping[str, np.ndarray]], Mapping] = dict
+) -> LoadedParameters:
+    """Set every variable of `model` from a file in PyTorch's names and layout.
 
-    The file has one array per parameter, with PyTorch's names. All or nothing: the file must have each of the network's
-    parameters, in its shape, and nothing else except a classifier and PyTorch's batch counters.
+    All or nothing: the file must have each of the network's parameters, in its shape, and nothing else except a
+    classifier and PyTorch's batch counters.
 
     Args:
         model: a backbone as the functions of this package return it.
-        path: an `.npz` file; it is read without pickle.
+        path: an `.npz` file with one array per parameter, or a checkpoint (`.pth`, `.safetensors`); no code in it runs.
+        rename: from the file's arrays by name to those by the network's names.
 
     Returns:
         The names that were loaded, and those of the file that were not needed.
@@ -120,7 +123,7 @@ def load_parameters(model: keras.Model, path: str | os.PathLike) -> LoadedParame
     Examples:
         `load_parameters(mobilenet_v2(), "mobilenet_v2.npz").ignored` is ("classifier.1.bias", ...).
     """
-    return assign_parameters(model, read_arrays(path), source=path)
+    return assign_parameters(model, rename(read_arrays(path)), source=path)
 
 
 def assign_parameters(
@@ -197,13 +200,21 @@ def save_parameters(model: keras.Model, path: str | os.PathLike, *, source_sha25
     write_arrays(path, values, source_sha256)
 
 
-def initialize_weights(model: keras.Model, weights: str | os.PathLike, *, imagenet: str | None = None) -> keras.Model:
+def initialize_weights(
+    model: keras.Model,
+    weights: str | os.PathLike,
+    *,
+    imagenet: str | None = None,
+    rename: Callable[[Mapping[str, np.ndarray]], Mapping] = dict,
+) -> keras.Model:
     """Give `model` the requested weights.
 
     Args:
         model: a backbone that has just been built.
-        weights: "none" (keep the random ones), "imagenet" (raises: they cannot be fetched), or the path of an `.npz`.
+        weights: "none" (keep the random ones), "imagenet" (raises: they cannot be fetched), or a path for
+            `load_parameters`.
         imagenet: one or two sentences on how to get a file with ImageNet weights, or None.
+        rename: see `load_parameters`.
 
     Returns:
         `model`
@@ -217,8 +228,8 @@ def initialize_weights(model: keras.Model, weights: str | os.PathLike, *, imagen
         raise invalid(
             "weights",
             received=weights,
-            expected='"none" or the path of an .npz file',
+            expected='"none" or the path of a file (.npz, .pth, .safetensors)',
             fix=imagenet or f"There are no ImageNet weights for {model.name}.",
         )
-    load_parameters(model, weights)
+    load_parameters(model, weights, rename)
     return model

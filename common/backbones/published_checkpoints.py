@@ -80,8 +80,7 @@ def conversion_instructions(backbone: str) -> str:
     """Return instructions for an `.npz` file with ImageNet parameters, in one command."""
     checkpoint = checkpoints_of(backbone)[0]
     return (
-        f"The ImageNet parameters of {backbone} are published for PyTorch only. Where PyTorch is installed, run: "
-        f"{conversion_command(backbone)} (it fetches {checkpoint.url}, whose SHA-256 starts with "
-        f"{checkpoint.digest_prefix}; if you have that file, add --input={checkpoint.name}); "
-        f"then give --weights={backbone}.npz."
+        f"Run {conversion_command(backbone)} (it fetches {checkpoint.url}, whose SHA-256 starts with "
+        f"{checkpoint.digest_prefix}), then give --weights={backbone}.npz. If you have that file, give "
+        f"--weights={checkpoint.name}."
     )

@@ -132,9 +132,9 @@ def vision_transformer(
         x = _block(x, f"blocks.{number}", num_heads)
     x = TokenMap(tokens, name="token_map")(_normalized(x, "norm"))
     known = name in ("vit_small_16", "vit_base_16")
-    return initialize_weights(
-        keras.Model(images, x, name=name), weights, imagenet=conversion_instructions(name) if known else None
-    )
+    instructions = conversion_instructions(name) if known else None
+    network = keras.Model(images, x, name=name)
+    return initialize_weights(network, weights, imagenet=instructions, rename=with_timm_names)
 
 
 def with_timm_names(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -37,8 +37,8 @@ def weights_file(path: str) -> WeightsFile:
         return _weights_file(path, status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise InvalidInput(
-            f"Invalid --weights: {path} cannot be read ({error.strerror}). Give `none` or the path of an .npz file; "
-            "`python -m experiments.convert_weights` makes one of published parameters."
+            f"Invalid --weights: {path} cannot be read ({error.strerror}). Give `none` or the path of a file "
+            "(.npz, .pth, .safetensors); `python -m experiments.convert_weights` makes one of published parameters."
         ) from error
 
 
@@ -47,7 +47,8 @@ def _weights_file(path: str, size: int, modified: int) -> WeightsFile:
     del size, modified
     record = backbones.read_record(path) if path.endswith(".npz") else None
     if record is None:
-        return WeightsFile(f"sha256:{file_digest(path)}")
+        digest = file_digest(path)
+        return WeightsFile(f"sha256:{digest}", digest if backbones.is_checkpoint(path) else None)
     return WeightsFile(f"parameters-sha256:{record.parameters_sha256}", record.source_sha256)
 
 
@@ -82,7 +83,8 @@ def check_weights(backbone: str, weights: str) -> None:
         fix = f"There are no ImageNet weights for {backbone}."
         if backbones.checkpoints_of(backbone):
             fix = f"{backbones.conversion_instructions(backbone)}{_of_keras(backbone)}"
-        raise invalid("--weights", received=weights, expected="none or the path of an .npz file", fix=fix)
+        expected = "none or the path of a file (.npz, .pth, .safetensors)"
+        raise invalid("--weights", received=weights, expected=expected, fix=fix)
 
 
 def _of_keras(backbone: str) -> str:

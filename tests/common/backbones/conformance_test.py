@@ -71,7 +71,7 @@ def images_of(channels, height=33, width=40, batch=2):
 
 def test_the_table_is_complete():
     others = {"token_embedding", "freeze_batch_norm", "assign_parameters", "load_parameters", "read_arrays"}
-    others |= {"network_of_file"}
+    others |= {"network_of_file", "is_checkpoint", "read_checkpoint"}
     others |= {"read_record", "checkpoints_of", "published_checkpoint", "conversion_command", "conversion_instructions"}
     others |= {"save_parameters", "KERAS_APPLICATIONS", "keras_backbone"}  # the last two have a test of their own
     others |= {"cut_network", "block_rates", "folded_network"}  # of any network

@@ -66,5 +66,5 @@ def test_a_network_is_saved_and_loaded_with_a_record(tmp_path):
 
 def test_a_record_of_a_damaged_file_is_an_error(tmp_path):
     (tmp_path / "a.npz").write_bytes(b"parameters")
-    with pytest.raises(InvalidInput, match=r"an \.npz file with one array a parameter"):
+    with pytest.raises(InvalidInput, match=r"an \.npz file with one array per parameter"):
         read_record(tmp_path / "a.npz")

@@ -179,7 +179,7 @@ def empty(path):
 def test_unreadable_files(spoil, tmp_path):
     path = tmp_path / "weights.npz"
     spoil(path)
-    with pytest.raises(InvalidInput, match=r"expected an \.npz file with one array a parameter.*Reading it failed"):
+    with pytest.raises(InvalidInput, match=r"expected an \.npz file with one array per parameter.*Reading it failed"):
         load_parameters(every_kind_of_layer(), path)
 
 

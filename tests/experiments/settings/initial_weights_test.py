@@ -62,7 +62,7 @@ def test_other_weights(tmp_path):
     with pytest.raises(InvalidInput, match=r"nowhere\.npz cannot be read.*convert_weights"):
         check_weights("resnet20", str(tmp_path / "nowhere.npz"))
     (tmp_path / "damaged.npz").write_bytes(b"parameters")
-    with pytest.raises(InvalidInput, match=r"damaged\.npz.*one array a parameter"):
+    with pytest.raises(InvalidInput, match=r"damaged\.npz.*one array per parameter"):
         check_weights("resnet20", str(tmp_path / "damaged.npz"))
     for backbone, weights in (("resnet50", "imagenet"), ("EfficientNetB0", "imagenet"), ("bn_inception", "none")):
         check_weights(backbone, weights)

@@ -1,0 +1,217 @@
+"""Checkpoints read without PyTorch: numbers, formats, and hostile or damaged files."""
+
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from common.backbones import is_checkpoint, mobilenet_v2, network_of_file, read_arrays, read_checkpoint
+from common.errors import InvalidInput
+
+NUMBERS = np.arange(24, dtype=np.float32)
+
+
+class Global:
+    """A name of a module, as a pickle refers to it."""
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
+
+
+class Stored:
+    """What PyTorch replaces by a persistent id."""
+
+    def __init__(self, kind, key, count):
+        self.pid = ("storage", Global("torch", kind), key, "cpu", count)
+
+
+class Tensor:
+    def __init__(self, storage, offset=0, shape=(24,), strides=(1,), function="_rebuild_tensor_v2"):
+        self.arguments = function, (storage, offset, shape, strides, False, {})
+
+
+class Pickler(pickle._Pickler):
+    """Writes tensors and names as PyTorch does, without PyTorch."""
+
+    def persistent_id(self, value):
+        return value.pid if isinstance(value, Stored) else None
+
+    def save(self, value, *args, **kwargs):
+        if isinstance(value, Global):
+            self.write(pickle.GLOBAL + f"{value.module}\n{value.name}\n".encode())
+        elif isinstance(value, Tensor):
+            function, arguments = value.arguments
+            self.save(Global("torch._utils", function))
+            self.save(arguments)
+            self.write(pickle.REDUCE)
+        else:
+            super().save(value, *args, **kwargs)
+
+
+def pickled(value):
+    buffer = io.BytesIO()
+    Pickler(buffer, protocol=2).dump(value)
+    return buffer.getvalue()
+
+
+def archive(path, content, storages, byteorder=b"little", compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as file:
+        file.writestr("network/data.pkl", pickled(content))
+        file.writestr("network/byteorder", byteorder)
+        for key, data in storages.items():
+            file.writestr(f"network/data/{key}", data)
+    return str(path)
+
+
+def legacy(path, content, storages, item=4):
+    head = [0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, content, [*storages]]
+    body = b"".join(struct.pack("<q", len(data) // item) + data for data in storages.values())
+    path.write_bytes(b"".join(map(pickled, head)) + body)
+    return str(path)
+
+
+@pytest.mark.parametrize("write", [archive, legacy])
+def test_views_of_a_storage(tmp_path, write):
+    storage = Stored("FloatStorage", "0", 24)
+    content = {
+        "whole": Tensor(storage),
+        "turned": Tensor(storage, 2, (3, 4), (1, 5)),
+        "scalar": Tensor(storage, 7, (), (), "_rebuild_tensor"),
+        "empty": Tensor(storage, 0, (0, 3), (3, 1)),
+        "epoch": 3,
+    }
+    arrays, others = read_checkpoint(write(tmp_path / "file.pth", content, {"0": NUMBERS.tobytes()}))
+    np.testing.assert_array_equal(arrays["whole"], NUMBERS)
+    np.testing.assert_array_equal(arrays["turned"], [[2 + r + 5 * c for c in range(4)] for r in range(3)])
+    assert (arrays["scalar"], arrays["empty"].shape, others) == (7, (0, 3), {"epoch"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "expected"),
+    [
+        ("HalfStorage", np.float16([1.5, -2]), np.float32),
+        ("DoubleStorage", np.float64([1.5, -2]), np.float32),
+        ("BFloat16Storage", np.uint16([0x3FC0, 0xC000]), np.float32),
+        ("LongStorage", np.int64([3, -4]), np.int64),
+        ("BoolStorage", np.array([True, False]), np.bool_),
+    ],
+)
+def test_types_of_numbers(tmp_path, kind, data, expected):
+    tensor = Tensor(Stored(kind, "0", 2), shape=(2,))
+    array = read_checkpoint(archive(tmp_path / "file.pt", {"x": tensor}, {"0": data.tobytes()})).arrays["x"]
+    assert array.dtype == expected
+    np.testing.assert_array_equal(array, [1.5, -2] if expected == np.float32 else data)
+
+
+def test_the_dictionary_of_a_training_script(tmp_path):
+    tensor = Tensor(Stored("FloatStorage", "0", 24))
+    content = {"epoch": 3, "optimizer": {"state": [tensor]}, "state_dict": {"module.conv.weight": tensor}}
+    arrays, others = read_checkpoint(archive(tmp_path / "file.pth", content, {"0": NUMBERS.tobytes()}))
+    assert (set(arrays), others) == ({"conv.weight"}, {"epoch", "optimizer"})
+
+
+def safetensors(path, header, body):
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    return str(path)
+
+
+def test_safetensors(tmp_path):
+    header = {
+        "__metadata__": {"format": "pt"},
+        "a": {"dtype": "F32", "shape": [4, 6], "data_offsets": [0, 96]},
+        "b": {"dtype": "BF16", "shape": [2], "data_offsets": [96, 100]},
+    }
+    body = NUMBERS.tobytes() + np.uint16([0x3FC0, 0xC000]).tobytes()
+    path = safetensors(tmp_path / "file.safetensors", header, body)
+    arrays = read_arrays(path)
+    np.testing.assert_array_equal(arrays["a"], NUMBERS.reshape(4, 6))
+    np.testing.assert_array_equal(arrays["b"], [1.5, -2])
+
+
+@pytest.mark.parametrize(
+    "entry", [{"data_offsets": [0, 100]}, {"data_offsets": [8, 4]}, {"shape": [-4, -6]}, {"dtype": "F3"}]
+)
+def test_safetensors_outside_of_the_file(tmp_path, entry):
+    header = {"a": {"dtype": "F32", "shape": [4, 6], "data_offsets": [0, 96], **entry}}
+    with pytest.raises(InvalidInput, match="Reading it failed"):
+        read_checkpoint(safetensors(tmp_path / "file.safetensors", header, NUMBERS.tobytes()))
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        Tensor(Stored("FloatStorage", "0", 24), 1),
+        Tensor(Stored("FloatStorage", "0", 24), -1),
+        Tensor(Stored("FloatStorage", "0", 24), 0, (2, 3), (1, 24)),
+        Tensor(Stored("FloatStorage", "0", 24), 23, (3,), (-1,)),
+        Tensor(Stored("FloatStorage", "0", 24), 0, (10**6, 10**6), (0, 0)),
+        Tensor(Stored("FloatStorage", "0", 24), 0, (24,), (1, 1)),
+        Tensor(Stored("FloatStorage", "0", 25), 0, (24,), (1,)),
+        Tensor(Stored("FloatStorage", "missing", 24)),
+        Tensor("no storage"),
+    ],
+)
+@pytest.mark.parametrize("write", [archive, legacy])
+def test_tensors_outside_of_their_storage(tmp_path, write, tensor):
+    with pytest.raises(InvalidInput, match="Reading it failed"):
+        read_checkpoint(write(tmp_path / "file.pth", {"x": tensor}, {"0": NUMBERS.tobytes()}))
+
+
+class Hostile:
+    def __reduce__(self):
+        return os.mkdir, ("created",)
+
+
+@pytest.mark.parametrize("write", [archive, legacy])
+def test_code_in_a_file_is_not_run(tmp_path, monkeypatch, write):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match=r"it holds an object of (posix|nt)\.mkdir.*reading these runs their code"):
+        read_checkpoint(write(tmp_path / "file.pth", {"x": Hostile()}, {}))
+    assert not (tmp_path / "created").exists()
+
+
+def test_what_pytorch_never_writes(tmp_path):
+    tensor, data = {"x": Tensor(Stored("FloatStorage", "0", 24))}, {"0": NUMBERS.tobytes()}
+    with pytest.raises(InvalidInput, match="big-endian"):
+        read_checkpoint(archive(tmp_path / "big.pth", tensor, data, byteorder=b"big"))
+    with pytest.raises(InvalidInput, match="compressed"):
+        read_checkpoint(archive(tmp_path / "small.pth", tensor, data, compression=zipfile.ZIP_DEFLATED))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"weights", b"PK\x03\x04", pickle.dumps({"x": 1}), pickle.dumps(0x1950A86A20F9469CFC6C, 2)]
+)
+def test_damaged_files(tmp_path, content):
+    path = tmp_path / "file.pth"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match="file.pth.*Reading it failed"):
+        read_checkpoint(path)
+
+
+def test_files_without_tensors(tmp_path):
+    for content in ({"epoch": 3}, [1.0], {}):
+        with pytest.raises(InvalidInput, match=r"expected a dictionary of tensors"):
+            read_checkpoint(archive(tmp_path / "file.pth", content, {}))
+
+
+def test_a_network_starts_from_a_checkpoint(tmp_path):
+    from common.backbones.pretrained_weights import named_parameters
+
+    model = mobilenet_v2()
+    content, storages = {}, {}
+    for key, (name, (variable, axes)) in enumerate(named_parameters(model).items()):
+        values = np.transpose(np.asarray(variable) + 1, np.argsort(axes))
+        strides = tuple(np.cumprod([1, *values.shape[:0:-1]])[::-1].tolist()) if values.ndim else ()
+        content[name] = Tensor(Stored("FloatStorage", str(key), values.size), 0, values.shape, strides)
+        storages[str(key)] = values.tobytes()
+    path = archive(tmp_path / "network.pth", content, storages)
+    assert is_checkpoint(path)
+    assert network_of_file(path) == "mobilenet_v2"
+    for weight, other in zip(model.get_weights(), mobilenet_v2(weights=path).get_weights()):
+        np.testing.assert_array_equal(weight + 1, other)
