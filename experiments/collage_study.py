@@ -25,6 +25,7 @@ from experiments.studies.collages import (
     COLLAGES,
     GLYPHS,
     STARTS,
+    CollageOptions,
     gain_sentences,
     pretrained_backbone,
     start_notes,
@@ -36,32 +37,43 @@ from experiments.studies.collages import (
 def main() -> None:
     """Pre-train the backbone if a start needs it, train all methods, report."""
     values = flags.FLAGS
-    experiment_flags.refuse_flags("method", "pooling")
+    experiment_flags.refuse_flags(values, "method", "pooling")
     check_choice("--dataset", values.dataset, COLLAGES)
-    experiment_flags.check_dataset_flags()
+    experiment_flags.check_dataset_flags(values)
     experiment_flags.check_distinct("--loss", values.loss)
     starts = starts_of(values.dataset, values.weights, values.starts)
     datasets = {
         suffix: build.load_dataset(values.dataset + suffix, values.data_dir, values.cache_dir, values.seed or 0)
         for suffix in ("", "_distilled")
     }
+    overrides, places = experiment_flags.overrides_from_flags(values), experiment_flags.places_from(values)
+    options = CollageOptions(
+        values.dataset,
+        values.budget,
+        values.recipe,
+        overrides,
+        places,
+        values.repeats,
+        values.checkpoint_seconds,
+        values.report_only,
+    )
     rows, units = [], []
     for start in starts:
-        weights = "none" if start == "scratch" else values.weights or pretrained_backbone(datasets[""])
+        weights = "none" if start == "scratch" else values.weights or pretrained_backbone(options, datasets[""])
         for loss in values.loss:
-            found, finished = study_rows(datasets, values.dataset, loss, start, weights)
+            found, finished = study_rows(options, datasets, loss, start, weights)
             rows += found
             units += finished
     if not rows:
         return
     title = f"{values.dataset}, {values.repeats} seed(s)"
-    named = [values.dataset, values.loss, starts, experiment_flags.overrides_from_flags()]
+    named = [values.dataset, values.loss, starts, overrides]
     digest = hashlib.sha256(repr(named).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "collage_study" / digest
     notes = [*gain_sentences(rows), *start_notes(values.dataset, values.weights)]
     print(write_tables(rows, folder, "collage_study", title, notes))
     print(f"Tables: {folder}")
-    record_finished(units)
+    record_finished(units, places)
 
 
 if __name__ == "__main__":

@@ -32,11 +32,13 @@ DEFAULT_POOLING = "gap+gmp"
 
 def main() -> None:
     """Train the missing runs of all named methods, report and record."""
-    record_finished(evaluate(afterwards=_writer if flags.FLAGS.export_model else None))
+    values = flags.FLAGS
 
+    def writer(dataset: Dataset) -> Callable[[pathlib.Path], None]:
+        return model_writer(dataset, values.cache_dir)
 
-def _writer(dataset: Dataset) -> Callable[[pathlib.Path], None]:
-    return model_writer(dataset, flags.FLAGS.cache_dir)
+    units = evaluate(values, afterwards=writer if values.export_model else None)
+    record_finished(units, experiment_flags.places_from(values))
 
 
 if __name__ == "__main__":

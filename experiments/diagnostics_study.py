@@ -34,7 +34,7 @@ def main() -> None:
     check_choice("--dataset", values.dataset, build.DATASETS)
     check_choice("--protocol", values.protocol, ("fair", *CONVENTIONAL_PROTOCOLS))
     if not values.training:
-        experiment_flags.refuse_flags("data_dir", "cache_dir", "seed", because="only --training reads the data")
+        experiment_flags.refuse_flags(values, "data_dir", "cache_dir", "seed", because="only --training reads the data")
     found_methods = reports.collect(values.runs_dir, values.protocol, values.dataset)
     for problem in (problem for method in found_methods for problem in method.problems):
         print(f"warning: {problem}", file=sys.stderr)

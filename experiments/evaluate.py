@@ -48,7 +48,7 @@ def main() -> None:
     if not values.embeddings and values.merge is None:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + HOW_TO_WRITE)
     if not (values.clustering or values.diagnostics or values.sample_queries):
-        refuse_flags("seed", because="only --clustering, --diagnostics and --sample_queries draw anything")
+        refuse_flags(values, "seed", because="only --clustering, --diagnostics and --sample_queries draw anything")
     if values.json and not pathlib.Path(values.json).absolute().parent.is_dir():
         raise invalid("--json", received=values.json, expected="a file in a folder that exists")
     if values.shard is not None:

@@ -23,7 +23,7 @@ from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_fl
 def main() -> None:
     """Train the missing runs of all named methods, then report."""
     values = flags.FLAGS
-    configs = experiment_flags.configurations_from_flags()
+    configs = experiment_flags.configurations_from_flags(values)
     from experiments.deployment.writing import model_writer
     from experiments.plans.launched_cells import cell_tasks, fair_cells
     from experiments.protocols.fair import FairProtocol, check_unit_flags
@@ -31,8 +31,8 @@ def main() -> None:
     from experiments.runs.start_checks import check_configurations
 
     check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
-    launcher = launcher_from_flags(not values.report_only, TRAINS_NOTHING)
-    tracker = tracker_from_flags(values.dataset, not values.report_only, TRAINS_NOTHING)
+    launcher = launcher_from_flags(values, not values.report_only, TRAINS_NOTHING)
+    tracker = tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING)
     if not values.report_only:
         check_configurations(configs, values.data_dir)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
@@ -42,7 +42,9 @@ def main() -> None:
     if launcher is not None:
         units = protocol.units(values.fold, values.repeat)
         protocol.runs.check(units)
-        failures = launcher.run(cell_tasks(protocol.runs, fair_cells(units), export_model=values.export_model))
+        unit_values = experiment_flags.unit_values(values)
+        tasks = cell_tasks(protocol.runs, fair_cells(units), unit_values, export_model=values.export_model)
+        failures = launcher.run(tasks)
     elif not values.report_only:
         protocol.run(
             fold=values.fold,
@@ -53,7 +55,7 @@ def main() -> None:
     print(protocol.report())
     if values.fold is None and values.repeat is None:  # a single unit of a job array draws no picture
         protocol.follow_report()
-    record_finished(protocol.finished(fold=values.fold, repeat=values.repeat))
+    record_finished(protocol.finished(fold=values.fold, repeat=values.repeat), places)
     check_no_failures(failures)
 
 

@@ -19,9 +19,9 @@ from experiments.studies.figures import DEFAULTS, FIGURES, FULL_REPEATS
 def main() -> None:
     """List, run and draw the figure that `--id` names."""
     if flags.FLAGS.id in EXTERNAL_FIGURES:
-        run_external_figure(flags.FLAGS.id)
+        run_external_figure(flags.FLAGS)
     else:
-        run_study("figure", FIGURES, DEFAULTS, FULL_REPEATS)
+        run_study(flags.FLAGS, "figure", FIGURES, DEFAULTS, FULL_REPEATS)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from experiments.rows.recording import record_runs
 from experiments.runs.splits import unit_seed
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
+from experiments.settings.places import Places
 from experiments.settings.recipes import BUDGETS
 from experiments.studies.mnist_record import recordable
 from experiments.studies.mnist_report import StudyRun, write_report
@@ -36,7 +37,7 @@ def main() -> None:
         check_choice("--anchors", anchors, ANCHORS)
     dataset = data.load_mnist(values.data_dir)
     fingerprint = build.data_fingerprint(dataset)
-    overrides = {name: flags.FLAGS[name].value for name in TUNABLE if flags.FLAGS[name].present}
+    overrides = {name: values[name].value for name in TUNABLE if values[name].present}
     chosen_values: dict[str, Any] = {**BUDGET_SETTINGS[values.budget], **overrides}
     settings = MnistSettings(**chosen_values)
     places = {"runs_dir": values.runs_dir, "checkpoint_seconds": values.checkpoint_seconds}
@@ -48,7 +49,8 @@ def main() -> None:
     digest = hashlib.sha256(repr([run.settings for run in runs]).encode()).hexdigest()[:10]
     print(write_report(runs, dataset, pathlib.Path(values.runs_dir) / "mnist_study" / f"report-{digest}"))
     methods = recordable(runs, dataset)
-    record_runs([method for method, _ in methods], {method.path: naming for method, naming in methods})
+    recorded = Places(values.runs_dir, study=values.record, replace=values.replace)
+    record_runs([method for method, _ in methods], {method.path: naming for method, naming in methods}, recorded)
 
 
 def define_flags() -> None:

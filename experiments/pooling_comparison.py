@@ -29,15 +29,15 @@ from experiments.studies.pooling_comparison import comparison_configuration, rep
 def main() -> None:
     """Train every pooling under every loss, then report."""
     values = flags.FLAGS
-    experiment_flags.refuse_flags("method")
-    experiment_flags.check_dataset_flags()
+    experiment_flags.refuse_flags(values, "method")
+    experiment_flags.check_dataset_flags(values)
     experiment_flags.check_distinct("--loss", values.loss)
     experiment_flags.check_distinct("--pooling", values.pooling)
     for loss in values.loss:
         build.check_loss_name(loss)
     for pooling in values.pooling:
         check_choice("--pooling", pooling, build.POOLINGS)
-    overrides = experiment_flags.overrides_from_flags()
+    overrides = experiment_flags.overrides_from_flags(values)
     configs = [
         comparison_configuration(values.dataset, loss, pooling, values.recipe, values.budget, overrides)
         for loss in values.loss
@@ -57,7 +57,7 @@ def main() -> None:
     digest = hashlib.sha256(repr([config.stored() for config in configs]).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "pooling_comparison" / f"{values.dataset}-{digest}"
     print(report(configs, runs, folder, notes=start_notes(values.dataset, values.weights)))
-    record_finished(unit for units in runs for unit in units)
+    record_finished((unit for units in runs for unit in units), experiment_flags.places_from(values))
 
 
 if __name__ == "__main__":

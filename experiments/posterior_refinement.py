@@ -38,6 +38,7 @@ from experiments.rows.recording import record_computed
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import flags as experiment_flags
+from experiments.settings.places import Places
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
     if not restraints:
         raise InvalidInput(f"Invalid --restraint: received an empty list, expected some of {', '.join(RESTRAINTS)}.")
     if restraints == ["identity"]:
-        experiment_flags.refuse_flags("ratio", because="the identity has no ratio")
+        experiment_flags.refuse_flags(values, "ratio", because="the identity has no ratio")
     ratios = parse_ratios(values.ratio)
     draws = int(check_positive("--draws", values.draws))
     folder, first, rows = pathlib.Path(values.run), None, {}
@@ -56,7 +57,9 @@ def main() -> None:
         rows[path] = refinements(trunk, restraints, ratios, draws, values.seed)
         first = first or trunk
     print(write_report(check_given("runs", first), mean_over_runs(list(rows.values())), folder, draws, len(rows)))
-    record_computed({path: Extras(kept_values(of, draws), kept_arrays(of)) for path, of in rows.items()})
+    computed = {path: Extras(kept_values(of, draws), kept_arrays(of)) for path, of in rows.items()}
+    data = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
+    record_computed(computed, Places(**data, study=values.record, replace=values.replace))
 
 
 if __name__ == "__main__":

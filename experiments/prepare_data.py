@@ -28,7 +28,7 @@ def main() -> None:
         check_choice("--copies", values.copies, COPIES)
     cache_dir = values.cache_dir or build.default_cache_dir()
     if values.check:
-        experiment_flags.refuse_flags("copies", because="--check makes no copies")
+        experiment_flags.refuse_flags(values, "copies", because="--check makes no copies")
         check(values.dataset, values.data_dir, cache_dir)
     else:
         wanted = {"mirror": values.mirror, "shorter_side": values.shorter_side, "copies": values.copies}

@@ -27,8 +27,9 @@ DEFAULT_REPEATS = 5
 
 def main() -> None:
     """Train the missing runs of all named methods, report and record."""
-    experiment_flags.refuse_flags("recipe", because="this protocol is its own recipe")
-    record_finished(evaluate(write_report))
+    values = flags.FLAGS
+    experiment_flags.refuse_flags(values, "recipe", because="this protocol is its own recipe")
+    record_finished(evaluate(values, write_report), experiment_flags.places_from(values))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,11 @@ from experiments.photos import actions
 from experiments.settings import flags as experiment_flags
 
 
+def main(action: str) -> None:
+    """Run one of the actions."""
+    actions.run(action, flags.FLAGS)
+
+
 def define_flags() -> None:
     """Define the flags of all actions."""
     experiment_flags.define_plugin_flag()
@@ -57,4 +62,4 @@ def define_flags() -> None:
 if __name__ == "__main__":
     define_flags()
     kept = "What is embedded is kept; run the same command to resume."
-    experiment_flags.run_command(actions.run, kept=kept, actions=tuple(actions.FLAGS))
+    experiment_flags.run_command(main, kept=kept, actions=tuple(actions.FLAGS))

@@ -22,7 +22,7 @@ def main() -> None:
     import_tensorflow()
     from experiments.photos.starting import run
 
-    run()
+    run(flags.FLAGS)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ def main() -> None:
     if flags.FLAGS.id == AGREEMENT:
         from experiments.studies.agreement import run_agreement
 
-        run_agreement()
+        run_agreement(flags.FLAGS)
     else:
-        run_study("table", TABLES, DEFAULTS, FULL_REPEATS)
+        run_study(flags.FLAGS, "table", TABLES, DEFAULTS, FULL_REPEATS)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def main() -> None:
     values = flags.FLAGS
     study = read_study(values.run)
     config = final_configuration(study, values.weights)
-    tracker = tracker_from_flags(config.dataset, True, "")
+    tracker = tracker_from_flags(values, config.dataset, True, "")
     dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
     places = Places(values.runs_dir or study.runs_dir, values.cache_dir, values.data_dir, values.decoded_images_mb)
     seconds = values.checkpoint_seconds

@@ -25,11 +25,11 @@ from experiments.tuning.search import PRUNERS, SEARCHES
 def main() -> None:
     """Train the missing trials, then report the best settings."""
     values = flags.FLAGS
-    configs = experiment_flags.configurations_from_flags()
-    spaces = spaces_from_flags(configs)
-    tracker = tracker_from_flags(values.dataset, not values.report_only, TRAINS_NOTHING)
+    configs = experiment_flags.configurations_from_flags(values)
+    spaces = spaces_from_flags(values, configs)
+    tracker = tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
-    searches, folder = searches_from_flags(configs, spaces, dataset, tracker)
+    searches, folder = searches_from_flags(values, configs, spaces, dataset, tracker)
     if not values.report_only:
         for search in searches:
             search.run(values.trials, values.checkpoint_seconds)

@@ -74,17 +74,17 @@ def define_launch_flags() -> None:
     )
 
 
-def launcher_from_flags(trains: bool, because: str) -> Launcher | None:
+def launcher_from_flags(values: flags.FlagValues, trains: bool, because: str) -> Launcher | None:
     """Return the launcher chosen by flags; None to train in this process.
 
     Args:
+        values: of the command line.
         trains: whether the command, with its other flags, trains any units.
         because: the reason for the user, if it does not.
 
     Raises:
         InvalidInput: a flag without effect, or a launcher that this machine lacks.
     """
-    values = flags.FLAGS
     given = [name for name in READ_BY if values[name].present]
     check_launch(values.launch, given, trains, because)
     folder = pathlib.Path(values.runs_dir) / FOLDER

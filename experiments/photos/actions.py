@@ -33,17 +33,20 @@ FLAGS = {
 }
 
 
-def run(action: str) -> None:
+def run(action: str, values: flags.FlagValues) -> None:
     """Run one of `FLAGS`' actions.
+
+    Args:
+        action: its name.
+        values: of the command line.
 
     Raises:
         InvalidInput: flags that it does not read, or invalid files of its flags.
     """
-    values = flags.FLAGS
     others = sorted({name for names in FLAGS.values() for name in names} - set(FLAGS[action]))
-    refuse_flags(*others, because=f"{action} does not read it")
+    refuse_flags(values, *others, because=f"{action} does not read it")
     for name in ("csv", "html"):
-        place = getattr(flags.FLAGS, name)
+        place = values[name].value
         if place and not pathlib.Path(place).absolute().parent.is_dir():
             raise invalid(f"--{name}", received=place, expected="a file in a folder that exists")
     {"embed": _embed, "index": _index, "neighbours": _neighbours, "duplicates": _duplicates}[action](values)
@@ -63,7 +66,7 @@ def _index(values: flags.FlagValues) -> None:
     _need(values, "index")
     exists = pathlib.Path(values.index, "index.json").exists()
     if exists:
-        refuse_flags("metric", "dtype", because="the index is there already and keeps its own")
+        refuse_flags(values, "metric", "dtype", because="the index is there already and keeps its own")
     index = EmbeddingIndex.load(values.index) if exists else None
     if values.embeddings or values.images:
         index = _with_photos(values, index)
@@ -144,7 +147,7 @@ def _duplicates(values: flags.FlagValues) -> None:
     if (values.threshold is None) == (values.pairs is None):
         raise InvalidInput("Expected either --threshold, a similarity, or --pairs, labelled pairs that choose one.")
     if values.pairs is None:
-        refuse_flags("precision", because="there are no --pairs to measure it")
+        refuse_flags(values, "precision", because="there are no --pairs to measure it")
     index = EmbeddingIndex.load(values.index)
     _check_search(values, index)
     threshold = values.threshold
@@ -168,7 +171,7 @@ def _table(values: flags.FlagValues, parts: str, known: set[str], digest: str | 
     """Read `--embeddings` or embed `--images` by `--model`, skipping known photos."""
     if values.embeddings:
         refuse_flags(
-            "model", "images", "batch_size", "skip_unreadable", because="--embeddings has been embedded already"
+            values, "model", "images", "batch_size", "skip_unreadable", because="--embeddings has been embedded already"
         )
         table = read_table(values.embeddings)
         kept = [row for row, path in enumerate(table.paths) if path not in known]

@@ -17,13 +17,15 @@ from experiments.photos.service import Limits, PhotoService
 _MEGA = 1_000_000
 
 
-def run() -> None:
+def run(values: flags.FlagValues) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
+
+    Args:
+        values: of the command line.
 
     Raises:
         InvalidInput: packages are missing, the index or the model cannot be read, or the address is taken.
     """
-    values = flags.FLAGS
     check_packages()
     if not values.index:
         raise InvalidInput("Missing --index: expected a folder that `experiments.search index` has written.")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable
-
-from absl import flags
+from collections.abc import Iterable, Mapping
 
 from common.errors import InvalidInput
 from experiments.launch.launch_flags import Launcher
@@ -16,8 +14,6 @@ from experiments.plans.unit_command import unit_command
 from experiments.runs.unit import unit_label
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.flags import PLACE_FLAGS, UNIT_FLAGS
-from experiments.settings.tracker_flags import given_tracker_flags
 
 
 def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]:
@@ -32,16 +28,17 @@ def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]
     ]
 
 
-def cell_tasks(runs: UnitRuns, cells: Iterable[Cell], *, export_model: bool) -> list[UnitTask]:
+def cell_tasks(
+    runs: UnitRuns, cells: Iterable[Cell], places: Mapping[str, object], *, export_model: bool
+) -> list[UnitTask]:
     """Convert cells to launcher tasks; cells of one run directory share a task.
 
     Args:
         runs: whose folders hold the results.
         cells: in the order of starting.
+        places: flags of each unit's command that change no result; see `experiments.settings.flags.unit_values`.
         export_model: whether each finished run gets its `model.keras`.
     """
-    values = flags.FLAGS
-    places = {name: values[name].value for name in (*PLACE_FLAGS, *UNIT_FLAGS)} | given_tracker_flags()
     tasks: dict[pathlib.Path, UnitTask] = {}
     for cell in cells:
         folder = runs.unit_dir(cell.config, cell.fold, cell.repeat)
@@ -50,7 +47,9 @@ def cell_tasks(runs: UnitRuns, cells: Iterable[Cell], *, export_model: bool) -> 
     return list(tasks.values())
 
 
-def launch_missing(study: Study, runs: StudyRuns, launcher: Launcher, max_cells: int | None) -> list[Failure]:
+def launch_missing(
+    study: Study, runs: StudyRuns, launcher: Launcher, max_cells: int | None, places: Mapping[str, object]
+) -> list[Failure]:
     """Train all known missing cells; ask a search for more when they end.
 
     Args:
@@ -58,6 +57,7 @@ def launch_missing(study: Study, runs: StudyRuns, launcher: Launcher, max_cells:
         runs: their results.
         launcher: trains them.
         max_cells: the most cells to train; None: all.
+        places: see `cell_tasks`.
 
     Returns:
         Cells without a result.
@@ -72,7 +72,7 @@ def launch_missing(study: Study, runs: StudyRuns, launcher: Launcher, max_cells:
         missing = missing[: None if max_cells is None else max_cells - len(tried)]
         if not missing:
             return failures
-        ended = launcher.run(cell_tasks(runs.unit_runs, missing, export_model=False))
+        ended = launcher.run(cell_tasks(runs.unit_runs, missing, places, export_model=False))
         failures += ended
         tried += missing
         if len(ended) == 0 and any(runs.unit(cell) is None for cell in missing):

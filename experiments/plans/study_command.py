@@ -69,11 +69,16 @@ def define_study_flags(studies: Collection[str]) -> None:
 
 
 def run_study(
-    kind: str, studies: Studies, defaults: Mapping[str, Mapping[str, object]], full_repeats: Mapping[str, int]
+    values: flags.FlagValues,
+    kind: str,
+    studies: Studies,
+    defaults: Mapping[str, Mapping[str, object]],
+    full_repeats: Mapping[str, int],
 ) -> None:
     """List, run, draw or record a study, as the flags ask.
 
     Args:
+        values: of the command line.
         kind: `figure` or `table`; names folders and files.
         studies: by number in the thesis.
         defaults: a study's own defaults of flags, by number in the thesis.
@@ -82,30 +87,29 @@ def run_study(
     Raises:
         InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
     """
-    values = flags.FLAGS
     study_id = check_choice("--id", values.id, studies)
-    experiment_flags.refuse_flags("study", because="only --id=agreement reads recorded studies")
+    experiment_flags.refuse_flags(values, "study", because="only --id=agreement reads recorded studies")
     for name, value in defaults.get(study_id, {}).items():
-        flags.FLAGS.set_default(name, value)
+        values.set_default(name, value)
     if values.budget == "full" and study_id in full_repeats:
-        flags.FLAGS.set_default("repeats", full_repeats[study_id])
+        values.set_default("repeats", full_repeats[study_id])
     if values.max_cells and not values.run:
         raise InvalidInput("--max_cells would have no effect without --run.")
-    options = options_from_flags()
+    options = options_from_flags(values)
     study = studies[study_id](options)
-    _refuse_unused(study, options)
+    _refuse_unused(values, study, options)
     trains = values.run and study.num_cells > 0, "nothing is trained without --run. Add that"
-    launcher, tracker = launcher_from_flags(*trains), tracker_from_flags(options.dataset, *trains)
+    launcher, tracker = launcher_from_flags(values, *trains), tracker_from_flags(values, options.dataset, *trains)
     if values.run:
         check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
-    runs = _runs(options, tracker) if study.needs_data else NothingFinished()
+    runs = _runs(values, options, tracker) if study.needs_data else NothingFinished()
     failures: list[Failure] = []
     if values.run and study.num_cells and isinstance(runs, StudyRuns):
-        failures = _run_missing(study, runs, values.max_cells, launcher)
+        failures = _run_missing(values, study, runs, launcher)
     known = study.cells(runs)
     if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
         places = {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}
-        print(listing(study, runs, {**places, **given_tracker_flags()}))
+        print(listing(study, runs, {**places, **given_tracker_flags(values)}))
     if finished_units(known, runs) or not study.num_cells:
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
         if study.needs_data:
@@ -113,15 +117,18 @@ def run_study(
         print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
         print(f"Folder: {folder}")
         follow_pictures(tracker, folder, f"{study.title}, {options.dataset}, {options.budget}")
-    record_methods(study.recorded(runs))
+    record_methods(study.recorded(runs), experiment_flags.places_from(values))
     check_no_failures(failures)
 
 
-def options_from_flags() -> StudyOptions:
-    """Return the options that the flags give, after a check of all names."""
-    values = flags.FLAGS
-    experiment_flags.refuse_flags("method")
-    experiment_flags.check_dataset_flags()
+def options_from_flags(values: flags.FlagValues) -> StudyOptions:
+    """Return the options that the flags give, after a check of all names.
+
+    Args:
+        values: of the command line.
+    """
+    experiment_flags.refuse_flags(values, "method")
+    experiment_flags.check_dataset_flags(values)
     check_choice("--budget", values.budget, BUDGETS)
     losses = tuple(values.loss) if values["loss"].present else ()
     experiment_flags.check_distinct("--loss", losses)
@@ -138,7 +145,7 @@ def options_from_flags() -> StudyOptions:
         repeats=values.repeats,
         fold=values.fold,
         monitors=tuple(values.monitor or ()),
-        overrides=experiment_flags.overrides_from_flags(),
+        overrides=experiment_flags.overrides_from_flags(values),
     )
 
 
@@ -201,12 +208,11 @@ def _figures(unit: UnitRun) -> str:
     )
 
 
-def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingFinished:
+def _runs(values: flags.FlagValues, options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingFinished:
     """Return the runs on disk; without `--data_dir`, cells can still be listed.
 
     Embedded data are made only if a run of them may have finished.
     """
-    values = flags.FLAGS
     is_embedded = options.dataset in build.EMBEDDED_DATASETS
     if is_embedded and not values.run and not any(pathlib.Path(values.runs_dir).glob(f"*/{options.dataset}")):
         return NothingFinished()
@@ -226,12 +232,12 @@ def _runs(options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingF
     )
 
 
-def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None, launcher: Launcher | None) -> list[Failure]:
+def _run_missing(values: flags.FlagValues, study: Study, runs: StudyRuns, launcher: Launcher | None) -> list[Failure]:
     """Train missing cells, by a launcher or singly, asking searches for more."""
-    num_trained = 0
+    num_trained, max_cells = 0, values.max_cells
     runs.check(study.cells(NothingFinished()))
     if launcher is not None:
-        return launch_missing(study, runs, launcher, max_cells)
+        return launch_missing(study, runs, launcher, max_cells, experiment_flags.unit_values(values))
     while max_cells is None or num_trained < max_cells:
         known = study.cells(runs)
         missing = next((cell for cell in known if runs.unit(cell) is None), None)
@@ -246,10 +252,10 @@ def _run_missing(study: Study, runs: StudyRuns, max_cells: int | None, launcher:
     return []
 
 
-def _refuse_unused(study: Study, options: StudyOptions) -> None:
+def _refuse_unused(values: flags.FlagValues, study: Study, options: StudyOptions) -> None:
     """Refuse a flag that no cell of the study uses."""
     if not study.needs_data:
-        experiment_flags.refuse_flags(*_ABOUT_TRAINING, because="nothing is trained for this one")
+        experiment_flags.refuse_flags(values, *_ABOUT_TRAINING, because="nothing is trained for this one")
     cells: Sequence[Cell] = study.cells(NothingFinished())
     if options.fold is not None and any(cell.fold != options.fold for cell in cells):
         raise InvalidInput("--fold would have no effect: this study chooses its folds. Remove it.")

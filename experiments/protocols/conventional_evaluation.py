@@ -22,29 +22,30 @@ flags.disclaim_key_flags()  # they belong to the command that asks for them, who
 
 
 def evaluate(
+    values: flags.FlagValues,
     write: Callable = write_report,
     afterwards: Callable[[Dataset], Callable[[pathlib.Path], None]] | None = None,
 ) -> list[UnitRun]:
     """Run the missing units of the methods that flags name, then report.
 
     Args:
+        values: of the command line.
         write: the report, see `ConventionalProtocol.report`.
         afterwards: makes, from the data set, a function called with each finished unit's folder.
 
     Returns:
         All finished runs of these methods.
     """
-    values = flags.FLAGS
     monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
     experiment_flags.check_distinct("--monitor", monitors)
     if not monitors:
         raise InvalidInput(
             f"Invalid --monitor: received an empty list, expected one of {', '.join(MONITORS)}, or both."
         )
-    configs = experiment_flags.configurations_from_flags("conventional", ignored=("held_out_fraction",))
-    held_out_configs = experiment_flags.configurations_from_flags("held_out")
+    configs = experiment_flags.configurations_from_flags(values, "conventional", ignored=("held_out_fraction",))
+    held_out_configs = experiment_flags.configurations_from_flags(values, "held_out")
     check_unit_flags(1, values.repeats, None, values.repeat)
-    tracker = tracker_from_flags(values.dataset, not values.report_only, TRAINS_NOTHING)
+    tracker = tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING)
     if not values.report_only:
         check_configurations([*configs, *held_out_configs], values.data_dir)
     dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
@@ -65,10 +66,9 @@ def evaluate(
 def define_flags(repeats: int) -> None:
     """Define all flags, with `repeats` trainings per unit by default."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
-    experiment_flags.define_run_flags(units=("repeat",))
+    experiment_flags.define_run_flags(units=("repeat",), repeats=repeats)
     experiment_flags.define_methods_flags()
     define_tracker_flags()
     flags.DEFINE_list(
         "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."
     )
-    flags.FLAGS.set_default("repeats", repeats)

@@ -106,13 +106,13 @@ def check_shard_flags(values: flags.FlagValues) -> None:
     """
     if values.merge is not None:
         because = "--merge takes everything from the files of the shards"
-        refuse_flags(*_SETTINGS, *_OF_ALL_QUERIES, "shard", "shard_file", because=because)
+        refuse_flags(values, *_SETTINGS, *_OF_ALL_QUERIES, "shard", "shard_file", because=because)
     elif values.shard is None:
-        refuse_flags("shard_file", because="only --shard writes one")
+        refuse_flags(values, "shard_file", because="only --shard writes one")
     else:
         shard = parse_shard(values.shard)
-        refuse_flags(*_OF_ALL_QUERIES, because="a shard has the scores of its queries and nothing else")
-        refuse_flags("json", because="--merge gives the figures, of all shards")
+        refuse_flags(values, *_OF_ALL_QUERIES, because="a shard has the scores of its queries and nothing else")
+        refuse_flags(values, "json", because="--merge gives the figures, of all shards")
         _check_output(values.shard_file, shard)
 
 

@@ -7,9 +7,7 @@ import pathlib
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
-
-from absl import flags
+from typing import Any, NamedTuple, Protocol
 
 from common.errors import InvalidInput
 from experiments import reports
@@ -20,6 +18,7 @@ from experiments.rows.store import StudyRows, locked
 from experiments.runs.finished_run import check_of_one_run
 from experiments.runs.unit import evaluate_embeddings, per_query_scores
 from experiments.settings.flags import PLACE_FLAGS
+from experiments.settings.places import Places
 from experiments.settings.tracker_flags import TRACKER_FLAGS
 
 _UNITS = "fold*-repeat*"
@@ -64,62 +63,65 @@ class Naming(NamedTuple):
     measured: Callable[[reports.UnitRun], Extras] = no_extras
 
 
-def record_finished(units: Iterable[reports.UnitRun]) -> None:
+def record_finished(units: Iterable[reports.UnitRun], places: Places) -> None:
     """Append a command's finished runs to the study of `--record`, if given.
 
     Args:
         units: runs that the command is about.
+        places: the study, and the folders of data.
     """
-    if flags.FLAGS.record:
-        _record_named({unit.path for unit in units}, {})
+    if places.study:
+        _record_named({unit.path for unit in units}, {}, places)
 
 
-def record_methods(methods: Iterable[Recorded]) -> None:
+def record_methods(methods: Iterable[Recorded], places: Places) -> None:
     """Record runs whose methods have their own names or extras.
 
     Args:
         methods: those of the command.
+        places: the study, and the folders of data.
     """
-    if not flags.FLAGS.record:
+    if not places.study:
         return
     methods = list(methods)
     naming = {unit.path.parent: Naming(of.label, of.extras, of.measured) for of in methods for unit in of.units}
-    _record_named({unit.path for of in methods for unit in of.units}, naming)
+    _record_named({unit.path for of in methods for unit in of.units}, naming, places)
 
 
-def record_computed(computed: Mapping[pathlib.Path, Extras]) -> None:
+def record_computed(computed: Mapping[pathlib.Path, Extras], places: Places) -> None:
     """Record finished runs with further values that a command has computed.
 
     Args:
         computed: by the folder of the run.
+        places: the study, and the folders of data.
     """
-    if flags.FLAGS.record:
-        _record_named(set(computed), {}, computed)
+    if places.study:
+        _record_named(set(computed), {}, places, computed)
 
 
-def record_runs(methods: Sequence[reports.MethodRuns], naming: Mapping[pathlib.Path, Naming]) -> None:
+def record_runs(methods: Sequence[reports.MethodRuns], naming: Mapping[pathlib.Path, Naming], places: Places) -> None:
     """Record runs outside protocols, each given as its own method.
 
     Args:
         methods: with finished runs, in the order of the command.
         naming: of each, by its folder.
+        places: the study.
     """
-    values = flags.FLAGS
-    if values.record:
-        options = {"command": command_line(), "naming": naming, "replace": values.replace}
-        print("\n".join(record(methods, values.record, ExtrasReader(), **options)), file=sys.stderr)
+    if places.study:
+        options: dict[str, Any] = {"command": command_line(), "naming": naming, "replace": places.replace}
+        print("\n".join(record(methods, places.study, ExtrasReader(), **options)), file=sys.stderr)
 
 
 def _record_named(
     paths: set[pathlib.Path],
     naming: Mapping[pathlib.Path, Naming],
+    places: Places,
     computed: Mapping[pathlib.Path, Extras] = {},
 ) -> None:
-    values = flags.FLAGS
     methods = [reports.collect_method(folder) for folder in sorted({path.parent for path in paths})]
-    extras = ExtrasReader(values.data_dir, values.cache_dir, computed)
-    options = {"command": command_line(), "naming": naming, "units": paths, "replace": values.replace}
-    print("\n".join(record(methods, values.record, extras, **options)), file=sys.stderr)
+    extras = ExtrasReader(places.data_dir, places.cache_dir, computed)
+    options: dict[str, Any] = {"command": command_line(), "naming": naming, "units": paths, "replace": places.replace}
+    print("\n".join(record(methods, places.study or "", extras, **options)), file=sys.stderr)
 
 
 def record(

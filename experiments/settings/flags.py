@@ -23,6 +23,7 @@ from experiments.settings.places import Places
 from experiments.settings.plugin_flags import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
 from experiments.settings.run_settings import DECODED_IMAGES_MB
+from experiments.settings.tracker_flags import given_tracker_flags
 
 if typing.TYPE_CHECKING:
     from common.data import Dataset
@@ -82,8 +83,22 @@ def define_place_flags(record: bool = True) -> None:
 
 
 def places_from(values: flags.FlagValues) -> Places:
-    """Return the values of the flags that `define_place_flags` defines."""
-    return Places(values.runs_dir, values.cache_dir, values.data_dir, values.decoded_images_mb)
+    """Return the values of the flags that `define_place_flags` defines.
+
+    Args:
+        values: of the command line.
+    """
+    record = {"study": values.record, "replace": values.replace} if "record" in values else {}
+    return Places(values.runs_dir, values.cache_dir, values.data_dir, values.decoded_images_mb, **record)
+
+
+def unit_values(values: flags.FlagValues) -> dict[str, object]:
+    """Return the values of `PLACE_FLAGS`, `UNIT_FLAGS` and trackers, for commands of single units.
+
+    Args:
+        values: of the command line.
+    """
+    return {name: values[name].value for name in (*PLACE_FLAGS, *UNIT_FLAGS)} | given_tracker_flags(values)
 
 
 def define_record_flag() -> None:
@@ -133,44 +148,46 @@ def define_methods_flags() -> None:
     )
 
 
-def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat")) -> None:
+def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: int = 1) -> None:
     """Define folders, repeats, and the units that this process runs.
 
     Args:
         units: flags that select a unit of a job array: `fold` and `repeat`, or fewer of them.
+        repeats: default of `--repeats`.
     """
     define_place_flags()
     for name in units:
         flags.DEFINE_integer(name, None, f"Run this {name} only (a unit of a job array).", lower_bound=0)
     flags.DEFINE_integer(
         "repeats",
-        1,
+        repeats,
         "Runs of each unit, with different seeds; the thesis has one in chapter 3 and three in chapter 5.",
         lower_bound=1,
     )
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
 
 
-def refuse_flags(*names: str, because: str = "this command has its own") -> None:
+def refuse_flags(values: flags.FlagValues, *names: str, because: str = "this command has its own") -> None:
     """Raise `InvalidInput` if a flag without effect is given.
 
     Args:
+        values: of the command line.
         *names: of flags that every experiment has.
         because: the reason for the user.
     """
-    given = [f"--{name}" for name in names if flags.FLAGS[name].present]
+    given = [f"--{name}" for name in names if values[name].present]
     if given:
         raise InvalidInput(f"{', '.join(given)} would have no effect: {because}. Remove it.")
 
 
-def overrides_from_flags() -> dict:
+def overrides_from_flags(values: flags.FlagValues) -> dict:
     """Return the fields set on the command line."""
     names = [each.name for each in all_settings() if each.name not in METHOD_FIELDS or each.name == "chapter"]
-    return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].present}
+    return {name: values[name].value for name in names if values[name].present}
 
 
 def configurations_from_flags(
-    protocol: str | None = None, ignored: typing.Iterable[str] = ()
+    values: flags.FlagValues, protocol: str | None = None, ignored: typing.Iterable[str] = ()
 ) -> list[ExperimentConfig]:
     """Check all flags; return one configuration for each named method.
 
@@ -179,13 +196,13 @@ def configurations_from_flags(
     All methods of one command follow one chapter's settings: 3 if CCP is among them, else 5.
 
     Args:
+        values: of the command line.
         protocol: None for the fair protocol, or as in `experiments.settings.config.CONVENTIONAL_PROTOCOLS`.
         ignored: fields whose flags belong to another protocol of the same command.
     """
-    values = flags.FLAGS
-    overrides = {name: value for name, value in overrides_from_flags().items() if name not in ignored}
-    named = _methods()
-    own_data = _checked(overrides, named, protocol)
+    overrides = {name: value for name, value in overrides_from_flags(values).items() if name not in ignored}
+    named = _methods(values)
+    own_data = _checked(values, overrides, named, protocol)
     chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"
     overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
     layered = [
@@ -209,29 +226,32 @@ def configurations_from_flags(
     return configs
 
 
-def _checked(overrides: dict, named: list[tuple[str, str, str]], protocol: str | None) -> Dataset | None:
+def _checked(
+    values: flags.FlagValues, overrides: dict, named: list[tuple[str, str, str]], protocol: str | None
+) -> Dataset | None:
     """Report all flag errors in one; return any custom data set."""
-    values = flags.FLAGS
     trains = not any(name in values and values[name].value for name in ("explain", "report_only"))
     places = values.data_dir, values.cache_dir
     given = Given(values.dataset, values.recipe, values.budget, named, overrides, protocol, *places, trains)
     loaded: list[Dataset | None] = []
-    check_all([check_dataset_flags, lambda: loaded.append(check_given(given))])
+    check_all([lambda: check_dataset_flags(values), lambda: loaded.append(check_given(given))])
     return loaded[0]
 
 
-def check_dataset_flags() -> None:
+def check_dataset_flags(values: flags.FlagValues) -> None:
     """Refuse an unknown `--dataset`, or an unused `--data_dir` or `--train_fraction`.
+
+    Args:
+        values: of the command line.
 
     Raises:
         InvalidInput: see above.
     """
-    values = flags.FLAGS
     check_choice("--dataset", values.dataset, build.DATASETS)
     if values.dataset in build.EMBEDDED_DATASETS:
-        refuse_flags("data_dir", because=f"{values.dataset} needs no files")
+        refuse_flags(values, "data_dir", because=f"{values.dataset} needs no files")
     if values.dataset != "folder" and "train_fraction" in values:
-        refuse_flags("train_fraction", because=f"{values.dataset} has a split of its own")
+        refuse_flags(values, "train_fraction", because=f"{values.dataset} has a split of its own")
 
 
 def check_distinct(name: str, values: typing.Sequence[str]) -> None:
@@ -246,12 +266,11 @@ def check_distinct(name: str, values: typing.Sequence[str]) -> None:
         raise invalid(name, received=f"{', '.join(repeated)} more than once", expected="every name once")
 
 
-def _methods() -> list[tuple[str, str, str]]:
+def _methods(values: flags.FlagValues) -> list[tuple[str, str, str]]:
     """Return (loss, method, pooling) of `--methods`, or of all flag combinations."""
-    values = flags.FLAGS
-    if "methods" not in values or not flags.FLAGS["methods"].present:
+    if "methods" not in values or not values["methods"].present:
         return list(itertools.product(values.loss, values.method, values.pooling))
-    clashing = [f"--{name}" for name in ("loss", "method", "pooling") if flags.FLAGS[name].present]
+    clashing = [f"--{name}" for name in ("loss", "method", "pooling") if values[name].present]
     if clashing:
         raise InvalidInput(f"--methods names all there is to name: remove {', '.join(clashing)}.")
     if not values.methods:
@@ -289,7 +308,7 @@ def run_command(main: typing.Callable[..., None], kept: str | None = None, actio
 
 def _parse_flags(arguments: list[str]) -> list[str]:
     if asks_for_help(arguments):
-        print(help_text())
+        print(help_text(flags.FLAGS))
         sys.exit(0)
     try:
         rest = flags.FLAGS(arguments)
@@ -297,7 +316,7 @@ def _parse_flags(arguments: list[str]) -> list[str]:
         raise InvalidInput(f"{error}. {_launches(arguments)}See --help for all flags.") from error
     except SystemExit:  # --helpfull, which absl ends with an error code
         sys.exit(0)
-    check_finite_flags()
+    check_finite_flags(flags.FLAGS)
     return rest
 
 
@@ -309,9 +328,13 @@ def _launches(arguments: list[str]) -> str:
     return "This command has no units to launch; experiments.fair_eval, experiments.table and experiments.figure have. "
 
 
-def check_finite_flags() -> None:
-    """Raise `InvalidInput` for non-finite numbers; NaN would pass every bound."""
-    for name in flags.FLAGS:
-        value = flags.FLAGS[name].value
-        if flags.FLAGS[name].present and isinstance(value, float) and not math.isfinite(value):
+def check_finite_flags(values: flags.FlagValues) -> None:
+    """Raise `InvalidInput` for non-finite numbers; NaN would pass every bound.
+
+    Args:
+        values: of the command line.
+    """
+    for name in values:
+        value = values[name].value
+        if values[name].present and isinstance(value, float) and not math.isfinite(value):
             raise invalid(f"--{name}", received=value, expected="a finite number")

@@ -33,9 +33,13 @@ def asks_for_help(arguments: list[str]) -> bool:
     return any(argument in _HELP for argument in arguments[1:])
 
 
-def help_text() -> str:
-    """Return the running command's docstring and its flags by section."""
-    sections = _sections()
+def help_text(values: flags.FlagValues) -> str:
+    """Return the running command's docstring and its flags by section.
+
+    Args:
+        values: of the command line.
+    """
+    sections = _sections(values)
     lines = [(sys.modules["__main__"].__doc__ or "").strip()]
     for title, members in sections.items():
         lines += ["", f"{title}:"]
@@ -44,9 +48,9 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
-def _sections() -> dict[str, list[flags.Flag]]:
+def _sections(values: flags.FlagValues) -> dict[str, list[flags.Flag]]:
     """Return this command's flags by section title, in order."""
-    own = {flag.name: flag for flag in flags.FLAGS.get_key_flags_for_module(sys.argv[0])}
+    own = {flag.name: flag for flag in values.get_key_flags_for_module(sys.argv[0])}
     settings = {each.name: each.section for each in all_settings()} if "beta_2" in own else {}
     first = next(iter(settings.values()), _OWN)
     section_of = dict.fromkeys(_OF_RUNS, _RUNS) | dict.fromkeys(_OF_LAUNCHES, _LAUNCH)

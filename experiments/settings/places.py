@@ -16,9 +16,13 @@ class Places:
         cache_dir: the folder for prepared images and features, or None for the default.
         data_dir: the folder of the data set's official files, or None.
         decoded_images_mb: MB (10^6 bytes) of decoded images that a unit keeps in memory for evaluations; 0: none.
+        study: the folder of recorded rows to which finished runs are added, or None.
+        replace: whether new rows replace recorded ones with the same key.
     """
 
-    runs_dir: str
+    runs_dir: str = "runs"
     cache_dir: str | None = None
     data_dir: str | None = None
     decoded_images_mb: int = DECODED_IMAGES_MB
+    study: str | None = None
+    replace: bool = False

@@ -15,13 +15,13 @@ flags.disclaim_key_flags()  # they belong to the command that asks for them, who
 
 def define_plugin_flag() -> None:
     """Define `--plugin` and import its modules; exit if that fails."""
-    _define(flags.FLAGS)
+    _define()
     code = exit_code_of(lambda: _load(sys.argv))
     if code:
         sys.exit(code)
 
 
-def _define(values: flags.FlagValues) -> None:
+def _define(values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_multi_string(
         "plugin",
         [],

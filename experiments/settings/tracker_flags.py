@@ -30,10 +30,11 @@ def define_tracker_flags() -> None:
     flags.DEFINE_string("tracker_project", None, "mlflow, wandb: experiment or project (default: the data set's name).")
 
 
-def tracker_from_flags(dataset: str, trains: bool, because: str) -> TrackerChoice:
+def tracker_from_flags(values: flags.FlagValues, dataset: str, trains: bool, because: str) -> TrackerChoice:
     """Return the tracker that the flags choose.
 
     Args:
+        values: of the command line.
         dataset: name of the project if none is given.
         trains: whether the command, with its other flags, trains any runs.
         because: the reason for the user, if it does not.
@@ -42,7 +43,6 @@ def tracker_from_flags(dataset: str, trains: bool, because: str) -> TrackerChoic
         InvalidInput: a flag without effect, a missing library, a server that does not answer, or a service without
             a login.
     """
-    values = flags.FLAGS
     kind = check_choice("--tracker", values.tracker or TRACKERS[0], TRACKERS)
     for name, readers in READ_BY.items():
         if values[name].present and kind not in readers:
@@ -56,9 +56,13 @@ def tracker_from_flags(dataset: str, trains: bool, because: str) -> TrackerChoic
     return choice
 
 
-def given_tracker_flags() -> dict[str, object]:
-    """Return the tracker flags' values (None: not given) for single-run commands."""
-    return {name: flags.FLAGS[name].value for name in TRACKER_FLAGS if name in flags.FLAGS}
+def given_tracker_flags(values: flags.FlagValues) -> dict[str, object]:
+    """Return the tracker flags' values (None: not given) for single-run commands.
+
+    Args:
+        values: of the command line.
+    """
+    return {name: values[name].value for name in TRACKER_FLAGS if name in values}
 
 
 def _server(given: str | None) -> str:

@@ -45,16 +45,20 @@ _UNUSED = (
 )
 
 
-def run_agreement() -> None:
+def run_agreement(values: flags.FlagValues) -> None:
     """Compare the `--study` studies, or all comparable ones, with printed tables.
+
+    Args:
+        values: of the command line.
 
     Raises:
         InvalidInput: a flag that would have no effect, or a study that cannot be compared.
     """
-    values = flags.FLAGS
     settings = (each.name for each in all_settings() if each.name in values)
     of_trainings = (*_UNUSED, *experiment_flags.UNIT_FLAGS, *settings)
-    experiment_flags.refuse_flags(*of_trainings, because="--id=agreement trains nothing and reads recorded studies")
+    experiment_flags.refuse_flags(
+        values, *of_trainings, because="--id=agreement trains nothing and reads recorded studies"
+    )
     agreements = given_agreements(values.study) if values["study"].present else found_agreements(_RESULTS)
     folder = pathlib.Path(values.runs_dir) / "tables" / AGREEMENT
     print(write_table(ranking_table(agreements, _TITLE), folder, "table_agreement"))

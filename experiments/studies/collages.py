@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from absl import flags
 
 from common import backbones, data
 from common.errors import InvalidInput, check_choice, check_given
@@ -15,7 +15,7 @@ from experiments.protocols.one_split import SplitScores, cell, trained_units
 from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
-from experiments.settings import flags as experiment_flags
+from experiments.settings.places import Places
 from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
 
 GLYPHS = "glyph_collage"
@@ -35,6 +35,29 @@ SCRATCH_SETTINGS = {"gsp_memory_delay": 200}  # until then features mean nothing
 FROZEN_SETTINGS = {"frozen_backbone": True, "learning_rate": 1e-3}
 GLYPH_PRETRAINED_SETTINGS = {"learning_rate": 3e-4, "frozen_batch_norm": True}  # 1e-3 destroys what glyphs taught
 PRETRAINING = {"loss": "pnca", "pooling": "gap"}
+
+
+class CollageOptions(NamedTuple):
+    """The options of the study's runs.
+
+    Attributes:
+        dataset: of `COLLAGES`.
+        budget, recipe: names.
+        overrides: values by field name.
+        places: see `experiments.runs.unit_runs.UnitRuns`.
+        repeats: runs of each configuration, with different seeds.
+        checkpoint_seconds: shortest time between two checkpoints.
+        report_only: train nothing.
+    """
+
+    dataset: str
+    budget: str
+    recipe: str
+    overrides: Mapping[str, Any]
+    places: Places
+    repeats: int
+    checkpoint_seconds: float
+    report_only: bool
 
 
 def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
@@ -87,12 +110,14 @@ def start_notes(dataset: str, weights: str | None) -> list[str]:
     ]
 
 
-def study_rows(datasets: dict, name: str, loss: str, start: str, weights: str) -> tuple[list[reports.TableRow], list]:
+def study_rows(
+    options: CollageOptions, datasets: dict, loss: str, start: str, weights: str
+) -> tuple[list[reports.TableRow], list]:
     """Return the rows of all methods of one start and loss, and their units."""
     finished, scores, shares = {}, {}, {}
     for method, (suffix, pooling, zero_shot) in METHODS.items():
-        config = _configuration(name + suffix, loss, pooling, zero_shot, start, weights)
-        units = _trained(datasets[suffix], config)
+        config = _configuration(options, suffix, loss, pooling, zero_shot, start, weights)
+        units = _trained(options, datasets[suffix], config)
         if not units:
             continue
         finished[method], scores[method] = units, SplitScores(units)
@@ -112,15 +137,14 @@ def study_rows(datasets: dict, name: str, loss: str, start: str, weights: str) -
     return rows, [unit for of_method in finished.values() for unit in of_method]
 
 
-def _trained(dataset, config) -> list:
-    values = flags.FLAGS
+def _trained(options: CollageOptions, dataset, config) -> list:
     return trained_units(
         dataset,
         [config],
-        experiment_flags.places_from(values),
-        repeats=values.repeats,
-        checkpoint_seconds=values.checkpoint_seconds,
-        report_only=values.report_only,
+        options.places,
+        repeats=options.repeats,
+        checkpoint_seconds=options.checkpoint_seconds,
+        report_only=options.report_only,
     )[0]
 
 
@@ -135,22 +159,17 @@ def _shares_of(unit, dataset) -> dict[str, float] | None:
     return shares
 
 
-def _configuration(dataset: str, loss: str, pooling: str, zero_shot: bool, start: str, weights: str):
-    values = flags.FLAGS
-    settings = {**(DEMO if values.budget == "demo" else {}), **start_settings(values.dataset, start, weights)}
-    settings |= {name: value for name, value in experiment_flags.overrides_from_flags().items() if name != "weights"}
+def _configuration(
+    options: CollageOptions, suffix: str, loss: str, pooling: str, zero_shot: bool, start: str, weights: str
+):
+    settings = {**(DEMO if options.budget == "demo" else {}), **start_settings(options.dataset, start, weights)}
+    settings |= {name: value for name, value in options.overrides.items() if name != "weights"}
     if not zero_shot:
         settings["zero_shot_weight"] = 0.0
-    recipe = resolve(dataset, loss, pooling, values.recipe, values.budget, {}).as_dict()
+    method_of = (options.dataset + suffix, loss, pooling, options.recipe, options.budget)
+    recipe = resolve(*method_of, {}).as_dict()
     unused = unused_overrides(recipe, settings)
-    return resolve(
-        dataset,
-        loss,
-        pooling,
-        values.recipe,
-        values.budget,
-        {name: value for name, value in settings.items() if name not in unused},
-    )
+    return resolve(*method_of, {name: value for name, value in settings.items() if name not in unused})
 
 
 def start_settings(dataset: str, start: str, weights: str) -> dict[str, object]:
@@ -168,12 +187,14 @@ def start_settings(dataset: str, start: str, weights: str) -> dict[str, object]:
     return settings | (FROZEN_SETTINGS if start == "frozen" else {})
 
 
-def pretrained_backbone(collages: data.Dataset) -> str:
+def pretrained_backbone(options: CollageOptions, collages: data.Dataset) -> str:
     """Return a backbone file, trained on single glyphs without validation and test letters."""
-    values = flags.FLAGS
-    config = resolve("glyphs", **PRETRAINING, recipe=values.recipe, budget=values.budget, overrides={"chapter": 5})
-    dataset = without_unseen_letters(build.load_dataset("glyphs", None, values.cache_dir, config.seed), collages)
-    units = trained_units(dataset, [config], experiment_flags.places_from(values), repeats=1)[0]
+    method_of = {**PRETRAINING, "recipe": options.recipe, "budget": options.budget}
+    config = resolve("glyphs", **method_of, overrides={"chapter": 5})
+    dataset = without_unseen_letters(
+        build.load_dataset("glyphs", None, options.places.cache_dir, config.seed), collages
+    )
+    units = trained_units(dataset, [config], options.places, repeats=1)[0]
     path = units[0].path / "backbone.npz"
     if not path.exists():
         backbones.save_parameters(load_trained_model(units[0].path, dataset=dataset).model.backbone, path)

@@ -142,39 +142,50 @@ EXTERNAL_FIGURES = {
 }
 
 
-def run_external_figure(study_id: str) -> None:
+def run_external_figure(values: flags.FlagValues) -> None:
     """List a figure's cells, or with `--run` run its command and keep its output.
+
+    Args:
+        values: of the command line.
 
     Raises:
         InvalidInput: a flag that the figure's command lacks.
         SystemExit: the command failed and printed why.
     """
-    values, figure = flags.FLAGS, EXTERNAL_FIGURES[study_id]
+    study_id, figure = values.id, EXTERNAL_FIGURES[values.id]
     check_choice("--budget", values.budget, BUDGETS)
-    given = _given_flags(figure)
+    given = _given_flags(values, figure)
     identity = repr([figure.module, values.budget, sorted(given.items())])
     folder = pathlib.Path(values.runs_dir) / "figures" / study_id / hashlib.sha256(identity.encode()).hexdigest()[:10]
     said = folder / f"figure_{study_id.replace('.', '_')}.txt"
     if values.run and not said.exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_text(said, _output_of(figure.command(values.budget, given, folder)))
-    print(listing(figure, values.budget, given, folder, said.exists()))
+    of_figure = {name: values[name].value for name in given}
+    print(listing(figure, values.budget, given, of_figure, folder, said.exists()))
     if said.exists():
         print(said.read_text(encoding="utf-8").rstrip())
         print(f"Folder: {folder}")
 
 
-def listing(figure: FigureOfCommand, budget: str, given: Mapping[str, str], folder: pathlib.Path, is_done: bool) -> str:
+def listing(
+    figure: FigureOfCommand,
+    budget: str,
+    given: Mapping[str, str],
+    values: Mapping[str, Any],
+    folder: pathlib.Path,
+    is_done: bool,
+) -> str:
     """List the cells, done or missing, with their cost and the commands.
 
     Args:
         figure: to list.
         budget: of the flags.
         given: the user's flags by name, as written.
+        values: of the same flags.
         folder: for its picture.
         is_done: whether its command has been run with these flags.
     """
-    values = {name: flags.FLAGS[name].value for name in given}
     left_out = figure.impossible(values)
     cells = [cell for cell in figure.cells if cell not in left_out]
     done = len(cells) if is_done else 0
@@ -193,14 +204,14 @@ def listing(figure: FigureOfCommand, budget: str, given: Mapping[str, str], fold
     return "\n".join(lines)
 
 
-def _given_flags(figure: FigureOfCommand) -> dict[str, str]:
+def _given_flags(values: flags.FlagValues, figure: FigureOfCommand) -> dict[str, str]:
     """Return the user's flags for the figure's command, as written; refuse others."""
     names = (*_CONFIGURATION, *_PLACES, "repeats", "fold", "monitor", "max_cells", "launch", *READ_BY, *TRACKER_FLAGS)
-    present = [name for name in names if name in flags.FLAGS and flags.FLAGS[name].present and name != "budget"]
+    present = [name for name in names if name in values and values[name].present and name != "budget"]
     unused = [f"--{name}" for name in present if name not in figure.forwarded and name != "runs_dir"]
     if unused:
         raise InvalidInput(f"{', '.join(unused)} would have no effect: {figure.module} does not have it. Remove it.")
-    return {name: flags.FLAGS[name].serialize() for name in present if name in figure.forwarded}
+    return {name: values[name].serialize() for name in present if name in figure.forwarded}
 
 
 def _output_of(command: Sequence[str]) -> str:

@@ -24,20 +24,19 @@ from experiments.tuning.search import Search, SearchRules, search_folder
 from experiments.tuning.search_space import Parameter, check_every_parameter_is_used, parse_space
 
 
-def spaces_from_flags(configs: Sequence[ExperimentConfig]) -> dict[str, dict[str, Parameter]]:
+def spaces_from_flags(values: flags.FlagValues, configs: Sequence[ExperimentConfig]) -> dict[str, dict[str, Parameter]]:
     """Return the search space of each method; check everything possible without data.
 
     Raises:
         InvalidInput: Optuna is missing, a flag has no effect or is out of its range, a setting is both given and
             searched, or a method cannot be trained with the recipe's values.
     """
-    values = flags.FLAGS
     optuna()
     if values.recipe.endswith(FILE_ENDING):
         raise invalid("--recipe", received=values.recipe, expected="a named recipe: a search begins from its values")
     spaces = {config.name: parse_space(values.parameters, config) for config in configs}
     check_every_parameter_is_used(values.parameters, spaces)
-    given = experiment_flags.overrides_from_flags()
+    given = experiment_flags.overrides_from_flags(values)
     both = sorted({name for space in spaces.values() for name in space} & given.keys())
     if both:
         raise InvalidInput(f"Given and searched at once: {', '.join(both)}. Remove the flag, or the parameter.")
@@ -51,6 +50,7 @@ def spaces_from_flags(configs: Sequence[ExperimentConfig]) -> dict[str, dict[str
 
 
 def searches_from_flags(
+    values: flags.FlagValues,
     configs: Sequence[ExperimentConfig],
     spaces: Mapping[str, dict[str, Parameter]],
     dataset: Dataset,
@@ -59,6 +59,7 @@ def searches_from_flags(
     """Return one search per method, and the folder of their common tables.
 
     Args:
+        values: of the command line.
         configs: of the methods, with the recipe's values.
         spaces: from `spaces_from_flags`.
         dataset: as loaded.
@@ -67,7 +68,6 @@ def searches_from_flags(
     Raises:
         InvalidInput: the storage cannot be opened, or a first unit cannot be trained.
     """
-    values = flags.FLAGS
     runs = UnitRuns(dataset, experiment_flags.places_from(values), tracker)
     if not values.report_only:
         runs.check((config, fold, 0) for config in configs for fold in range(values.tuning_folds))
@@ -75,14 +75,16 @@ def searches_from_flags(
     folder = search_folder(runs, configs[0])
     folder.mkdir(parents=True, exist_ok=True)
     storage = open_storage(values.storage or f"sqlite:///{(folder / 'trials.db').resolve()}")
-    searches = [Search(config, spaces[config.name], _resolver(config), runs, rules, storage) for config in configs]
+    searches = [
+        Search(config, spaces[config.name], _resolver(values, config), runs, rules, storage) for config in configs
+    ]
     names = "-".join(search.name for search in searches)
     return searches, folder / "reports" / hashlib.sha256(names.encode()).hexdigest()[:10]
 
 
-def _resolver(config: ExperimentConfig) -> Any:
+def _resolver(values: flags.FlagValues, config: ExperimentConfig) -> Any:
     """Return a function from a trial's settings to a configuration."""
-    given = {**fitted_values(config), **experiment_flags.overrides_from_flags(), "chapter": config.chapter}
+    given = {**fitted_values(config), **experiment_flags.overrides_from_flags(values), "chapter": config.chapter}
 
     def resolved(trial: Mapping[str, Any]) -> ExperimentConfig:
         method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)

@@ -210,7 +210,7 @@ def run_here(tmp_path, monkeypatch):
     def run_with(action, *arguments):
         with flagsaver.flagsaver():
             flags.FLAGS(["search", *arguments])
-            run(action)
+            run(action, flags.FLAGS)
 
     yield run_with
     for name in own:

@@ -10,6 +10,7 @@ from experiments.plans.launched_cells import cell_tasks, fair_cells, launch_miss
 from experiments.plans.study import Cell
 from experiments.plans.study_command import define_study_flags
 from experiments.plans.study_runs import StudyRuns
+from experiments.settings.flags import unit_values
 from experiments.settings.places import Places
 from tests.experiments.tiny_study import TinyStudy
 
@@ -57,7 +58,7 @@ def study_of(tiny):
 def test_a_cell_is_the_command_that_trains_it_and_its_folder(tiny):
     config = tiny.config("pnca", "gap")
     cells = fair_cells([(config, 1, 0), (config, 1, 1), (config, 1, 0)])
-    first, second = cell_tasks(tiny.runs, cells, export_model=False)
+    first, second = cell_tasks(tiny.runs, cells, unit_values(flags.FLAGS), export_model=False)
     assert first.label == "pnca+gap fold 1 repeat 0"
     assert first.folder == tiny.runs.unit_dir(config, 1, 0)
     assert first.arguments[:2] == ("-m", "experiments.fair_eval")
@@ -71,7 +72,7 @@ def test_a_cell_is_the_command_that_trains_it_and_its_folder(tiny):
 def test_a_search_is_asked_again_after_what_was_known(tiny):
     config, study, runs = study_of(tiny)
     launcher = FinishingLauncher(tiny, config)
-    assert launch_missing(study, runs, launcher, None) == []
+    assert launch_missing(study, runs, launcher, None, {}) == []
     assert launcher.calls == [["cell 0", "cell 1"], ["cell 0"]]
 
 
@@ -79,18 +80,18 @@ def test_a_search_is_asked_again_after_what_was_known(tiny):
 def test_no_more_cells_than_allowed(max_cells, calls, tiny):
     config, study, runs = study_of(tiny)
     launcher = FinishingLauncher(tiny, config)
-    launch_missing(study, runs, launcher, max_cells)
+    launch_missing(study, runs, launcher, max_cells, {})
     assert launcher.calls == calls
 
 
 def test_a_failed_cell_is_tried_once_and_given_back(tiny):
     config, study, runs = study_of(tiny)
     launcher = FinishingLauncher(tiny, config, failing="cell 1")
-    assert [failure.task.label for failure in launch_missing(study, runs, launcher, None)] == ["cell 1"]
+    assert [failure.task.label for failure in launch_missing(study, runs, launcher, None, {})] == ["cell 1"]
     assert launcher.calls == [["cell 0", "cell 1"]]
 
 
 def test_a_unit_that_says_nothing_and_leaves_nothing_is_an_error(tiny):
     config, study, runs = study_of(tiny)
     with pytest.raises(InvalidInput, match="left no result"):
-        launch_missing(study, runs, FinishingLauncher(tiny, config, silent="cell 1"), None)
+        launch_missing(study, runs, FinishingLauncher(tiny, config, silent="cell 1"), None, {})

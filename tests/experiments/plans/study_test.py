@@ -206,7 +206,7 @@ for command in json.load(sys.stdin):
     saved = flagsaver.save_flag_values()
     flags.FLAGS(shlex.split(command)[2:])
     ignored = ("held_out_fraction",) if flags.FLAGS.monitor == "test_set" else ()
-    (config,) = experiment_flags.configurations_from_flags(protocols[flags.FLAGS.monitor], ignored)
+    (config,) = experiment_flags.configurations_from_flags(flags.FLAGS, protocols[flags.FLAGS.monitor], ignored)
     parsed.append([config.as_dict(), flags.FLAGS.fold, flags.FLAGS.repeat, flags.FLAGS.repeats, flags.FLAGS.runs_dir])
     flagsaver.restore_flag_values(saved)
 json.dump(parsed, sys.stdout)

@@ -23,7 +23,7 @@ def defined():
 def chosen(*arguments, trains=True):
     with flagsaver.flagsaver():
         flags.FLAGS(["command", *arguments])
-        return tracker_flags.tracker_from_flags("glyphs", trains, tracker_flags.TRAINS_NOTHING)
+        return tracker_flags.tracker_from_flags(flags.FLAGS, "glyphs", trains, tracker_flags.TRAINS_NOTHING)
 
 
 def test_without_flags_it_is_tensorboard():
@@ -63,5 +63,7 @@ def test_what_would_have_no_effect_or_cannot_work_is_refused(arguments, trains, 
 def test_commands_of_single_runs_get_what_was_given():
     with flagsaver.flagsaver():
         flags.FLAGS(["command", "--tracker=mlflow", "--tracker_uri=http://a:1"])
-        given = {name: value for name, value in tracker_flags.given_tracker_flags().items() if value is not None}
+        given = {
+            name: value for name, value in tracker_flags.given_tracker_flags(flags.FLAGS).items() if value is not None
+        }
     assert given == {"tracker": "mlflow", "tracker_uri": "http://a:1"}
