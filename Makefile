@@ -18,7 +18,7 @@ PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test lint format test-thesis test-oracles docs environments clean
+.PHONY: demo test test-release lint format test-thesis test-oracles docs environments clean
 
 # The contrastive loss alone, with memory, with CCP and with GSP, on Greek and Cyrillic characters, tested on Armenian and
 # Georgian ones; the network has learned Latin ones.
@@ -33,6 +33,10 @@ $(LATIN_NETWORK): | $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	$(ONE_THREAD) $(VENV)/bin/python $(PYTEST)
 
+# Whole cross products, before a release: `make test` runs samples of them.
+test-release: $(VENV)/.installed-dev
+	$(ONE_THREAD) $(VENV)/bin/python $(PYTEST) -m release
+
 lint: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -46,7 +50,7 @@ format: $(VENV)/.installed-dev
 
 # What the stack can change: the libraries, and runs from settings to figures.
 test-thesis: $(THESIS_VENV)/.installed-dev
-	$(ONE_THREAD) $(THESIS_VENV)/bin/python $(PYTEST) -m "not default_stack" $(THESIS_TESTS)
+	$(ONE_THREAD) $(THESIS_VENV)/bin/python $(PYTEST) -m "not default_stack and not release" $(THESIS_TESTS)
 
 # Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed
