@@ -49,8 +49,8 @@ from common.retrieval import evaluate_retrieval
 from common.training import CoupledWeightDecay, EmbeddingModel, FusedAdam, ProxyRateOptimizer
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.settings.flags import run_command
+from experiments.settings.places import DECODED_IMAGES_MB
 from experiments.settings.recipes import resolve
-from experiments.settings.run_settings import DECODED_IMAGES_MB
 
 keras = tf.keras
 MEASURED = ("embedding", "overlap")

@@ -25,7 +25,7 @@ from experiments import reports
 from experiments.protocols.diagnostics import correlation_table, points_of, runs_table, training_diagnostics
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
-from experiments.settings.config import CONVENTIONAL_PROTOCOLS
+from experiments.settings.run_settings import CONVENTIONAL_PROTOCOLS
 
 
 def main() -> None:

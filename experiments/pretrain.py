@@ -23,7 +23,7 @@ from experiments.preparation.converted_weights import check_output
 from experiments.preparation.pretrain_settings import BACKBONES, BUDGET_SETTINGS, DATASETS, PretrainSettings
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings import flags as experiment_flags
-from experiments.settings.recipes import BUDGETS
+from experiments.settings.run_settings import BUDGETS
 
 
 def main() -> None:

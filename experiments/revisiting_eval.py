@@ -20,7 +20,7 @@ from experiments.protocols.conventional_evaluation import define_flags, evaluate
 from experiments.protocols.revisiting_report import write_report
 from experiments.rows.recording import record_finished
 from experiments.settings import flags as experiment_flags
-from experiments.settings.revisiting_recipe import RECIPE
+from experiments.settings.run_settings import REVISITING
 
 DEFAULT_REPEATS = 5
 
@@ -34,5 +34,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags(DEFAULT_REPEATS)
-    flags.FLAGS.set_default("recipe", RECIPE)
+    flags.FLAGS.set_default("recipe", REVISITING)
     experiment_flags.run_command(main)

@@ -22,9 +22,10 @@ from experiments.runs.same_data import data_of_run
 from experiments.runs.trained_model import stored_configuration
 from experiments.runs.unit import evaluate_embeddings, per_query_scores
 from experiments.runs.unit_runs import UnitRuns
-from experiments.settings.config import FINAL, ExperimentConfig
+from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.places import Places
+from experiments.settings.run_settings import FINAL
 
 
 class FinishedStudy(NamedTuple):

@@ -19,9 +19,9 @@ from experiments.protocols.one_split import SplitScores
 from experiments.reports.training_effect import training_did_not_help
 from experiments.runs.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
 from experiments.settings.build import EMBEDDED_DATASETS
-from experiments.settings.config import FINAL
 from experiments.settings.initial_weights import is_file
 from experiments.settings.recipes import recall_at
+from experiments.settings.run_settings import FINAL
 
 CARD = "README.md"
 _FRONT = "---\nlibrary_name: keras\n"  # what every card of ours begins with

@@ -14,7 +14,7 @@ from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import IN_TURN, GroupSettings
 from experiments.settings.methods.pads import FIXED, PadsSettings
 from experiments.settings.provided import recipe_of
-from experiments.settings.recipes import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
+from experiments.settings.thesis_values import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 
 _START_SECONDS = 12.0  # building, tracing
 # With validations, on 2 CPU cores: resnet10 on characters, tokens, and resnet20 on 32 x 32 photographs.

@@ -25,7 +25,7 @@ from experiments.runs.tracked_units import follow_pictures
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.initial_weights import file_to_make
-from experiments.settings.recipes import BUDGETS
+from experiments.settings.run_settings import BUDGETS
 from experiments.settings.tracker_flags import (
     TRACKER_FLAGS,
     define_tracker_flags,

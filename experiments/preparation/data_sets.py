@@ -14,7 +14,7 @@ from common.errors import InvalidInput, invalid, raise_all
 from common.files import read_json, write_json, write_text
 from experiments.settings import build
 from experiments.settings.own_data import OWN_DATASETS
-from experiments.settings.recipes import CIFAR
+from experiments.settings.thesis_values import CIFAR
 
 SOURCE_OF = {  # whose published files a data set is made of
     **{name: name for name in SOURCES},

@@ -10,8 +10,9 @@ import numpy as np
 
 from common.data import Dataset, Examples, contiguous_folds, held_back_images, random_class_split
 from common.errors import check_given, invalid
-from experiments.settings.config import FINAL, ExperimentConfig
+from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.pads import PadsSettings
+from experiments.settings.run_settings import FINAL
 
 
 class Split(NamedTuple):

@@ -16,12 +16,11 @@ from experiments.process.exit_code import import_tensorflow
 from experiments.runs.splits import Split, split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.initial_weights import check_weights, is_file, preset_digest, weights_file
+from experiments.settings.initial_weights import check_weights, is_file, may_be_transformer, preset_digest, weights_file
+from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import GroupSettings
-from experiments.settings.samplers import SAMPLERS_OF_CLASSES
 from experiments.settings.setting import Settings
-from experiments.settings.update_settings import may_be_transformer
 
 
 def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | None) -> None:

@@ -28,8 +28,7 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.recipes import recall_at
-from experiments.settings.run_settings import FINAL
-from experiments.settings.update_settings import COSINE
+from experiments.settings.run_settings import COSINE, FINAL
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from common import backbones, training
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.update_settings import ADAMW, COSINE
+from experiments.settings.run_settings import ADAMW, COSINE
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 from common import backbones, data, pooling, training
 from common.backbones.network_names import CLASS_TOKEN, PATCHES
 from common.errors import InvalidInput, check_choice, invalid
-from experiments.settings.config import ExperimentConfig
-from experiments.settings.initial_weights import preset_name
+from experiments.settings.initial_weights import TRANSFORMERS, may_be_transformer, preset_name
+from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
 from experiments.settings.loss_building import check_loss_name as check_loss_name
 from experiments.settings.loss_building import drawing_seed as drawing_seed
 from experiments.settings.loss_building import feature_sizes_of, num_views_of
 from experiments.settings.loss_building import has_places as has_places
-from experiments.settings.method_names import FEATURES, parse_loss, split_loss
-from experiments.settings.methods import LOSSES as LOSSES  # one of this module's names
+from experiments.settings.method_names import LOSSES as LOSSES
+from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
+from experiments.settings.method_names import parse_loss
+from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
-from experiments.settings.methods.loss_table import PAIR_LOSSES as PAIR_LOSSES  # one of this module's names
-from experiments.settings.samplers import build_batches as build_batches  # one of this module's names
-from experiments.settings.update_settings import CLASS_TOKEN_POOLING, TRANSFORMERS, may_be_transformer
+from experiments.settings.run_settings import RunSettings
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from common.training import EmbeddingHead, EmbeddingModel
     from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
     from gsp_dml.combined_head import CombinedSumHead
+
+CLASS_TOKEN_POOLING = "cls"
 
 
 def _when_called(name: Callable[[], Callable[..., Any]], *first: Any, **settings: Any) -> Callable[..., Any]:
@@ -69,11 +71,11 @@ DATASETS: dict[str, Callable[..., data.Dataset]] = {
 EMBEDDED_DATASETS = ["glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens"]
 
 
-def _generalized_sum_pooling(config: ExperimentConfig) -> GeneralizedSumPooling:
+def _generalized_sum_pooling(config: RunSettings) -> GeneralizedSumPooling:
     return config.part(TransportPoolingSettings).build(config.batch_size)
 
 
-POOLINGS: dict[str, Callable[[ExperimentConfig], keras.layers.Layer]] = {
+POOLINGS: dict[str, Callable[[RunSettings], keras.layers.Layer]] = {
     "gap": lambda c: pooling.GlobalAveragePooling(),
     "gmp": lambda c: pooling.GlobalMaxPooling(),
     CLASS_TOKEN_POOLING: lambda c: pooling.ClassTokenPooling(),
@@ -122,22 +124,6 @@ AUGMENTATIONS = {
 }
 
 
-def parse_method(name: str) -> tuple[str, str, str]:
-    """Split a method's report name into (loss, method, pooling).
-
-    Raises:
-        InvalidInput: it is not `LOSS[+MINER[+rho]][+xbm][+FEATURES][+ccp]+POOLING`; names are not checked.
-    """
-    parts = name.split("+")
-    _, rest = split_loss(parts)
-    loss = "+".join(parts[: len(parts) - len(rest)])
-    method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
-    if not rest or rest[0] in FEATURES:
-        form = "LOSS[+MINER[+rho]][+xbm][+shared][+intra][+dance][+ccp]+POOLING"
-        raise invalid("method", received=name, expected=f"{form}, such as c2+ccp+gap")
-    return loss, method, "+".join(rest)
-
-
 def default_cache_dir() -> str:
     """Return the folder of prepared images if `--cache_dir` is not given."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -164,7 +150,7 @@ def load_dataset(
     return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **share)
 
 
-def load_dataset_of(config: ExperimentConfig, data_dir: str | None, cache_dir: str | None) -> data.Dataset:
+def load_dataset_of(config: RunSettings, data_dir: str | None, cache_dir: str | None) -> data.Dataset:
     """Load a configuration's data set; arguments and errors as of `load_dataset`."""
     return load_dataset(config.dataset, data_dir, cache_dir, config.seed, config.train_fraction)
 
@@ -181,7 +167,7 @@ def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str
     return data.dataset_fingerprint(dataset, image_cache(dataset, cache_dir))
 
 
-def prepare_dataset(dataset: data.Dataset, config: ExperimentConfig, cache_dir: str | None) -> data.Dataset:
+def prepare_dataset(dataset: data.Dataset, config: RunSettings, cache_dir: str | None) -> data.Dataset:
     """Make small copies of image files, once, to suit `config.image_size`.
 
     The published code's training crop reads the original files. Copies are low-pass filtered, so an evaluation without
@@ -224,7 +210,7 @@ def image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
     return os.path.join(cache_dir or default_cache_dir(), "images", dataset.name)
 
 
-def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
+def build_augmentation(config: RunSettings, dataset: data.Dataset):
     """Return the training augmentation, a function of (image, seed)."""
     if dataset.readers is not None:
         return dataset.readers.training
@@ -236,7 +222,7 @@ def build_augmentation(config: ExperimentConfig, dataset: data.Dataset):
     return AUGMENTATIONS[config.crop](config)
 
 
-def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
+def build_preprocessing(config: RunSettings, dataset: data.Dataset):
     """Return the evaluation's preprocessing: a centre crop of files, else identity."""
     if dataset.readers is not None:
         return dataset.readers.evaluation
@@ -245,7 +231,7 @@ def build_preprocessing(config: ExperimentConfig, dataset: data.Dataset):
     return data.CenterCrop(config.image_size, antialias=config.evaluation_antialias)
 
 
-def evaluation_batch_size(config: ExperimentConfig) -> int:
+def evaluation_batch_size(config: RunSettings) -> int:
     """Return the images per evaluation batch, in [16, 512]."""
     return max(16, min(64 * 227**2 // config.image_size**2, 512))
 
@@ -256,7 +242,7 @@ def check_backbone_name(name: str) -> None:
         check_choice("--backbone", name, (*BACKBONES, f"{backbones.PRESET_PREFIX}PRESET"))
 
 
-def check_network(config: ExperimentConfig) -> None:
+def check_network(config: RunSettings) -> None:
     """Raise `InvalidInput` if the network is unknown or cannot serve the pooling."""
     check_backbone_name(config.backbone)
     if backbones.is_preset(config.backbone):
@@ -269,14 +255,14 @@ def check_network(config: ExperimentConfig) -> None:
         )
 
 
-def check_backbone(config: ExperimentConfig, dataset: data.Dataset) -> None:
+def check_backbone(config: RunSettings, dataset: data.Dataset) -> None:
     """Raise `InvalidInput` if the network is unknown or cannot read the data."""
     check_network(config)
     if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
 
 
-def build_backbone(config: ExperimentConfig, dataset: data.Dataset) -> keras.Model:
+def build_backbone(config: RunSettings, dataset: data.Dataset) -> keras.Model:
     """Build the network before the pooling, with its initial parameters."""
     check_backbone(config, dataset)
     if dataset.kind == "tokens":
@@ -318,7 +304,7 @@ def network(
     return BACKBONES[name](channels, weights=weights, **settings)
 
 
-def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:
+def build_head(config: RunSettings) -> EmbeddingHead | CombinedSumHead:
     """Build pooling and projection, in the pooling's order; tokens need no projection."""
     check_choice("--pooling", config.pooling, POOLINGS)
     layer = POOLINGS[config.pooling](config)
@@ -338,20 +324,20 @@ def build_head(config: ExperimentConfig) -> EmbeddingHead | CombinedSumHead:
     return training.EmbeddingHead(layer, config.embedding_dim // parts, config.pooling in PROJECT_FIRST)
 
 
-def _token_head(config: ExperimentConfig, layer: keras.layers.Layer) -> EmbeddingHead:
+def _token_head(config: RunSettings, layer: keras.layers.Layer) -> EmbeddingHead:
     if config.pooling in CONCATENATED or config.pooling in COMBINED_WITH_GSP:
         raise InvalidInput(f"--pooling={config.pooling} does not pool tokens, which are not projected. Use gap or gsp.")
     return training.EmbeddingHead(layer, None)
 
 
-def build_attribute_loss(config: ExperimentConfig, num_classes: int) -> ZeroShotPredictionLoss | None:
+def build_attribute_loss(config: RunSettings, num_classes: int) -> ZeroShotPredictionLoss | None:
     """Build the zero-shot prediction loss over GSP's attributes, or return None."""
     zero_shot = config.find(ZeroShotSettings)
     return zero_shot.build(num_classes, config.embedding_dim) if zero_shot else None
 
 
 def build_model(
-    config: ExperimentConfig,
+    config: RunSettings,
     dataset: data.Dataset,
     num_classes: int,
     seed: int | None = None,
@@ -373,7 +359,7 @@ def build_model(
 
 
 def _model_of(
-    config: ExperimentConfig, dataset: data.Dataset, num_classes: int, seed: int | None, num_examples: int | None
+    config: RunSettings, dataset: data.Dataset, num_classes: int, seed: int | None, num_examples: int | None
 ) -> EmbeddingModel:
     # Keep this order: initial weights are drawn in sequence, a loss's proxies after the network.
     head = build_head(config)
@@ -382,13 +368,14 @@ def _model_of(
         backbone.trainable = False
     if config.trained_from is not None:
         backbone = backbones.cut_network(backbone, config.trained_from)
+    zero_shot = config.find(ZeroShotSettings)
     model = training.EmbeddingModel(
         backbone,
         head,
         build_loss(config, num_classes, seed, num_examples),
         normalization=config.normalization,
         attribute_loss=build_attribute_loss(config, num_classes),
-        attribute_weight=config.zero_shot_weight or 0.0,
+        attribute_weight=zero_shot.zero_shot_weight if zero_shot else 0.0,
         feature_sizes=feature_sizes_of(config),
         num_views=num_views_of(config),
     )

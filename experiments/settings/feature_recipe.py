@@ -1,44 +1,20 @@
-"""Hyper-parameters of features and PADS, from the dissertation's text or code.
-
-Reference: Milbich, Visual Similarity and Representation Learning, chapter 3 ("Sharing Matters for Generalization in
-Deep Metric Learning", with MIC's groups), chapter 4 (DiVA; table 4.1) and chapter 5 (PADS). `published_code` has the
-differing values of the authors' run scripts. Networks other than BN-Inception take the values of ResNet-50. Generated
-data sets are shaped like SOP and take its values; custom photographs take those of CUB.
-"""
+"""Layers of a loss's features and of PADS, from the dissertation's text or code (`dissertation_values`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from experiments.settings import dissertation_values as dissertation
 from experiments.settings.layers import OPEN, Layers
 from experiments.settings.method_names import DANCE, GROUPS, INTRA, PADS, SHARED, LossName
 from experiments.settings.methods.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
 from experiments.settings.methods.pads import FIXED, RANDOM, is_interval
-from experiments.settings.revisiting_recipe import RECIPE, STEPS_PER_EPOCH
+from experiments.settings.run_settings import REVISITING
+from experiments.settings.thesis_values import LARGE_DATASETS
 
 _CUB, _CARS, _SOP = "cub200", "cars196", "sop"
 _LIKE = {"folder": _CUB, "manifest": _CUB, _CUB: _CUB, _CARS: _CARS}  # all others: like SOP
-_PRINTED = {  # table 4.1: (decorrelation, weight of a task, epoch of the drop) by data set, of IBN and of R50
-    ("ibn", _CUB): (300.0, 0.1, 70),
-    ("ibn", _CARS): (100.0, 0.1, 160),
-    ("ibn", _SOP): (50.0, 0.1, 100),
-    ("r50", _CUB): (1500.0, 0.3, 60),
-    ("r50", _CARS): (100.0, 0.1, 70),
-    ("r50", _SOP): (300.0, 0.2, 70),
-}
-_CODE = {
-    ("ibn", _CARS): (100.0, 0.15, 160),
-    ("ibn", _SOP): (150.0, 0.1, 80),
-    ("r50", _CUB): (1500.0, 0.3, 55),
-    ("r50", _CARS): (100.0, 0.15, 70),
-    ("r50", _SOP): (150.0, 0.2, 70),
-}
-_DROP = 0.3  # the factor of the learning rate
-_SHARED_ALONE = 1000.0  # chapter 3 searches 500 to 2000 for each data set and prints no choice
-_SHARED_ALONE_CODE = 1500.0
-_MIC = {_CUB: (30, 2500.0), _CARS: (200, 500.0), _SOP: (50, 250.0), "inshop": (150, 250.0)}  # groups, decorrelation
-_GROUP_EPOCHS = 4  # nominally three: the code compares its counter before raising it
 _FEW_GROUPS = 4
 _SHORT_OUTSIDE = 1e-2  # at a factor of 1.25, a weight of 1e-15 needs 155 decisions to reach 1
 
@@ -64,7 +40,7 @@ def _set_features(layers: Layers, name: LossName, dataset: str, backbone: str, o
     values = layers.values
     network = "ibn" if backbone == "bn_inception" else "r50"
     place, of_code = (network, _LIKE.get(dataset, _SOP)), values["recipe"] == "published_code"
-    decorrelation, weight, _ = (_CODE.get(place) if of_code else None) or _PRINTED[place]
+    decorrelation, weight, _ = (dissertation.DIVA_CODE.get(place) if of_code else None) or dissertation.DIVA[place]
     source = "published code of DiVA" if of_code else "DiVA, table 4.1"
     if dataset not in (_CUB, _CARS, _SOP):
         source = f"ours, after {source}"
@@ -78,10 +54,10 @@ def _set_features(layers: Layers, name: LossName, dataset: str, backbone: str, o
         _set_groups(layers, dataset)
     if name.features == (SHARED,):
         single = bool(overrides.get("single_encoder"))
-        gamma = 0.0 if single else (_SHARED_ALONE_CODE if of_code else _SHARED_ALONE)
+        gamma = 0.0 if single else (dissertation.SHARED_ALONE_CODE if of_code else dissertation.SHARED_ALONE)
         layers.set("--single_encoder" if single else OPEN, {"decorrelation": gamma})
     elif name.features == (GROUPS,):
-        gamma = _MIC.get(dataset, _MIC[place[1]])[1] if of_code else _SHARED_ALONE
+        gamma = dissertation.MIC.get(dataset, dissertation.MIC[place[1]])[1] if of_code else dissertation.SHARED_ALONE
         layers.set("published code of MIC" if of_code else OPEN, {"decorrelation": gamma})
     else:
         layers.set(source, {"decorrelation": decorrelation})
@@ -103,8 +79,8 @@ def _set_turns(layers: Layers, name: LossName) -> None:
 
 def _set_groups(layers: Layers, dataset: str) -> None:
     of_code = layers.values["recipe"] == "published_code"
-    num_groups, _ = _MIC.get(dataset, _MIC[_LIKE.get(dataset, _SOP)])
-    layers.set("published code of MIC", {"num_groups": num_groups, "group_epochs": _GROUP_EPOCHS})
+    num_groups, _ = dissertation.MIC.get(dataset, dissertation.MIC[_LIKE.get(dataset, _SOP)])
+    layers.set("published code of MIC", {"num_groups": num_groups, "group_epochs": dissertation.GROUP_EPOCHS})
     if of_code:
         layers.set("published code of MIC", {"group_by": BY_SLICE})
     else:
@@ -123,7 +99,7 @@ def _set_shared(layers: Layers, overrides: Mapping[str, Any]) -> None:
 def _set_images_per_class(layers: Layers, name: LossName) -> None:
     """Set four images per class (intra-class triplets need three); keep the batch."""
     values = layers.values
-    wants = INTRA in name.features or (SHARED in name.features and values["recipe"] == RECIPE)
+    wants = INTRA in name.features or (SHARED in name.features and values["recipe"] == REVISITING)
     if wants and values["samples_per_class"] < 3:
         batch = values["classes_per_batch"] * values["samples_per_class"]
         layers.set("the features", {"samples_per_class": 4, "classes_per_batch": max(2, batch // 4)})
@@ -141,38 +117,28 @@ def _set_steps(layers: Layers, name: LossName, dataset: str, backbone: str, over
         layers.set("tasks that take turns", doubled)
     place = ("ibn" if backbone == "bn_inception" else "r50", dataset)
     is_constant = not (overrides.get("plateau_patience") or "learning_rate_schedule" in overrides)
-    if {SHARED, INTRA, DANCE} == {*name.features} and values["recipe"] == RECIPE and place in _PRINTED and is_constant:
-        step = _PRINTED[place][2] * STEPS_PER_EPOCH[dataset]
+    if (
+        {SHARED, INTRA, DANCE} == {*name.features}
+        and values["recipe"] == REVISITING
+        and place in dissertation.DIVA
+        and is_constant
+    ):
+        step = dissertation.DIVA[place][2] * dissertation.STEPS_PER_EPOCH[dataset]
         if step < overrides.get("max_steps", values["max_steps"]):
-            layers.set("DiVA, table 4.1", {"rate_drop_step": step, "rate_drop_factor": _DROP})
+            layers.set("DiVA, table 4.1", {"rate_drop_step": step, "rate_drop_factor": dissertation.DIVA_DROP})
 
 
 def _set_pads(layers: Layers, dataset: str, overrides: Mapping[str, Any]) -> None:
     values = layers.values
     of_code, short = values["recipe"] == "published_code", values["budget"] != "full"
-    layers.set(
-        "PADS, chapter 5",
-        {
-            "pads_bins": 30,
-            "pads_low": 0.1,
-            "pads_high": 1.4,
-            "pads_start": "0.3,0.7",
-            "pads_steps": 30,
-            "pads_images": 0.15,
-            "pads_by": "classes" if dataset in ("sop", "inshop") else "images",
-            "pads_reward": "recall+nmi",
-            "pads_estimator": "ppo_a2c",
-            "pads_draws": "bins",
-        },
-    )
+    by = "classes" if dataset in LARGE_DATASETS else "images"
+    layers.set("PADS, chapter 5", {**dissertation.PADS, "pads_by": by})
     layers.set("published code of PADS", {"pads_learning_rate": 0.01})
     if is_interval(overrides.get("pads_start", values["pads_start"])):
         source = OPEN if short else "published code of PADS"
-        layers.set(source, {"pads_outside": _SHORT_OUTSIDE if short else 1e-15})
+        layers.set(source, {"pads_outside": _SHORT_OUTSIDE if short else dissertation.PADS_OUTSIDE})
     if of_code:
-        changes: dict[str, Any] = {"pads_images": 0.15 if dataset == _CUB else 0.1}
-        changes |= {"pads_reward": "recall"} if dataset == _CUB else {}
-        changes |= {"pads_steps": 60} if dataset == _SOP else {}
+        changes = dissertation.PADS_CODE.get(dataset, dissertation.PADS_CODE["inshop"])
         layers.set("published code of PADS", {**changes, "pads_draws": "candidates"})
     if values["budget"] == "smoke":
         layers.set("--budget=smoke", {"pads_steps": 2})

@@ -13,16 +13,17 @@ from absl import app, flags
 from common.errors import InvalidInput, check_all, check_choice, invalid
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig, all_settings
+from experiments.settings.config import ExperimentConfig
 from experiments.settings.given_values import Given, check_given
 from experiments.settings.help_text import asks_for_help, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.own_data import fit_to_data
-from experiments.settings.places import Places
-from experiments.settings.plugin_flags import define_plugin_flag as define_plugin_flag  # one of this module's names
-from experiments.settings.recipes import BUDGETS, METHODS, RECIPES, layers_of
-from experiments.settings.run_settings import DECODED_IMAGES_MB
+from experiments.settings.parts import all_settings
+from experiments.settings.places import DECODED_IMAGES_MB, Places
+from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
+from experiments.settings.recipes import layers_of
+from experiments.settings.run_settings import BUDGETS, METHODS, RECIPES
 from experiments.settings.tracker_flags import given_tracker_flags
 
 if typing.TYPE_CHECKING:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from common.errors import check_all, check_choice
 from experiments.settings import build
-from experiments.settings.config import all_settings
 from experiments.settings.initial_weights import check_weights, is_file
 from experiments.settings.own_data import OWN_DATASETS, check_fits, network_of_weights
-from experiments.settings.recipes import BUDGETS, METHODS, check_recipe, layers_of
+from experiments.settings.parts import all_settings
+from experiments.settings.run_settings import BUDGETS, METHODS
 from experiments.settings.setting import check_value
+from experiments.settings.thesis_values import PHOTOGRAPH_NETWORK
+from experiments.settings.tuned_recipe import recipe_layer
 
 if TYPE_CHECKING:
     from common.data import Dataset
@@ -76,7 +78,7 @@ def _names(given: Given) -> list[Callable[[], object]]:
     )
     backbones = [name for name in [given.overrides.get("backbone")] if name is not None]
     return [
-        *(functools.partial(check_recipe, given.recipe, *method) for method in given.methods),
+        *(functools.partial(recipe_layer, given.recipe, *method) for method in given.methods),
         *(functools.partial(build.check_backbone_name, name) for name in backbones),
         *(functools.partial(check_choice, *each) for each in chosen),
         *(functools.partial(build.check_loss_name, loss) for loss, _, _ in given.methods),
@@ -98,7 +100,7 @@ def _weights(given: Given) -> None:
     if not given.trains or (given.dataset not in OWN_DATASETS and not (weights and is_file(weights))):
         return
     if given.dataset in OWN_DATASETS:
-        recipe = layers_of(given.dataset, "pnca", "gap", "thesis", "full", {}).values
+        recipe = PHOTOGRAPH_NETWORK
         weights = weights or recipe["weights"]
         backbone = backbone or (network_of_weights(given.overrides) if is_file(weights) else None) or recipe["backbone"]
     check_weights(str(backbone), str(weights))

@@ -7,7 +7,7 @@ import textwrap
 
 from absl import flags
 
-from experiments.settings.config import all_settings
+from experiments.settings.parts import all_settings
 
 _HELP = ("--help", "-help", "-?", "--?")
 _OWN, _RUNS = "This command", "Where results are, and what of them is made now"

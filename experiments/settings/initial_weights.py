@@ -1,4 +1,4 @@
-"""Initial weights of a backbone: availability, identity, and the command's file."""
+"""Backbones by name, and their initial weights: availability, identity, the command's file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from common.errors import InvalidInput, invalid
 
 # Networks whose ImageNet parameters Keras fetches itself; others' must be converted, or do not exist.
 FETCHED_BY_KERAS = ("resnet50", *backbones.KERAS_APPLICATIONS)
+TRANSFORMERS = ("vit_small_16", "vit_base_16")
 
 
 class WeightsFile(NamedTuple):
@@ -55,6 +56,11 @@ def _weights_file(path: str, size: int, modified: int) -> WeightsFile:
 def is_file(weights: str) -> bool:
     """Return whether `weights` of a configuration names a file."""
     return weights not in ("none", "imagenet", backbones.PRESET_WEIGHTS)
+
+
+def may_be_transformer(backbone: str) -> bool:
+    """Return whether a backbone's name suggests tokens; presets may prove convolutional."""
+    return backbone in TRANSFORMERS or backbones.is_preset(backbone)
 
 
 def preset_name(backbone: str) -> str:

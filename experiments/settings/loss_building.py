@@ -1,23 +1,43 @@
-"""Construction of a configuration's metric loss, with its composers and tasks."""
+"""Construction of a run's metric loss, with its composers and tasks, and of its batches."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from common import losses
-from common.errors import invalid, nearest_choice
-from experiments.settings.config import ExperimentConfig
-from experiments.settings.method_names import DANCE, FORM, GROUPS, INTRA, MINERS, PADS, SHARED, parse_loss
-from experiments.settings.methods import LOSSES, LossContext, LossSettings
+from common import data, losses
+from common.errors import check_choice, invalid, nearest_choice
+from experiments.settings.method_names import (
+    DANCE,
+    FORM,
+    GROUPS,
+    INTRA,
+    LOSSES,
+    MINERS,
+    PADS,
+    PAIR_LOSSES,
+    SHARED,
+    parse_loss,
+)
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings, RhoSettings
-from experiments.settings.methods.features import DanceSettings, FeatureSettings, GroupSettings, SharedSettings
-from experiments.settings.methods.loss_table import PAIR_LOSSES
+from experiments.settings.methods.features import (
+    DanceSettings,
+    FeatureSettings,
+    GroupSettings,
+    SharedSettings,
+    TurnSettings,
+)
+from experiments.settings.methods.gsp import ZeroShotSettings
+from experiments.settings.methods.losses import MarginLossSettings, TripletSettings
 from experiments.settings.methods.pads import PadsSettings
-from experiments.settings.methods.pair_losses import MarginLossSettings, TripletSettings
+from experiments.settings.run_settings import RunSettings
+from experiments.settings.setting import LossContext, LossSettings
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from common.losses import MetricLoss
 
 DISCRIMINATIVE = "disc"  # the name of the first feature
@@ -32,43 +52,44 @@ def check_loss_name(name: str) -> None:
         raise invalid("--loss", received=name, expected=expected, fix=nearest_choice(parse_loss(name).base, LOSSES))
 
 
-def feature_names(config: ExperimentConfig) -> tuple[str, ...]:
+def feature_names(config: RunSettings) -> tuple[str, ...]:
     """Return the embedding's features in order; empty for a single one."""
     features = parse_loss(config.loss).features
-    return () if not features or config.single_encoder else (DISCRIMINATIVE, *features)
+    shared = config.find(SharedSettings)
+    return () if not features or (shared and shared.single_encoder) else (DISCRIMINATIVE, *features)
 
 
-def feature_sizes_of(config: ExperimentConfig) -> tuple[int, ...] | None:
+def feature_sizes_of(config: RunSettings) -> tuple[int, ...] | None:
     """Return the components of each of `feature_names`; None for a single feature."""
     names = feature_names(config)
     return losses.feature_sizes(config.embedding_dim, len(names)) if names else None
 
 
-def feature_slices(config: ExperimentConfig) -> dict[str, slice]:
+def feature_slices(config: RunSettings) -> dict[str, slice]:
     """Return the slice of each of `feature_names` in the embedding, if several."""
     sizes = feature_sizes_of(config) or ()
     ends = itertools.accumulate(sizes)
     return {name: slice(end - size, end) for name, size, end in zip(feature_names(config), sizes, ends)}
 
 
-def num_views_of(config: ExperimentConfig) -> int:
+def num_views_of(config: RunSettings) -> int:
     """Return the occurrences of each image in its batch: two for `dance`."""
     return 2 if DANCE in parse_loss(config.loss).features else 1
 
 
-def has_places(config: ExperimentConfig) -> bool:
+def has_places(config: RunSettings) -> bool:
     """Return whether labels of a batch also include the training images' indices."""
     return GROUPS in parse_loss(config.loss).features
 
 
-def drawing_seed(config: ExperimentConfig, seed: int) -> int:
+def drawing_seed(config: RunSettings, seed: int) -> int:
     """Return the losses' seed: the unit's or the configuration's, see `build_loss`."""
     name = parse_loss(config.loss)
     return seed if name.features or name.miner == PADS else config.seed
 
 
 def build_loss(
-    config: ExperimentConfig, num_classes: int, seed: int | None = None, num_examples: int | None = None
+    config: RunSettings, num_classes: int, seed: int | None = None, num_examples: int | None = None
 ) -> MetricLoss:
     """Build the metric loss with its name's miner, memory and tasks.
 
@@ -86,7 +107,8 @@ def build_loss(
     features = config.find(FeatureSettings)
     if features is None:
         return _first_loss(config, num_classes, config.embedding_dim, seed)
-    schedule, names = config.feature_schedule, parse_loss(config.loss).features
+    turns, names = config.find(TurnSettings), parse_loss(config.loss).features
+    schedule = turns.feature_schedule if turns else None
     sizes = feature_sizes_of(config)
     if sizes is None:
         dim = config.embedding_dim
@@ -96,7 +118,7 @@ def build_loss(
     return features.around(_first_loss(config, num_classes, sizes[0], seed), tasks, sizes, schedule)
 
 
-def _first_loss(config: ExperimentConfig, num_classes: int, dim: int, seed: int) -> MetricLoss:
+def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> MetricLoss:
     """Build the name's first loss, for embeddings with `dim` components."""
     miner = parse_loss(config.loss).miner
     anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
@@ -113,7 +135,7 @@ def _first_loss(config: ExperimentConfig, num_classes: int, dim: int, seed: int)
 
 
 def _task(
-    config: ExperimentConfig, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None = None
+    config: RunSettings, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None = None
 ) -> MetricLoss:
     """Build the loss of another feature, one of `FEATURES`."""
     if name == DANCE:
@@ -129,9 +151,39 @@ def _task(
     return config.part(SharedSettings).around(loss, seed)
 
 
-def _loss_of_tasks(config: ExperimentConfig) -> LossSettings:
+def _loss_of_tasks(config: RunSettings) -> LossSettings:
     """Return the name's margin or triplet loss, else the dissertation's margin loss."""
     own = config.part(LossSettings)
     if isinstance(own, (MarginLossSettings, TripletSettings)):
         return own
     return MarginLossSettings(margin=0.2, boundary=1.2, boundary_per_class=False)
+
+
+SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.MPerClassBatches | data.RandomPairBatches]] = {
+    "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
+    "m_per_class": lambda c, labels, seed: data.ClassBalancedBatches(
+        labels, c.classes_per_batch, c.samples_per_class, seed, interleaved=True, refills_blindly=True
+    ),
+    "spc": lambda c, labels, seed: data.MPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
+    "spc_r": lambda c, labels, seed: data.RandomPairBatches(labels, c.batch_size, seed),
+}
+
+SAMPLERS_OF_CLASSES = ("rounds", "m_per_class", "spc")  # whose batches have --classes_per_batch different classes
+
+
+def build_batches(config: RunSettings, labels: np.ndarray, seed: int):
+    """Build the sampler of training batches for `labels` `[examples]`.
+
+    With two views, each image is in its batch twice.
+
+    Raises:
+        InvalidInput: the zero-shot prediction loss would find a class in both halves of a batch.
+    """
+    sampler = check_choice("--sampler", config.sampler, SAMPLERS)
+    batches = SAMPLERS[sampler](config, labels, seed)
+    zero_shot = config.find(ZeroShotSettings)
+    if zero_shot and zero_shot.zero_shot_weight:
+        from gsp_dml.zero_shot_halves import check_halves
+
+        check_halves(batches.class_places, zero_shot.zero_shot_halves)
+    return data.TwoViews(batches) if num_views_of(config) == 2 else batches

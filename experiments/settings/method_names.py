@@ -1,12 +1,61 @@
-"""Parts of a loss's name: `LOSS[+MINER[+rho]][+xbm][+FEATURES]`, e.g. `margin+distance+shared+dance`."""
+"""The losses by name, and the names of methods: `LOSS[+MINER[+rho]][+xbm][+FEATURES][+ccp]+POOLING`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from common.errors import invalid
-from experiments.settings.methods.loss_table import PAIR_LOSSES, PROXY_LOSSES
+from experiments.settings.methods import losses
+from experiments.settings.setting import LossSettings
 
+LOSSES: dict[str, type[LossSettings]] = {
+    "c1": losses.CosineContrastiveSettings,
+    "c2": losses.ContrastiveSettings,
+    "triplet": losses.TripletSettings,
+    "ms": losses.MultiSimilaritySettings,
+    "pnca": losses.ProxyNCASettings,
+    "panchor": losses.ProxyAnchorSettings,
+    "softtriple": losses.SoftTripleSettings,
+    "margin": losses.MarginLossSettings,
+    "npair": losses.NPairSettings,
+    "lifted": losses.LiftedStructureSettings,
+    "lifted_generalized": losses.GeneralizedLiftedSettings,
+    "quadruplet": losses.QuadrupletSettings,
+    "angular": losses.AngularSettings,
+    "histogram": losses.HistogramSettings,
+    "snr": losses.SignalToNoiseSettings,
+    "snr_triplet": losses.SignalToNoiseTripletSettings,
+    "normsoftmax": losses.NormalizedSoftmaxSettings,
+    "arcface": losses.ArcFaceSettings,
+    "circle": losses.CircleSettings,
+    "supcon": losses.SupervisedContrastiveSettings,
+}
+
+
+class LossNames(Collection[str]):
+    """A live view of the names in `LOSSES` that satisfy a predicate, including plug-ins'.
+
+    Args:
+        holds: predicate on the losses' settings.
+    """
+
+    def __init__(self, holds: Callable[[type[LossSettings]], bool]) -> None:
+        self._holds = holds
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, kind in LOSSES.items() if self._holds(kind))
+
+    def __contains__(self, name: object) -> bool:
+        return name in LOSSES and self._holds(LOSSES[str(name)])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+PAIR_LOSSES = LossNames(lambda kind: not kind.has_proxies)
+PROXY_LOSSES = LossNames(lambda kind: kind.has_proxies)
+ANCHORED_LOSSES = LossNames(lambda kind: kind.sees_one_side)
 PADS = "pads"
 MINERS = {
     "random": "random",
@@ -84,6 +133,17 @@ def uses_gsp(pooling: str) -> bool:
     return pooling == "gsp" or pooling.endswith("+gsp")
 
 
-def method_name(loss: str, method: str, pooling: str) -> str:
-    """Return a method's name in tables and folders: loss, `ccp`, pooling."""
-    return "+".join([loss, *(["ccp"] if method == "ccp" else []), pooling])
+def parse_method(name: str) -> tuple[str, str, str]:
+    """Split a method's report name into (loss, method, pooling).
+
+    Raises:
+        InvalidInput: it is not `LOSS[+MINER[+rho]][+xbm][+FEATURES][+ccp]+POOLING`; names are not checked.
+    """
+    parts = name.split("+")
+    _, rest = split_loss(parts)
+    loss = "+".join(parts[: len(parts) - len(rest)])
+    method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
+    if not rest or rest[0] in FEATURES:
+        form = "LOSS[+MINER[+rho]][+xbm][+shared][+intra][+dance][+ccp]+POOLING"
+        raise invalid("method", received=name, expected=f"{form}, such as c2+ccp+gap")
+    return loss, method, "+".join(rest)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from common import backbones, data
 from common.errors import check_all, invalid
-from experiments.settings.config import FINAL, ExperimentConfig
 from experiments.settings.layers import Layers
+from experiments.settings.run_settings import FINAL, RunSettings
 
 if TYPE_CHECKING:
     from common.data import Dataset
@@ -64,7 +64,7 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
     set_unless_given(classes_per_batch=most, samples_per_class=samples)
 
 
-def fitted_values(config: ExperimentConfig) -> dict[str, Any]:
+def fitted_values(config: RunSettings) -> dict[str, Any]:
     """Return the configuration's values set by `fit_to_data`, by field name."""
     fitted = [name for name, source in config.sources.items() if source.startswith((_FITS, _OF_WEIGHTS))]
     return {name: getattr(config, name) for name in fitted}

@@ -1,8 +1,14 @@
-"""Kinds of settings of a loss, pooling, backbone and their composers."""
+"""Kinds of settings of a loss, pooling, backbone and their composers; the settings of all."""
 
 from __future__ import annotations
 
-from experiments.settings.method_names import DANCE, GROUPS, PADS, SHARED, parse_loss, uses_gsp
+import dataclasses
+import functools
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from experiments.settings.method_names import ANCHORED_LOSSES, DANCE, GROUPS, LOSSES, PADS, SHARED, parse_loss, uses_gsp
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings, RhoSettings
 from experiments.settings.methods.features import (
@@ -13,9 +19,9 @@ from experiments.settings.methods.features import (
     TurnSettings,
 )
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
-from experiments.settings.methods.loss_table import ANCHORED_LOSSES, LOSSES
 from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.provided import OWN_SETTINGS
+from experiments.settings.run_settings import RUN_SECTIONS
 from experiments.settings.setting import Settings
 
 AROUND: tuple[type[Settings], ...] = (
@@ -70,3 +76,54 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
     places = (("pooling", pooling), ("backbone", backbone), ("dataset", dataset))
     plugged = [OWN_SETTINGS[place] for place in places if place in OWN_SETTINGS]
     return [*own, *(kind for kind in AROUND if has_part[kind]), *plugged]
+
+
+class Setting(typing.NamedTuple):
+    """A setting of any method.
+
+    Attributes:
+        name: of the flag.
+        kind: of its values: int, float, str or bool.
+        section: of `--help`.
+        metadata: see `setting`.
+    """
+
+    name: str
+    kind: type
+    section: str
+    metadata: Mapping[str, Any]
+
+
+def all_settings() -> tuple[Setting, ...]:
+    """Return the settings of all methods, in order; each becomes a flag."""
+    return _settings_of(kinds_of_settings())
+
+
+def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of `config.json` with settings by flag name."""
+    flag_of = {each.metadata["stored_as"]: each.name for each in all_settings() if each.metadata["stored_as"]}
+    return {flag_of.get(name, name): value for name, value in stored.items() if name != "plugins"}
+
+
+def _declared(kinds: tuple[type[Settings], ...]) -> Iterator[Setting]:
+    """Yield every setting once, by the class that declares it."""
+    bases = [base for kind in kinds for base in reversed(kind.__mro__)]
+    seen: set[str] = set()
+    for kind in (*RUN_SECTIONS, *(base for base in bases if issubclass(base, Settings))):
+        hints = typing.get_type_hints(kind)
+        for field in dataclasses.fields(kind):
+            if field.name in kind.__dict__.get("__annotations__", {}) and field.name not in seen:
+                seen.add(field.name)
+                types = [part for part in typing.get_args(hints[field.name]) if part is not type(None)]
+                yield Setting(field.name, types[0] if types else hints[field.name], kind.title, field.metadata)
+
+
+@functools.lru_cache(maxsize=8)
+def _settings_of(kinds: tuple[type[Settings], ...]) -> tuple[Setting, ...]:
+    return tuple(_declared(kinds))
+
+
+@functools.lru_cache(maxsize=8)
+def part_settings(kinds: tuple[type[Settings], ...]) -> set[str]:
+    """Return the names of all parts' settings."""
+    return {each.name for each in _settings_of(kinds)} - {name for section in RUN_SECTIONS for name in section.names()}

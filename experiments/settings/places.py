@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from experiments.settings.run_settings import DECODED_IMAGES_MB
+DECODED_IMAGES_MB = 512  # of the images of evaluations that a unit keeps in memory
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,22 +7,74 @@ whose value is the module.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
 import pathlib
+import re
 import sys
 import traceback
 import types
-from collections.abc import Sequence
+import typing
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from common.errors import InvalidInput, invalid
-from experiments.settings.provided import PROVIDERS, Provider
-from experiments.settings.registry import Registry
+from absl import flags
+
+from common import backbones
+from common.errors import InvalidInput, check_choice, invalid
+from experiments.process.exit_code import exit_code_of
+from experiments.settings import build
+from experiments.settings.method_names import FEATURES, MINERS
+from experiments.settings.methods.derived import constructed, derived, is_of_kind, loss_settings, parameters_of
+from experiments.settings.parts import all_settings
+from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF, Provider
+from experiments.settings.setting import LossSettings, Settings
+
+if typing.TYPE_CHECKING:
+    from tensorflow import keras
+
+    from common.data import Dataset
+    from common.losses import MetricLoss
+
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
 GROUP = "deep_metric_learning.plugins"
+_PARTS_OF_NAMES = (*MINERS, "rho", "xbm", *FEATURES, "ccp", "plain")
+_OF_NETWORK = ("input_channels", "image_size", "frozen_batch_norm", "weights")
+
+
+def define_plugin_flag() -> None:
+    """Define `--plugin` and import its modules; exit if that fails."""
+    _define()
+    code = exit_code_of(lambda: _load(sys.argv))
+    if code:
+        sys.exit(code)
+
+
+def _define(values: flags.FlagValues = flags.FLAGS) -> None:
+    flags.DEFINE_multi_string(
+        "plugin",
+        [],
+        "Module, or path of a .py file, with losses, poolings, backbones or data sets of your own; may be given "
+        "several times. Its flags stand in sections of their own.",
+        flag_values=values,
+    )
+
+
+def _load(arguments: list[str]) -> None:
+    values = flags.FlagValues()
+    _define(values)
+    values.set_gnu_getopt(True)  # what follows flags that are not known yet
+    try:
+        values(arguments, known_only=True)
+    except flags.Error as error:
+        raise InvalidInput(f"{error}. See --help for all flags.") from error
+    if "" in values.plugin:
+        raise invalid("--plugin", received="", expected="a module, or the path of a .py file")
+    load_plugins(values.plugin)
 
 
 def load_plugins(names: Sequence[str]) -> list[Provider]:
@@ -155,3 +207,166 @@ def _distribution(entry: Any) -> str:
 
 def _version(entry: Any) -> str:
     return entry.dist.version if entry.dist is not None else ""
+
+
+class Registry:
+    """Access to the tables of `--loss`, `--pooling`, `--backbone` and `--dataset` for `register`.
+
+    Each method takes a constructor, whose annotated parameters become flags (see `methods.derived`). A loss can be a
+    class derived from `LossSettings` instead, with its own `build`. Flags begin with the registered name.
+
+    Args:
+        provider: the plug-in.
+
+    Raises:
+        InvalidInput: in each method: a name that is taken or invalid, settings of types other than int,
+            float, str and bool.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+
+    def loss(self, name: str, loss: type[LossSettings] | Callable[..., MetricLoss]) -> None:
+        """Add a loss for `--loss`.
+
+        Args:
+            name: on the command line.
+            loss: a `MetricLoss`, or its settings.
+        """
+        self._check_name("loss", name, build.LOSSES)
+        if isinstance(loss, type) and issubclass(loss, LossSettings):
+            kind = loss
+        else:
+            kind = loss_settings(name, typing.cast("Callable[..., MetricLoss]", loss))
+        self._add("loss", name, kind)
+        build.LOSSES[name] = kind
+
+    def pooling(self, name: str, pooling: Callable[..., keras.layers.Layer], *, project_first: bool = False) -> None:
+        """Add a pooling for `--pooling`.
+
+        Args:
+            name: on the command line.
+            pooling: a layer from `[batch, height, width, channels]` to `[batch, channels]`.
+            project_first: whether local features are projected to the embedding's size before it, not after it.
+        """
+        self._check_name("pooling", name, build.POOLINGS)
+        kind = derived(name, pooling, Settings, ("name", "dtype", "trainable"), {})
+        self._add("pooling", name, kind)
+        build.POOLINGS[name] = lambda config: constructed(config.part(kind), name, pooling, {})
+        if project_first:
+            build.PROJECT_FIRST.append(name)
+
+    def backbone(self, name: str, backbone: Callable[..., keras.Model]) -> None:
+        """Add a network for `--backbone`.
+
+        Args:
+            name: on the command line.
+            backbone: a function of `input_channels` that returns a network from images in 0..255 to feature maps. It
+                may also take `image_size`, `frozen_batch_norm` and `weights`. Without the latter two, batch
+                normalisation is frozen and an .npz file is read into the returned network.
+        """
+        self._check_name("backbone", name, build.BACKBONES)
+        kind = derived(name, backbone, Settings, _OF_NETWORK, {})
+        self._add("backbone", name, kind)
+        build.BACKBONES[name] = _Network(name, backbone, kind)
+
+    def dataset(self, name: str, load: Callable[..., Dataset], *, recipe_of: str, needs_files: bool = True) -> None:
+        """Add a data set for `--dataset`.
+
+        Args:
+            name: on the command line.
+            load: a function of `data_dir`, `cache_dir` and `seed` that returns a `common.data.Dataset`.
+            recipe_of: a data set of this library with the default hyper-parameters: `folder` for photographs,
+                `glyphs` for small images in memory, ...
+            needs_files: whether it reads files of `--data_dir`.
+        """
+        self._check_name("dataset", name, build.DATASETS)
+        check_choice(f"recipe_of of {name}", recipe_of, [each for each in build.DATASETS if each not in RECIPES_OF])
+        self._add("dataset", name, None)
+        build.DATASETS[name] = load
+        RECIPES_OF[name] = recipe_of
+        if not needs_files:
+            build.EMBEDDED_DATASETS.append(name)
+
+    def _check_name(self, kind: str, name: str, table: typing.Container[str]) -> None:
+        if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name) or name in _PARTS_OF_NAMES:
+            expected = f"lower-case letters, digits and _, and none of {', '.join(_PARTS_OF_NAMES)}"
+            raise invalid(f"name of a {kind}", received=name, expected=expected)
+        if name in table:
+            owner = PROVIDERS.get((kind, name))
+            there = f"{owner} has registered it" if owner else "this library has one of that name"
+            raise invalid(f"name of a {kind}", received=name, expected=f"a new name: {there}")
+
+    def _add(self, kind: str, name: str, settings: type[Settings] | None) -> None:
+        PROVIDERS[kind, name] = self.provider
+        if settings is None:
+            return
+        _check_settings(name, settings)
+        if kind != "loss":
+            OWN_SETTINGS[kind, name] = settings
+
+
+class _Network:
+    """A plug-in's backbone with this library's call signature and default settings."""
+
+    def __init__(self, name: str, backbone: Callable[..., keras.Model], kind: type[Settings]) -> None:
+        self._name, self._backbone, self._kind = name, backbone, kind
+        self._taken = parameters_of(backbone)
+
+    def __call__(
+        self,
+        input_channels: int,
+        *,
+        own: Settings | None = None,
+        image_size: int | None = None,
+        frozen_batch_norm: bool = False,
+        weights: str = "none",
+    ) -> keras.Model:
+        offered = {"image_size": image_size, "frozen_batch_norm": frozen_batch_norm, "weights": weights}
+        given: dict[str, Any] = {each: value for each, value in offered.items() if each in self._taken}
+        given["input_channels"] = input_channels
+        model = constructed(own or self._kind(), self._name, self._backbone, given)
+        if frozen_batch_norm and "frozen_batch_norm" not in self._taken:
+            backbones.freeze_batch_norm(model)
+        if "weights" in self._taken:
+            return model
+        from common.backbones.pretrained_weights import initialize_weights
+
+        return initialize_weights(model, weights)
+
+
+def _check_settings(name: str, settings: type[Settings]) -> None:
+    """Raise `InvalidInput` unless each field can become a new flag."""
+    taken = {each.name for each in all_settings()}
+    hints = typing.get_type_hints(settings)
+    declared = [field for field in dataclasses.fields(settings) if _is_own(settings, field.name)]
+    for field in declared:
+        parts = typing.get_args(hints[field.name])
+        is_union = typing.get_origin(hints[field.name]) in (typing.Union, types.UnionType)
+        kinds = [part for part in parts if part is not type(None)] if is_union else [hints[field.name]]
+        optional = type(None) in parts
+        if (
+            len(kinds) != 1
+            or kinds[0] not in (int, float, str, bool)
+            or not is_of_kind(field.default, kinds[0], optional)
+        ):
+            raise invalid(
+                f"setting {field.name} of {name}",
+                received=f"{field.type} = {field.default!r}",
+                expected="int, float, str or bool with a default of that type",
+            )
+        if not field.metadata:
+            raise invalid(f"setting {field.name} of {name}", received="a plain field", expected="one made by `setting`")
+        if not field.name.startswith(f"{name}_") or field.name in taken:
+            raise invalid(f"setting of {name}", received=field.name, expected=f"a new name that begins with {name}_")
+    try:
+        if all(field.default is not dataclasses.MISSING for field in dataclasses.fields(settings)):
+            settings()
+    except InvalidInput as error:
+        raise InvalidInput(f"The defaults of {name} are refused: {error}") from error
+
+
+def _is_own(settings: type[Settings], field: str) -> bool:
+    """Return whether a plug-in, not this library, declares a field."""
+    owner = next(base for base in settings.__mro__ if field in base.__dict__.get("__annotations__", {}))
+    return not owner.__module__.startswith("experiments.settings.")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import ClassVar, TypeVar
 
-from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, NumberRange
-from experiments.settings.setting import Settings, setting
-from experiments.settings.update_settings import ADAMW, COSINE
+from common.errors import invalid
+from experiments.settings.provided import OWN_SETTINGS
+from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, NumberRange, Settings, setting
+
+Part = TypeVar("Part", bound=Settings)
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
-DECODED_IMAGES_MB = 512  # of the images of evaluations that a unit keeps in memory; no part of a configuration
+RECIPES = ("thesis", "published_code", REVISITING)
+METHODS = ("plain", "ccp")
+BUDGETS = ("smoke", "demo", "full")
+COSINE, ADAMW = "cosine", "adamw"
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
 
@@ -228,3 +234,67 @@ RUN_SECTIONS: tuple[type[Settings], ...] = (
     TrainingSettings,
     DeviceSettings,
 )
+
+
+def method_name(loss: str, method: str, pooling: str) -> str:
+    """Return a method's name in tables and folders: loss, `ccp`, pooling."""
+    return "+".join([loss, *(["ccp"] if method == "ccp" else []), pooling])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings(
+    ComparisonSettings, ProtocolSettings, ImageSettings, NetworkSettings, TrainingSettings, DeviceSettings
+):
+    """The settings of every run, with those of its method's parts.
+
+    Attributes:
+        parts: the settings of the loss, the pooling and their composers.
+        sources: the layer that set each value last, by flag; not part of the identity.
+    """
+
+    parts: tuple[Settings, ...] = ()
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+
+    def find(self, kind: type[Part]) -> Part | None:
+        """Return the settings of this kind, or None."""
+        return next((part for part in self.parts if isinstance(part, kind)), None)
+
+    def part(self, kind: type[Part]) -> Part:
+        """Return the settings of this kind.
+
+        Raises:
+            InvalidInput: the method has no such settings.
+        """
+        found = self.find(kind)
+        if found is None:
+            raise invalid("method", received=self.name, expected=f"one with settings of {kind.title or kind.__name__}")
+        return found
+
+    @property
+    def batch_size(self) -> int:
+        """Images in a batch."""
+        return self.classes_per_batch * self.samples_per_class
+
+    @property
+    def monitor(self) -> str:
+        """The deciding validation metric: R@1 (P@1) in the conventional protocol, else MAP@R."""
+        return "P@1" if self.protocol in CONVENTIONAL_PROTOCOLS else "MAP@R"
+
+    @property
+    def validates_clustering(self) -> bool:
+        """True if each validation measures NMI, as the "Revisiting" benchmark's tables need."""
+        return self.recipe == REVISITING
+
+    @property
+    def name(self) -> str:
+        """The method's name in tables and folders: loss, `ccp`, pooling."""
+        return method_name(self.loss, self.method, self.pooling)
+
+    def own(self, kind: str) -> Settings | None:
+        """Return a plug-in's settings of a part, or None.
+
+        Args:
+            kind: `pooling`, `backbone` or `dataset`.
+        """
+        settings = OWN_SETTINGS.get((kind, getattr(self, kind)))
+        return self.find(settings) if settings else None

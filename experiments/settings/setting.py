@@ -1,14 +1,46 @@
-"""A setting: one field of a settings class, with flag help and allowed values."""
+"""A setting: one field of a settings class, with flag help, range and choices."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from common.errors import check_all, check_choice, invalid
-from experiments.settings.number_ranges import NumberRange
+
+if TYPE_CHECKING:
+    from common.losses import MetricLoss
+
+
+class NumberRange(NamedTuple):
+    """An interval of finite numbers.
+
+    Attributes:
+        low, high: its ends; infinite if unbounded.
+        low_included, high_included: whether the end belongs to it; infinity never does.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    low_included: bool = False
+    high_included: bool = False
+
+    def __contains__(self, value) -> bool:
+        above = value > self.low or (self.low_included and value == self.low)
+        below = value < self.high or (self.high_included and value == self.high)
+        return abs(value) < math.inf and above and below
+
+    def __str__(self) -> str:
+        opening, closing = "[" if self.low_included else "(", "]" if self.high_included else ")"
+        return f"{opening}{self.low:g}, {self.high:g}{closing}"
+
+
+FINITE = NumberRange()
+POSITIVE = NumberRange(low=0)
+NOT_NEGATIVE = NumberRange(low=0, low_included=True)
+SHARE = NumberRange(0, 1, low_included=True, high_included=True)
 
 
 def setting(
@@ -85,3 +117,42 @@ def check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
         raise invalid(f"--{name}", received=value, expected=f"a number in {within}")
     if choices:
         check_choice(f"--{name}", value, choices)
+
+
+class LossContext(NamedTuple):
+    """The inputs for building a loss that are not its own settings.
+
+    Attributes:
+        num_classes: training classes, for proxies and boundaries.
+        embedding_dim: channels of an embedding.
+        normalization: of embeddings and proxies, `unit`, `clip` or `none`.
+        anchors: of losses that see a pair from one side: `embeddings`, or `references` for proxies as anchors.
+    """
+
+    num_classes: int
+    embedding_dim: int
+    normalization: str
+    anchors: str = "embeddings"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LossSettings(Settings):
+    """Settings that build a loss.
+
+    Attributes:
+        has_proxies: whether the loss compares a batch with its own proxies; otherwise it compares pairs, and allows a
+            memory, drawn triplets and CCP.
+        sees_one_side: whether a pair loss sees a pair from one side only; under CCP, the sample's or the proxy's
+            (`LossContext.anchors`).
+    """
+
+    has_proxies: ClassVar[bool] = False
+    sees_one_side: ClassVar[bool] = False
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """Build the loss with these settings.
+
+        Args:
+            context: see `LossContext`.
+        """
+        raise NotImplementedError

@@ -7,11 +7,10 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from common.errors import invalid, nearest_choice
+from common.errors import check_choice, invalid, nearest_choice
 from common.files import Maybe, checked, difference, read_json
-from experiments.settings.config import all_settings
-from experiments.settings.method_names import method_name
-from experiments.settings.run_settings import ComparisonSettings, ProtocolSettings
+from experiments.settings.parts import all_settings
+from experiments.settings.run_settings import RECIPES, ComparisonSettings, ProtocolSettings, method_name
 from experiments.settings.setting import check_value
 
 FILE_ENDING = ".json"
@@ -71,11 +70,11 @@ def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str
         The named recipe, the layer's source, and its values by flag name; no values for a named recipe.
 
     Raises:
-        InvalidInput: a file cannot be read, lacks this method, or gives it an unknown setting, one of `FIXED`, or a
-            value that the flag would refuse.
+        InvalidInput: an unknown name; a file cannot be read, lacks this method, or gives it an unknown setting, one of
+            `FIXED`, or a value that the flag would refuse.
     """
     if not recipe.endswith(FILE_ENDING):
-        return recipe, "", {}
+        return check_choice("--recipe", recipe, RECIPES), "", {}
     tuned = TunedRecipe.read(recipe)
     name = method_name(loss, method, pooling)
     if name not in tuned.methods:
@@ -83,7 +82,7 @@ def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str
         raise invalid(f"method for --recipe={recipe}", received=name, expected=expected)
     place = f"--recipe={recipe}, {name}"
     values = {each: _value(place, each, value) for each, value in tuned.methods[name].items()}
-    return tuned.recipe, f"tuned ({recipe})", values
+    return check_choice("--recipe", tuned.recipe, RECIPES), f"tuned ({recipe})", values
 
 
 def _value(place: str, name: str, value: object) -> Any:  # noqa: ANN401

@@ -15,10 +15,10 @@ from experiments.protocols.conventional_report import EXPLANATION, ConventionalR
 from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, method_warnings, missing_lines
 from experiments.protocols.one_split import SplitScores, cell
 from experiments.runs.trained_model import stored_configuration
-from experiments.settings.config import FINAL, ExperimentConfig
-from experiments.settings.conventional_recipe import HELD_OUT_FRACTION
+from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
-from experiments.settings.revisiting_recipe import RECIPE
+from experiments.settings.run_settings import FINAL, REVISITING
+from experiments.settings.thesis_values import HELD_OUT_FRACTION
 from experiments.site.markup import plural
 
 _TITLES = {"conventional": "Conventional", "revisiting": '"Revisiting"'}
@@ -94,7 +94,7 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
         # The conventional protocol has no folds; its table lists the missing repeats of either rule.
         counts = (0, 0) if config.protocol else (config.num_folds, 1 + max(unit.repeat for unit in runs.units))
         conditions = (config.dataset, str(runs.config.get("data")), config.budget, config.embedding_dim, *counts)
-        kind = "fair" if config.protocol is None else "revisiting" if config.recipe == RECIPE else "conventional"
+        kind = "fair" if config.protocol is None else "revisiting" if config.recipe == REVISITING else "conventional"
         groups.setdefault((_KINDS.index(kind), *conditions), []).append((config, runs))
     studies = []
     ordered = sorted(groups.items(), key=lambda item: item[0])

@@ -20,7 +20,7 @@ from experiments.launch.launch_flags import READ_BY
 from experiments.plans.study import write_table
 from experiments.rows.store import ROWS, StudyRows
 from experiments.settings import flags as experiment_flags
-from experiments.settings.config import all_settings
+from experiments.settings.parts import all_settings
 from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.agreement_tables import draw_agreements, ranking_table, sign_table
 from experiments.studies.study_agreement import TableAgreement, study_agreement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.plans.study import StudyOptions
-from experiments.settings.recipes import LARGE_DATASETS, PHOTOGRAPHS
+from experiments.settings.thesis_values import LARGE_DATASETS, PHOTOGRAPHS
 
 # Problems must end within minutes: a validation each 25 steps, and a problem ends at the first one that is no better.
 _DEMO = {

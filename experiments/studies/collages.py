@@ -16,7 +16,8 @@ from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
+from experiments.settings.recipes import resolve, unused_overrides
+from experiments.settings.thesis_values import COLLAGE_GSP
 
 GLYPHS = "glyph_collage"
 COLLAGES_OF_PHOTOGRAPHS = ("cifar_collage", "cifar_collage_published_code", "cifar10_collage")

@@ -26,7 +26,7 @@ from experiments.protocols.conventional_report import ConventionalReport, write_
 from experiments.runs.unit import unit_label
 from experiments.settings.build import parse_method
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import PHOTOGRAPHS
+from experiments.settings.thesis_values import PHOTOGRAPHS
 
 _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
 

@@ -25,8 +25,8 @@ from common.files import write_text
 from experiments.launch.launch_flags import READ_BY
 from experiments.plans.cost import duration
 from experiments.settings import flags as experiment_flags
-from experiments.settings.config import all_settings
-from experiments.settings.recipes import BUDGETS
+from experiments.settings.parts import all_settings
+from experiments.settings.run_settings import BUDGETS
 from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.plans.study import StudyOptions
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import LARGE_DATASETS, PHOTOGRAPHS
+from experiments.settings.thesis_values import LARGE_DATASETS, PHOTOGRAPHS
 
 NUM_BLOCKS, THESIS_REPEATS = 5, 3
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, write_tables
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import COLLAGE_GSP, resolve, unused_overrides
+from experiments.settings.recipes import resolve, unused_overrides
+from experiments.settings.thesis_values import COLLAGE_GSP
 
 DEMO_STEPS = 480  # so that 38 runs take less than 25 minutes; an evaluation at half of it
 DEMO_DELAY = 100  # steps before prototypes are chosen among local features

@@ -17,7 +17,7 @@ import numpy as np
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 from experiments.reports import PlainTable, UnitRun
-from experiments.settings.build import PAIR_LOSSES
+from experiments.settings.method_names import PAIR_LOSSES
 from experiments.studies.ccp_settings import budget_notes, ccp_settings, row_settings
 
 _LOSSES = ("c1", "c1+xbm", "c2", "ms", "panchor", "pnca", "softtriple")

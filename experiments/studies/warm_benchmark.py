@@ -22,7 +22,7 @@ from typing import Any
 from common.errors import InvalidInput
 from experiments.plans.fair_table import FairRow
 from experiments.plans.study import StudyOptions
-from experiments.settings.recipes import PHOTOGRAPHS
+from experiments.settings.thesis_values import PHOTOGRAPHS
 from experiments.studies.tuned_table import TunedRow, TunedTable, best_place
 
 _PAIR_LOSSES = {"c1": "C1", "c2": "C2", "ms": "MS", "triplet": "Triplet"}

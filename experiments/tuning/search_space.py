@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.errors import InvalidInput, invalid
-from experiments.settings.config import ExperimentConfig, Setting, all_settings
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.parts import Setting, all_settings
 from experiments.settings.tuned_recipe import FIXED
 
 FORM = "NAME, NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A|B|C"

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from experiments.settings.config import all_settings
+from experiments.settings.parts import all_settings
 from tests.command_line import run_module
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -65,7 +65,7 @@ def test_pages_show_its_settings(finished, plugin, tmp_path):
 
 def test_help_and_explain_name_its_settings(plugin):
     text = run_module(MODULE, f"--plugin={plugin}", "--help").stdout
-    assert "Pull loss (pull):\n  --pull_scale: pull: of the similarities, greater than 0 (default: 2.0)" in text
+    assert "Pull loss (pull):\n  --pull_scale: pull: of the similarities (default: 2.0); in (0, inf)" in text
     explained = run_module(MODULE, "--plugin", str(plugin), *ARGUMENTS, "--pull_scale=3", "--explain")
     assert explained.returncode == 0, explained.stderr
     lines = [line.split(maxsplit=2) for line in explained.stdout.splitlines()]

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from experiments.settings.recipes import CIFAR, resolve
+from experiments.settings.recipes import resolve
+from experiments.settings.thesis_values import CIFAR
 from tests.command_line import ONE_EVALUATION, run_small
 from tests.common.data import cifar_fixture
 

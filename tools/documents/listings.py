@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from common.errors import InvalidInput, check_choice
-from experiments.settings.methods.loss_settings import LossSettings
-from experiments.settings.methods.loss_table import DERIVED, LOSSES, PROXY_LOSSES
+from experiments.settings.method_names import LOSSES, PROXY_LOSSES
+from experiments.settings.setting import LossSettings
 
 _BLOCK = re.compile(
     r"^<!-- listing: (?P<name>\w+) -->\n(?P<text>.*?)^<!-- /listing -->$",
@@ -53,7 +53,7 @@ def with_listings(document: str) -> str:
 
 
 def _classes(name: str) -> str:
-    *parts, loss = [DERIVED[name]] if name in DERIVED else _layers(LOSSES[name])
+    *parts, loss = _layers(LOSSES[name])
     return f"`{loss}`" + (f" of {' and '.join(f'`{part}`' for part in parts)}" if parts else "")
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import ccp_dml
 from common import losses, references
 from common.errors import InvalidInput, check_given
-from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE
-from experiments.settings.setting import Settings, setting
+from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, Settings, setting
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,8 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
 from common import losses
-from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, SHARE
-from experiments.settings.setting import Settings, setting
+from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, SHARE, Settings, setting
 
 if TYPE_CHECKING:
     from common.losses import CrossBatchMemoryLoss, MetricLoss

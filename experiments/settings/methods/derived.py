@@ -1,9 +1,9 @@
-"""Settings derived from a constructor's annotated signature and docstring.
+"""Settings of plug-ins, derived from a constructor's annotated signature and docstring.
 
-A parameter `temperature: float = 0.1` of a loss registered as `supcon` becomes the flag `--supcon_temperature`. Its
-type and default come from the signature, its help from the docstring's `Args:`. There, `greater than 0`, `at least 0`
-or an interval such as `in [0, 1)` gives its range. The constructor checks the value as well. Parameters that the
-experiment supplies, such as the number of classes, are no settings.
+A parameter `scale: Annotated[float, POSITIVE] = 8.0` of a loss registered as `logistic` becomes the flag
+`--logistic_scale`. Its type, range and default come from the signature, its help from the docstring's `Args:`. A range
+is a `NumberRange`; without one, any finite number is accepted. The constructor checks the value as well. Parameters
+that the experiment supplies, such as the number of classes, are no settings.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from common.errors import InvalidInput, invalid
-from experiments.settings.methods.loss_settings import LossContext, LossSettings
-from experiments.settings.number_ranges import FINITE, NumberRange
-from experiments.settings.setting import Settings, setting
+from experiments.settings.setting import FINITE, LossContext, LossSettings, NumberRange, Settings, setting
 
 if TYPE_CHECKING:
     from common.losses import MetricLoss
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 _KINDS = (int, float, str, bool)
 _OF_CONTEXT = ("num_classes", "embedding_dim", "normalization", "anchors")
 _NO_SETTINGS = (*_OF_CONTEXT, "name", "dtype", "trainable")
-_NUMBER = r"(-?\d+(?:\.\d+)?|-?inf)"
 
 
 def loss_settings(name: str, constructor: Callable[..., MetricLoss]) -> type[LossSettings]:
@@ -137,13 +134,16 @@ def described(constructor: Callable) -> dict[str, str]:
 
 def _hints(name: str, constructor: Callable) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(constructor.__init__ if inspect.isclass(constructor) else constructor)
+        of = constructor.__init__ if inspect.isclass(constructor) else constructor
+        return typing.get_type_hints(of, include_extras=True)
     except (NameError, TypeError) as error:
         raise invalid(f"annotations of {name}", received=str(error), expected="types that can be looked up") from error
 
 
 def _field(name: str, parameter: inspect.Parameter, hint: Any, text: str) -> tuple[str, Any, Any]:
     """Return the (name, type, field) of a parameter's setting."""
+    within = next((part for part in getattr(hint, "__metadata__", ()) if isinstance(part, NumberRange)), None)
+    hint = getattr(hint, "__origin__", hint) if typing.get_origin(hint) is Annotated else hint
     parts = [part for part in typing.get_args(hint) if part is not type(None)]
     choices: tuple = ()
     kind: Any
@@ -161,7 +161,7 @@ def _field(name: str, parameter: inspect.Parameter, hint: Any, text: str) -> tup
             fix="Annotate it, or give a settings class of its own.",
         )
     default = float(default) if kind is float and isinstance(default, int) else default
-    within = _range(text) or (FINITE if kind is float else None)
+    within = within or (FINITE if kind is float else None)
     options: Any = {"within": within if kind in (int, float) else None, "choices": choices}
     shown = "" if default is dataclasses.MISSING else f" (default: {default})"
     help_text = f"{name}: {text}{shown}"
@@ -182,12 +182,3 @@ def is_of_kind(default: Any, kind: type, optional: bool) -> bool:
     if isinstance(default, bool):
         return kind is bool
     return isinstance(default, (int, float) if kind is float else kind)
-
-
-def _range(text: str) -> NumberRange | None:
-    """Return the range stated in a parameter's description, or None."""
-    if found := re.search(rf"\b(greater than|at least) {_NUMBER}", text):
-        return NumberRange(low=float(found[2]), low_included=found[1] == "at least")
-    if found := re.search(rf"\bin ([\[(]){_NUMBER}, {_NUMBER}([\])])", text):
-        return NumberRange(float(found[2]), float(found[3]), found[1] == "[", found[4] == "]")
-    return None

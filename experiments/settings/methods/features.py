@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from common import losses
 from common.errors import invalid
-from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, NumberRange
-from experiments.settings.setting import Settings, setting
+from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, NumberRange, Settings, setting
 
 if TYPE_CHECKING:
     from common.losses import MetricLoss

@@ -6,8 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
 import gsp_dml
-from experiments.settings.number_ranges import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange
-from experiments.settings.setting import Settings, setting
+from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange, Settings, setting
 
 if TYPE_CHECKING:
     from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss

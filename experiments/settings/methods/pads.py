@@ -11,8 +11,7 @@ from common import data, miners, training
 from common.errors import invalid
 from common.miners.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
 from common.training.policy_estimators import ESTIMATORS, RANDOM
-from experiments.settings.number_ranges import POSITIVE, NumberRange
-from experiments.settings.setting import Settings, setting
+from experiments.settings.setting import POSITIVE, NumberRange, Settings, setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,7 +4,8 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.settings.build import EMBEDDED_DATASETS, build_loss
-from experiments.settings.recipes import CHARACTERS, resolve
+from experiments.settings.recipes import resolve
+from experiments.settings.thesis_values import CHARACTERS
 
 
 def ccp(dataset, loss="c2", budget="full", recipe="thesis", **overrides):

@@ -6,7 +6,8 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.settings import build
-from experiments.settings.method_names import FEATURES, method_name, parse_loss, without_features
+from experiments.settings.method_names import FEATURES, parse_loss, without_features
+from experiments.settings.run_settings import method_name
 
 BOTH = {"shared", "groups"}
 SUBSETS = [words for count in range(4) for words in itertools.combinations(FEATURES, count) if not {*words} >= BOTH]

@@ -5,10 +5,10 @@ import math
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.config import all_settings
-from experiments.settings.methods import LOSSES
-from experiments.settings.number_ranges import FINITE, NumberRange
+from experiments.settings.method_names import LOSSES
+from experiments.settings.parts import all_settings
 from experiments.settings.recipes import resolve
+from experiments.settings.setting import FINITE, NumberRange
 
 CONFIGS = [
     resolve("sop", "c2", "gsp", "thesis", "full", {}, "ccp"),

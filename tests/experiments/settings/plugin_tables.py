@@ -12,6 +12,8 @@ from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF
 
 SOURCE = '''"""A loss, a pooling, a backbone and a data set of one's own, as small as they can be."""
 
+from typing import Annotated
+
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
@@ -20,6 +22,7 @@ from common.data import Dataset, Examples
 from common.losses import MetricLoss
 from common.ops.reductions import masked_mean
 from common.references.comparison import compare
+from experiments.settings.setting import POSITIVE, NumberRange
 
 
 @keras.utils.register_keras_serializable(package="tiny_plugin")
@@ -27,10 +30,10 @@ class PullLoss(MetricLoss):
     """Pull loss: positives come together.
 
     Args:
-        scale: of the similarities, greater than 0.
+        scale: of the similarities.
     """
 
-    def __init__(self, scale: float = 2, **kwargs):
+    def __init__(self, scale: Annotated[float, POSITIVE] = 2, **kwargs):
         super().__init__(**kwargs)
         self.scale = scale
 
@@ -48,10 +51,10 @@ class PowerPooling(keras.layers.Layer):
     """Power pooling.
 
     Args:
-        power: exponent, at least 1.
+        power: exponent.
     """
 
-    def __init__(self, power: int = 2, **kwargs):
+    def __init__(self, power: Annotated[int, NumberRange(low=1, low_included=True)] = 2, **kwargs):
         super().__init__(**kwargs)
         self.power = power
 
@@ -62,11 +65,11 @@ class PowerPooling(keras.layers.Layer):
         return {**super().get_config(), "power": self.power}
 
 
-def strided(input_channels: int = 1, width: int = 8) -> keras.Model:
+def strided(input_channels: int = 1, width: Annotated[int, POSITIVE] = 8) -> keras.Model:
     """One convolution.
 
     Args:
-        width: channels, at least 1.
+        width: channels.
     """
     images = keras.Input((None, None, input_channels))
     scaled = keras.layers.Rescaling(1 / 255)(images)

@@ -8,7 +8,7 @@ import pytest
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput
 from experiments.settings import build
-from experiments.settings.config import all_settings
+from experiments.settings.parts import all_settings
 from experiments.settings.plugins import GROUP, check_stored_plugins, load_plugins
 from experiments.settings.provided import PROVIDERS
 from experiments.settings.recipes import layers_of, resolve
@@ -49,7 +49,7 @@ def test_settings_become_flags_in_sections_with_ranges_and_help(plugin):
     scale, power = settings["pull_scale"], settings["power_power"]
     assert (scale.kind, scale.section, str(scale.metadata["within"])) == (float, "Pull loss (pull)", "(0, inf)")
     assert (power.kind, power.section, str(power.metadata["within"])) == (int, "Power pooling (power)", "[1, inf)")
-    assert scale.metadata["help"] == "pull: of the similarities, greater than 0 (default: 2.0)"
+    assert scale.metadata["help"] == "pull: of the similarities (default: 2.0)"
     with pytest.raises(InvalidInput, match=r"--pull_scale: received -1.0, expected a number in \(0, inf\)"):
         resolve(*METHOD, {"pull_scale": -1.0})
     with pytest.raises(InvalidInput, match="--pull_scale would have no effect"):

@@ -7,8 +7,9 @@ import re
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.config import all_settings
-from experiments.settings.recipes import PHOTOGRAPHS, resolve
+from experiments.settings.parts import all_settings
+from experiments.settings.recipes import resolve
+from experiments.settings.thesis_values import PHOTOGRAPHS
 
 DOCUMENTATION = pathlib.Path(__file__).resolve().parents[3] / "docs" / "published_code.md"
 BENCHMARKS = ("cub200", "cars196", "sop", "inshop")

@@ -9,8 +9,9 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.settings import build
-from experiments.settings.config import all_settings
-from experiments.settings.recipes import DATASET_LOSSES, PHOTOGRAPHS, departures, layers_of, resolve
+from experiments.settings.parts import all_settings
+from experiments.settings.recipes import departures, layers_of, resolve
+from experiments.settings.thesis_values import LOSSES_OF, PHOTOGRAPHS
 
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
 
@@ -45,7 +46,7 @@ def test_values_of_the_benchmark(dataset, loss, expected):
 
 
 def test_every_data_set_has_a_recipe():
-    assert set(DATASET_LOSSES) == set(build.DATASETS)
+    assert set(LOSSES_OF) == set(build.DATASETS)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_thesis_values(method, expected):
     assert (config.beta_2, config.weight_decay, config.normalization, config.image_size) == (0.99, 1e-4, "unit", 227)
 
 
-EMBEDDED = sorted(set(DATASET_LOSSES) - set(PHOTOGRAPHS))
+EMBEDDED = sorted(set(LOSSES_OF) - set(PHOTOGRAPHS))
 
 
 @pytest.mark.parametrize("dataset", EMBEDDED)

@@ -10,10 +10,10 @@ from common.losses import ContrastiveLoss, ProxyNCALoss
 from common.pooling import GlobalAveragePooling
 from experiments.settings import build
 from experiments.settings.methods import LossSettings
-from experiments.settings.methods.pair_losses import MarginSetting
+from experiments.settings.methods.losses import MarginSetting
+from experiments.settings.plugins import Registry
 from experiments.settings.provided import Provider
 from experiments.settings.recipes import resolve
-from experiments.settings.registry import Registry
 from experiments.settings.setting import setting
 from tests.experiments.settings.plugin_tables import restored_tables
 

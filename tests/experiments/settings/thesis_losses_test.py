@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.settings.thesis_losses import THESIS_LOSSES
+from experiments.settings.thesis_values import LOSSES_OF
 
 C2 = {"sop": (0.2858, 0.5130), "inshop": (0.2858, 0.5130), "cub200": (0.0, 0.3841), "cars196": (0.2652, 0.5409)}
 TRIPLET = {"sop": 0.0451, "inshop": 0.0451, "cub200": 0.0961, "cars196": 0.1190}
@@ -17,7 +17,7 @@ SOFT_TRIPLE = {
 
 @pytest.mark.parametrize("dataset", C2)
 def test_values_are_the_printed_ones(dataset):
-    losses = THESIS_LOSSES[dataset]
+    losses = LOSSES_OF[dataset]
     assert losses["c2"] == dict(zip(("positive_margin", "negative_margin"), C2[dataset]))
     assert losses["triplet"] == {"margin": TRIPLET[dataset]}
     assert losses["ms"] == dict(zip(("ms_alpha", "ms_beta", "ms_base"), MS[dataset]))

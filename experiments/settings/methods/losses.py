@@ -1,4 +1,4 @@
-"""Settings of the pair losses, each beside the constructor that it feeds."""
+"""Settings of the losses, each beside the constructor that it feeds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,30 @@ import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
 from common import losses
-from experiments.settings.methods.loss_settings import LossContext, LossSettings
-from experiments.settings.number_ranges import FINITE, NOT_NEGATIVE, POSITIVE, NumberRange
-from experiments.settings.setting import setting
+from experiments.settings.setting import (
+    FINITE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    LossContext,
+    LossSettings,
+    NumberRange,
+    setting,
+)
 
 if TYPE_CHECKING:
     from common.losses import MetricLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MarginSetting(LossSettings):
-    """The margin of losses that have one."""
+class SharedSetting(LossSettings):
+    """A setting of several losses."""
 
     title: ClassVar[str] = "Several losses"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MarginSetting(SharedSetting):
+    """The margin of losses that have one."""
 
     margin: float = setting(
         "c1, triplet, margin, lifted, quadruplet, snr_triplet, arcface (radians), circle: margin", within=FINITE
@@ -26,20 +37,16 @@ class MarginSetting(LossSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TwoMarginsSetting(LossSettings):
+class TwoMarginsSetting(SharedSetting):
     """The margins of losses over distances that have one for each kind of pair."""
-
-    title: ClassVar[str] = "Several losses"
 
     positive_margin: float = setting("c2 and snr: largest distance of positives without loss", within=NOT_NEGATIVE)
     negative_margin: float = setting("c2 and snr: smallest distance of negatives without loss", within=NOT_NEGATIVE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReductionSetting(LossSettings):
+class ReductionSetting(SharedSetting):
     """The reduction over the terms of an anchor's partners."""
-
-    title: ClassVar[str] = "Several losses"
 
     pair_reduction: str = setting(
         "c1 and ms: the terms of an anchor's partners are added (`sum`; default) or divided by the number of active "
@@ -51,28 +58,22 @@ class ReductionSetting(LossSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScaleSetting(LossSettings):
+class ScaleSetting(SharedSetting):
     """The scale of similarities."""
-
-    title: ClassVar[str] = "Several losses"
 
     loss_scale: float = setting("npair, angular, arcface and circle: scale of the similarities", within=POSITIVE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NormPenaltySetting(LossSettings):
+class NormPenaltySetting(SharedSetting):
     """The weight of the embeddings' norm."""
-
-    title: ClassVar[str] = "Several losses"
 
     norm_penalty: float = setting("npair, angular and lifted: weight of the embeddings' mean norm", within=NOT_NEGATIVE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MeanPenaltySetting(LossSettings):
+class MeanPenaltySetting(SharedSetting):
     """The weight of the sum of an embedding's components."""
-
-    title: ClassVar[str] = "Several losses"
 
     mean_penalty: float = setting("snr: weight of the sum of each embedding's components", within=NOT_NEGATIVE)
 
@@ -259,3 +260,129 @@ class CircleSettings(MarginSetting, ScaleSetting):
     def build(self, context: LossContext) -> MetricLoss:
         """Build the circle loss."""
         return losses.CircleLoss(self.margin, self.loss_scale, context.anchors, normalization=context.normalization)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SupervisedContrastiveSettings(LossSettings):
+    """`--loss=supcon`."""
+
+    title: ClassVar[str] = "Supervised contrastive loss (SupCon) on inner products s of unit embeddings (supcon)"
+    sees_one_side: ClassVar[bool] = True
+
+    supcon_temperature: float = setting("supcon: temperature of the soft-max (τ) (default: 0.1)", 0.1, within=POSITIVE)
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """Build the supervised contrastive loss."""
+        return losses.SupervisedContrastiveLoss(
+            self.supcon_temperature, context.anchors, normalization=context.normalization
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProxySetting(SharedSetting):
+    """The initialisation of proxies."""
+
+    has_proxies: ClassVar[bool] = True
+
+    proxy_initializer: str = setting("proxies: `he_normal` or `he_normal_over_proxies`")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TemperatureSetting(SharedSetting):
+    """The temperature of a soft-max over proxies."""
+
+    temperature: float = setting("pnca and normsoftmax: temperature of the soft-max", within=POSITIVE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProxyNCASettings(ProxySetting, TemperatureSetting):
+    """`--loss=pnca`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """Build ProxyNCA."""
+        return losses.ProxyNCALoss(
+            context.num_classes,
+            context.embedding_dim,
+            temperature=self.temperature,
+            initializer=self.proxy_initializer,
+            normalization=context.normalization,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NormalizedSoftmaxSettings(ProxySetting, TemperatureSetting):
+    """`--loss=normsoftmax`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """Build the normalised soft-max loss."""
+        return losses.NormalizedSoftmaxLoss(
+            context.num_classes,
+            context.embedding_dim,
+            self.temperature,
+            self.proxy_initializer,
+            normalization=context.normalization,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProxyAnchorSettings(ProxySetting):
+    """`--loss=panchor`."""
+
+    title: ClassVar[str] = "Proxy anchor loss (panchor)"
+
+    panchor_margin: float = setting("panchor: margin (delta)", within=FINITE)
+    panchor_scale: float = setting("panchor: scale (alpha)", within=POSITIVE)
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """Build the proxy anchor loss."""
+        return losses.ProxyAnchorLoss(
+            context.num_classes,
+            context.embedding_dim,
+            margin=self.panchor_margin,
+            scale=self.panchor_scale,
+            initializer=self.proxy_initializer,
+            normalization=context.normalization,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SoftTripleSettings(ProxySetting):
+    """`--loss=softtriple`."""
+
+    title: ClassVar[str] = "SoftTriple loss (softtriple)"
+
+    centers_per_class: int = setting("softtriple: centres per class", within=POSITIVE)
+    softtriple_scale: float = setting("softtriple: scale of the soft-max over classes (lambda)", within=POSITIVE)
+    softtriple_gamma: float = setting("softtriple: temperature of the assignment to centres (gamma)", within=POSITIVE)
+    softtriple_tau: float = setting("softtriple: weight of the regulariser of centres (tau)", within=NOT_NEGATIVE)
+    softtriple_margin: float = setting("softtriple: margin (delta)", within=FINITE)
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """Build the SoftTriple loss."""
+        return losses.SoftTripleLoss(
+            context.num_classes,
+            context.embedding_dim,
+            centers_per_class=self.centers_per_class,
+            scale=self.softtriple_scale,
+            gamma=self.softtriple_gamma,
+            tau=self.softtriple_tau,
+            margin=self.softtriple_margin,
+            initializer=self.proxy_initializer,
+            normalization=context.normalization,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArcFaceSettings(ProxySetting, MarginSetting, ScaleSetting):
+    """`--loss=arcface`."""
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """Build ArcFace."""
+        return losses.ArcFaceLoss(
+            context.num_classes,
+            context.embedding_dim,
+            self.margin,
+            self.loss_scale,
+            self.proxy_initializer,
+            normalization=context.normalization,
+        )
