@@ -19,8 +19,8 @@ from experiments.runs.pooling_weights import image_batches
 from experiments.runs.same_data import data_of_run
 from experiments.runs.splits import split_of
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig, changed_identity
-from experiments.settings.parts import all_settings, by_flag_names
+from experiments.settings.config import ExperimentConfig, by_flag_names, changed_identity
+from experiments.settings.parts import all_settings
 from experiments.settings.plugins import check_stored_plugins
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from common.errors import InvalidInput, invalid
 from experiments.settings.checks import check_run
 from experiments.settings.initial_weights import is_file, preset_digest, weights_file
 from experiments.settings.method_names import parse_loss
-from experiments.settings.parts import kinds_of_settings, part_settings, parts_of
+from experiments.settings.parts import all_settings, kinds_of_settings, part_settings, parts_of
 from experiments.settings.provided import KINDS, PROVIDERS, Provider
 from experiments.settings.run_settings import RUN_SECTIONS, RunSettings
 from experiments.settings.setting import Settings
@@ -127,6 +127,12 @@ def changed_identity(identity: Mapping[str, Any], config_hash: str, fold: int, r
         return f"the configuration in its config.json was changed: it has the hash {digest}, the run has {config_hash}"
     place = identity.get("fold", fold), identity.get("repeat", repeat)
     return None if place == (fold, repeat) else f"its config.json says fold {place[0]}, repeat {place[1]}"
+
+
+def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of `config.json` with settings by flag name."""
+    flag_of = {each.metadata["stored_as"]: each.name for each in all_settings() if each.metadata["stored_as"]}
+    return {flag_of.get(name, name): value for name, value in stored.items() if name != "plugins"}
 
 
 def _required(kind: type[Settings]) -> list[dataclasses.Field]:

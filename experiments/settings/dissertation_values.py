@@ -70,6 +70,7 @@ BENCHMARK_PHOTOGRAPHS = {
     "classes_per_batch": 56,  # a batch of 112
     "learning_rate": 1e-5,
 }
+BENCHMARK_GLYPHS = {"classes_per_batch": 28}  # half a batch
 BENCHMARK_TOKENS = {"embedding_dim": 2, "normalization": "none"}
 EPOCHS = {"sop": 100, "inshop": 100}  # 150 elsewhere; In-shop is not in the benchmark
 STEPS_PER_EPOCH = {"cub200": 52, "cars196": 71, "sop": 531, "inshop": 231}  # training images / 112; 52 elsewhere

@@ -99,12 +99,6 @@ def all_settings() -> tuple[Setting, ...]:
     return _settings_of(kinds_of_settings())
 
 
-def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of `config.json` with settings by flag name."""
-    flag_of = {each.metadata["stored_as"]: each.name for each in all_settings() if each.metadata["stored_as"]}
-    return {flag_of.get(name, name): value for name, value in stored.items() if name != "plugins"}
-
-
 def _declared(kinds: tuple[type[Settings], ...]) -> Iterator[Setting]:
     """Yield every setting once, by the class that declares it."""
     bases = [base for kind in kinds for base in reversed(kind.__mro__)]

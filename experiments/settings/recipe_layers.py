@@ -269,8 +269,7 @@ def revisiting_setting(dataset: str, base_loss: str, size: str | None) -> dict[s
     if dataset == "synthetic_tokens":
         values |= dissertation.BENCHMARK_TOKENS
     if size is None:
-        half = {"classes_per_batch": dissertation.BENCHMARK_PHOTOGRAPHS["classes_per_batch"] // 2}
-        return values | (half if dataset.startswith("glyph") else {})
+        return values | (dissertation.BENCHMARK_GLYPHS if dataset.startswith("glyph") else {})
     steps, epochs = dissertation.STEPS_PER_EPOCH.get(dataset, 52), dissertation.EPOCHS.get(dataset, 150)
     return {
         **values,

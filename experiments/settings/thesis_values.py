@@ -29,7 +29,7 @@ EVERY_RUN = {
     "warm_up_epochs": 0,
     "warm_up_steps": 0,
 }
-PHOTOGRAPH_NETWORK = {
+PHOTOGRAPH_NETWORK: dict[str, Any] = {
     "backbone": "bn_inception",
     "weights": "imagenet",
     "image_size": 227,

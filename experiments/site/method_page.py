@@ -12,7 +12,8 @@ from common.diagnostics.diagnostic_names import NAMES
 from common.files import read_json
 from experiments.reports import UnitRun, deviation_sentence
 from experiments.runs.unit import unit_label
-from experiments.settings.parts import all_settings, by_flag_names
+from experiments.settings.config import by_flag_names
+from experiments.settings.parts import all_settings
 from experiments.site.charts import map_chart
 from experiments.site.groups import Method
 from experiments.site.markup import Markup, joined, tag

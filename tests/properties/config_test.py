@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidInput
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig
-from experiments.settings.parts import by_flag_names
+from experiments.settings.config import ExperimentConfig, by_flag_names
 from experiments.settings.recipes import resolve
 from experiments.settings.run_settings import BUDGETS, RECIPES
 

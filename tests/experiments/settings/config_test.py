@@ -3,11 +3,11 @@
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.config import ExperimentConfig
+from experiments.settings.config import ExperimentConfig, by_flag_names
 from experiments.settings.method_names import LOSSES
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings
-from experiments.settings.parts import AROUND, all_settings, by_flag_names, parts_of
+from experiments.settings.parts import AROUND, all_settings, parts_of
 from experiments.settings.recipes import resolve
 
 MEMORY = resolve("cars196", "c1+xbm", "gsp", "thesis", "full", {"xbm_batches": 3})
