@@ -14,7 +14,7 @@ from common.errors import InvalidInput, check_all, check_choice, invalid
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.given_values import Given, check_given
+from experiments.settings.given_values import check_given
 from experiments.settings.help_text import asks_for_help, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
@@ -231,11 +231,9 @@ def _checked(
     values: flags.FlagValues, overrides: dict, named: list[tuple[str, str, str]], protocol: str | None
 ) -> Dataset | None:
     """Report all flag errors in one; return any custom data set."""
-    trains = not any(name in values and values[name].value for name in ("explain", "report_only"))
-    places = values.data_dir, values.cache_dir
-    given = Given(values.dataset, values.recipe, values.budget, named, overrides, protocol, *places, trains)
     loaded: list[Dataset | None] = []
-    check_all([lambda: check_dataset_flags(values), lambda: loaded.append(check_given(given))])
+    given = values, named, overrides, protocol
+    check_all([lambda: check_dataset_flags(values), lambda: loaded.append(check_given(*given))])
     return loaded[0]
 
 

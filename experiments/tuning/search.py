@@ -8,19 +8,19 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from common import training
 from common.errors import InvalidInput
+from common.files import lock_file
 from common.progress import write_notice
 from common.training.trackers import EndedFromOutside
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.tuning.optuna_library import optuna
 from experiments.tuning.search_space import Parameter
-from experiments.tuning.trial_locks import TrialLocks
 
 RANDOM_TRIALS = 6  # the recipe's values and random ones, before the sampler starts
 SEARCHES = ("tpe", "random")
@@ -188,6 +188,35 @@ class Search:
         identity = self.config.identity(self.runs.fingerprint) | dict.fromkeys(self.space)
         text = json.dumps([identity, space, dataclasses.asdict(self.rules)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+class TrialLocks:
+    """The locks of one search, among processes that share its folder.
+
+    Args:
+        folder: of the search; created if missing.
+    """
+
+    def __init__(self, folder: pathlib.Path):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no other process chooses a trial, and block them meanwhile."""
+        with open(self.folder / "choosing.lock", "w") as file:
+            lock_file(file)
+            yield
+
+    def take(self, number: int) -> IO | None:
+        """Return a trial's lock, held until closed; None if held elsewhere."""
+        file = open(self.folder / f"trial-{number}.lock", "w")  # noqa: SIM115  the caller closes it
+        try:
+            lock_file(file, wait=False)
+        except BlockingIOError:
+            file.close()
+            return None
+        return file
 
 
 def in_words(settings: Mapping[str, Any]) -> str:

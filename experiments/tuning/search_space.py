@@ -10,6 +10,7 @@ from typing import Any
 from common.errors import InvalidInput, invalid
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.parts import Setting, all_settings
+from experiments.settings.setting import check_value
 from experiments.settings.tuned_recipe import FIXED
 
 FORM = "NAME, NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A|B|C"
@@ -139,11 +140,7 @@ def _value(setting: Setting, text: str) -> Any:
     except (ValueError, KeyError):
         kind = {int: "a whole number", float: "a number", bool: "true or false"}[setting.kind]
         raise invalid(f"--parameters: {setting.name}", received=text, expected=kind) from None
-    within, choices = setting.metadata["within"], setting.metadata["choices"]
-    if within is not None and value not in within:
-        raise invalid(f"--parameters: {setting.name}", received=text, expected=f"a number in {within}")
-    if choices and value not in choices:
-        raise invalid(f"--parameters: {setting.name}", received=text, expected=f"one of {', '.join(choices)}")
+    check_value(f"parameters: {setting.name}", value, setting.metadata)
     return value
 
 

@@ -4,11 +4,11 @@ import subprocess
 import sys
 import threading
 
-from experiments.tuning.trial_locks import TrialLocks
+from experiments.tuning.search import TrialLocks
 
 HOLD = """
 import pathlib, sys
-from experiments.tuning.trial_locks import TrialLocks
+from experiments.tuning.search import TrialLocks
 lock = TrialLocks(pathlib.Path(sys.argv[1])).take(3)
 print(lock is not None, flush=True)
 sys.stdin.read()
