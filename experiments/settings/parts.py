@@ -5,10 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from experiments.settings.method_names import ANCHORED_LOSSES, DANCE, GROUPS, LOSSES, PADS, SHARED, parse_loss, uses_gsp
+from experiments.settings.method_names import (
+    ANCHORED_LOSSES,
+    DANCE,
+    GROUPS,
+    LOSSES,
+    PADS,
+    SHARED,
+    LossName,
+    parse_loss,
+    uses_gsp,
+)
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings, RhoSettings
 from experiments.settings.methods.features import (
@@ -24,20 +34,22 @@ from experiments.settings.provided import OWN_SETTINGS
 from experiments.settings.run_settings import RUN_SECTIONS
 from experiments.settings.setting import Settings
 
-AROUND: tuple[type[Settings], ...] = (
-    RhoSettings,
-    PadsSettings,
-    MemorySettings,
-    FeatureSettings,
-    TurnSettings,
-    SharedSettings,
-    GroupSettings,
-    DanceSettings,
-    ProjectionSettings,
-    AnchorSettings,
-    TransportPoolingSettings,
-    ZeroShotSettings,
-)
+# The settings around a loss, and which method has them, by its loss, `--method` and pooling.
+_HAVE: dict[type[Settings], Callable[[LossName, str, str], bool]] = {
+    RhoSettings: lambda loss, method, pooling: loss.switches,
+    PadsSettings: lambda loss, method, pooling: loss.miner == PADS,
+    MemorySettings: lambda loss, method, pooling: loss.memory,
+    FeatureSettings: lambda loss, method, pooling: bool(loss.features),
+    TurnSettings: lambda loss, method, pooling: loss.may_take_turns,
+    SharedSettings: lambda loss, method, pooling: SHARED in loss.features,
+    GroupSettings: lambda loss, method, pooling: GROUPS in loss.features,
+    DanceSettings: lambda loss, method, pooling: DANCE in loss.features,
+    ProjectionSettings: lambda loss, method, pooling: method == "ccp",
+    AnchorSettings: lambda loss, method, pooling: method == "ccp" and loss.base in ANCHORED_LOSSES,
+    TransportPoolingSettings: lambda loss, method, pooling: uses_gsp(pooling),
+    ZeroShotSettings: lambda loss, method, pooling: uses_gsp(pooling),
+}
+AROUND = tuple(_HAVE)
 
 
 def kinds_of_settings() -> tuple[type[Settings], ...]:
@@ -58,24 +70,10 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
         InvalidInput: a loss's name has another form; an unknown loss has no settings.
     """
     name = parse_loss(loss)
-    has_part = {
-        RhoSettings: name.switches,
-        PadsSettings: name.miner == PADS,
-        MemorySettings: name.memory,
-        FeatureSettings: bool(name.features),
-        TurnSettings: name.may_take_turns,
-        SharedSettings: SHARED in name.features,
-        GroupSettings: GROUPS in name.features,
-        DanceSettings: DANCE in name.features,
-        ProjectionSettings: method == "ccp",
-        AnchorSettings: method == "ccp" and name.base in ANCHORED_LOSSES,
-        TransportPoolingSettings: uses_gsp(pooling),
-        ZeroShotSettings: uses_gsp(pooling),
-    }
     own = [LOSSES[name.base]] if name.base in LOSSES else []
     places = (("pooling", pooling), ("backbone", backbone), ("dataset", dataset))
     plugged = [OWN_SETTINGS[place] for place in places if place in OWN_SETTINGS]
-    return [*own, *(kind for kind in AROUND if has_part[kind]), *plugged]
+    return [*own, *(kind for kind, has in _HAVE.items() if has(name, method, pooling)), *plugged]
 
 
 class Setting(typing.NamedTuple):
