@@ -1,4 +1,4 @@
-"""Layers of a loss's features and of PADS, from the dissertation's text or code (`dissertation_values`)."""
+"""Layers of a loss's features and of PADS; values are in `dissertation_values`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Construction of a run's metric loss, with its composers and tasks, and of its batches."""
+"""Construction of a run's metric loss and batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of settings of a loss, pooling, backbone and their composers; the settings of all."""
+"""Kinds of settings of a method's parts, and all settings."""
 
 from __future__ import annotations
 

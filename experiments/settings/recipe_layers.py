@@ -1,4 +1,4 @@
-"""Conditions of the recipes: the values of one layer from the tables of the thesis, dissertation and published code."""
+"""Conditions of the recipes: from tables to the values of one layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From recipe, budget and flags to a configuration, layer by layer; the values are in `*_values.py`."""
+"""Recipes, budgets and flags become a configuration, layer by layer.
+
+The values are tables: `thesis_values`, `dissertation_values` and `published_code_values`.
+"""
 
 from __future__ import annotations
 
