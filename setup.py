@@ -46,6 +46,7 @@ setup(
     packages=find_packages(include=["common*", "gsp_dml*", "ccp_dml*", "experiments*"]),
     package_data={
         **{package: ["py.typed"] for package in ("common", "gsp_dml", "ccp_dml", "experiments")},
+        "common.backbones": ["imagenet/*"],
         "experiments.photos": ["page.*"],
         "experiments.published": ["*.csv"],
         "experiments.site": ["style.css"],

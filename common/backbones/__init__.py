@@ -20,7 +20,13 @@ if TYPE_CHECKING:
         preset_digest,
     )
     from common.backbones.mobilenet_v2 import mobilenet_v2
-    from common.backbones.network_names import KERAS_APPLICATIONS, PRESET_PREFIX, PRESET_WEIGHTS, is_preset
+    from common.backbones.network_names import (
+        KERAS_APPLICATIONS,
+        PACKAGED_WEIGHTS,
+        PRESET_PREFIX,
+        PRESET_WEIGHTS,
+        is_preset,
+    )
     from common.backbones.parameter_files import ParameterRecord, network_of_file, read_arrays, read_record
     from common.backbones.pretrained_weights import (
         LoadedParameters,
@@ -48,6 +54,7 @@ __all__ = [
     "InputNormalization",
     "KERAS_APPLICATIONS",
     "LoadedParameters",
+    "PACKAGED_WEIGHTS",
     "PRESET_PREFIX",
     "PRESET_WEIGHTS",
     "ParameterRecord",

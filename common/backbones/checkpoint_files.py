@@ -212,7 +212,7 @@ def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _read_pickles(file: BinaryIO) -> tuple[object, dict[_Storage, np.ndarray]]:
-    """Read the older format: pickles of a magic number, version, machine, content, keys; then the storages."""
+    """Read the older format: five pickles, then the storages."""
     magic, version, machine, content, keys = (
         [_Unpickler(file).load() for _ in range(5)] if _is_legacy(file) else [0] * 5
     )

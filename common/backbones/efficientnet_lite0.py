@@ -16,7 +16,6 @@ from common.backbones.convolution import (
 )
 from common.backbones.input_normalization import InputNormalization, check_image_channels
 from common.backbones.pretrained_weights import initialize_weights
-from common.backbones.published_checkpoints import conversion_instructions
 
 # Tan & Le, table 1, without attention: expansion, channels, number of blocks, stride of the first one, kernel.
 _STAGES = (
@@ -44,7 +43,7 @@ def efficientnet_lite0(
     Args:
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
         frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
-        weights: "none", or the path of an `.npz` with timm's names; "imagenet" explains how to make one.
+        weights: "none", "imagenet" (in this package), or the path of a file with timm's names.
 
     Input shape: [batch, height, width, input_channels], values 0..255.
     Output shape: [batch, ceil(height / 32), ceil(width / 32), 1280]
@@ -69,7 +68,7 @@ def efficientnet_lite0(
     model = keras.Model(images, x, name="efficientnet_lite0")
     if frozen_batch_norm:
         freeze_batch_norm(model)
-    return initialize_weights(model, weights, imagenet=conversion_instructions("efficientnet_lite0"))
+    return initialize_weights(model, weights)
 
 
 def _inverted_residual(

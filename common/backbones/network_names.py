@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+PACKAGED_WEIGHTS = ("efficientnet_lite0",)  # networks whose ImageNet parameters are in `imagenet/` beside this file
 PRESET_PREFIX = "kerashub:"
 PRESET_WEIGHTS = "preset"  # the weights that a preset comes with
 HEAD = "head"  # the cut behind the whole network: training begins with the pooling

@@ -1,4 +1,4 @@
-"""Parameter files: `.npz` archives with one array per parameter, and checkpoints of PyTorch and safetensors.
+"""Parameter files: `.npz` archives with one array per parameter, and checkpoints.
 
 A record in an `.npz` names the file that they come from.
 """

@@ -7,6 +7,7 @@ A layer of our networks has the name of its module in torchvision, so a paramete
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from common.backbones.network_names import PACKAGED_WEIGHTS
 from common.backbones.parameter_files import read_arrays, write_arrays
 from common.backbones.transformer_layers import ClassTokenAndPositions
 from common.errors import invalid
@@ -211,8 +213,8 @@ def initialize_weights(
 
     Args:
         model: a backbone that has just been built.
-        weights: "none" (keep the random ones), "imagenet" (raises: they cannot be fetched), or a path for
-            `load_parameters`.
+        weights: "none" (keep the random ones), "imagenet" (those in this package; others raise, for they cannot be
+            fetched), or a path for `load_parameters`.
         imagenet: one or two sentences on how to get a file with ImageNet weights, or None.
         rename: see `load_parameters`.
 
@@ -224,6 +226,8 @@ def initialize_weights(
     """
     if weights == "none":
         return model
+    if weights == "imagenet" and model.name in PACKAGED_WEIGHTS:
+        weights = pathlib.Path(__file__).parent / "imagenet" / f"{model.name}.npz"
     if weights == "imagenet":
         raise invalid(
             "weights",

@@ -10,8 +10,8 @@ from common import backbones
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput, invalid
 
-# Networks whose ImageNet parameters Keras fetches itself; others' must be converted, or do not exist.
-FETCHED_BY_KERAS = ("resnet50", *backbones.KERAS_APPLICATIONS)
+# Networks whose ImageNet parameters need no file: Keras fetches them, or this package has them.
+WITHOUT_FILE = ("resnet50", *backbones.KERAS_APPLICATIONS, *backbones.PACKAGED_WEIGHTS)
 TRANSFORMERS = ("vit_small_16", "vit_base_16")
 
 
@@ -85,7 +85,7 @@ def check_weights(backbone: str, weights: str) -> None:
         raise invalid("--weights", received=weights, expected=f"{kind} for --backbone={backbone}")
     if is_file(weights):
         weights_file(weights)
-    elif weights == "imagenet" and backbone not in FETCHED_BY_KERAS:
+    elif weights == "imagenet" and backbone not in WITHOUT_FILE:
         fix = f"There are no ImageNet weights for {backbone}."
         if backbones.checkpoints_of(backbone):
             fix = f"{backbones.conversion_instructions(backbone)}{_of_keras(backbone)}"
@@ -104,5 +104,5 @@ def _of_keras(backbone: str) -> str:
 
 def file_to_make(backbone: str, weights: str) -> str | None:
     """Return the file that `experiments.convert_weights` must make first, or None."""
-    must_be_made = weights == "imagenet" and backbone not in FETCHED_BY_KERAS and backbones.checkpoints_of(backbone)
+    must_be_made = weights == "imagenet" and backbone not in WITHOUT_FILE and backbones.checkpoints_of(backbone)
     return f"{backbone}.npz" if must_be_made else None

@@ -174,7 +174,7 @@ def problem_in_checkpoint(path):
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules):
     whole = ScriptedTraining(rules)
     history = whole.run(tmp_path / "whole", warm_up_steps=2)
-    assert len(whole.projections.problems) > 2
+    assert len(whole.projections.problems) > 1
     interrupted = []
     for evaluations in (0, 2, 2, 1, 2):  # each part resumes from the checkpoint of the one before
         part = ScriptedTraining(rules, stop_after=evaluations)

@@ -1,11 +1,13 @@
 """Tests of EfficientNet-lite0: names, constants, and features equal to timm's where timm is installed."""
 
 import contextlib
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.backbones import pretrained_weights
 from common.backbones.efficientnet_lite0 import efficientnet_lite0
 from common.backbones.pretrained_weights import load_parameters, named_parameters
 from common.errors import InvalidInput
@@ -44,13 +46,23 @@ def test_constants_are_the_authors(model):
     np.testing.assert_allclose(model.get_layer("input_normalization")(image), [[[[0, 1, -127 / 128]]]], atol=1e-6)
 
 
-def test_imagenet_weights_say_where_they_are_and_which_command_converts_them():
-    with pytest.raises(InvalidInput) as raised:
-        efficientnet_lite0(weights="imagenet")
-    message = str(raised.value)
-    assert "releases/download/v0.1-weights/tf_efficientnet_lite0-0aa007d2.pth" in message
-    assert "python -m experiments.convert_weights --backbone=efficientnet_lite0" in message
-    assert "--weights=efficientnet_lite0.npz" in message
+def test_imagenet_weights_are_in_the_package():
+    """A plain loop over the stem: its convolution, batch norm and ReLU6 at one place of a random image."""
+    model = efficientnet_lite0(weights="imagenet")
+    folder = pathlib.Path(pretrained_weights.__file__).parent / "imagenet"
+    with np.load(folder / "efficientnet_lite0.npz") as file:
+        kernel, (gamma, beta, mean, variance) = (
+            file["conv_stem.weight"].astype(np.float64),
+            (file[f"bn1.{name}"] for name in ("weight", "bias", "running_mean", "running_var")),
+        )
+    image = np.random.default_rng(0).integers(0, 256, (1, 8, 8, 3)).astype(np.float32)
+    stem = keras.Model(model.input, model.get_layer("bn1.act").output)
+    patch = ((image[0, 2:5, 4:7] - 127) / 128).transpose(2, 0, 1)  # "same" padding of an even side: none before it
+    value = np.array([np.sum(patch * filters) for filters in kernel])
+    expected = np.clip((value - mean) / np.sqrt(variance + 1e-3) * gamma + beta, 0, 6)
+    np.testing.assert_allclose(stem(image)[0, 1, 2], expected, atol=1e-4)
+    assert (folder / "LICENSE").exists()
+    assert (folder / "NOTICE").exists()
 
 
 def test_other_channels():
