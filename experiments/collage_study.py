@@ -18,6 +18,7 @@ from absl import flags
 
 from common.errors import check_choice
 from experiments.protocols.one_split import write_tables
+from experiments.protocols.report_files import print_report
 from experiments.rows.recording import record_finished
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
@@ -71,7 +72,7 @@ def main() -> None:
     digest = hashlib.sha256(repr(named).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "collage_study" / digest
     notes = [*gain_sentences(rows), *start_notes(values.dataset, values.weights)]
-    print(write_tables(rows, folder, "collage_study", title, notes))
+    print_report(write_tables(rows, folder, "collage_study", title, notes), folder, values.details)
     print(f"Tables: {folder}")
     record_finished(units, places)
 

@@ -27,6 +27,7 @@ def main() -> None:
     from experiments.deployment.writing import model_writer
     from experiments.plans.launched_cells import cell_tasks, fair_cells
     from experiments.protocols.fair import FairProtocol, check_unit_flags
+    from experiments.protocols.report_files import print_report
     from experiments.rows.recording import record_finished
     from experiments.runs.start_checks import check_configurations
 
@@ -52,7 +53,7 @@ def main() -> None:
             checkpoint_seconds=values.checkpoint_seconds,
             afterwards=model_writer(dataset, values.cache_dir) if values.export_model else None,
         )
-    print(protocol.report())
+    print_report(protocol.report(), protocol.runs.report_dir(configs), values.details)
     if values.fold is None and values.repeat is None:  # a single unit of a job array draws no picture
         protocol.follow_report()
     record_finished(protocol.finished(fold=values.fold, repeat=values.repeat), places)

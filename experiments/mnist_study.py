@@ -17,6 +17,7 @@ from absl import flags
 
 from common import data
 from common.errors import check_choice
+from experiments.protocols.report_files import print_report
 from experiments.rows.recording import record_runs
 from experiments.runs.splits import unit_seed
 from experiments.settings import build
@@ -47,7 +48,8 @@ def main() -> None:
             chosen = dataclasses.replace(settings, anchors=anchors, seed=unit_seed(values.seed, 0, repeat))
             runs.append(trained(as_long_as(runs, chosen), dataset, fingerprint, repeat, **places))
     digest = hashlib.sha256(repr([run.settings for run in runs]).encode()).hexdigest()[:10]
-    print(write_report(runs, dataset, pathlib.Path(values.runs_dir) / "mnist_study" / f"report-{digest}"))
+    folder = pathlib.Path(values.runs_dir) / "mnist_study" / f"report-{digest}"
+    print_report(write_report(runs, dataset, folder), folder, values.details)
     methods = recordable(runs, dataset)
     recorded = Places(values.runs_dir, study=values.record, replace=values.replace)
     record_runs([method for method, _ in methods], {method.path: naming for method, naming in methods}, recorded)
@@ -62,6 +64,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("seed", 0, "Of everything random.", lower_bound=0)
     flags.DEFINE_integer("repeats", 3, "Runs of each kind, with different seeds.", lower_bound=1)
     experiment_flags.define_record_flag()
+    experiment_flags.define_details_flag()
     experiment_flags.define_session_flags()
     defaults = MnistSettings()
     for name in TUNABLE:

@@ -18,6 +18,7 @@ from absl import flags
 
 from common.errors import check_choice
 from experiments.protocols.one_split import trained_units
+from experiments.protocols.report_files import print_report
 from experiments.rows.recording import record_finished
 from experiments.runs.start_checks import check_configurations
 from experiments.settings import build
@@ -56,7 +57,8 @@ def main() -> None:
     )
     digest = hashlib.sha256(repr([config.stored() for config in configs]).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "pooling_comparison" / f"{values.dataset}-{digest}"
-    print(report(configs, runs, folder, notes=start_notes(values.dataset, values.weights)))
+    text = report(configs, runs, folder, notes=start_notes(values.dataset, values.weights))
+    print_report(text, folder, values.details)
     record_finished((unit for units in runs for unit in units), experiment_flags.places_from(values))
 
 

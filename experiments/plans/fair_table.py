@@ -11,7 +11,7 @@ from common.errors import check_choice
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, trainings
 from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines, write_recall_of_methods
-from experiments.protocols.report_files import write_report_files
+from experiments.protocols.report_files import warning_lines, write_report_files
 from experiments.published.values import DISSERTATION
 from experiments.settings.build import parse_method
 
@@ -147,8 +147,8 @@ def write_fair_table(
     text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
     recall = write_recall_of_methods([*methods.values()], folder, name)
     said = [recall] if recall else []
-    said += [f"warning: {warning}" for method in complete.values() for warning in method_warnings(method)]
     said += [line for method in methods.values() for line in partial_lines(method)]
+    said += warning_lines([warning for method in complete.values() for warning in method_warnings(method)])
     if complete:
         figures = {metric: cell.estimate.mean for (_, metric), cell in before.cells.items()} if before else {}
         drawn = [line for line in lines if line is not before]

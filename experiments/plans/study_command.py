@@ -18,6 +18,7 @@ from experiments.plans.launched_cells import launch_missing
 from experiments.plans.study import Cell, Study, StudyOptions, finished_units
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.plans.unit_command import DATA_DIR, unit_command
+from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
 from experiments.rows.recording import record_methods
 from experiments.runs.start_checks import check_configurations
@@ -48,6 +49,7 @@ def define_study_flags(studies: Collection[str]) -> None:
     """Define `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_place_flags()
+    experiment_flags.define_details_flag()
     define_launch_flags()
     define_tracker_flags()
     flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")
@@ -114,7 +116,8 @@ def run_study(
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
         if study.needs_data:
             folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
-        print(study.render(runs, folder, f"{kind}_{study_id.replace('.', '_')}"))
+        name = f"{kind}_{study_id.replace('.', '_')}"
+        print_report(study.render(runs, folder, name), folder, values.details, f"{name}*.md")
         print(f"Folder: {folder}")
         follow_pictures(tracker, folder, f"{study.title}, {options.dataset}, {options.budget}")
     record_methods(study.recorded(runs), experiment_flags.places_from(values))

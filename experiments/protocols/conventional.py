@@ -100,14 +100,15 @@ class ConventionalProtocol:
         Args:
             write: called with the methods, the folder, a title and `notes` on the data.
         """
-        return write(self.methods(), self._report_dir(), self._title(), notes=self.runs.data_notes())
+        return write(self.methods(), self.report_dir(), self._title(), notes=self.runs.data_notes())
 
     def follow_report(self) -> None:
         """Add the report's pictures to the tracker."""
         names = ", ".join(config.name for config in self.configs["test_set"])
-        follow_pictures(self.runs.tracker, self._report_dir(), f"{self._title()}: {names}")
+        follow_pictures(self.runs.tracker, self.report_dir(), f"{self._title()}: {names}")
 
-    def _report_dir(self) -> pathlib.Path:
+    def report_dir(self) -> pathlib.Path:
+        """Return the folder of the report's files."""
         return self.runs.report_dir([*self.configs["test_set"], *self.configs["held_out"]])
 
     def _title(self) -> str:

@@ -12,6 +12,7 @@ from common.errors import InvalidInput, check_choice
 from experiments.protocols.conventional import MONITORS, ConventionalProtocol
 from experiments.protocols.conventional_report import write_report
 from experiments.protocols.fair import check_unit_flags
+from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
 from experiments.runs.start_checks import check_configurations
 from experiments.settings import build
@@ -56,7 +57,7 @@ def evaluate(
         after_each = afterwards(dataset) if afterwards is not None else None
         seconds = values.checkpoint_seconds
         protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=seconds, afterwards=after_each)
-    print(protocol.report(write))
+    print_report(protocol.report(write), protocol.report_dir(), values.details)
     if values.repeat is None:
         protocol.follow_report()
     found = [runs for method in protocol.methods() for runs in (method.runs, method.held_out_runs) if runs]

@@ -208,9 +208,11 @@ def write_report(
     untrained = next((row for method in methods if (row := method.untrained_row())), None)
     rows = [untrained, *rows] if untrained else rows
     optimism = [line for method in methods if (line := method.optimism_line())]
-    notes = [*([EXPLANATION, *optimism] if optimism else []), *notes]
+    explanations = [EXPLANATION, *optimism] if optimism else []
     curves = [curve for method in methods for curve in method.curves()]
-    table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name=name)
+    table, picture = write_report_files(
+        rows, curves, folder, title, metric="P@1", explanations=explanations, notes=notes, name=name
+    )
     finished = {name: units for method in methods for name, units in method.finished_by_side()}
     best = {
         f"{method.config.name}, best of {method.repeats}": [method.runs.finished[0, method.best_repeat]]

@@ -16,7 +16,7 @@ from common.errors import InvalidInput
 from common.files import read_arrays, write_arrays
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
-from experiments.protocols.report_files import write_report_files
+from experiments.protocols.report_files import warning_lines, write_report_files
 from experiments.published.values import DISSERTATION, dissertation_value
 from experiments.reports.collect import check_same_queries
 from experiments.reports.projection_runs import runs_without_problem
@@ -293,10 +293,8 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, 
     recall = write_recall_of_methods(methods, folder)
     finished = {method.name: list(method.runs.finished.values()) for method in methods}
     parts = write_parts(finished, folder)
-    lines = [f"warning: {text}" for method in methods for text in method_warnings(method)]
-    for method in methods:
-        lines += [f"warning: {problem}" for problem in method.runs.problems]
-        lines += partial_lines(method)
+    lines = [line for method in methods for line in partial_lines(method)]
+    lines += warning_lines([text for of in methods for text in (*method_warnings(of), *of.runs.problems)])
     return "\n".join(part for part in (table, recall, parts, *lines, picture) if part)
 
 
@@ -324,7 +322,7 @@ def method_warnings(method: MethodReport) -> list[str]:
     few = few_validation_classes(min(known)) if known else None
     no_gain = None if method.missing else training_has_not_helped(method)
     no_problem = runs_without_problem([unit.measured.get("problems") for unit in method.runs.finished.values()])
-    found = (no_gain, no_problem and f"{method.name}: {no_problem}.", few and f"{method.name} {few}")
+    found = (no_gain, no_problem and f"{method.name}: {no_problem}.", few and f"{method.name}: {few}")
     return [text for text in found if text]
 
 

@@ -58,7 +58,7 @@ def write_recall(
     name: str = "report",
     published: Callable[[str, str], reports.PublishedValue | None] = lambda method, metric: None,
 ) -> str:
-    """Write `<name>_recall.md` and `.csv`, and return the text for the terminal.
+    """Write `<name>_recall.md` and `.csv`; return the file's name, and warnings.
 
     Args:
         runs: the finished ones of each method, by its name.
@@ -67,14 +67,14 @@ def write_recall(
         name: of the report.
         published: the printed cell of a method and a metric, such as `R@10`.
     """
-    rows, hanging, notes, metrics = [], [], [_RECALL], [f"R@{k}" for k in recall_at(dataset)]
+    rows, hanging, left_out, metrics = [], [], [], [f"R@{k}" for k in recall_at(dataset)]
     for method, units in runs.items():
         found = []
         for unit in units:
             try:
                 found.append(recall_of(unit, dataset))
             except DamagedFile as error:
-                notes.append(f"{method}: a run is left out. {error}")
+                left_out.append(f"{method}: a run is left out. {error}")
         if not found:
             continue
         means = [f"{100 * np.mean([each[metric] for each in found]):.2f}" for metric in metrics]
@@ -87,12 +87,15 @@ def write_recall(
             rows.append([f"  printed: table {place.table}, {place.method}", "", *values])
     if not rows:
         return ""
-    table = reports.PlainTable(
-        f"Recall on the test set of {dataset}", ("method", "runs", *metrics), rows, notes, hanging
-    )
-    write_text(folder / f"{name}_recall.md", table.as_markdown())
-    write_text(folder / f"{name}_recall.csv", table.as_csv())
-    return table.as_text()
+    title, notes = f"Recall on the test set of {dataset}", [_RECALL, *left_out]
+    path = folder / f"{name}_recall.md"
+    _write(reports.PlainTable(title, ("method", "runs", *metrics), rows, notes, hanging), path)
+    return "\n".join([*(f"warning: {each}" for each in left_out), f"{metrics[0]} to {metrics[-1]}: {path}"])
+
+
+def _write(table: reports.PlainTable, path: pathlib.Path) -> None:
+    write_text(path, table.as_markdown())
+    write_text(path.with_suffix(".csv"), table.as_csv())
 
 
 def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
@@ -102,10 +105,8 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
         return ""
     header = ("feature", "runs", "dim", *FEATURE_COLUMNS)
     notes = [_NOTE, *(note for method, of in found.items() if (note := group_note(method, of)))]
-    table = reports.PlainTable("Features, each on its own", header, rows, notes)
-    write_text(folder / "features.md", table.as_markdown())
-    write_text(folder / "features.csv", table.as_csv())
-    return table.as_text()
+    _write(reports.PlainTable("Features, each on its own", header, rows, notes), folder / "features.md")
+    return f"Features, each on its own: {folder / 'features.md'}"
 
 
 def group_note(method: str, found: Sequence[Mapping]) -> str:

@@ -8,6 +8,21 @@ from collections.abc import Sequence
 
 from common.files import write_text
 from experiments import reports
+from experiments.reports.plain_tables import TERMINAL_WIDTH
+
+
+def print_report(text: str, folder: pathlib.Path, details: bool, pattern: str = "*.md") -> None:
+    """Print a report's text; before it, with `details`, its Markdown files.
+
+    Args:
+        text: the short form.
+        folder: of the report.
+        details: whether to print the files.
+        pattern: of their names.
+    """
+    for path in sorted(folder.glob(pattern)) if details else ():
+        print(path.read_text(encoding="utf-8"))
+    print(text)
 
 
 def write_report_files(
@@ -17,6 +32,7 @@ def write_report_files(
     title: str,
     *,
     metric: str = "MAP@R",
+    explanations: Sequence[str] = (),
     notes: Sequence[str] = (),
     name: str = "report",
 ) -> tuple[str, str]:
@@ -28,23 +44,42 @@ def write_report_files(
         folder: where the files go.
         title: of table and picture.
         metric: of the curves.
-        notes: lines below the table, in the Markdown, the LaTeX and on the terminal.
+        explanations: lines below the table in the Markdown and LaTeX.
+        notes: further ones, also for the terminal.
         name: of the table's files.
 
     Returns:
-        The table for the terminal and the line that names the picture; either may be empty.
+        The table for the terminal, and lines that name picture and details; either may be empty.
     """
-    table, picture = "", ""
+    table, places = "", []
+    if curves:
+        reports.validation_curves(curves, folder / "validation_curves.png", metric=metric, title=title)
+        places.append(f"Validation curves: {folder / 'validation_curves.png'}")
     if rows:
+        below = [*explanations, *notes]
         renderings = {
-            f"{name}.md": "\n\n".join([reports.render_markdown(rows, title).rstrip(), *notes]) + "\n",
+            f"{name}.md": "\n\n".join([reports.render_markdown(rows, title).rstrip(), *below]) + "\n",
             f"{name}.csv": reports.render_csv(rows),
-            f"{name}.tex": reports.render_latex(rows, title, notes),
+            f"{name}.tex": reports.render_latex(rows, title, below),
         }
         for file_name, text in renderings.items():
             write_text(folder / file_name, text)
-        table = "\n".join([reports.render_text(rows, title), *(textwrap.fill(note, 110) for note in notes)])
-    if curves:
-        reports.validation_curves(curves, folder / "validation_curves.png", metric=metric, title=title)
-        picture = f"Validation curves: {folder / 'validation_curves.png'}"
-    return table, picture
+        table = "\n".join([reports.render_text(rows, title), *(textwrap.fill(note, TERMINAL_WIDTH) for note in notes)])
+        places.append(f"Details (--details prints them): {folder / name}.md")
+    return table, "\n".join(places)
+
+
+def warning_lines(warnings: Sequence[str]) -> list[str]:
+    """Merge warnings `NAME: PROBLEM. REMEDY` with the same problem or remedy."""
+    names: dict[str, dict[str, list[str]]] = {}  # by remedy and problem
+    for text in dict.fromkeys(warnings):
+        name, _, rest = text.partition(": ")
+        problem, _, remedy = rest.partition(". ")
+        names.setdefault(remedy, {}).setdefault(problem, []).append(name)
+    lines = []
+    for remedy, problems in names.items():
+        said = "; ".join(
+            f"{', '.join(of)}: {problem}" if problem else "; ".join(of) for problem, of in problems.items()
+        )
+        lines.append(textwrap.fill(f"warning: {said}{'. ' * bool(remedy)}{remedy}", TERMINAL_WIDTH))
+    return lines

@@ -94,10 +94,11 @@ def write_report(
 ) -> str:
     """Write `revisiting.md`, `.csv`, `.tex` and `validation_curves.png`; return the terminal's text."""
     rows = [row for method in methods for row in rows_of(method)]
-    notes = [*([EXPLANATION] if rows else []), *notes]
     curves = [curve for method in methods for curve in method.curves()]
     title = title.replace("Conventional", '"Revisiting"')
-    table, picture = write_report_files(rows, curves, folder, title, metric="P@1", notes=notes, name="revisiting")
+    table, picture = write_report_files(
+        rows, curves, folder, title, metric="P@1", explanations=[EXPLANATION], notes=notes, name="revisiting"
+    )
     parts = write_parts({name: units for method in methods for name, units in method.finished_by_side()}, folder)
     lines = [line for method in methods for line in method.partial_lines()]
     return "\n".join(part for part in (table, parts, *lines, picture) if part)

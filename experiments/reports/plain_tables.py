@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import textwrap
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+TERMINAL_WIDTH = 100
+_WIDEST = 48  # entry of a table that is too wide for the terminal; longer ones are wrapped
+_GAP = "  "  # between columns
 _LATEX = str.maketrans(
     {
         **{sign: f"\\{sign}" for sign in "%&#_${}"},
@@ -40,22 +45,21 @@ class PlainTable:
     hanging: Collection[int] = ()
 
     def as_text(self) -> str:
-        """Align columns; empty lines separate rows with others hanging below them."""
-        lines = [self.header, *self.rows]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(self.header))]
+        """Align columns within `TERMINAL_WIDTH`; empty lines separate rows with others hanging below them.
 
-        def aligned(line):
-            first, *others = line
-            return "  ".join([first.ljust(widths[0]), *(text.rjust(w) for text, w in zip(others, widths[1:]))]).rstrip()
-
-        rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-        body = []
-        for index, row in enumerate(self.rows):
-            if self.hanging and index and index not in self.hanging:
-                body.append("")
-            body.append(aligned(row))
-        notes = [textwrap.fill(note, max(len(rule), 60), subsequent_indent="    ") for note in self.notes]
-        return "\n".join([*self._titles(""), rule, aligned(self.header), rule, *body, rule, *notes]) + "\n"
+        A wider table wraps headers and long entries, then continues in further blocks of columns.
+        """
+        widths = [max(map(display_width, column)) for column in zip(self.header, *self.rows)]
+        if _total(widths) > TERMINAL_WIDTH:
+            words = itertools.zip_longest(*(name.split() for name in self.header), fillvalue="")
+            widths = [min(_WIDEST, max(map(display_width, column))) for column in zip(*self.rows, *words)]
+        lines = [line for title in self._titles("") for line in _wrapped(title, TERMINAL_WIDTH)]
+        blocks = _blocks(self.header, widths)
+        rule = "-" * max(_total([widths[column] for column in block]) for block in blocks)
+        for block in blocks:
+            lines += [rule, *self._lines(block, widths, rule)]
+        notes = [line for note in self.notes for line in _wrapped(note, TERMINAL_WIDTH, indent="    ")]
+        return "\n".join([*lines, rule, *notes]) + "\n"
 
     def as_markdown(self) -> str:
         """Format as GitHub Markdown."""
@@ -84,6 +88,18 @@ class PlainTable:
         writer.writerows([self.header, *self.rows])
         return text.getvalue()
 
+    def _lines(self, block: Sequence[int], widths: Sequence[int], rule: str) -> list[str]:
+        """List the lines of some columns: header, rule, rows."""
+
+        def aligned(entries: Sequence[str]) -> list[str]:
+            return _aligned([entries[column] for column in block], [widths[column] for column in block])
+
+        lines = [*aligned(self.header), rule]
+        for index, row in enumerate(self.rows):
+            lines += [""] if self.hanging and index and index not in self.hanging else []
+            lines += aligned(row)
+        return lines
+
     def _titles(self, prefix: str) -> list[str]:
         return [prefix + self.title] if self.title else []
 
@@ -98,3 +114,52 @@ def _latex(entries: Sequence[str]) -> str:
 
 def _latex_text(text: str) -> str:
     return text.translate(_LATEX)
+
+
+def display_width(text: str) -> int:
+    """Return the number of terminal columns that a text takes."""
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return len(text) + wide - sum(unicodedata.category(sign) in ("Mn", "Me", "Cf") for sign in text)
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _blocks(header: Sequence[str], widths: Sequence[int]) -> list[list[int]]:
+    """Divide columns among blocks that fit, each with the first column.
+
+    Neighbours whose names begin with the same word stay together if they fit.
+    """
+    blocks = [[0]]
+
+    def begin_unless_fits(columns: Sequence[int]) -> None:
+        if len(blocks[-1]) > 1 and _total([widths[column] for column in [*blocks[-1], *columns]]) > TERMINAL_WIDTH:
+            blocks.append([0])
+
+    for _, together in itertools.groupby(range(1, len(header)), lambda column: header[column].split(" ")[0]):
+        group = [*together]
+        begin_unless_fits(group)
+        for column in group:
+            begin_unless_fits([column])
+            blocks[-1].append(column)
+    return blocks
+
+
+def _aligned(entries: Sequence[str], widths: Sequence[int]) -> list[str]:
+    """Align entries in lines, the first to the left, the others to the right."""
+    wrapped = [_wrapped(entry, width) for entry, width in zip(entries, widths)]
+    height = max(map(len, wrapped))
+    lines = []
+    for texts in zip(*([""] * (height - len(of)) + of for of in wrapped)):
+        blanks = [" " * (width - display_width(text)) for text, width in zip(texts, widths)]
+        others = [blank + text for text, blank in zip(texts[1:], blanks[1:])]
+        lines.append(_GAP.join([texts[0] + blanks[0], *others]).rstrip())
+    return lines
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    if display_width(text) <= width:
+        return [text]
+    signs = width if display_width(text) == len(text) else width // 2  # of which any may take two columns
+    return textwrap.wrap(text, signs, subsequent_indent=indent, break_on_hyphens=False)

@@ -1,8 +1,10 @@
 """Tables of measured and printed figures: terminal, Markdown, LaTeX and CSV.
 
-A method has one line of figures as in the thesis: percent with two decimals, mean +- std over collections. Below it
-are lines for the interval, the printed figure, the interval of measured minus printed, the verdict with its margin, the
-p values of a difference, and the smallest detectable difference. Lines without entries are omitted.
+Files have all details. A method has one line of figures as in the thesis: percent with two decimals, mean +- std over
+collections. Below it are lines for the interval, the printed figure, the interval of measured minus printed, the
+verdict with its margin, the p values of a difference, and the smallest detectable difference. Empty lines are omitted.
+The terminal gets figures, differences with intervals and stars (without differences, figures with intervals), then each
+published figure with its verdict.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from experiments.reports.comparisons import Comparison
@@ -53,6 +55,7 @@ VERDICT_NOTE = (
     "own error. Verdict: reproduced when that lies within the margin (half of the printed effect, .5 points without "
     "one), above or below when it excludes zero, else inconclusive."
 )
+SHORT_VERDICT_NOTE = "Verdicts compare the 90 % interval of ours minus published with a margin; the report has both."
 CUT_NOTE = "Intervals are cut off at 0 and 100 (of differences: at -100 and 100), beyond which no figure can lie."
 DETECTABLE_NOTE = (
     "detectable: the smallest true difference of the two methods that this design (these test classes, folds and "
@@ -106,8 +109,19 @@ def cell_text(cell: TableCell | None) -> CellText:
 
 
 def render_text(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
-    """Align the table for a terminal, with footnotes and notes below."""
-    return _plain(rows, title, notes).as_text()
+    """Format the short table for a terminal: figures, then published values with verdicts."""
+    rows = compared(rows)
+    columns = _by_kind(row.cells for row in rows)
+    cells = [cell for row in rows for cell in row.cells.values()]
+    bracketed = [cell for cell in cells if cell.is_difference] or cells  # those shown with an interval
+    lines = [[row.method, *(_short(row.cells.get(column), bracketed) for column in columns)] for row in rows]
+    beside, hanging = _beside_published(rows, columns)
+    header = [name.replace("concatenated", "concat.") for name in _header(columns)]
+    notes = [*_short_notes(bracketed), *notes]
+    if not beside:
+        return PlainTable(title, header, lines, notes).as_text()
+    names, notes = ["figure", "ours", "published", "verdict"], [SHORT_VERDICT_NOTE, *notes]
+    return f"{PlainTable(title, header, lines).as_text()}\n{PlainTable('', names, beside, notes, hanging).as_text()}"
 
 
 def render_markdown(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
@@ -157,7 +171,50 @@ def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -
     lines = [line for group in groups for line in group]
     heads = set(itertools.accumulate([0, *map(len, groups)]))
     hanging = [index for index in range(len(lines)) if index not in heads]
-    return PlainTable(title, ["method", *(" ".join(column) for column in columns)], lines, notes, hanging)
+    return PlainTable(title, _header(columns), lines, notes, hanging)
+
+
+def _header(columns: Sequence[Column]) -> list[str]:
+    return ["method", *(" ".join(column) for column in columns)]
+
+
+def _by_kind(cells: Iterable[Mapping[Column, TableCell]]) -> list[Column]:
+    """List the columns in order, those of one kind ("single", "concatenated") side by side."""
+    columns = list(dict.fromkeys(column for of_row in cells for column in of_row))
+    kinds = [size.split(" ")[0] for size, _ in columns]
+    return [column for _, column in sorted(zip(kinds, columns), key=lambda pair: kinds.index(pair[0]))]
+
+
+def _short(cell: TableCell | None, bracketed: Sequence[TableCell]) -> str:
+    """Format a figure without its spread, with its interval if it is among those bracketed."""
+    text = cell_text(cell)
+    figure = text.figure.split(" ")[0]
+    return f"{figure} {text.interval}".rstrip() if cell in bracketed else figure
+
+
+def _beside_published(rows: Sequence[TableRow], columns: Sequence[Column]) -> tuple[list[list[str]], list[int]]:
+    """List each method's figures with published values and verdicts; also return which lines hang below another."""
+    lines, hanging = [], []
+    for row in rows:
+        printed = {column: row.cells[column] for column in columns if column in row.cells}
+        texts = {" ".join(column): cell_text(cell) for column, cell in printed.items() if cell.published}
+        lines += [[row.method, "", "", ""]] if texts else []
+        hanging += range(len(lines), len(lines) + len(texts))
+        lines += [[f"  {name}", of.figure.split(" ")[0], of.published, of.verdict] for name, of in texts.items()]
+    return lines, hanging
+
+
+def _short_notes(cells: Sequence[TableCell]) -> list[str]:
+    """Explain the brackets of these cells, and count the significant differences."""
+    notes = kind_notes({cell.bounds.kind for cell in cells if cell.bounds})
+    tests = [cell.comparison for cell in cells if cell.comparison and cell.comparison.p is not None]
+    tested = [of for of in tests if of.p_holm is not None]
+    if not tested:
+        return notes
+    starred = sum(of.is_significant for of in tested)
+    how = " after Holm's correction" if tests == tested else ", as planned"
+    meaning = "Any other may be chance." if starred else "Any may be chance."
+    return [*notes, f"* Significant at 5 %{how}: {starred} of {len(tested)} tested differences. {meaning}"]
 
 
 def footnotes(rows: Sequence[TableRow]) -> list[str]:

@@ -25,7 +25,7 @@ _UNITS = "fold*-repeat*"
 _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
 _WITHOUT_EFFECT = (
     *(*PLACE_FLAGS, "checkpoint_seconds", "decoded_images_mb"),
-    *("report_only", "record", "replace", "max_cells", *TRACKER_FLAGS),
+    *("report_only", "details", "record", "replace", "max_cells", *TRACKER_FLAGS),
 )
 
 
@@ -210,7 +210,11 @@ def command_line(arguments: Sequence[str] | None = None) -> str:
         if argument.startswith("-"):
             is_value = False
             if name.lstrip("-") in _WITHOUT_EFFECT or name.lstrip("-").removeprefix("no") in _WITHOUT_EFFECT:
-                is_value = not equals and name.lstrip("-").removeprefix("no") not in ("report_only", "replace")
+                is_value = not equals and name.lstrip("-").removeprefix("no") not in (
+                    "report_only",
+                    "details",
+                    "replace",
+                )
                 continue
             kept.append(f"{name}={_without_folder(value)}" if equals else argument)
         elif not is_value:

@@ -119,6 +119,12 @@ def define_export_flag() -> None:
     flags.DEFINE_boolean("export_model", True, "Write model.keras, which needs no data, into each finished run.")
 
 
+def define_details_flag() -> None:
+    """Define whether a command also prints its report's files."""
+    text = "Also print the report's Markdown files: all intervals, tests, margins and reasons of verdicts."
+    flags.DEFINE_boolean("details", False, text)
+
+
 def define_session_flags() -> None:
     """Define the checkpoint interval and whether non-deterministic operations are refused."""
     flags.DEFINE_float(
@@ -166,6 +172,7 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
         lower_bound=1,
     )
     flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
+    define_details_flag()
 
 
 def refuse_flags(values: flags.FlagValues, *names: str, because: str = "this command has its own") -> None:

@@ -33,6 +33,7 @@ _UNUSED = (
     "run",
     "record",
     "replace",
+    "details",
     "repeats",
     "fold",
     "monitor",

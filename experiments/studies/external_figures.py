@@ -30,7 +30,7 @@ from experiments.settings.run_settings import BUDGETS
 from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
 
-_PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", *experiment_flags.UNIT_FLAGS)
+_PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", "details", *experiment_flags.UNIT_FLAGS)
 _CONFIGURATION = tuple(each.name for each in all_settings())
 _PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
 
@@ -116,7 +116,15 @@ EXTERNAL_FIGURES = {
         module="experiments.mnist_study",
         cells={"proxies": "--anchors=proxies", "samples": "--anchors=samples"},
         minutes={"full": 40, "demo": 24, "smoke": 1},
-        forwarded=("data_dir", "runs_dir", "record", "replace", *experiment_flags.SESSION_FLAGS, *MNIST_FLAGS),
+        forwarded=(
+            "data_dir",
+            "runs_dir",
+            "record",
+            "replace",
+            "details",
+            *experiment_flags.SESSION_FLAGS,
+            *MNIST_FLAGS,
+        ),
         flags_of=_BUDGETS,
     ),
     "5.5": FigureOfCommand(

@@ -113,11 +113,12 @@ class TunedTable(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write trials, the table of complete rows and its picture; summarize the rest."""
         tried = {label: self._tried(label, finished) for label in self.rows}
-        text = write_table(table_of_trials(f"Trials: {self.title}", tried), folder, f"{name}_trials")
+        write_table(table_of_trials(f"Trials: {self.title}", tried), folder, f"{name}_trials")
+        text = f"Trials: {folder / name}_trials.md"
         cells = {label: of_row for label in self.rows if (of_row := self.cells_of(label, finished))}
         if cells:
             rows = {label: self.rows[label] for label in cells}
-            text += "\n" + write_fair_table(
+            table = write_fair_table(
                 rows,
                 cells,
                 finished,
@@ -128,6 +129,7 @@ class TunedTable(Study):
                 repeats=self.repeats,
                 notes=self.notes,
             )
+            text = f"{table}\n{text}"
         return text
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:

@@ -58,9 +58,8 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
     assert len(list(folder.rglob("result.json"))) == 4
     assert "pnca+gap" in first.stdout
     assert "pnca+gsp" in first.stdout
-    assert "not comparable" in first.stdout
     assert "2 test images have a byte-identical copy among those they search" in first.stdout
-    assert "single minus pnca+gap MAP@R" in first.stdout
+    assert max(map(len, first.stdout.splitlines()[:20])) <= 100
     assert "untrained" in first.stdout
     assert first.stderr.count("before training, the backbone's average features on the test set: P@1") == 4
     pictures = list((folder / "runs").rglob("*.png"))
@@ -71,9 +70,13 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
 @pytest.mark.slow
 def test_a_second_run_only_reports(finished):
     _, arguments, first = finished
-    again = run_module(MODULE, *arguments, "--decoded_images_mb=0")  # which is no part of a configuration
+    again = run_module(MODULE, *arguments, "--decoded_images_mb=0", "--details")  # no part of a configuration
     assert again.returncode == 0
-    assert again.stdout == first.stdout
+    assert again.stdout.endswith(first.stdout)
+    details = again.stdout.removesuffix(first.stdout)
+    assert "not comparable" in details
+    assert "single minus pnca+gap MAP@R" in details
+    assert "| method | runs | R@1 |" in details
     assert "step" not in again.stderr
 
 
@@ -121,7 +124,6 @@ def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(fin
     others = [argument for argument in arguments if not argument.startswith(("--loss", "--pooling"))]
     reported = run_module(MODULE, *others, "--methods=pnca+gsp,pnca+gap", "--report_only")
     assert reported.returncode == 0, reported.stderr
-    assert "concatenated minus pnca+gsp MAP@R" in reported.stdout
     (report,) = [path for path in folder.rglob("report.csv") if "minus pnca+gsp" in path.read_text()]
     rows = [line.split(",") for line in report.read_text().splitlines()]
     values = {(row[0], row[1], row[2]): float(row[3]) for row in rows[1:]}
@@ -200,7 +202,7 @@ def test_runs_have_the_recalls_of_their_data_set_also_if_they_did_not_measure_th
     header, line = next(tmp_path.rglob("report_recall.csv")).read_text().splitlines()
     assert header == "method,runs,R@1,R@10,R@100,R@1000"
     assert line == ",".join(["c2+gap", "1", *(f"{100 * value:.2f}" for value in expected.values())])
-    assert line.split(",")[3] in first.stdout
+    assert "R@1 to R@1000: " in first.stdout
     for name in ("result.json", "result.copy.json"):
         if result_path.with_name(name).exists():
             older = {k: value for k, value in result["test"].items() if k in ("P@1", "MAP@R", "P@R", "R@1", "R@2")}

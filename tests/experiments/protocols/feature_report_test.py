@@ -48,7 +48,9 @@ def test_recalls_are_means_beside_the_printed_ones_and_damaged_runs_are_named(tm
         '"  printed: table 5.1, C2",,{:.2f},,40.50,'.format(printed["R@1"].value),
         "ms+gap,1,30.00,3.00,1.50,1.00",
     ]
-    assert "c2+gap: a run is left out. test_embeddings.npz is missing." in " ".join(text.split())
+    said = "c2+gap: a run is left out. test_embeddings.npz is missing."
+    assert text.splitlines() == [f"warning: {said}", f"R@1 to R@30: {tmp_path / 'report_recall.md'}"]
+    assert said in (tmp_path / "report_recall.md").read_text()
     assert write_recall({"c2+gap": []}, "inshop", tmp_path) == ""
 
 
@@ -61,7 +63,7 @@ def test_figures_of_features_are_means_over_runs_in_the_order_of_the_embedding(t
         f'"margin+shared+gap, {name}",2,{dim},62.50,31.25,1.500,nan,nan'
         for name, dim in (("disc", 4), ("shared", 4), ("concatenated", 8))
     ]
-    assert "Features, each on its own" in text
+    assert text == f"Features, each on its own: {tmp_path / 'features.md'}"
     assert not (tmp_path / "sampling.png").exists()
 
 
@@ -70,9 +72,11 @@ def test_groups_are_told_with_the_classes_of_their_images(tmp_path):
     for number, each in enumerate(units):
         each.measured["features"]["groups"] = {**each.measured["features"].pop("shared"), "groups": 30}
         each.measured["features"]["groups"]["classes_per_group"] = 4.0 + number
-    text = write_parts({"margin+groups+gap": units, "margin+gap": [unit(tmp_path / "2")]}, tmp_path)
-    assert "margin+groups+gap: images of 30 groups, each of 4.5 classes (means)." in text
-    assert "groups" not in write_parts({"margin+shared+gap": [unit(tmp_path / "3", 0.5)]}, tmp_path)
+    write_parts({"margin+groups+gap": units, "margin+gap": [unit(tmp_path / "2")]}, tmp_path)
+    features = tmp_path / "features.md"
+    assert "margin+groups+gap: images of 30 groups, each of 4.5 classes (means)." in features.read_text()
+    write_parts({"margin+shared+gap": [unit(tmp_path / "3", 0.5)]}, tmp_path)
+    assert "groups" not in features.read_text()
 
 
 def test_sampling_is_drawn_of_the_runs_that_decided(tmp_path):

@@ -4,9 +4,16 @@ import pytest
 
 from experiments.published.values import published_value
 from experiments.reports.intervals import interval
+from experiments.reports.plain_tables import TERMINAL_WIDTH, display_width
 from experiments.reports.statistics import FairEstimate
 from experiments.reports.table_cells import TableCell, TableRow, compared
-from experiments.reports.tables import render_csv, render_latex, render_markdown, render_text
+from experiments.reports.tables import (
+    SHORT_VERDICT_NOTE,
+    render_csv,
+    render_latex,
+    render_markdown,
+    render_text,
+)
 from experiments.reports.verdicts import Target, published_difference
 
 SINGLE, JOINED = ("128-D", "MAP@R"), ("512-D", "P@1")
@@ -37,43 +44,73 @@ def rows():
 
 EXPECTED = """\
 fair protocol on sop
-------------------------------------------------------------
-method                   128-D MAP@R               512-D P@1
-------------------------------------------------------------
-untrained                      16.20                   44.12
+---------------------------------------------------------------
+method                   128-D MAP@R              512-D P@1
+---------------------------------------------------------------
+untrained                      16.20                  44.12
+pnca+gsp        43.96 [42.37, 45.55]  73.96 [72.58, 75.34]†
+c2|delf & 100 % 43.96 [42.37, 45.55]  73.96 [72.58, 75.34]†
+half done       43.96 [42.37, 45.55]                      -
+---------------------------------------------------------------
 
-pnca+gsp                43.96 ± 0.14                   73.96
-  95 % interval       [42.37, 45.55]         [72.58, 75.34]†
-  published             43.95 ± 0.06            75.68 ± 0.11
-  minus published +0.01 [-0.18, 0.20]                      -
-  verdict                 reproduced      not comparable [1]
-  margin                        0.50                       -
+---------------------------------------------------------------
+figure            ours                published         verdict
+---------------------------------------------------------------
+pnca+gsp
+  128-D MAP@R    43.96             43.95 ± 0.06      reproduced
+  512-D P@1      73.96             75.68 ± 0.11  not comparable
 
-c2|delf & 100 %         43.96 ± 0.14                   73.96
-  95 % interval       [42.37, 45.55]         [72.58, 75.34]†
-  published    45.53 ± 0.18 (doubtful)                    lost
-  verdict         not comparable [2]      not comparable [3]
+c2|delf & 100 %
+  128-D MAP@R    43.96  45.53 ± 0.18 (doubtful)  not comparable
+  512-D P@1      73.96                     lost  not comparable
+---------------------------------------------------------------
 """
 
 
-def test_text_is_aligned_and_numbers_the_reasons():
-    text = render_text(rows(), "fair protocol on sop")
-    lines = text.splitlines()
-    table = [line.split() for line in lines]
-    for line in EXPECTED.splitlines():
-        assert line.startswith("---") or line.split() in table
-    body = lines[2 : lines.index(lines[1], 4)]
-    assert len({len(line) for line in body if line and "doubtful" not in line}) == 1  # figures end at one column
-    assert "[1] budget is demo" in lines
+def test_text_has_figures_then_published_values_with_verdicts():
+    text = render_text(rows(), "fair protocol on sop", ["A note."])
+    found, expected = ([line.split() for line in of.splitlines() if "--" not in line] for of in (text, EXPECTED))
+    assert found[: len(expected)] == expected
+    assert " ".join(text.split()).endswith("spread of training is unknown. A note.")
+    assert SHORT_VERDICT_NOTE in text
+
+
+def test_details_number_the_reasons_of_verdicts():
+    lines = render_markdown(rows()).splitlines()
+    assert "| *95 % interval* | [42.37, 45.55] | [72.58, 75.34]† |" in lines
+    assert "| *published* | 43.95 ± 0.06 | 75.68 ± 0.11 |" in lines
+    assert "| *minus published* | +0.01 [-0.18, 0.20] | - |" in lines
+    assert "| *verdict* | reproduced | not comparable [1] |" in lines
+    assert "| *margin* | 0.50 | - |" in lines
+    assert "| *verdict* | not comparable [2] | not comparable [3] |" in lines
+    assert "[1] budget is demo  " in lines
     assert any(line.startswith("[2] the printed cell is doubtful (SUSPECT") for line in lines)
-    assert "[3] the printed cell is lost (cell empty in the text); budget is demo" in " ".join(text.split())
-    assert "[4] no published figure" in lines
-    assert max(len(line) for line in lines) == len(lines[1])  # footnotes are wrapped
+    assert "[3] the printed cell is lost (cell empty in the text); budget is demo  " in lines
+    assert "[4] no published figure  " in lines
     assert any(line.startswith("† Interval for new test classes only") for line in lines)
-    half_done = lines[lines.index(next(line for line in lines if line.startswith("half done"))) :]
-    assert half_done[0].split()[-1] == "-"
-    assert half_done[1].split() == ["95", "%", "interval", "[42.37,", "45.55]", "-"]
-    assert half_done[2].split() == ["verdict", "not", "comparable", "[4]", "-"]
+    half_done = lines[lines.index("| **half done** | 43.96 ± 0.14 | - |") :]
+    assert half_done[1:3] == ["| *95 % interval* | [42.37, 45.55] | - |", "| *verdict* | not comparable [4] | - |"]
+
+
+METHODS = [f"lifted_generalized+distance+xbm+{number}+gmp+gsp" for number in range(7)] + ["图像检索 é +gsp"]
+
+
+def test_the_widest_tables_fit_a_terminal():
+    """Eight methods with long names, four recalls of two embeddings, differences and published values."""
+    bounds = interval(0.0112, (0.003**2, 299), (0.002**2, 8), 0.95)
+    printed = published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R")
+    of_figure = cell(FairEstimate(0.4396, 0.0014, bounds), printed)
+    of_difference = TableCell(FairEstimate(0.0112, None, bounds), of_figure.target, is_difference=True)
+    columns = [(f"{kind}-D", f"R@{10**k}") for kind in ("single 128", "concatenated 512") for k in range(4)]
+    cells = dict.fromkeys(columns, of_figure)
+    cells |= {(f"{kind} minus {METHODS[0]}", "MAP@R"): of_difference for kind in ("single", "concatenated")}
+    text = render_text(
+        [TableRow(method, cells) for method in METHODS], f"Long title {'of a study ' * 12}", ["图像" * 60]
+    )
+    assert max(map(display_width, text.splitlines())) <= TERMINAL_WIDTH
+    for found, count in {"43.96 ": 14, "+1.12* [0.40, 1.84]": 2, " 43.95 ± 0.06  reproduced": 8, "below": 2}.items():
+        assert text.count(found) == 8 * count, found
+    assert "single 128-D R@1000" in text  # beside its published value
 
 
 def test_text_without_anything_to_compare_is_one_line_a_method():
@@ -145,9 +182,12 @@ def test_significant_differences_are_starred(estimate, training, starred):
     alone = [TableRow("method", {SINGLE: cell(FairEstimate(estimate, None, bounds))})]
     for render in (render_text, render_markdown, render_latex):
         assert (f"{100 * estimate:+.2f}*" in render(tested)) == starred
+        assert f"{100 * estimate:.2f}*" not in render(alone)
+    counted = f"{int(starred)} of 1 tested differences. Any {'other ' * starred}may be chance."
+    assert (f"after Holm's correction: {counted}" in render_text(tested)) == (training is not None)
+    for render in (render_markdown, render_latex):
         assert ("Holm's correction" in render(tested)) == (training is not None)
         assert ("No difference is tested" in render(tested)) == (training is None)
-        assert f"{100 * estimate:.2f}*" not in render(alone)
     bare = TableRow("method", {column: TableCell(FairEstimate(estimate), is_difference=True)})
     assert f"{100 * estimate:+.2f}" in render_text([bare])
     assert "Starred" not in render_text([bare])  # nothing that a star could be of
@@ -166,11 +206,12 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
         TableRow("reference", {SINGLE: cell(FairEstimate(0.4, 0.01, seen))}),
         *(row_of(name, of) for name, of in (("seen", seen), ("unseen", unseen), ("same", same))),
     ]
-    text = " ".join(render_text(rows).split())
-    assert "seen - +1.20*" in text
-    assert "p, Holm's p - .002, .004 detectable - 1.2" in text
-    assert "[-0.69, 0.49]† same" in text  # not tested: nothing would be detected
-    assert "same - +0.00 95 % interval - [0.00, 0.00] ---" in text  # nothing to detect between a method and itself
+    text = render_markdown(rows)
+    assert "| **seen** | - | +1.20* |" in text
+    assert "| *p, Holm's p* | - | .002, .004 |\n| *detectable* | - | 1.2 |" in text
+    assert "[-0.69, 0.49]† |\n| **same**" in text  # not tested: nothing would be detected
+    assert "| - | +0.00 |\n| *95 % interval* | - | [0.00, 0.00] |\n\n" in text  # no method differs from itself
+    assert "seen - +1.20* [0.47, 1.93] unseen - -0.10 [-0.69, 0.49]†" in " ".join(render_text(rows).split())
     assert "in 80 % of studies" in text
     assert "sqrt((R - 1)/R) of the spread of a fresh collection" in text
     lines = list(csv.DictReader(render_csv(rows).splitlines()))
@@ -180,7 +221,7 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
         [100 * tests.detectable, tests.p, tests.p_holm]
     )
     assert (lines[2]["p"], lines[2]["p_holm"]) == ("", "")  # no spread of training, no test
-    assert "detectable" not in render_text(rows[:1])
+    assert "detectable" not in render_markdown(rows[:1])
 
 
 def test_a_star_is_after_holm_over_the_table():
@@ -192,40 +233,44 @@ def test_a_star_is_after_holm_over_the_table():
         row_of("clear", clear),
     ]
     assert compared(compared(several)) == compared(several)
-    text = render_text(several)
-    assert "+2.00*" in text
-    assert "for all 7 of this table" in " ".join(text.split())
+    assert "+2.00*" in render_text(several)
+    assert "for all 7 of this table" in render_markdown(several)
     unpooled = [row_of("near", near), *(row_of(f"m{i}", interval(0.0, (1e-6, 299), (1.0, 3), 0.95)) for i in range(9))]
     assert "+0.60*" not in render_text(unpooled)
     assert "+0.60" in render_text(unpooled)
     planned = compared(unpooled, ("near", ("minus reference", "MAP@R")))
     assert "+0.60*" in render_text(planned)
-    assert "the one comparison that was planned" in " ".join(render_text(planned).split())
+    assert "the one comparison that was planned" in render_markdown(planned)
+    assert "* Significant at 5 %, as planned: 1 of 1 tested differences." in render_text(planned)
 
 
 def test_differences_have_verdicts_of_their_own():
     printed = [published_value("5.1", "sop", row, 128, "MAP@R") for row in ("PNCA+GSP", "PNCA")]
     target = Target(published_difference(*printed), margin=0.19, error=(0.0, 1))
     bounds = interval(0.0036, (0.003**2, 299), (0.0002**2, 8), 0.95)
-    text = " ".join(render_text([row_of("pnca+gsp", bounds, target)]).split())
-    assert "published +0.38" in text
-    assert "minus published -0.02 [-0.06, 0.02] verdict reproduced margin 0.19" in text
+    text = render_markdown([row_of("pnca+gsp", bounds, target)])
+    assert (
+        "| *published* | +0.38 ± 0.10 |\n| *minus published* | -0.02 [-0.06, 0.02] |\n| *verdict* | reproduced |"
+        in text
+    )
+    assert "| *margin* | 0.19 |" in text
+    assert "MAP@R +0.36 +0.38 ± 0.10 reproduced" in " ".join(render_text([row_of("pnca+gsp", bounds, target)]).split())
     noisy = interval(0.0036, (0.003**2, 299), (0.004**2, 8), 0.95)
-    assert "verdict inconclusive" in " ".join(render_text([row_of("pnca+gsp", noisy, target)]).split())
+    assert "| inconclusive |" in render_markdown([row_of("pnca+gsp", noisy, target)])
 
 
 def test_intervals_are_cut_where_no_figure_can_lie_and_a_note_says_so():
     inside, beyond = interval(0.5, (0.05**2, 99), None, 0.95), interval(0.9738, (0.05**2, 99), None, 0.95)
     row = TableRow("method", {SINGLE: cell(FairEstimate(0.9738, None, beyond))})
-    for rendered in (render_text([row]), render_markdown([row]), render_latex([row])):
+    for rendered in (render_markdown([row]), render_latex([row])):
         assert ", 100.00]" in rendered
         assert "107" not in rendered
         assert "Intervals are cut off at 0 and 100" in " ".join(rendered.split())
     (record,) = csv.DictReader(render_csv([row]).splitlines())
     assert (float(record["low"]), float(record["high"])) == (pytest.approx(100 * beyond.low), 100.0)
     uncut = TableRow("method", {SINGLE: cell(FairEstimate(0.5, None, inside))})
-    assert "Intervals end" not in render_text([uncut])
+    assert "Intervals are cut" not in render_markdown([uncut])
     negative = interval(-0.05, (0.05**2, 99), None, 0.95)
     difference = TableRow("method", {SINGLE: TableCell(FairEstimate(-0.05, None, negative), is_difference=True)})
     assert f"[{100 * negative.low:.2f}, " in render_text([difference])
-    assert "Intervals end" not in render_text([difference])
+    assert "Intervals are cut" not in render_markdown([difference])
