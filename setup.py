@@ -47,9 +47,10 @@ setup(
     package_data={
         **{package: ["py.typed"] for package in ("common", "gsp_dml", "ccp_dml", "experiments")},
         "common.backbones": ["imagenet/*"],
+        "experiments.deployment": ["model_card.md.jinja"],
         "experiments.photos": ["page.*"],
         "experiments.published": ["*.csv"],
-        "experiments.site": ["style.css"],
+        "experiments.site": ["templates/*"],
     },
     install_requires=[
         "tensorflow>=2.15.1",
@@ -60,6 +61,7 @@ setup(
         "scikit-learn>=1.5",
         "absl-py>=2.0",
         "matplotlib>=3.8",
+        "Jinja2>=3.1.6",  # older ones have known vulnerabilities
         "pillow>=12.3",
         "tqdm>=4.66.3",
     ],

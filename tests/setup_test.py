@@ -13,7 +13,11 @@ from packaging.requirements import Requirement
 import common
 from tests.sources import PACKAGES, ROOT
 
-DISTRIBUTIONS = {"PIL": "pillow", "absl": "absl-py", "sklearn": "scikit-learn"}  # where modules have another name
+DISTRIBUTIONS = {  # where modules have another name
+    **{"PIL": "pillow", "absl": "absl-py", "jinja2": "Jinja2", "sklearn": "scikit-learn"},
+    "python_multipart": "python-multipart",
+}
+OF_AN_EXTRA = {f"experiments/photos/{name}.py": "serve" for name in ("app", "guards")}  # imported once it is checked
 BROUGHT = {"threadpoolctl": "scikit-learn"}  # by a distribution that is asked for
 BROUGHT_BY_TENSORFLOW = {"requirements.txt": set(), "requirements-thesis.txt": {"keras", "tensorboard"}}
 
@@ -78,16 +82,17 @@ def test_what_builds_the_package_is_there_for_tests():
 
 
 def test_what_the_packages_import_is_asked_for(settings):
-    imported = set()
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        imported = set()
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.Import):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module.partition(".")[0])
-    others = imported - set(PACKAGES) - set(sys.stdlib_module_names)
-    distributions = {DISTRIBUTIONS.get(module, BROUGHT.get(module, module)) for module in others}
-    assert distributions - set(required(settings["install_requires"])) == set()
+        others = imported - set(PACKAGES) - set(sys.stdlib_module_names)
+        distributions = {DISTRIBUTIONS.get(module, BROUGHT.get(module, module)) for module in others}
+        extra = settings["extras_require"].get(OF_AN_EXTRA.get(path.relative_to(ROOT).as_posix()), [])
+        assert distributions - set(required([*settings["install_requires"], *extra])) == set(), path
 
 
 def test_the_licence_is_an_identifier_alone(settings):

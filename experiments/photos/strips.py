@@ -13,8 +13,7 @@ from PIL import Image
 from common.data.regular_files import contents_of
 from common.files import write_text
 from experiments.photos.shown import shown_path, shown_text
-from experiments.site.markup import Markup, joined, tag
-from experiments.site.pages import page
+from experiments.site.markup import render
 
 _PIXELS = 160  # of the longer side of a thumbnail
 
@@ -47,22 +46,21 @@ def write_strips(path: str, title: str, summary: str, strips: Sequence[Sequence[
         summary: a sentence above the strips.
         strips: photos that belong together, in order.
     """
-    lines = [tag("ul", *map(_tile, strip), class_="strip photos") for strip in strips]
-    text = page(title, tag("p", shown_text(summary)), *lines, is_index=True, generator="experiments.search")
-    write_text(path, text)
+    shown = [[_values(tile) for tile in strip] for strip in strips]
+    values = {"title": title, "summary": shown_text(summary), "strips": shown}
+    write_text(path, render("strips.html", generator="experiments.search", **values))
 
 
-def _tile(tile: Tile) -> Markup:
-    thumbnail = thumbnail_of(tile.path)
-    name = shown_path(tile.path)
-    if thumbnail.startswith("data:"):
-        shown = tag("img", src=thumbnail, alt=name, title=name, loading="lazy")
-    else:
-        shown = tag("span", thumbnail, class_="nothing", title=name)
-    link = tag("a", shown, class_="tile", href=pathlib.Path(tile.path).absolute().as_uri())
-    word = tag("span", _WORDS[tile.role], class_="mark-word") if tile.role else None
-    parts = [part for part in (word, tile.caption, shown_text(tile.label or pathlib.Path(tile.path).name)) if part]
-    return tag("li", link, joined(parts, Markup("<br>")), class_=f"is-{tile.role}" if tile.role else None)
+def _values(tile: Tile) -> dict[str, str]:
+    return {
+        "role": tile.role,
+        "address": pathlib.Path(tile.path).absolute().as_uri(),
+        "thumbnail": thumbnail_of(tile.path),
+        "name": shown_path(tile.path),
+        "word": _WORDS.get(tile.role, ""),
+        "caption": tile.caption,
+        "label": shown_text(tile.label or pathlib.Path(tile.path).name),
+    }
 
 
 def thumbnail_of(path: str) -> str:

@@ -1,14 +1,15 @@
-"""Inline SVG charts that follow the page's colours: training curves and maps of embeddings."""
+"""Values of `chart.html`: training curves and maps of embeddings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from experiments.reports import Curve, mean_curve
-from experiments.site.markup import Markup, joined, tag
+from experiments.site.markup import plural
 
 NUM_COLORS = 8  # as many as style.css has
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 372, 62, 18, 20, 52
@@ -17,65 +18,68 @@ _MAP_HEIGHT, _MAP_MARGIN, _RADIUS = 480, 14, 6
 _SHAPES = ("circle", "square", "triangle", "diamond", "inverted triangle")
 
 
-def curve_chart(curves: Sequence[Curve], metric: str) -> Markup:
+def curve_chart(curves: Sequence[Curve], metric: str) -> dict[str, Any] | None:
     """Chart a thin line per run and a thick mean per method.
 
     Args:
-        curves: the runs, each with one or more evaluations.
+        curves: the runs, each with one or more evaluations; None is returned without one.
         metric: its name.
     """
     if not curves:
-        return Markup()
-    methods = list(dict.fromkeys(curve.method for curve in curves))
+        return None
     values = 100 * np.concatenate([np.asarray(curve.values) for curve in curves])
     steps = np.concatenate([np.asarray(curve.steps) for curve in curves])
     x_ticks, y_ticks = _ticks(steps.min(), steps.max(), 5), _ticks(values.min(), values.max(), 5)
-    parts = [_grid(x_ticks, y_ticks)]
-    for index, method in enumerate(methods):
+    lines, marks, ends, legend = [], [], [], []
+    for index, method in enumerate(dict.fromkeys(curve.method for curve in curves)):
         runs = [curve for curve in curves if curve.method == method]
-        if len(runs) > 1:
-            parts += [_line(run.steps, run.values, x_ticks, y_ticks, index, "run") for run in runs]
-        parts.append(_line(*mean_curve(runs), x_ticks, y_ticks, index, "mean"))
-    ends = [f"{method} ends at {100 * mean_curve(_of(curves, method))[1][-1]:.1f} %" for method in methods]
-    description = f"Validation {metric} over training steps: {'; '.join(ends)}."
-    legend = [
-        tag("li", _swatch(index), f"{method} ({len(_of(curves, method))} run{'s' * (len(_of(curves, method)) > 1)})")
-        for index, method in enumerate(methods)
-    ]
-    drawing = _drawing(description, _HEIGHT, parts)
-    caption = f"Validation {metric} in percent over training steps. Thin: runs; thick: their mean."
-    return tag("figure", tag("figcaption", caption), drawing, tag("ul", *legend, class_="legend"), class_="chart")
+        mean = mean_curve(runs)
+        style = {"color": index % NUM_COLORS, "dash": _DASHES[index % len(_DASHES)]}
+        drawn = [(run.steps, run.values, "run") for run in runs] if len(runs) > 1 else []
+        for of_steps, of_values, kind in [*drawn, (*mean, "mean")]:
+            points = list(zip(_across(of_steps, x_ticks), _up(100 * np.asarray(of_values), y_ticks)))
+            if len(points) == 1:
+                marks.append({**style, "outline": _mark("circle", *points[0]), "name": ""})
+            else:
+                lines.append({**style, "kind": kind, "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points)})
+        ends.append(f"{method} ends at {100 * mean[1][-1]:.1f} %")
+        legend.append({**style, "outline": None, "text": f"{method} ({plural(len(runs), 'run')})"})
+    return {
+        "caption": f"Validation {metric} in percent over training steps. Thin: runs; thick: their mean.",
+        "description": f"Validation {metric} over training steps: {'; '.join(ends)}.",
+        "size": (_WIDTH, _HEIGHT),
+        "grid": _grid(x_ticks, y_ticks),
+        "lines": lines,
+        "marks": marks,
+        "legend": legend,
+    }
 
 
-def map_chart(record: dict) -> Markup:
-    """Chart test embeddings, with a colour and shape per class.
+def map_chart(record: dict) -> dict[str, Any] | None:
+    """Chart test embeddings, with a colour and shape per class; None without classes.
 
     Args:
         record: from `embedding_map.map_record`.
     """
-    classes = record["classes"]
-    parts, legend = [], []
+    classes = record.get("classes")
+    if not classes:
+        return None
+    marks, legend = [], []
     for index, drawn in enumerate(classes):
-        shape = _SHAPES[index % len(_SHAPES)]
+        shape, color = _SHAPES[index % len(_SHAPES)], index % NUM_COLORS
         outline = "".join(_mark(shape, *_on_map(place)) for place in drawn["points"])
-        parts.append(tag("path", tag("title", drawn["name"]), class_=f"mark color-{index % NUM_COLORS}", d=outline))
-        legend.append(tag("li", _legend_mark(shape, index), drawn["name"]))
-    caption = (
-        f"Test embeddings of {len(classes)} of {record['num_classes']} test classes, by t-SNE (perplexity "
-        f"{record['perplexity']:.0f}): near points are near in the embedding, far distances mean little."
-    )
-    names = ", ".join(drawn["name"] for drawn in classes)
-    drawing = _drawing(f"Map of test embeddings of the classes {names}.", _MAP_HEIGHT, parts)
-    return tag("figure", tag("figcaption", caption), drawing, tag("ul", *legend, class_="legend"), class_="chart")
-
-
-def _drawing(description: str, height: int, parts: Sequence[Markup]) -> Markup:
-    frame = {"role": "img", "aria_label": description}
-    return tag("svg", tag("title", description), *parts, viewBox=f"0 0 {_WIDTH} {height}", **frame)
-
-
-def _of(curves: Sequence[Curve], method: str) -> list[Curve]:
-    return [curve for curve in curves if curve.method == method]
+        marks.append({"color": color, "outline": outline, "name": drawn["name"]})
+        legend.append({"color": color, "outline": _mark(shape, 8, 8), "text": drawn["name"]})
+    return {
+        "caption": f"Test embeddings of {len(classes)} of {record['num_classes']} test classes, by t-SNE (perplexity "
+        f"{record['perplexity']:.0f}): near points are near in the embedding, far distances mean little.",
+        "description": f"Map of test embeddings of the classes {', '.join(drawn['name'] for drawn in classes)}.",
+        "size": (_WIDTH, _MAP_HEIGHT),
+        "grid": [],
+        "lines": [],
+        "marks": marks,
+        "legend": legend,
+    }
 
 
 def _ticks(low: float, high: float, count: int) -> np.ndarray:
@@ -95,54 +99,18 @@ def _up(values, ticks: np.ndarray) -> np.ndarray:
     return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
 
 
-def _grid(x_ticks: np.ndarray, y_ticks: np.ndarray) -> Markup:
-    floor, parts = _HEIGHT - _BOTTOM, []
-    for value, y in zip(y_ticks, _up(y_ticks, y_ticks)):
-        parts.append(tag("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}"))
-        parts.append(
-            tag("text", f"{value:g}", x=_LEFT - 8, y=f"{y:.1f}", text_anchor="end", dominant_baseline="middle")
-        )
-    for position, (value, x) in enumerate(zip(x_ticks, _across(x_ticks, x_ticks))):
-        anchor = "end" if position == len(x_ticks) - 1 else "middle"
-        parts.append(tag("line", class_="grid", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=floor, y2=floor + 6))
-        if value >= 0:
-            parts.append(
-                tag(
-                    "text",
-                    f"{value:,g}" if value < 1e6 else f"{value:g}",
-                    x=f"{x:.1f}",
-                    y=floor + 38,
-                    text_anchor=anchor,
-                )
-            )
-    return joined(parts)
-
-
-def _line(steps, values, x_ticks, y_ticks, index: int, kind: str) -> Markup:
-    points = list(zip(_across(steps, x_ticks), _up(100 * np.asarray(values), y_ticks)))
-    classes = f"line {kind} color-{index % NUM_COLORS}"
-    if len(points) == 1:
-        return tag(
-            "circle", class_=f"mark color-{index % NUM_COLORS}", cx=f"{points[0][0]:.1f}", cy=f"{points[0][1]:.1f}", r=5
-        )
-    text = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return tag("polyline", class_=classes, points=text, stroke_dasharray=_dash(index))
-
-
-def _dash(index: int) -> str | None:
-    return _DASHES[index % len(_DASHES)]
-
-
-def _swatch(index: int) -> Markup:
-    line = tag(
-        "line", class_=f"line mean color-{index % NUM_COLORS}", x1=0, x2=34, y1=7, y2=7, stroke_dasharray=_dash(index)
-    )
-    return tag("svg", line, class_="swatch", viewBox="0 0 34 14", aria_hidden="true")
-
-
-def _legend_mark(shape: str, index: int) -> Markup:
-    path = tag("path", class_=f"mark color-{index % NUM_COLORS}", d=_mark(shape, 8, 8))
-    return tag("svg", path, class_="swatch point", viewBox="0 0 16 16", aria_hidden="true")
+def _grid(x_ticks: np.ndarray, y_ticks: np.ndarray) -> list[dict[str, Any]]:
+    """Return lines with their figures: levels over the whole width, and short ticks below."""
+    floor, lines = _HEIGHT - _BOTTOM, []
+    for value, y in zip(y_ticks, np.char.mod("%.1f", _up(y_ticks, y_ticks))):
+        line = {"x": (_LEFT, _WIDTH - _RIGHT), "y": (y, y), "at": (_LEFT - 8, y), "anchor": "end"}
+        lines.append({**line, "text": f"{value:g}", "is_level": True})
+    for value, x in zip(x_ticks, np.char.mod("%.1f", _across(x_ticks, x_ticks))):
+        text = "" if value < 0 else f"{value:,g}" if value < 1e6 else f"{value:g}"
+        anchor = "end" if value == x_ticks[-1] else "middle"
+        line = {"x": (x, x), "y": (floor, floor + 6), "at": (x, floor + 38), "anchor": anchor}
+        lines.append({**line, "text": text, "is_level": False})
+    return lines
 
 
 def _on_map(place: Sequence[float]) -> tuple[float, float]:

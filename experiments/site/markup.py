@@ -1,53 +1,36 @@
-"""HTML from Python values, with every text escaped except markup."""
+"""HTML from templates, with every text escaped."""
 
 from __future__ import annotations
 
-import html
+import functools
 
-_VOID = frozenset({"meta", "link", "img", "br"})
-
-
-class Markup(str):
-    """HTML text that is not escaped again."""
-
-    __slots__ = ()
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
-def tag(name: str, *children, **attributes) -> Markup:
-    """Build an element.
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("experiments.site"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["plural"] = plural
+    return environment
+
+
+def render(template: str, **values: object) -> str:
+    """Fill in a template of this room.
 
     Args:
-        name: of the element.
-        *children: `Markup` goes in as it is, anything else is escaped; None is left out.
-        **attributes: underscores become hyphens (a last one, as in `class_`, falls away); None leaves one out, True
-            writes the bare name.
-
-    Examples:
-        >>> tag("p", "1 < 2", class_="note")
-        '<p class="note">1 &lt; 2</p>'
+        template: its file name in `templates`.
+        **values: texts are escaped, and may be called or looked into as templates do.
     """
-    opening = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
-    if name in _VOID:
-        return Markup(opening)
-    return Markup(f"{opening}{joined(children)}</{name}>")
-
-
-def joined(parts, separator: str = "") -> Markup:
-    """Join parts, escaping those that are not markup."""
-    return Markup(separator.join(_escaped(part) for part in parts if part is not None))
+    return _environment().get_template(template).render(**values)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Format a count with its noun, such as `1 run`, `2 runs`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
-
-
-def _escaped(part) -> str:
-    return part if isinstance(part, Markup) else html.escape(str(part))
-
-
-def _attribute(name: str, value) -> str:
-    name = name.rstrip("_").replace("_", "-")
-    if value is None or value is False:
-        return ""
-    return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'

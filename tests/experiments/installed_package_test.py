@@ -134,7 +134,7 @@ def test_the_wheel_has_the_four_packages_and_their_data(wheel):
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.suffix in (".py", ".csv", ".css")
+        if path.suffix in (".py", ".csv", ".css", ".html", ".js", ".jinja")
     }
     assert data - names == set()
     assert fields["Version"] == common.__version__

@@ -12,7 +12,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments import reports
 from experiments.site.groups import read_studies
-from experiments.site.method_page import _tile
+from experiments.site.method_page import link_to
 from experiments.site.report_folder import DrawingOptions, write_report
 from tests.browser import Page, find_chromium
 
@@ -220,5 +220,4 @@ def test_what_is_no_folder_of_runs_is_refused(report, tmp_path, tiny_study):
 
 
 def test_a_picture_links_to_a_file_whose_name_is_no_text(tmp_path):
-    item = {"name": "owl", "image": "images/1.png", "file": str(tmp_path / "caf\udce9 1.jpg")}
-    assert 'href="../caf%E9%201.jpg"' in _tile(item, "query", "is-query", "Query: owl", tmp_path / "report")
+    assert link_to(tmp_path / "caf\udce9 1.jpg", tmp_path / "report") == "../caf%E9%201.jpg"
