@@ -63,6 +63,7 @@ setup(
         "matplotlib>=3.8",
         "Jinja2>=3.1.6",  # older ones have known vulnerabilities
         "pillow>=12.3",
+        "filelock>=3.30",  # with `lock_descriptor`; older ones follow links (CVE-2025-68146, CVE-2026-22701)
         "tqdm>=4.66.3",
     ],
     extras_require={extra: requirements(extra) for extra in EXTRAS},

@@ -76,7 +76,7 @@ class ShardFolder:
         with contextlib.ExitStack() as stack:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
-                _lock(stack.enter_context(open(self.path / "lock", "w")), self.path)
+                _lock(stack.enter_context(open(self.path / "lock", "a")), self.path)
                 leftovers = list(self.path.glob(".*.tmp"))  # of a process that was killed while it wrote
                 for path in (*leftovers, *self._read()):
                     path.unlink(missing_ok=True)

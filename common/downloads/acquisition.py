@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from common.downloads.archives import extract_archive
 from common.downloads.sources import Source, SourceFile
 from common.downloads.transfer import download, mirrored
 from common.errors import InvalidInput, invalid
-from common.files import lock_file
+from common.files import hold_lock
 
 
 class Acquired(NamedTuple):
@@ -50,7 +49,8 @@ def acquire(alternatives: Sequence[Source], data_dir: str, *, mirror: str | None
     complete = next((source for source in alternatives if _is_in_place(source, data_dir)), None)
     if complete:
         return tuple(Acquired(file.name, "in place already", "not compared again") for file in complete.files)
-    with _only_process(data_dir):
+    refusal = InvalidInput(f"Another process is preparing data in {data_dir}. Wait for it.")
+    with hold_lock(os.path.join(data_dir, ".prepare_data.lock"), refusal=refusal):
         at_hand = next((source for source in alternatives if _is_at_hand(source, data_dir)), None)
         if at_hand:
             return tuple(_put_in_place(file, data_dir, None) for file in at_hand.files)
@@ -102,13 +102,3 @@ def _instructions(alternatives: Sequence[Source], data_dir: str, reasons: list[s
         f"The data set is not to be had automatically. Fetch by hand {'; or '.join(ways)}; then run the same command "
         f"again, which continues with what is there. Tried: {' | '.join(reasons)}"
     )
-
-
-@contextlib.contextmanager
-def _only_process(data_dir: str) -> Iterator[None]:
-    with open(os.path.join(data_dir, ".prepare_data.lock"), "w", encoding="utf-8") as file:
-        try:
-            lock_file(file, wait=False)
-        except BlockingIOError:
-            raise InvalidInput(f"Another process is preparing data in {data_dir}. Wait for it.") from None
-        yield

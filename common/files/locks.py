@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
+import os
+from collections.abc import Iterator
 from typing import IO
 
-from common.errors import invalid
+import filelock
+
+from common.errors import InvalidInput, invalid
 
 
-def lock_file(file: IO, *, wait: bool = True, shared: bool = False) -> None:
+def lock_file(file: IO, *, wait: bool = True) -> None:
     """Lock an open file until it is closed.
 
     Args:
-        file: open for writing, as NFS needs it for a lock that is not shared.
+        file: open for writing, as NFS needs it.
         wait: until other processes have released theirs.
-        shared: other processes may hold a shared lock, too.
 
     Raises:
         BlockingIOError: another process holds the lock and `wait` is false.
         InvalidInput: the file system has no locks.
     """
-    kind = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     try:
-        fcntl.flock(file, kind)
-    except BlockingIOError:
-        raise
+        is_locked = filelock.lock_descriptor(file.fileno(), blocking=wait)
     except OSError as error:
         expected = f"a place whose file system can lock files (flock says: {error.strerror})"
         fix = "Name a folder on a local disk, or have this one mounted with locks."
         raise invalid("place to write to", received=file.name, expected=expected, fix=fix) from error
+    if not is_locked:
+        raise BlockingIOError(f"{file.name} is locked by another process")
+
+
+@contextlib.contextmanager
+def hold_lock(path: str | os.PathLike, *, refusal: InvalidInput | None = None) -> Iterator[None]:
+    """Lock a file, created if missing, during a `with` block.
+
+    Args:
+        path: the lock file.
+        refusal: raised if another process holds the lock; None: wait.
+    """
+    with open(path, "a") as file:
+        try:
+            lock_file(file, wait=refusal is None)
+        except BlockingIOError as error:
+            raise refusal or error from None
+        yield

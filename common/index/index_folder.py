@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from common.errors import InvalidInput, invalid
-from common.files import Maybe, Number, checked, lock_file, read_json, write_json
+from common.files import Maybe, Number, checked, hold_lock, read_json, write_json
 from common.index.approximate import KINDS
 from common.index.rows import Rows
 from common.index.similarity import METRICS
@@ -226,14 +226,7 @@ def _remove(paths: list[pathlib.Path]) -> None:
             path.unlink()
 
 
-@contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
-    with (folder / "lock").open("w") as file:
-        try:
-            lock_file(file, wait=False)
-        except BlockingIOError as error:
-            fix = "Wait until it has ended."
-            raise invalid(
-                "index folder", received=f"{folder}, which another process writes", expected="one writer", fix=fix
-            ) from error
-        yield
+def _locked(folder: pathlib.Path) -> contextlib.AbstractContextManager[None]:
+    received, fix = f"{folder}, which another process writes", "Wait until it has ended."
+    refusal = invalid("index folder", received=received, expected="one writer", fix=fix)
+    return hold_lock(folder / "lock", refusal=refusal)

@@ -17,6 +17,7 @@ from common.files import (
     OTHER_VERSION,
     DamagedFile,
     format_objection,
+    hold_lock,
     lock_file,
     parsed_object,
     read_arrays,
@@ -74,14 +75,11 @@ class RunDirectory:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the folder for this process; `InvalidInput` if another holds it."""
-        with open(self.path / "lock", "w") as file:
-            try:
-                lock_file(file, wait=False)
-            except BlockingIOError:
-                raise InvalidInput(
-                    f"Another process is working on {self.path}. Wait for it, or start this command with another "
-                    "--fold, --repeat or --runs_dir."
-                ) from None
+        refusal = InvalidInput(
+            f"Another process is working on {self.path}. Wait for it, or start this command with another "
+            "--fold, --repeat or --runs_dir."
+        )
+        with hold_lock(self.path / "lock", refusal=refusal):
             for leftover in self.path.glob(".*.tmp"):  # of a process killed while writing
                 if not leftover.name.startswith(".config.json"):  # which is written without the lock
                     leftover.unlink(missing_ok=True)
@@ -237,8 +235,8 @@ def is_locked(folder: str | os.PathLike) -> bool:
         folder: of the run; a missing one is not held.
     """
     try:
-        with open(pathlib.Path(folder) / "lock") as file:
-            lock_file(file, wait=False, shared=True)
+        with open(pathlib.Path(folder) / "lock", "r+") as file:
+            lock_file(file, wait=False)
     except BlockingIOError:
         return True
     except FileNotFoundError:

@@ -16,7 +16,7 @@ import numpy as np
 
 from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
-from common.files import lock_file, write_atomically, write_json
+from common.files import hold_lock, write_atomically, write_json
 
 FORMAT = 1  # of the files, and of the inputs of their contents
 _FILE_BYTES = 2**26  # about; an interruption loses one file's work
@@ -107,8 +107,7 @@ class FeatureStore:
         with contextlib.ExitStack() as stack:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
-                file = stack.enter_context(open(self.path / "lock", "w"))
-                lock_file(file)
+                stack.enter_context(hold_lock(self.path / "lock"))
                 for leftover in self.path.glob(".*.tmp"):  # of a process killed while writing
                     leftover.unlink(missing_ok=True)
                 write_json(self.path / "origin.json", self.origin)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from common.errors import InvalidInput
-from common.files import lock_file, read_json, write_json
+from common.files import hold_lock, read_json, write_json
 from experiments.launch import worker_process
 from experiments.launch.slurm_queue import GONE, STARTED_AGAIN, UNDER_WAY, queued_jobs
 from experiments.launch.unit_job import UnitJob
@@ -116,8 +116,7 @@ class SlurmArray:
         """Lock and yield each unit's job; save it at the end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "slurm_jobs.json"
-        with open(self.folder / "lock", "w") as file:
-            lock_file(file)
+        with hold_lock(self.folder / "lock"):
             jobs = read_json(path) or {}
             try:
                 yield jobs

@@ -24,7 +24,7 @@ from common.files import (
     Number,
     checked,
     difference,
-    lock_file,
+    hold_lock,
     parsed_object,
     read_arrays,
     sync_folder,
@@ -234,13 +234,10 @@ def joined_studies(folders: Sequence[str | os.PathLike]) -> StudyRows:
     return joined
 
 
-@contextlib.contextmanager
-def locked(folder: str | os.PathLike) -> Iterator[None]:
+def locked(folder: str | os.PathLike) -> contextlib.AbstractContextManager[None]:
     """Hold a study's folder, once other processes have released it."""
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    with open(pathlib.Path(folder) / ".lock", "a") as file:
-        lock_file(file)
-        yield
+    return hold_lock(pathlib.Path(folder) / ".lock")
 
 
 def _scores_on(data: str) -> dict[str, Array]:
