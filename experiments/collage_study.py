@@ -73,7 +73,7 @@ def main() -> None:
     folder = pathlib.Path(values.runs_dir) / "collage_study" / digest
     notes = [*gain_sentences(rows), *start_notes(values.dataset, values.weights)]
     print_report(write_tables(rows, folder, "collage_study", title, notes), folder, values.details)
-    print(f"Tables: {folder}")
+    print(f"Tables (--details prints them): {folder}")
     record_finished(units, places)
 
 

@@ -118,7 +118,7 @@ def run_study(
             folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
         name = f"{kind}_{study_id.replace('.', '_')}"
         print_report(study.render(runs, folder, name), folder, values.details, f"{name}*.md")
-        print(f"Folder: {folder}")
+        print(f"Folder (--details prints its tables): {folder}")
         follow_pictures(tracker, folder, f"{study.title}, {options.dataset}, {options.budget}")
     record_methods(study.recorded(runs), experiment_flags.places_from(values))
     check_no_failures(failures)
