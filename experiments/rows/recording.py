@@ -27,6 +27,7 @@ _WITHOUT_EFFECT = (
     *(*PLACE_FLAGS, "checkpoint_seconds", "decoded_images_mb"),
     *("report_only", "details", "record", "replace", "max_cells", *TRACKER_FLAGS),
 )
+_BOOLEAN = ("report_only", "details", "replace")  # of them
 
 
 class Recorded(Protocol):
@@ -210,11 +211,7 @@ def command_line(arguments: Sequence[str] | None = None) -> str:
         if argument.startswith("-"):
             is_value = False
             if name.lstrip("-") in _WITHOUT_EFFECT or name.lstrip("-").removeprefix("no") in _WITHOUT_EFFECT:
-                is_value = not equals and name.lstrip("-").removeprefix("no") not in (
-                    "report_only",
-                    "details",
-                    "replace",
-                )
+                is_value = not equals and name.lstrip("-").removeprefix("no") not in _BOOLEAN
                 continue
             kept.append(f"{name}={_without_folder(value)}" if equals else argument)
         elif not is_value:
