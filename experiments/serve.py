@@ -20,9 +20,9 @@ from experiments.settings import flags as experiment_flags
 def main() -> None:
     """Serve the page until Ctrl-C or SIGTERM."""
     import_tensorflow()
-    from experiments.photos.starting import run
+    from experiments.photos.server import serve
 
-    run(flags.FLAGS)
+    serve(flags.FLAGS)
 
 
 if __name__ == "__main__":

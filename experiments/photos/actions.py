@@ -10,10 +10,9 @@ from absl import flags
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex, QueryExpansion, Reranking
 from experiments.photos import duplicates, neighbors
-from experiments.photos.embedding import embed_photos
+from experiments.photos.embedding import Photos, embed_photos, find_photos
 from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
-from experiments.photos.photos import Photos, find_photos
-from experiments.photos.shown import shown_threshold
+from experiments.photos.shown import aligned, shown_threshold, write_csv
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings.flags import refuse_flags
 from experiments.site.markup import plural
@@ -131,12 +130,13 @@ def _neighbours(values: flags.FlagValues) -> None:
         expansion=QueryExpansion(values.expand) if values.expand else None,
         reranking=Reranking(values.rerank) if values.rerank else None,
     )
-    print(neighbors.table(found))
+    rows = neighbors.neighbor_rows(found)
+    print(aligned(neighbors.HEADER, rows))
     precision = neighbors.precision_of(found)
     if precision is not None:
         print(f"{100 * precision:.1f} % of the neighbours are of their query's class.")
     if values.csv:
-        neighbors.write_neighbors(values.csv, found)
+        write_csv(values.csv, neighbors.HEADER, rows)
     if values.html:
         neighbors.write_page(values.html, found, values.index, values.shown)
     _say_written(values)
@@ -156,12 +156,13 @@ def _duplicates(values: flags.FlagValues) -> None:
         print(duplicates.sentence(calibrated))
         threshold = calibrated.threshold
     pairs = index.near_duplicates(threshold, approximate=values.search == "approximate")
-    if len(pairs.first):
-        print(duplicates.table(pairs, index))
+    rows = duplicates.pair_rows(pairs, index)
+    if rows:
+        print(aligned(duplicates.HEADER, rows))
     similar, groups = plural(len(pairs.first), "pair"), plural(len(pairs.groups()), "group")
     print(f"{similar} of {len(index)} photos, at least {shown_threshold(threshold)} similar; {groups}.")
     if values.csv:
-        duplicates.write_pairs(values.csv, pairs, index)
+        write_csv(values.csv, duplicates.HEADER, rows)
     if values.html:
         duplicates.write_page(values.html, pairs, index, threshold, values.shown)
     _say_written(values)

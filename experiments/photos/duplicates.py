@@ -9,8 +9,7 @@ import numpy as np
 from common.data import read_csv_table
 from common.errors import InvalidInput, invalid
 from common.index import CalibratedThreshold, DuplicatePairs, EmbeddingIndex, calibrate_threshold
-from experiments.photos.shown import aligned, shown_path, shown_similarity, shown_threshold, write_csv
-from experiments.photos.strips import Tile, write_strips
+from experiments.photos.shown import Tile, shown_similarity, shown_threshold, write_strips
 from experiments.site.markup import plural
 
 HEADER = ("group", "similarity", "first", "second")
@@ -75,18 +74,14 @@ def sentence(found: CalibratedThreshold) -> str:
     )
 
 
-def table(pairs: DuplicatePairs, index: EmbeddingIndex) -> str:
-    """Format a line per pair, in groups."""
-    rows = [
-        (str(group), shown_similarity(similarity), shown_path(first), shown_path(second))
-        for group, similarity, first, second in _lines(pairs, index)
+def pair_rows(pairs: DuplicatePairs, index: EmbeddingIndex) -> list[tuple[int, float, str, str]]:
+    """Return a row per pair, as `HEADER`: by group from 1, most similar first."""
+    group_of = {row: number for number, group in enumerate(pairs.groups(), 1) for row in group}
+    lines = [
+        (group_of[first], similarity, index.ids[first], index.ids[second])
+        for first, second, similarity in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similarities.tolist())
     ]
-    return aligned(HEADER, rows)
-
-
-def write_pairs(path: str, pairs: DuplicatePairs, index: EmbeddingIndex) -> None:
-    """Write the same as a CSV file."""
-    write_csv(path, HEADER, _lines(pairs, index))
+    return sorted(lines, key=lambda line: (line[0], -line[1]))
 
 
 def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshold: float, most: int) -> None:
@@ -105,13 +100,3 @@ def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshol
     reached = shown_threshold(threshold)
     summary = f"Photos that are at least {reached} similar, {shown}; below each its largest similarity."
     write_strips(path, "Near-duplicates", summary, strips)
-
-
-def _lines(pairs: DuplicatePairs, index: EmbeddingIndex) -> list[tuple[int, float, str, str]]:
-    """Return (group from 1, similarity, id, id), by group, most similar first."""
-    group_of = {row: number for number, group in enumerate(pairs.groups(), 1) for row in group}
-    lines = [
-        (group_of[first], similarity, index.ids[first], index.ids[second])
-        for first, second, similarity in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similarities.tolist())
-    ]
-    return sorted(lines, key=lambda line: (line[0], -line[1]))

@@ -1,4 +1,4 @@
-"""Embedding of many photos in stored parts, so that stopped runs resume."""
+"""Photos of a command, embedded in stored parts, so that stopped runs resume."""
 
 from __future__ import annotations
 
@@ -11,21 +11,75 @@ import shutil
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
+from common.data import find_image_files, read_image_table
 from common.data.regular_files import contents_of, regular_status
-from common.errors import InvalidInput, check_positive
+from common.errors import InvalidInput, check_positive, invalid
 from common.files import read_json, write_atomically, write_json
 from common.index import ImageEmbedder
 from common.progress import progress_bar
 from experiments.photos.embedding_tables import EmbeddingTable
-from experiments.photos.photos import Photos
 from experiments.photos.shown import shown_text
 
 PHOTOS_PER_PART = 512
 _NUM_NAMED = 5  # unreadable photos that an error names
 _PLAN = "plan.json"
+_TABLES = (".csv", ".parquet")
+_VIDEOS = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg")
+
+
+class Photos(NamedTuple):
+    """Image files in order.
+
+    Attributes:
+        paths: absolute.
+        labels: the class of each ("" for none), or None where none has one.
+    """
+
+    paths: list[str]
+    labels: list[str] | None
+
+    def without(self, known: set[str]) -> Photos:
+        """Select the photos whose paths are not known."""
+        kept = [place for place, path in enumerate(self.paths) if path not in known]
+        labels = None if self.labels is None else [self.labels[place] for place in kept]
+        return Photos([self.paths[place] for place in kept], labels)
+
+
+def find_photos(place: str) -> Photos:
+    """List the photos of a folder or table, or a single one.
+
+    Args:
+        place: a folder (photos at any depth; a photo's label is the path of its folder, unless all are in `place`
+            itself, as frames of a video are), a `.csv` or `.parquet` table with a column `path` and possibly `label`,
+            or an image file.
+
+    Raises:
+        InvalidInput: there is nothing, no image in it, or a path is there twice.
+    """
+    if os.path.isdir(place):
+        found = find_image_files(place, "--images")
+        labels = [label for _, label in found]
+        photos = Photos([path for path, _ in found], labels if any(labels) else None)
+    elif place.endswith(_TABLES) and os.path.isfile(place):
+        photos = Photos(*read_image_table(place))
+    elif os.path.isfile(place) and not place.lower().endswith(_VIDEOS):
+        photos = Photos([os.path.abspath(place)], None)
+    else:
+        raise invalid(
+            "--images", received=place, expected="a folder, a .csv or .parquet table, or an image file", fix=_fix(place)
+        )
+    return photos
+
+
+def _fix(place: str) -> str | None:
+    if not place.lower().endswith(_VIDEOS):
+        return None
+    name = os.path.splitext(os.path.basename(place))[0]
+    return f"Frames of a video: mkdir {name} && ffmpeg -i {place} -vf fps=1 {name}/%06d.jpg, then --images={name}."
 
 
 def embed_photos(

@@ -2,29 +2,26 @@
 
 Any site in its user's browser can reach a page on the loopback interface: by a form or a script that sends a request
 (cross-site request forgery), or by a domain that points to this machine (DNS rebinding). The first has another
-`Origin`, the second another `Host`; both are refused, like requests too many, too large or too slow.
+`Origin`, the second another `Host`; both are refused, like requests too many or too large. Starlette's
+`TrustedHostMiddleware` allows no set of addresses, which a page for other machines needs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import json
 import math
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from experiments.photos.uploads import Refused
 
 FORM_BYTES = 16_384  # of a form, beside its file
-_BODIES_AT_ONCE = 4
-_SECONDS_PER_BODY = 60.0
-_READ_TO_REFUSE = 8  # times the limit: part of an oversized body to read, so that its sender reads the answer
 _OTHERS_PER_SEARCH = 50  # requests for pictures and the like
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -38,18 +35,10 @@ _HEADERS = {
 }
 
 
-class Refusal(NamedTuple):
-    """An answer that ends a request.
-
-    Attributes:
-        status: of HTTP.
-        message: for people.
-        seconds: after which it may be sent again, or None.
-    """
-
-    status: int
-    message: str
-    seconds: int | None = None
+def refusal(error: Refused) -> JSONResponse:
+    """Answer a refused request by an object with an `error`."""
+    headers = None if error.seconds is None else {"retry-after": str(error.seconds)}
+    return JSONResponse({"error": str(error)}, error.status, headers)
 
 
 class Rate:
@@ -92,19 +81,11 @@ class Hosts:
         try:
             name = urlsplit(f"//{header}").hostname or ""
             _ = urlsplit(f"//{header}").port  # refuses non-numbers
+            if name.lower() in self._names:
+                return True
+            return self._any_address and bool(ipaddress.ip_address(name))
         except ValueError:
             return False
-        if name.lower() in self._names:
-            return True
-        return self._any_address and _is_address(name)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 class Guard:
@@ -117,110 +98,63 @@ class Guard:
         searches_per_minute: most searches, over all clients; of other requests, 50 times as many.
     """
 
-    def __init__(self, app: App, *, hosts: Hosts, upload_bytes: int, searches_per_minute: int) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Hosts, upload_bytes: int, searches_per_minute: int) -> None:
         self._app, self._hosts, self._upload_bytes = app, hosts, upload_bytes
         self._searches, self._others = Rate(searches_per_minute), Rate(_OTHERS_PER_SEARCH * searches_per_minute)
-        self._num_bodies = 0
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        send = _with_headers(send)
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refusal(scope, headers)
-        if refusal is None and scope["method"] in ("GET", "HEAD"):
-            await self._app(scope, receive, send)
-            return
-        if refusal is None:
-            contents = await self._body(receive)
-            if isinstance(contents, bytes):
-                await self._app(scope, _replayed(contents, receive), send)
-                return
-            refusal = contents
-        await _refuse(send, refusal)
+        app = self._app
+        try:
+            self._check(Request(scope))
+        except Refused as error:
+            app = refusal(error)
+        await app(scope, _limited(receive, self._upload_bytes), _with_headers(send))
 
-    def _refusal(self, scope: Message, headers: dict[str, str]) -> Refusal | None:
-        if not self._hosts.allow(headers.get("host", "")):
-            return Refusal(421, "This page is not served under the name in the Host header; see --host.")
-        if not _is_same_site(scope, headers):
-            return Refusal(403, "Requests from other sites are refused.")
-        path = scope["path"]
+    def _check(self, request: Request) -> None:
+        if not self._hosts.allow(request.headers.get("host", "")):
+            raise Refused(421, "This page is not served under the name in the Host header; see --host.")
+        if not _is_same_site(request):
+            raise Refused(403, "Requests from other sites are refused.")
+        path = request.scope["path"]
         is_search = path == "/api/search" or path.endswith("/neighbours")
         rate = self._searches if is_search else self._others
         seconds = math.ceil(rate.wait())
         if seconds:
             allowed = f"{rate.per_minute} {'searches' if is_search else 'requests'} per minute"
-            return Refusal(429, f"Too many requests; expected at most {allowed}. Wait {seconds} s.", seconds)
-        return None
-
-    async def _body(self, receive: Receive) -> bytes | Refusal:
-        """Read the whole body of a request, or return the refusal."""
-        if self._num_bodies >= _BODIES_AT_ONCE:
-            return Refusal(503, "Other uploads are under way. Wait 2 s.", 2)
-        self._num_bodies += 1
-        try:
-            return await asyncio.wait_for(self._read(receive), _SECONDS_PER_BODY)
-        except asyncio.TimeoutError:
-            return Refusal(408, f"The upload took longer than {_SECONDS_PER_BODY:g} s.")
-        finally:
-            self._num_bodies -= 1
-
-    async def _read(self, receive: Receive) -> bytes | Refusal:
-        most, parts, size = self._upload_bytes + FORM_BYTES, [], 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return Refusal(400, "The upload ended before its end.")
-            size += len(message.get("body", b""))
-            if size <= most:
-                parts.append(message.get("body", b""))
-            else:
-                parts.clear()
-            if size > _READ_TO_REFUSE * most or not message.get("more_body", False):
-                break
-        if size > most:
-            return Refusal(413, f"The upload is too large; expected a file of at most {self._upload_bytes:,} bytes.")
-        return b"".join(parts)
+            raise Refused(429, f"Too many requests; expected at most {allowed}. Wait {seconds} s.", seconds)
 
 
-def _is_same_site(scope: Message, headers: dict[str, str]) -> bool:
+def _is_same_site(request: Request) -> bool:
     """Allow requests by this page, by non-browsers, or to open the page."""
+    headers = request.headers
     origin = headers.get("origin")
     if origin is not None and origin != f"http://{headers.get('host', '')}":
         return False
-    is_navigation = scope["method"] == "GET" and scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
-    return is_navigation or headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+    is_page = request.method == "GET" and request.scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
+    return is_page or headers.get("sec-fetch-site", "none") in ("none", "same-origin")
 
 
-def _replayed(contents: bytes, receive: Receive) -> Receive:
-    """Return a receiver that replays a body, then continues to receive."""
-    given = False
+def _limited(receive: Receive, upload_bytes: int) -> Receive:
+    """Refuse a body that is too large; the server discards its rest."""
+    size = 0
 
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": contents, "more_body": False}
+    async def limited() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > upload_bytes + FORM_BYTES:
+            raise Refused(413, f"The upload is too large; expected a file of at most {upload_bytes:,} bytes.")
+        return message
 
-    return replay
+    return limited
 
 
 def _with_headers(send: Send) -> Send:
     async def send_more(message: Message) -> None:
         if message["type"] == "http.response.start":
-            more = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
-            message = {**message, "headers": [*message.get("headers", ()), *more]}
+            MutableHeaders(scope=message).update(_HEADERS)
         await send(message)
 
     return send_more
-
-
-async def _refuse(send: Send, refusal: Refusal) -> None:
-    body = json.dumps({"error": refusal.message}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    headers += [(b"connection", b"close")]  # the rest of its body is not read
-    if refusal.seconds is not None:
-        headers.append((b"retry-after", str(refusal.seconds).encode()))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

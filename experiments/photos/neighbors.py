@@ -8,8 +8,7 @@ import numpy as np
 
 from common.index import EmbeddingIndex, Neighbors, QueryExpansion, Reranking
 from experiments.photos.embedding_tables import EmbeddingTable
-from experiments.photos.shown import aligned, shown_path, shown_similarity, shown_text, write_csv
-from experiments.photos.strips import Tile, write_strips
+from experiments.photos.shown import Tile, shown_similarity, write_strips
 from experiments.site.markup import plural
 
 HEADER = ("query", "rank", "similarity", "label", "path")
@@ -75,24 +74,13 @@ def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int) -> Fou
     )
 
 
-def table(found: list[Found]) -> str:
-    """Format a line per neighbour."""
-    lines = [
-        (shown_path(each.query), str(rank), shown_similarity(similarity), shown_text(label), shown_path(path))
+def neighbor_rows(found: list[Found]) -> list[tuple[str, int, float, str, str]]:
+    """Return a row per neighbour, as `HEADER`."""
+    return [
+        (each.query, rank, similarity, label, path)
         for each in found
         for rank, (path, label, similarity) in enumerate(zip(each.ids, each.labels, each.similarities), 1)
     ]
-    return aligned(HEADER, lines)
-
-
-def write_neighbors(path: str, found: list[Found]) -> None:
-    """Write the same as a CSV file."""
-    lines = [
-        (each.query, rank, similarity, label, neighbor)
-        for each in found
-        for rank, (neighbor, label, similarity) in enumerate(zip(each.ids, each.labels, each.similarities), 1)
-    ]
-    write_csv(path, HEADER, lines)
 
 
 def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:

@@ -1,14 +1,24 @@
-"""Names and figures for display: tables on the terminal, CSV files."""
+"""Photos and figures for display: tables on the terminal, CSV files, pages of photo strips."""
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import math
 import os
+import pathlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from PIL import Image
+
+from common.data.regular_files import contents_of
 from common.files import write_text
+from experiments.site.markup import render
+
+_PIXELS = 160  # of the longer side of a thumbnail
+_WORDS = {"query": "query", "right": "✓ same class", "wrong": "✗ other class"}
 
 
 def shown_text(text: str) -> str:
@@ -32,13 +42,19 @@ def shown_threshold(threshold: float) -> str:
     return f"{math.floor(round(1e4 * threshold, 8)) / 1e4:.4f}"
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Align rows in columns of equal width, except the last."""
-    lines = [list(header), *map(list, rows)]
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str | int | float]]) -> str:
+    """Align rows in columns of equal width, except the last; similarities are floats."""
+    lines = [list(header), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     return "\n".join(
         "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths)), line[-1]]).rstrip() for line in lines
     )
+
+
+def _cell(value: str | float) -> str:
+    if isinstance(value, float):
+        return shown_similarity(value)
+    return shown_path(value) if isinstance(value, str) else str(value)
 
 
 def write_csv(path: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -47,3 +63,59 @@ def write_csv(path: str, header: Sequence[str], rows: Sequence[Sequence[object]]
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([header, *([shown_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)])
     write_text(path, text.getvalue())
+
+
+class Tile(NamedTuple):
+    """One photo of a strip.
+
+    Attributes:
+        path: of the image file.
+        caption: below it, such as a similarity.
+        label: its class; the name of the file is shown where it is "".
+        role: "query", "right", "wrong" (of the query's class or not), or "" for neither.
+    """
+
+    path: str
+    caption: str
+    label: str = ""
+    role: str = ""
+
+
+def write_strips(path: str, title: str, summary: str, strips: Sequence[Sequence[Tile]]) -> None:
+    """Write a self-contained HTML file whose photos link to their files.
+
+    Args:
+        path: of the file.
+        title: of the page.
+        summary: a sentence above the strips.
+        strips: photos that belong together, in order.
+    """
+    shown = [[_values(tile) for tile in strip] for strip in strips]
+    values = {"title": title, "summary": shown_text(summary), "strips": shown}
+    write_text(path, render("strips.html", generator="experiments.search", **values))
+
+
+def _values(tile: Tile) -> dict[str, str]:
+    return {
+        "role": tile.role,
+        "address": pathlib.Path(tile.path).absolute().as_uri(),
+        "thumbnail": thumbnail_of(tile.path),
+        "name": shown_path(tile.path),
+        "word": _WORDS.get(tile.role, ""),
+        "caption": tile.caption,
+        "label": shown_text(tile.label or pathlib.Path(tile.path).name),
+    }
+
+
+def thumbnail_of(path: str) -> str:
+    """Return a small copy as a data address, or explain the failure."""
+    from common.data.image_files import decode_rgb
+
+    contents = contents_of(path)
+    image = contents if isinstance(contents, str) else decode_rgb(contents)
+    if isinstance(image, str):
+        return shown_text(image)
+    image.thumbnail((_PIXELS, _PIXELS), Image.Resampling.LANCZOS)
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=85)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -23,13 +23,14 @@ class Refused(InvalidInput):
     """A refused request.
 
     Args:
-        status: of HTTP, 4xx.
+        status: of HTTP, 4xx or 503.
         message: the received and the expected value.
+        seconds: after which it may be sent again, or None.
     """
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, seconds: int | None = None) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.seconds = status, seconds
 
 
 def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) -> np.ndarray:

@@ -8,20 +8,11 @@ import time
 import numpy as np
 import pytest
 
-from experiments.photos.guards import FORM_BYTES
 from experiments.photos.service import PhotoService
-from tests.experiments.photos.conftest import (
-    BOUNDARY,
-    HOSTILE_LABEL,
-    LIMITS,
-    ask,
-    form,
-    part,
-    running,
-    upload,
-)
+from tests.experiments.photos.conftest import BOUNDARY, HOSTILE_LABEL, LIMITS, ask, form, part, running, upload
 from tests.experiments.photos.hostile_files import HTML, NO_PHOTOS, jpeg
 
+pytest.importorskip("fastapi", reason="fastapi is not installed (pip install -r requirements-serve.txt)")
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 
 
@@ -81,13 +72,9 @@ def test_a_file_that_is_gone_is_searched_all_the_same(page):
     check_refused(ask(page, "/api/photos/13/picture"), {404})
 
 
-def test_pictures_are_asked_for_by_row(page):
+def test_the_index_is_described_and_pictures_are_asked_for_by_row(page):
     status, headers, contents = ask(page, "/api/photos/0/picture")
-    assert (status, headers["content-type"]) == (200, "image/jpeg")
-    assert contents.startswith(b"\xff\xd8\xff")
-
-
-def test_the_index_is_described(page):
+    assert (status, headers["content-type"], contents[:3]) == (200, "image/jpeg", b"\xff\xd8\xff")
     status, _, found = ask(page, "/api/index")
     assert status == 200
     assert {"name": "kea", "photos": 4} in found["classes"]
@@ -96,9 +83,10 @@ def test_the_index_is_described(page):
     assert found["limits"]["upload_bytes"] == LIMITS.upload_bytes
 
 
-@pytest.mark.parametrize(("contents", "status", "phrase"), NO_PHOTOS.values(), ids=NO_PHOTOS)
-def test_hostile_files_are_refused(page, contents, status, phrase):
-    check_refused(upload(page, contents), {status, 422})
+def test_hostile_files_are_refused(page):
+    for name in ("empty", "truncated JPEG", "PNG that declares 60,000 x 60,000", "GIF animation", "SVG", "ZIP"):
+        contents, status, _ = NO_PHOTOS[name]
+        check_refused(upload(page, contents), {status, 422})
 
 
 GOOD = jpeg()
@@ -108,19 +96,14 @@ FORMS = {
     "no file": ((form(), CONTENT_TYPE), {400}),
     "a field instead of a file": ((form(part(GOOD, filename="", kind="")), CONTENT_TYPE), {400}),
     "a file and a field": ((form(part(GOOD), part(b"x", "more", "", "")), CONTENT_TYPE), {400}),
-    "another name of the field": ((form(part(GOOD, name="file")), CONTENT_TYPE), {400}),
     "markup as the name of the field": ((form(part(GOOD, name="<script>")), CONTENT_TYPE), {400}),
     "another content type": ((GOOD, "image/jpeg"), {415}),
-    "JSON": ((b'{"photo": "../../etc/passwd"}', "application/json"), {415}),
     "a form without files": ((b"photo=/etc/passwd", "application/x-www-form-urlencoded"), {415}),
     "no boundary": ((form(part(GOOD)), "multipart/form-data"), {400}),
-    "another boundary": ((form(part(GOOD)), "multipart/form-data; boundary=other"), {400}),
     "no end": ((form(part(GOOD))[:-30], CONTENT_TYPE), {400, 422}),
     "no multipart": ((b"\x00" * 1000, CONTENT_TYPE), {400}),
-    "an unknown charset": ((form(part(b"")), CONTENT_TYPE + "; charset=none"), {422}),
-    "too large a body": ((form(part(bytes(LIMITS.upload_bytes + FORM_BYTES))), CONTENT_TYPE), {413}),
-    "far too large a body": ((form(part(bytes(5 * LIMITS.upload_bytes))), CONTENT_TYPE), {413}),
-    "a path as the name of a text": ((form(part(b"x", filename='filename="../../etc/passwd"')), CONTENT_TYPE), {415}),
+    "too large a body": ((form(part(bytes(LIMITS.upload_bytes + 16_384))), CONTENT_TYPE), {413}),
+    "far too large a body": ((form(part(bytes(50 * LIMITS.upload_bytes))), CONTENT_TYPE), {413}),
     "markup as the name of a page": ((form(part(HTML, filename='filename="<script>.jpg"')), CONTENT_TYPE), {415}),
 }
 
@@ -131,95 +114,55 @@ def test_other_forms_are_refused(page, request_, statuses):
     check_refused(ask(page, "/api/search", "POST", body, Content_Type=kind), statuses)
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "<script>alert(1)</script>.jpg", "a\\b.jpg", "CON", "x" * 3000])
-def test_names_of_files_are_not_looked_at(page, name):
-    body = form(part(GOOD, filename=f'filename="{name}"'))
-    status, _, found = ask(page, "/api/search", "POST", body, Content_Type=CONTENT_TYPE)
-    assert status == 200
-    assert name not in str(found)
+def test_names_of_files_are_not_looked_at(page):
+    for name in ("../../etc/passwd", "<script>alert(1)</script>.jpg", "x" * 3000):
+        body = form(part(GOOD, filename=f'filename="{name}"'))
+        status, _, found = ask(page, "/api/search", "POST", body, Content_Type=CONTENT_TYPE)
+        assert status == 200
+        assert name not in str(found)
 
 
-QUERIES = [
-    "count=NaN",
-    "count=-1",
-    "count=0",
-    "count=1e9",
-    "count=101",
-    f"count={'9' * 5000}",
-    "count=",
-    "count=<script>",
-]
-QUERIES += ["label=", "label=wren", "label=%00", "label=%ff%fe", "label=../../etc", f"label={'a' * 2000}"]
+def test_parameters_paths_and_methods_that_there_are_not(page):
+    queries = ["count=NaN", "count=0", "count=101", f"count={'9' * 5000}", "count=", "count=<script>"]
+    queries += ["label=", "label=wren", "label=%00", "label=%ff%fe", "label=../../etc", f"label={'a' * 2000}"]
+    for query in queries:
+        check_refused(upload(page, GOOD, f"?{query}"), {422})
+        check_refused(ask(page, f"/api/photos/1/neighbours?{query}"), {422})
+    paths = ["/api/photos/14/picture", "/api/photos/99999999999999999/neighbours", "/api/photos/-1/picture"]
+    paths += ["/api/photos/..%2f..%2fetc%2fpasswd/picture", "/docs", "/openapi.json", "/page.html", "/app.py"]
+    paths += ["/api/photos/../../etc/passwd", "/..%2f..%2fetc%2fpasswd", "//etc/passwd"]
+    for path in paths:
+        check_refused(ask(page, path), {404, 422})
+    for method in ("PUT", "DELETE", "OPTIONS", "TRACE"):
+        check_refused(ask(page, "/api/search", method), {405})
+    check_refused(ask(page, "/", "POST"), {405})
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=lambda query: query[:20])
-def test_parameters_that_there_are_not(page, query):
-    check_refused(upload(page, GOOD, f"?{query}"), {422})
-    check_refused(ask(page, f"/api/photos/1/neighbours?{query}"), {422})
-
-
-PATHS = ["/api/photos/14/picture", "/api/photos/99999999999999999/neighbours", "/api/photos/-1/picture"]
-PATHS += ["/api/photos/1.5/picture", "/api/photos/x/picture", "/api/photos/..%2f..%2fetc%2fpasswd/picture", "/docs"]
-PATHS += [
-    "/api/photos/../../etc/passwd",
-    "/..%2f..%2fetc%2fpasswd",
-    "/page.html",
-    "/openapi.json",
-    "/app.py",
-    "//etc/passwd",
-]
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_there_is_nothing_else(page, path):
-    check_refused(ask(page, path), {404, 422})
-
-
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_other_methods(page, method):
-    check_refused(ask(page, "/api/search", method), {405})
-
-
-FOREIGN = [
-    ({"Host": "evil.example"}, 421),
-    ({"Host": "evil.example:8000"}, 421),
-    ({"Host": "127.0.0.1.evil.example"}, 421),
-    ({"Origin": "http://evil.example"}, 403),
-    ({"Origin": "null"}, 403),
-    ({"Origin": "http://127.0.0.1:1"}, 403),
-    ({"Sec_Fetch_Site": "cross-site"}, 403),
-    ({"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "no-cors"}, 403),
-]
-
-
-@pytest.mark.parametrize(("headers", "status"), FOREIGN, ids=str)
-def test_other_sites_are_refused(page, headers, status):
-    check_refused(ask(page, "/api/index", **headers), {status})
-    check_refused(upload(page, GOOD, **{name.replace("_", "-"): value for name, value in headers.items()}), {status})
-
-
-def test_links_may_lead_to_the_page_alone(page):
-    followed = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
-    assert ask(page, "/", **followed)[0] == 200
+def test_other_sites_are_refused_and_the_page_itself_may_ask(page):
+    foreign = [
+        ({"Host": "127.0.0.1.evil.example"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+    ]
+    for headers, status in foreign:
+        check_refused(ask(page, "/api/index", **headers), {status})
+        check_refused(upload(page, GOOD, **headers), {status})
+    followed = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    assert ask(page, "/", **followed)[0] == 200  # links may lead to the page alone
     assert ask(page, "/api/photos/0/picture", **followed)[0] == 403
-
-
-def test_the_page_itself_may_ask(page):
     own = f"127.0.0.1:{page}"
     assert upload(page, GOOD, Origin=f"http://{own}", **{"Sec-Fetch-Site": "same-origin"})[0] == 200
     assert upload(page, GOOD, Host=f"localhost:{page}", Origin=f"http://localhost:{page}")[0] == 200
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [b"GET / HTTP/1.1\r\n\r\n", b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"]
-    + [b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n", bytes(100_000)],
-    ids=["no host", "no HTTP", "two hosts", "a negative length", "zeros"],
-)
-def test_what_is_no_request(page, request_):
-    with socket.create_connection(("127.0.0.1", page), timeout=30) as connection:
-        connection.sendall(request_)
-        assert connection.recv(100).split()[1][:1] == b"4"
+def test_what_is_no_request(page):
+    for request in (b"GET / HTTP/1.1\r\n\r\n", b"nonsense\r\n\r\n", bytes(100_000)):
+        with socket.create_connection(("127.0.0.1", page), timeout=30) as connection:
+            connection.sendall(request)
+            assert connection.recv(100).split()[1][:1] == b"4"
     assert ask(page, "/api/index")[0] == 200
 
 

@@ -3,8 +3,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.photos import embedding
-from experiments.photos.embedding import embed_photos, unreadable_photos
-from experiments.photos.photos import find_photos
+from experiments.photos.embedding import embed_photos, find_photos, unreadable_photos
 
 
 class CountingEmbedder:

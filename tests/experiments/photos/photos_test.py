@@ -1,7 +1,7 @@
 import pytest
 
 from common.errors import InvalidInput
-from experiments.photos.photos import Photos, find_photos
+from experiments.photos.embedding import Photos, find_photos
 from tests.experiments.photos.conftest import write_photo
 
 

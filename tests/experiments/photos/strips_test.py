@@ -2,8 +2,7 @@ import os
 
 import pytest
 
-from experiments.photos.shown import aligned, shown_path, shown_text
-from experiments.photos.strips import Tile, write_strips
+from experiments.photos.shown import Tile, aligned, shown_path, shown_text, write_strips
 from tests.browser import Page, find_chromium
 from tests.experiments.photos.conftest import write_photo
 
