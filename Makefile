@@ -10,8 +10,9 @@ TESTED := dev heif oracles onnx serve tune keras-hub mlflow-server wandb
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py
-THESIS_TESTS := $(addprefix tests/, common gsp_dml ccp_dml conformance documents_test.py) \
-  $(addprefix tests/experiments/, runs protocols deployment preparation settings fair_eval_test.py evaluate_test.py)
+THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml experiments/runs experiments/settings/build_test.py experiments/fair_eval_test.py) \
+  $(addprefix tests/common/, backbones deployment losses miners ops pooling references retrieval/search training keras_classes_test.py) \
+  $(addprefix tests/common/data/, $(addsuffix _test.py, images image_files image_formats input_pipeline fixed_views two_views philox))
 # A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Two workers fill two cores: threads of their libraries would only wait for one another, which counts as work.
@@ -53,7 +54,7 @@ format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-# What the stack can change: the libraries, and runs from settings to figures.
+# What the stack can change: layers, losses and their training, searches, runs, and a command.
 test-thesis: $(THESIS_VENV)/.installed-dev
 	$(ONE_THREAD) $(THESIS_VENV)/bin/python $(PYTEST) -m "not default_stack and not release" $(THESIS_TESTS)
 

@@ -1,12 +1,19 @@
-"""Runs a command of this project as a user does, in a process of its own."""
+"""Runs a command of this project as a user does: in this process, or in one of its own."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from unittest import mock
+
+from absl import app, flags
+from absl.testing import flagsaver
 
 from tests.served_process import ROOT, ServedProcess, command_server, environment
 
@@ -28,6 +35,51 @@ SMALL_PHOTOGRAPHS = [
 ]
 
 ONE_EVALUATION = ["--max_steps=2", "--steps_per_evaluation=2"]  # for what is asked of a finished run, however short
+
+
+@contextlib.contextmanager
+def _without_flags() -> Iterator[None]:
+    """Within it, flags are absl's own, as in a new process; those of other tests are back afterwards."""
+    by_module = flags.FLAGS.flags_by_module_dict().items()
+    others = {flag.name: flag for module, defined in by_module if not module.startswith("absl") for flag in defined}
+    for name in others:
+        delattr(flags.FLAGS, name)
+    try:
+        with flagsaver.flagsaver():
+            yield
+    finally:
+        for name, flag in others.items():
+            flags.FLAGS[name] = flag
+
+
+def run_here(module: str, *arguments: str, cwd: str | os.PathLike = ".") -> subprocess.CompletedProcess:
+    """`run_module` without the cost of a process: the same exit code and output, but an unexpected error is raised.
+
+    Not for signals, worker processes, plug-ins (which stay registered) and `--deterministic` (which stays on).
+    """
+    output, errors, before, code = io.StringIO(), io.StringIO(), os.getcwd(), 0
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_without_flags())
+        stack.enter_context(mock.patch.object(app, "_run_init", lambda argv, parse: parse(argv)))
+        stack.enter_context(mock.patch.object(sys, "argv", [module, *arguments]))
+        stack.enter_context(contextlib.redirect_stdout(output))
+        stack.enter_context(contextlib.redirect_stderr(errors))
+        stack.callback(os.chdir, before)
+        os.chdir(cwd)
+        try:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        except SystemExit as ending:
+            code = ending.code or 0
+    return subprocess.CompletedProcess([module, *arguments], code, output.getvalue(), errors.getvalue())
+
+
+def run_small_here(module: str, *arguments: str) -> subprocess.CompletedProcess:
+    """`run_small` in this process."""
+    from tests.eager_functions import eagerly
+    from tests.experiments.tiny_network import in_place_of_small_networks
+
+    with in_place_of_small_networks(), eagerly(True):
+        return run_here(module, *arguments)
 
 
 def command(module: str, *arguments: str) -> list[str]:
@@ -94,16 +146,12 @@ def run_module(
 
 
 def run_study_here(kind: str, *arguments: str) -> None:
-    """`experiments.figure` or `experiments.table` in this process, without the cost of a new one; errors are raised."""
-    from absl import flags
-    from absl.testing import flagsaver
-
+    """`experiments.figure` or `experiments.table` in this process; errors are raised."""
     from experiments import figure, table
     from experiments.plans.study_command import define_study_flags
 
-    if "id" not in flags.FLAGS:
+    with _without_flags():
         define_study_flags({**figure.EXTERNAL_FIGURES, **figure.FIGURES, **table.TABLES})
-    with flagsaver.flagsaver():
         flags.FLAGS([kind, *arguments])
         {"figure": figure, "table": table}[kind].main()
 

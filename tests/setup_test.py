@@ -1,8 +1,6 @@
 """What setup.py asks for, beside the files of requirements, the sources and this environment."""
 
 import ast
-import importlib.metadata
-import re
 import runpy
 import sys
 
@@ -57,11 +55,6 @@ def test_both_stacks_have_what_the_package_asks_for(settings, file, brought):
         assert all(wanted[name].specifier.contains(version) for version in lowest if name in wanted), name
 
 
-def test_this_environment_has_what_the_package_asks_for(settings):
-    for name, requirement in required(settings["install_requires"]).items():
-        assert requirement.specifier.contains(importlib.metadata.version(name)), name
-
-
 def extras_of_files():
     """Each file of requirements is an extra, but for whole environments and what is installed without dependencies."""
     names = {path.stem.removeprefix("requirements-") for path in ROOT.glob("requirements-*.txt")}
@@ -72,13 +65,6 @@ def test_extras_are_the_files_of_requirements(settings):
     assert set(settings["extras_require"]) == extras_of_files() >= {"faiss", "onnx", "serve", "slurm", "tune"}
     for extra, requirements in settings["extras_require"].items():
         assert required(requirements) == required(lines_of(f"requirements-{extra}.txt")) != {}
-
-
-def test_what_builds_the_package_is_there_for_tests():
-    (text,) = re.findall(r"^requires = \[(.+)\]$", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    development = required(lines_of("requirements-dev.txt"))
-    for name, requirement in required(ast.literal_eval(f"[{text}]")).items():
-        assert set(requirement.specifier) <= set(development[name].specifier)
 
 
 def test_what_the_packages_import_is_asked_for(settings):
@@ -93,19 +79,3 @@ def test_what_the_packages_import_is_asked_for(settings):
         distributions = {DISTRIBUTIONS.get(module, BROUGHT.get(module, module)) for module in others}
         extra = settings["extras_require"].get(OF_AN_EXTRA.get(path.relative_to(ROOT).as_posix()), [])
         assert distributions - set(required([*settings["install_requires"], *extra])) == set(), path
-
-
-def test_the_licence_is_an_identifier_alone(settings):
-    assert settings["license"] == "MIT"
-    assert [text for text in settings["classifiers"] if text.startswith("License ::")] == []
-
-
-def test_pre_commit_has_the_ruff_of_make_lint():
-    (rev,) = re.findall(
-        r"ruff-pre-commit\n    rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
-    )
-    assert required([f"ruff=={rev}"])["ruff"] == required(lines_of("requirements-dev.txt"))["ruff"]
-
-
-def test_the_citation_has_the_version_of_the_package():
-    assert f"\nversion: {common.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from benchmarks.losses import CASES, OurStep, make_inputs, summary
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 
 HAS_PEERS = all(importlib.util.find_spec(name) for name in ("torch", "pytorch_metric_learning"))
 
 
 @pytest.mark.skipif(HAS_PEERS, reason="the peers are installed")
 def test_without_its_peers_it_says_how_to_install_them():
-    check_clean_failure(run_module("benchmarks.losses"), "torch", "pip install -r requirements-peers.txt")
+    check_clean_failure(run_here("benchmarks.losses"), "torch", "pip install -r requirements-peers.txt")
 
 
 @pytest.mark.skipif(not HAS_PEERS, reason="needs requirements-peers.txt")
 def test_with_its_peers_both_sides_return_the_same():
-    finished = run_module("benchmarks.losses", "--cases=c1,semi_hard_256", "--repeats=1", "--measure=time")
+    finished = run_here("benchmarks.losses", "--cases=c1,semi_hard_256", "--repeats=1", "--measure=time")
     assert finished.returncode == 0, finished.stderr
     assert "semi_hard_speedup" in finished.stdout.splitlines()[-1]
 

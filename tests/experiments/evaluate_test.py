@@ -11,7 +11,7 @@ from common.errors import InvalidInput
 from common.files import write_arrays
 from common.retrieval import evaluate_retrieval
 from experiments.protocols.embedding_files import read_embeddings
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 
 
 def save(path, seed, num_items=60, **changes):
@@ -24,7 +24,7 @@ def save(path, seed, num_items=60, **changes):
 
 
 def score(*arguments):
-    return run_module("experiments.evaluate", *arguments)
+    return run_here("experiments.evaluate", *arguments)
 
 
 def test_a_path_twice_is_refused(tmp_path):

@@ -15,6 +15,7 @@ from tests.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
+    run_here,
     run_module,
     run_small,
     start_small,
@@ -158,7 +159,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_figures(finished, ima
     assert expected.returncode == 0, expected.stderr
     seconds, generator = time.monotonic() - start, np.random.default_rng(time.time_ns())
     kills = 0
-    for _ in range(5):
+    for _ in range(3):
         process = start_small(MODULE, *arguments)
         try:
             process.wait(timeout=generator.uniform(0.1, 0.7) * seconds)
@@ -249,7 +250,7 @@ def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
 )
 def test_bad_input_is_one_clear_line_and_leaves_nothing(arguments, phrases, tmp_path):
     places = [f"--{name}={tmp_path / name}" for name in ("cache_dir", "runs_dir")]
-    check_clean_failure(run_module(MODULE, *places, *arguments, cwd=tmp_path), *phrases)
+    check_clean_failure(run_here(MODULE, *places, *arguments, cwd=tmp_path), *phrases)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -257,7 +258,7 @@ def test_photographs_without_weights_name_the_command_before_an_image_is_read(of
     """The card's own command: no prepared copies, no run folder, and the one command that makes the weights."""
     places = [f"--{name}={tmp_path / name}" for name in ("cache_dir", "runs_dir")]
     arguments = ["--dataset=cars196", f"--data_dir={official_cars}", "--loss=pnca", "--pooling=gsp"]
-    finished = run_module(MODULE, *arguments, *places, cwd=tmp_path)
+    finished = run_here(MODULE, *arguments, *places, cwd=tmp_path)
     command = "python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz"
     check_clean_failure(finished, "--weights", command)
     assert list(tmp_path.iterdir()) == []

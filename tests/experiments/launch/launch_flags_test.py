@@ -8,7 +8,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments.launch import launch_flags
 from experiments.launch.launch_flags import READ_BY, check_launch, check_slurm
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 
 NEVER = "--report_only trains nothing. Remove one of them"
 
@@ -59,7 +59,7 @@ def test_slurm_needs_submitit_and_its_programs(monkeypatch):
     ],
 )
 def test_commands_refuse_before_anything_starts(module, arguments, phrases, tmp_path):
-    finished = run_module(f"experiments.{module}", *arguments, cwd=tmp_path)
+    finished = run_here(f"experiments.{module}", *arguments, cwd=tmp_path)
     check_clean_failure(finished, *phrases)
     assert list(tmp_path.iterdir()) == []
 

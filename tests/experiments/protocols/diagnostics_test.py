@@ -8,7 +8,7 @@ from common.files import write_arrays, write_json
 from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.protocols.diagnostics import correlation_table, points_of, runs_table
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 from tests.experiments.written_results import finished_result
 
 
@@ -86,7 +86,7 @@ def test_too_few_methods_end_the_command_and_what_is_left_out_is_named(tmp_path)
     write_run(tmp_path, "pnca+gap", 0, 0.2)
     (damaged,) = tmp_path.rglob("result.json")
     damaged.write_text("{")
-    finished = run_module("experiments.diagnostics_study", f"--runs_dir={tmp_path}")
+    finished = run_here("experiments.diagnostics_study", f"--runs_dir={tmp_path}")
     assert f"warning: {damaged} is damaged" in finished.stderr
     check_clean_failure(finished, "--runs_dir", "with 0 method(s)", "fair/glyphs", "python -m experiments.fair_eval")
 
@@ -99,4 +99,4 @@ def test_too_few_methods_end_the_command_and_what_is_left_out_is_named(tmp_path)
     ],
 )
 def test_what_the_command_would_not_read_is_refused(arguments, phrases, tmp_path):
-    check_clean_failure(run_module("experiments.diagnostics_study", f"--runs_dir={tmp_path}", *arguments), *phrases)
+    check_clean_failure(run_here("experiments.diagnostics_study", f"--runs_dir={tmp_path}", *arguments), *phrases)

@@ -17,7 +17,7 @@ from experiments.rows.labels import label_of
 from experiments.rows.recording import Naming, command_line, methods_under, record
 from experiments.rows.scores import collection_scores, training_scores
 from experiments.rows.store import CLASS_SCORES, ROWS, StudyRows
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 from tests.experiments.tiny_study import TinyStudy
 
 
@@ -223,13 +223,13 @@ def test_collages_keep_how_they_learned_and_what_was_weighed(name, tmp_path):
 
 def test_the_command_records_and_refuses(tiny, tiny_methods, tmp_path):
     study = tmp_path / "study"
-    done = run_module("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
+    done = run_here("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
     assert done.returncode == 0, done.stderr
     assert "6 rows, of which 6 are new" in done.stdout
     assert len(reports.collect(tiny.folder)) == len(tiny_methods)
     (study / CLASS_SCORES).write_bytes(b"")
-    damaged = run_module("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
+    damaged = run_here("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
     check_clean_failure(damaged, "class_scores.npz", "git checkout")
-    nothing = run_module("experiments.record", f"--runs={tmp_path / 'nowhere'}", f"--study={study}")
+    nothing = run_here("experiments.record", f"--runs={tmp_path / 'nowhere'}", f"--study={study}")
     check_clean_failure(nothing, "holds no runs", "runs/fair/glyphs")
-    check_clean_failure(run_module("experiments.record", f"--runs={tiny.folder}"), "Missing --study")
+    check_clean_failure(run_here("experiments.record", f"--runs={tiny.folder}"), "Missing --study")

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.rows.store import ROWS
-from tests.command_line import check_clean_failure, run_module, run_study_here
+from tests.command_line import check_clean_failure, run_here, run_study_here
 from tests.experiments.rows.ranked_study import record_ranked
 
 LOSSES = ("c1+gap", "c1+xbm+gap", "c1+ccp+gap", "c2+gap", "ms+gap", "triplet+gap", "pnca+gap", "panchor+gap")
@@ -84,5 +84,5 @@ def test_a_wrong_study_is_one_clear_message(results, tmp_path):
     shutil.copytree(results / "up", tmp_path / "damaged")
     (tmp_path / "damaged" / ROWS).write_text("{\n")
     for study, phrase in ((results / "small", "received 2 methods"), (tmp_path / "damaged", "is no row")):
-        finished = run_module("experiments.table", "--id=agreement", f"--study={study}", f"--runs_dir={tmp_path}")
+        finished = run_here("experiments.table", "--id=agreement", f"--study={study}", f"--runs_dir={tmp_path}")
         check_clean_failure(finished, phrase)

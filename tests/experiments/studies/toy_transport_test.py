@@ -5,7 +5,7 @@ import pytest
 
 from experiments.studies.toy_transport import PROTOTYPES, entropic, linear_programme, picture
 from gsp_dml.prototype_costs import prototype_costs
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 
 SMOOTHINGS = (0.5, 2.0, 10.0, 50.0, 250.0, 2000.0)
 
@@ -48,7 +48,7 @@ def test_the_whole_mass_is_average_pooling():
 
 
 def test_the_figure_is_drawn_without_data_or_training(tmp_path):
-    drawn = run_module("experiments.figure", "--id=5.2", f"--runs_dir={tmp_path}")
+    drawn = run_here("experiments.figure", "--id=5.2", f"--runs_dir={tmp_path}")
     assert drawn.returncode == 0, drawn.stderr
     assert {path.name for path in (tmp_path / "figures" / "5.2").iterdir()} == {
         "figure_5_2.md",
@@ -57,7 +57,7 @@ def test_the_figure_is_drawn_without_data_or_training(tmp_path):
     }
     assert "linear programme" in drawn.stdout
     check_clean_failure(
-        run_module("experiments.figure", "--id=5.2", "--dataset=glyphs", f"--runs_dir={tmp_path}"),
+        run_here("experiments.figure", "--id=5.2", "--dataset=glyphs", f"--runs_dir={tmp_path}"),
         "--dataset would have no effect",
         "nothing is trained",
     )

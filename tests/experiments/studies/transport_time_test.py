@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.studies.transport_time import curve, curve_table, draw
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 
 
 def test_the_curve_is_timed_and_drawn(tmp_path):
@@ -24,5 +24,5 @@ def test_the_curve_is_timed_and_drawn(tmp_path):
 def test_one_round_has_no_quartiles(tmp_path):
     with pytest.raises(InvalidInput, match="Invalid --repeats: received 1, expected at least 2"):
         curve((1,), repeats=1)
-    finished = run_module("experiments.studies.transport_time", "--repeats=1", f"--curve={tmp_path / 'a.png'}")
+    finished = run_here("experiments.studies.transport_time", "--repeats=1", f"--curve={tmp_path / 'a.png'}")
     check_clean_failure(finished, "--repeats", "received 1")
