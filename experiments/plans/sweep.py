@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from common.errors import InvalidInput, check_choice
 from experiments.plans.study import (
     Cell,
     FinishedCells,
@@ -24,6 +25,9 @@ from experiments.protocols.one_split import SplitScores
 from experiments.reports import Interval, PlainTable
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
+from experiments.rows.rows import TRAINING
+from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 
 SWEEP = "sweep"  # of a row's extras: the point's place and axes
@@ -177,3 +181,63 @@ def draw_sweep(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], pat
         series.setdefault(point.series, []).append(point.value)
     labels = {"x_label": axes.x_label, "y_label": f"{axes.held_out} MAP@R (%)", "title": title}
     sweep_lines(series, path, logarithmic=axes.logarithmic, **labels)
+
+
+def sweep(study: StudyRows) -> PlainTable:
+    """Tabulate the points of a recorded sweep, such as figure 3.8."""
+    axes, points = recorded_points(study)
+    return sweep_table("", axes, list(points.values()))
+
+
+def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw the lines of a recorded sweep."""
+    axes, points = recorded_points(study)
+    draw_sweep(title, axes, list(points.values()), path)
+
+
+def draw_sweep_differences(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw paired test differences of each series from the first, point by point.
+
+    Raises:
+        InvalidInput: the rows are of no sweep, or a point lacks the first series.
+    """
+    axes, points = recorded_points(study)
+    first = next(iter(points.values())).series
+    baselines = {point.value.x: label for label, point in points.items() if point.series == first}
+    lines: dict[str, list[SweepValue]] = {}
+    for label, point in points.items():
+        if point.series != first:
+            baseline = baselines[check_choice(f"place of {label}, compared with {first} at", point.value.x, baselines)]
+            ours, theirs = (scores_of_trainings(study, of) for of in (label, baseline))
+            gap = ours.difference(theirs, "MAP@R")
+            value = SweepValue(point.value.x, gap.estimate, *gap.ends(of_difference=True), INTERVAL + gap.kind)
+            lines.setdefault(f"{point.series} minus {first}", []).append(value)
+    labels = {"x_label": axes.x_label, "y_label": "difference in test MAP@R (points)", "title": title}
+    sweep_lines(lines, path, logarithmic=axes.logarithmic, **labels)
+
+
+def recorded_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoint]]:
+    """Return the axes, and the points by label in the study's order.
+
+    Args:
+        study: rows of `Sweep.recorded`.
+
+    Raises:
+        InvalidInput: they are of no sweep, or of several.
+    """
+    rows = [row for row in study.rows if row["kind"] == TRAINING]
+    sweeps = {row["label"]: row["extras"][SWEEP] for row in rows if SWEEP in row["extras"]}
+    found = [row["extras"][SWEEP] for row in rows if SWEEP in row["extras"]]
+    axes = {tuple(of[name] for name in ("x_label", "held_out", "logarithmic")) for of in found}
+    if len(axes) != 1 or set(sweeps) != set(labels_of(study)):
+        raise InvalidInput(
+            f"{study.folder} is no sweep: expected rows of one figure over one hyper-parameter, such as 3.8."
+        )
+    (chosen,) = (SweepAxes(*of) for of in axes)
+    points = {}
+    for label in sorted(sweeps, key=lambda label: sweeps[label]["place"]):
+        scores = scores_of_trainings(study, label)
+        validations = [row["validation"]["MAP@R"] for row in scores.rows]
+        value = sweep_value(sweeps[label]["x"], validations, scores if chosen.held_out == "test" else None)
+        points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows))
+    return chosen, points

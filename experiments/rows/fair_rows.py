@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.protocols.one_split import cell
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import collection_scores, scores_of_trainings, training_scores
+from experiments.rows.scores import collection_scores, labels_of, scores_of_trainings, training_scores
 from experiments.rows.store import StudyRows
 
 SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
@@ -85,3 +86,39 @@ def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[re
     complete = [label for label in baselines if complete_repeats(study, label)]
     held = {label: baselines[label] if baselines[label] in complete else None for label in complete}
     return reports.compared([method_row(study, label, baseline) for label, baseline in held.items()])
+
+
+def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.TableRow:
+    """Return a method's P@1 and MAP@R, and the difference from its baseline.
+
+    Args:
+        study: its rows.
+        label: of the method.
+        baseline: label of another method, or None. Without the same runs of it, there is no difference.
+    """
+    scores = scores_of_trainings(study, label)
+    cells = {(SINGLE, metric): cell(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
+    other = training_scores(study, baseline) if baseline is not None else None
+    if baseline is not None and other is not None and scores.places == other.places:
+        cells[MINUS, "MAP@R"] = cell(scores.difference(other, "MAP@R"), is_difference=True, baseline=baseline)
+    return reports.TableRow(label, cells)
+
+
+def rows_with(study: StudyRows, extra: str, figure: str, label: str | None = None) -> list[dict]:
+    """Return runs that keep `extra`, of one label or all, by fold and repeat.
+
+    Args:
+        study: its rows.
+        extra: name in the rows' extras.
+        figure: whose rows keep it, for the message.
+        label: of a method; None: all.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    labels = labels_of(study) if label is None else [label]
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels and extra in row["extras"]]
+    if not rows:
+        of = "" if label is None else f" of {label}"
+        raise InvalidInput(f"{study.folder}: no row{of} keeps {extra!r}. Expected those of figure {figure}.")
+    return rows

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from common.errors import check_given
 from experiments import reports
 from experiments.reports.tables import FEW_CLASSES_NOTE, kind_notes
+from experiments.rows.store import StudyRows
 from experiments.studies.agreement_plot import RankedLine, agreement_plot
 from experiments.studies.rank_agreement import ALL, NO_CEILING, NO_STAND_IN, OPEN, STAND_IN, Bounds
-from experiments.studies.study_agreement import Effect, TableAgreement
+from experiments.studies.study_agreement import Effect, TableAgreement, study_agreement
 
 _COEFFICIENT_NOTE = (
     "Spearman's coefficient and Kendall's tau-b between the mean test figure of the single models here and the printed "
@@ -166,3 +167,21 @@ def _left_out(agreements: Sequence[TableAgreement]) -> list[str]:
             )
     incomplete = {of.study: of.incomplete for of in agreements if of.incomplete}
     return notes + [f"Of {study}, without every fold: {', '.join(labels)}." for study, labels in incomplete.items()]
+
+
+def agreement(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+    """Tabulate a study's rank correlations with published tables; return the labels of its methods, too."""
+    found = study_agreement(study)
+    return ranking_table(found), [label for of in found for label in of.labels]
+
+
+def agreement_signs(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
+    """Tabulate a study's effects, here and as published; return the labels of its methods, too."""
+    found = study_agreement(study)
+    labels = [label for of in found for effect in of.effects for label in (effect.label, effect.baseline)]
+    return sign_table(found), labels
+
+
+def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw a study's rank correlations with the published tables."""
+    draw_agreements(study_agreement(study), path, title)

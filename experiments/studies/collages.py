@@ -12,6 +12,9 @@ from common.errors import InvalidInput, check_choice, check_given
 from common.files import read_json, write_json
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, trained_units
+from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
+from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
@@ -221,3 +224,31 @@ def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data
         native_size=glyphs.native_size,
         channels=glyphs.channels,
     )
+
+
+def collage_table(study: StudyRows) -> reports.PlainTable:
+    """Tabulate figure 5.5 from rows: test figures, target shares, gain over GAP.
+
+    Starts are sorted by name; in each, average pooling is first, distilled data last.
+    """
+    place = {method: index for index, method in enumerate(METHODS)}
+    labels = sorted(labels_of(study), key=lambda label: (label.split(" ")[:2], place[label.split(" ", 2)[2]]))
+    averages = {label: " ".join([*label.split(" ")[:2], "gap"]) for label in labels}  # `start: loss gap`
+    rows = reports.compared(
+        [compared_row(study, label, averages[label] if averages[label] != label else None) for label in labels]
+    )
+    lines = []
+    for row in rows:
+        kept = [of["extras"].get("target_shares") for of in scores_of_trainings(study, row.method).rows]
+        shares = [share for share in kept if share]
+        on_target = [
+            f"{100 * np.mean([share[name] for share in shares]):.2f}" if shares else "-"
+            for name in ("weight_on_target", "norm_on_target")
+        ]
+        texts = {column: reports.cell_text(of) for column, of in row.cells.items()}
+        score, gain = texts[SINGLE, "MAP@R"], texts.get((MINUS, "MAP@R"))
+        figures = [texts[SINGLE, "P@1"].figure, score.figure, score.interval, *on_target]
+        lines.append([row.method, *figures, *([gain.figure, gain.interval] if gain else ["-", "-"])])
+    header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
+    header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]
+    return reports.PlainTable("", header, lines, reports.footnotes(rows))

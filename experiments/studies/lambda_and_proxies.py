@@ -30,6 +30,9 @@ from experiments.plans.study import (
     write_table,
 )
 from experiments.reports import PlainTable, UnitRun
+from experiments.rows.fair_rows import rows_with
+from experiments.rows.scores import scores_of_trainings
+from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.studies.bayesian_search import BayesianSearch, Surface
@@ -234,3 +237,26 @@ def _largest(points: Sequence[SearchPoint], pool_size: int) -> str:
         f"The regression is largest, {100 * mean.max():.2f}, at lambda {10**exponent:.3g} with {proxies} proxies "
         f"(thesis on CUB: lambda 0.0002 with 8)."
     )
+
+
+def lambda_search(study: StudyRows) -> PlainTable:
+    """Tabulate a recorded search: its points and the regression's maximum."""
+    points, pool_size = recorded_points(study)
+    return search_table("", points, pool_size)
+
+
+def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw the surface of a recorded search."""
+    points, pool_size = recorded_points(study)
+    draw_search(title, points, pool_size, path)
+
+
+def recorded_points(study: StudyRows) -> tuple[list[SearchPoint], int]:
+    """Return the points of a recorded search, in its order, and the pool's size."""
+    found = {row["label"]: row["extras"][SEARCH] for row in rows_with(study, SEARCH, "3.5")}
+    points = []
+    for label in sorted(found, key=lambda label: found[label]["place"]):
+        value = float(np.mean([row["validation"]["MAP@R"] for row in scores_of_trainings(study, label).rows]))
+        of = found[label]
+        points.append(SearchPoint(of["log10_lambda"], of["proxies"], of["chosen_by"], value))
+    return points, next(iter(found.values()))["pool_size"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,8 +15,18 @@ from common.files import read_json
 from experiments import reports
 from experiments.reports import UnitRun
 from experiments.rows.extras import Extras
+from experiments.rows.fair_rows import rows_with
 from experiments.rows.recording import Naming
-from experiments.studies.mnist_report import State, StudyRun, drawn_digits, snapshot_of, states_of
+from experiments.rows.store import StudyRows
+from experiments.studies.mnist_report import (
+    State,
+    StudyRun,
+    draw_states,
+    drawn_digits,
+    problems_table,
+    snapshot_of,
+    states_of,
+)
 
 PROTOCOL, DATASET = "mnist_study", "mnist"
 DRAWN = "proxies"  # whose first run the picture shows
@@ -106,3 +117,28 @@ def _ends(solved: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 def _rounded(state: State) -> dict[str, Any]:
     values = dataclasses.asdict(state)
     return {name: round(value, _DIGITS) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def mnist_problems(study: StudyRows, anchors: str) -> tuple[reports.PlainTable, list[str]]:
+    """Tabulate the states of a recorded first run beside the published panels.
+
+    Args:
+        study: its rows.
+        anchors: that represent the classes, a label of the rows; returned, too.
+    """
+    states = [recorded_states(row["extras"]) for row in rows_with(study, "states", "3.2", anchors)]
+    return dataclasses.replace(problems_table(anchors, states), title=""), [anchors]
+
+
+def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> None:
+    """Draw test digits in the plane.
+
+    Args:
+        study: its rows.
+        path: of the PNG.
+        anchors: of a run with recorded digits.
+    """
+    row = rows_with(study, "states", "3.2", anchors)[0]
+    states, arrays = recorded_states(row["extras"]), study.scored(row).arrays
+    snapshots = recorded_snapshots(arrays, len(states))
+    draw_states(states, snapshots, arrays["labels"], row["extras"]["class_names"], path, anchors)

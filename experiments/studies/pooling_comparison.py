@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from experiments import reports
 from experiments.protocols.one_split import SplitScores, cell, write_tables
+from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import resolve, unused_overrides
 from experiments.settings.thesis_values import COLLAGE_GSP
@@ -78,3 +80,13 @@ def draw_poolings(estimates: Mapping[tuple[str, str], reports.Interval], path: p
     order = sorted(first, key=lambda pooling: first[pooling], reverse=True)
     groups = {loss: {p: estimates[loss, p] for p in order if (loss, p) in estimates} for loss in losses}
     reports.interval_bars(groups, path, title=title)
+
+
+def draw_recorded_poolings(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw figure 5.12 from rows, a method for each loss and pooling."""
+    estimates = {}
+    for label in labels_of(study):
+        scores = scores_of_trainings(study, label)
+        config = scores.rows[0]["configuration"]
+        estimates[config["loss"], config["pooling"]] = scores.estimate("MAP@R")
+    draw_poolings(estimates, path, title)

@@ -33,6 +33,8 @@ from experiments.plans.study import (
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
 from experiments.rows.extras import Extras
+from experiments.rows.fair_rows import rows_with
+from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
 from gsp_dml import prototype_combination
@@ -227,3 +229,16 @@ def plane_features(
     local /= max(np.linalg.norm(local, axis=-1).max(), 1e-12)
     names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
     return local, np.searchsorted(classes, test.labels[chosen]), names
+
+
+def proposition(study: StudyRows) -> PlainTable:
+    """Tabulate errors of combined prototypes, and their bounds, from the rows of one run."""
+    return proposition_table("", rows_with(study, "proposition", "4.2")[0]["extras"]["proposition"])
+
+
+def draw_prototypes(study: StudyRows, path: pathlib.Path, figure: str, title: str) -> None:
+    """Draw figure 4.2, 4.3 or 4.4 from the rows of one run; arguments as of `draw_combination`."""
+    row = rows_with(study, "proposition", "4.2")[0]
+    arrays = study.scored(row).arrays
+    shown = arrays["local"], arrays["labels"], arrays["prototypes"]
+    draw_combination(figure, *shown, row["extras"]["class_names"], path, title)

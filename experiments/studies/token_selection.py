@@ -29,6 +29,8 @@ from experiments.reports import PlainTable
 from experiments.reports.selection_plot import SelectionPoint, selection_plot
 from experiments.reports.tables import MARKS, kind_notes
 from experiments.reports.token_panels import TokenPanel, token_panels
+from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.store import StudyRows
 
 DATASET = "synthetic_tokens"
 PRINTED_GAIN = 70.0  # points of MAP@R
@@ -188,3 +190,36 @@ def spread_of(points: Sequence[SelectionPoint]) -> list[str]:
 
 def _bounds(of: reports.Interval, low: float, high: float) -> str:
     return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS[of.kind]}"
+
+
+def token_table(study: StudyRows) -> PlainTable:
+    """Tabulate figure 5.4 from rows."""
+    return selection_table("", recorded_methods(study))
+
+
+def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw tokens, samples and hulls of each method's first run, from rows."""
+    panels = []
+    for label, method in recorded_methods(study).items():
+        row = scores_of_trainings(study, label).rows[0]
+        arrays = study.scored(row).arrays
+        shown = (arrays["tokens"], arrays["samples"], arrays["labels"])
+        panels.append(token_panel(label, method.places[0], row["test"]["MAP@R"], *shown))
+    token_panels(panels, path, title=title)
+
+
+def draw_selection(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw MAP@R of each run against the weight on own tokens, from rows."""
+    points = {label: method.points for label, method in recorded_methods(study).items()}
+    selection_plot(points, path, threshold=SELECTS_FROM, title=title)
+
+
+def recorded_methods(study: StudyRows) -> dict[str, TokenMethod]:
+    """Return the recorded runs by method."""
+    methods = {}
+    for label in labels_of(study):
+        scores = scores_of_trainings(study, label)
+        points = [SelectionPoint(row["extras"]["weight_on_own"], row["test"]["MAP@R"]) for row in scores.rows]
+        in_others = [row["extras"]["in_other_hulls"] for row in scores.rows]
+        methods[label] = TokenMethod(scores, scores.places, points, in_others)
+    return methods

@@ -38,6 +38,9 @@ from experiments.reports import PlainTable, UnitRun
 from experiments.reports.attention import ImageAttention
 from experiments.reports.intervals import interval
 from experiments.rows.extras import Extras
+from experiments.rows.fair_rows import rows_with
+from experiments.rows.scores import scores_of_trainings
+from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
 from experiments.studies.zero_shot_panels import ZeroShotPanel, zero_shot_panels
@@ -343,3 +346,35 @@ def _with_range(values: np.ndarray) -> str:
     """Format the mean, with the range if there are several runs."""
     spread = f" [{values.min():.1f}, {values.max():.1f}]" if len(values) > 1 else ""
     return f"{values.mean():.1f}{spread}"
+
+
+def zero_shot(study: StudyRows) -> PlainTable:
+    """Tabulate prediction with and without the loss, and its verdict, from rows."""
+    return prediction_table("", recorded_sides(study))
+
+
+def zero_shot_ridges(study: StudyRows) -> PlainTable:
+    """Tabulate prediction under l2 for several ridges of the regression, from rows."""
+    return ridge_table("", recorded_sides(study))
+
+
+def draw_zero_shot(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw histograms, accuracies and images of each side's first run, from rows."""
+    sides, panels = recorded_sides(study), []
+    for name, side in sides.items():
+        row = rows_with(study, "class_names", "5.6", name)[0]
+        names = row["extras"]["image_names"], row["extras"]["prototype_names"]
+        panels.append(drawn_panel(name, side, study.scored(row).arrays, *names))
+    chance = next(iter(sides.values())).chance
+    zero_shot_panels(panels, path, class_names=row["extras"]["class_names"], chance=chance, title=title)
+
+
+def recorded_sides(study: StudyRows) -> dict[str, Side]:
+    """Return both recorded ways of training, in the order of the study."""
+    places = {row["label"]: row["extras"]["place"] for row in rows_with(study, "zero_shot", "5.6")}
+    sides = {}
+    for label in sorted(places, key=lambda label: places[label]):
+        scores = scores_of_trainings(study, label)
+        map_at_r = [row["test"]["MAP@R"] for row in scores.rows]
+        sides[label] = Side(scores.places, map_at_r, [row["extras"]["zero_shot"] for row in scores.rows])
+    return sides

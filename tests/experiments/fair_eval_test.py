@@ -20,7 +20,7 @@ from tests.command_line import (
     run_small,
     start_small,
 )
-from tools.documents.analysis_tables import refined_metrics
+from tools.documents.comparisons import refined_metrics
 
 MODULE = "experiments.fair_eval"
 
@@ -116,7 +116,7 @@ def test_refined_metrics_of_finished_runs_are_recorded(finished, tmp_path):
     kept = [row["extras"]["posterior_refinement"]["matrices"] for row in rows]
     for row, matrices in zip(rows, kept):
         assert matrices[0]["scores"]["normalised"]["MAP@R"] == pytest.approx(row["test"]["MAP@R"], abs=1e-3)
-    assert "D(0.5)" in refined_metrics(StudyRows(study))[0].as_markdown()
+    assert "D(0.5)" in refined_metrics(StudyRows(study)).as_markdown()
 
 
 @pytest.mark.slow

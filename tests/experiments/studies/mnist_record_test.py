@@ -9,11 +9,10 @@ from common.files import write_json
 from experiments.rows.extras import ExtrasReader
 from experiments.rows.recording import record
 from experiments.rows.store import StudyRows
-from experiments.studies.mnist_record import label_of, recordable
+from experiments.studies.mnist_record import draw_mnist_problems, label_of, mnist_problems, recordable
 from experiments.studies.mnist_report import problems_table, states_of
 from tests.experiments.studies.mnist_report_test import digits, finished_run
-from tools.documents.figure_tables import draw_mnist_problems, mnist_problems
-from tools.documents.study_tables import held_against
+from tools.documents.comparisons import held_against
 
 
 def complete(run):

@@ -9,15 +9,21 @@ from common.errors import InvalidInput
 from experiments.published.values import published_value
 from experiments.rows.scores import scores_of_trainings
 from experiments.rows.store import StudyRows
-from experiments.studies.agreement_tables import ranking_table, sign_table, sign_word, verdict_line
+from experiments.studies.agreement_tables import (
+    agreement,
+    agreement_signs,
+    draw_agreement,
+    ranking_table,
+    sign_table,
+    sign_word,
+    verdict_line,
+)
 from experiments.studies.gsp_table import _ROWS
 from experiments.studies.rank_agreement import ALL, STAND_IN
 from experiments.studies.study_agreement import study_agreement
 from tests.experiments.rows import ranked_study
 from tests.experiments.rows.ranked_study import record_ranked
-from tools.documents.builders import markdown_of
-from tools.documents.marked_blocks import Block
-from tools.documents.pictures import Picture, draw, draw_agreement
+from tools.documents.tables import markdown_of
 
 PRINTED = {row.label: published_value("5.1", "SOP", row.printed, 128, "MAP@R").value for row in _ROWS}
 
@@ -96,7 +102,7 @@ def test_methods_without_every_fold_are_left_out_and_named(faithful):
 
 
 def test_blocks_have_the_tables_and_their_origin(faithful):
-    ranks = markdown_of(Block("agreement", {"study": "faithful"}, ""), faithful)
+    ranks = markdown_of(agreement, faithful)
     assert ranks.startswith(
         "| benchmark: published table | methods | Spearman | Spearman's ceiling | Kendall | Kendall's ceiling "
         "| verdict |"
@@ -105,7 +111,7 @@ def test_blocks_have_the_tables_and_their_origin(faithful):
     assert "Verdict on faithful beside thesis 5.1" in ranks
     assert "lower end of Spearman's interval above half of the mean ceiling" in ranks
     assert "; 180 runs; " in ranks
-    signs = markdown_of(Block("agreement_signs", {"study": "faithful"}, ""), faithful)
+    signs = markdown_of(agreement_signs, faithful)
     assert "| faithful: thesis 5.1, c1+xbm+gap - c1+gap | memory | +8.0" in signs
     assert "| +8.05 | +7.98 | +0.90 | +2.92 | 4 of 4 | agrees |" in signs
 
@@ -113,7 +119,7 @@ def test_blocks_have_the_tables_and_their_origin(faithful):
 def test_the_picture_has_a_line_a_data_set(faithful, tmp_path):
     heights = []
     for study in (faithful, record_ranked(tmp_path / "few", dict(list(PRINTED.items())[-8:]))):
-        draw(Picture("faithful", draw_agreement, {"title": "Agreement"}), study, tmp_path / "agreement.png")
+        draw_agreement(study, tmp_path / "agreement.png", "Agreement")
         with Image.open(tmp_path / "agreement.png") as image:
             assert np.ptp(np.asarray(image.convert("L"))) > 100
             heights.append((image.height, sum(len(of.ranks) for of in study_agreement(study))))

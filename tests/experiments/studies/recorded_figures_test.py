@@ -6,20 +6,22 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
+from experiments.plans import sweep as sweeps
+from experiments.plans.sweep import draw_recorded_sweep, draw_sweep_differences, sweep
+from experiments.rows.scores import scores_of_trainings, training_scores
 from experiments.rows.store import StudyRows
+from experiments.studies import pooling_comparison
+from experiments.studies.lambda_and_proxies import draw_lambda_search, lambda_search
+from experiments.studies.mnist_record import draw_mnist_problems, mnist_problems
 from experiments.studies.mnist_report import State
-from experiments.studies.prototype_combination import choose_prototypes, proposition_figures
-from tools.documents.figure_tables import (
-    draw_lambda_search,
-    draw_mnist_problems,
+from experiments.studies.pooling_comparison import draw_recorded_poolings
+from experiments.studies.prototype_combination import (
+    choose_prototypes,
     draw_prototypes,
-    draw_zero_shot,
-    lambda_search,
-    mnist_problems,
     proposition,
-    zero_shot,
-    zero_shot_ridges,
+    proposition_figures,
 )
+from experiments.studies.zero_shot_prediction import draw_zero_shot, zero_shot, zero_shot_ridges
 
 
 def with_extras(recorded, of_row):
@@ -72,8 +74,7 @@ def test_the_search_has_its_points_in_their_order(recorded, tmp_path):
     for row in study.rows:
         if row["kind"] == "training":
             row["validation"] = {"MAP@R": 0.5 if row["label"] == "pnca+gsp" else 0.25}
-    table, labels = lambda_search(study)
-    assert labels == ["pnca+gsp", "pnca+gap"]
+    table = lambda_search(study)
     assert table.rows == [["1", "0.0001", "3", "initial", "50.00"], ["2", "0.01", "2", "initial", "25.00"]]
     assert table.notes[0].startswith("The regression is largest, ")
     draw_lambda_search(study, tmp_path / "surface.png", "title")
@@ -88,8 +89,7 @@ def test_prototypes_are_tabulated_and_drawn(recorded, tmp_path, figure):
     figures = proposition_figures(local)
     arrays = {"local": local, "labels": np.repeat(np.arange(4), 3), "prototypes": choose_prototypes(local, 9)}
     study = with_extras(recorded, lambda row: ({"proposition": figures, "class_names": list("abcd")}, arrays))
-    table, labels = proposition(study)
-    assert labels == ["pnca+gap"]
+    table = proposition(study)
     assert [line[0] for line in table.rows] == ["12", "24", "48", "96"]
     assert table.rows[2][4] == f"{figures[2]['covering radius']:.4f}"
     draw_prototypes(study, tmp_path / "plane.png", figure, "title")
@@ -118,11 +118,70 @@ def test_zero_shot_prediction_is_compared_side_by_side(recorded, tmp_path):
     study = with_extras(recorded, of_row)
     for row in study.rows:
         row["label"] = names[row["label"]][0]
-    table, labels = zero_shot(study)
-    assert labels == ["without L_ZS", "with L_ZS"]
+    table = zero_shot(study)
     assert [line[:2] for line in table.rows[::2]] == [["without L_ZS", "samples"], ["with L_ZS", "samples"]]
     assert table.rows[2][3] == "61.0 [60.0, 62.0]"
     assert "+40.0 points" in table.notes[0]
-    assert zero_shot_ridges(study)[0].rows[0] == ["without L_ZS", "20.0 [20.0, 20.0]", "10.0 [10.0, 10.0]"]
+    assert zero_shot_ridges(study).rows[0] == ["without L_ZS", "20.0 [20.0, 20.0]", "10.0 [10.0, 10.0]"]
     draw_zero_shot(study, tmp_path / "panels.png", "title")
     assert is_drawn(tmp_path / "panels.png")
+
+
+def swept(recorded, measured_on):
+    study = StudyRows(recorded)
+    axes = {"x_label": "batch size", "held_out": measured_on, "logarithmic": True}
+    places = {"pnca+gap": {"place": 1, "series": "pnca", "x": 64}, "pnca+gsp": {"place": 0, "series": "pnca", "x": 8}}
+    for row in study.rows:
+        row["extras"] = {"sweep": {**places[row["label"]], **axes}}
+    return study
+
+
+def test_a_sweep_has_its_points_in_the_order_of_the_study(recorded, tmp_path):
+    study = swept(recorded, "test")
+    table = sweep(study)
+    assert table.header == ["method", "batch size", "test MAP@R (%)", "95 % interval", "runs"]
+    assert [line[:2] for line in table.rows] == [["pnca", "8"], ["pnca", "64"]]
+    assert table.rows[0][2] == f"{100 * training_scores(study, 'pnca+gsp').estimate('MAP@R').estimate:.2f}"
+    assert table.rows[0][4] == "2"
+    draw_recorded_sweep(study, tmp_path / "sweep.png", "title")
+    assert (tmp_path / "sweep.png").stat().st_size > 5000
+
+
+def test_differences_are_drawn_from_the_first_series_at_the_same_place(recorded, tmp_path, monkeypatch):
+    study = swept(recorded, "test")
+    for row in study.rows:
+        row["extras"]["sweep"] |= {"series": row["label"], "x": 8}
+    drawn = {}
+    monkeypatch.setattr(sweeps, "sweep_lines", lambda lines, path, **labels: drawn.update(lines))
+    draw_sweep_differences(study, tmp_path / "gap.png", "title")
+    (((label, (value,)),)) = drawn.items()
+    expected = scores_of_trainings(study, "pnca+gap").difference(scores_of_trainings(study, "pnca+gsp"), "MAP@R")
+    assert (label, value.value, value.low) == ("pnca+gap minus pnca+gsp", expected.estimate, expected.low)
+
+
+def test_a_sweep_of_validation_has_the_range_of_its_trainings(recorded):
+    study = swept(recorded, "validation")
+    best = [100 * row["validation"]["MAP@R"] for row in study.rows if row["label"] == "pnca+gap" and "fold" in row]
+    (line,) = (line for line in sweep(study).rows if line[1] == "64")
+    assert line[2] == f"{sum(best) / len(best):.2f}"
+    assert line[3] == f"[{min(best):.2f}, {max(best):.2f}]"
+
+
+def test_rows_of_two_sweeps_or_of_none_are_refused(recorded):
+    study = swept(recorded, "test")
+    next(row for row in study.rows if row["kind"] == "training")["extras"]["sweep"]["x_label"] = "lambda"
+    with pytest.raises(InvalidInput, match="is no sweep: expected rows of one figure"):
+        sweep(study)
+    with pytest.raises(InvalidInput, match="is no sweep"):
+        sweep(StudyRows(recorded))
+
+
+def test_poolings_are_drawn_by_loss_from_rows(recorded, tmp_path, monkeypatch):
+    study, drawn = StudyRows(recorded), {}
+    monkeypatch.setattr(pooling_comparison.reports, "interval_bars", lambda groups, path, title: drawn.update(groups))
+    draw_recorded_poolings(study, tmp_path / "poolings.png", "Poolings")
+    scores = {name: training_scores(study, f"pnca+{name}").estimate("MAP@R") for name in ("gap", "gsp")}
+    best_first = sorted(scores, key=lambda name: -scores[name].estimate)
+    assert list(drawn) == ["pnca"]
+    assert list(drawn["pnca"]) == best_first
+    assert {name: of.estimate for name, of in drawn["pnca"].items()} == {n: s.estimate for n, s in scores.items()}

@@ -1,0 +1,114 @@
+"""Tables of differences from rows: of methods, and of refined metric matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from common.errors import InvalidInput, check_choice
+from experiments import reports
+from experiments.protocols.one_split import cell
+from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, MODES, kept_name
+from experiments.reports.tables import DETECTABLE_NOTE
+from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
+from experiments.rows.rows import TRAINING
+from experiments.rows.scores import labels_of
+from experiments.rows.store import StudyRows
+
+Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
+_PROPERTIES = {"rank": "rank", "trace": "trace", "frobenius_norm": "norm", "smallest_eigenvalue": "smallest eigenvalue"}
+_ROUNDING = 1e-9  # of eigenvalues of matrices of doubles
+
+
+def held_against(study: StudyRows) -> Table:
+    """Tabulate each method's test figures and MAP@R minus its recorded baseline's."""
+    extras = {row["label"]: row["extras"] for row in study.rows if "held against" in row.get("extras", {})}
+    if not extras:
+        raise InvalidInput(
+            f"{study.folder}: no row says what its method is compared with. Expected those of figure 3.7 or 5.12."
+        )
+    labels = sorted(extras, key=lambda label: extras[label]["place"])
+    return _compared_table(study, [(label, extras[label]["held against"]) for label in labels])
+
+
+def compared(study: StudyRows, methods: str) -> Table:
+    """Tabulate methods' test figures and MAP@R minus the document's baselines.
+
+    Args:
+        study: its rows.
+        methods: labels, separated by ` | `, each alone or with ` minus ` and another label of the study.
+    """
+    known, pairs = labels_of(study), []
+    for text in methods.split(" | "):
+        label, _, baseline = text.strip().partition(" minus ")
+        check_choice("method", label, known)
+        pairs.append((label, check_choice("method", baseline, known) if baseline else None))
+    return _compared_table(study, pairs)
+
+
+def _compared_table(study: StudyRows, pairs: Sequence[tuple[str, str | None]]) -> Table:
+    """Tabulate each method with its baseline, one line each."""
+    rows = reports.compared([compared_row(study, label, baseline) for label, baseline in pairs])
+    lines = []
+    for row, (_, baseline) in zip(rows, pairs, strict=True):
+        texts = {column: reports.cell_text(of) for column, of in row.cells.items()}
+        figures = [f"{text.figure} {text.interval}".rstrip() for text in (texts[SINGLE, "P@1"], texts[SINGLE, "MAP@R"])]
+        gap = texts.get((MINUS, "MAP@R"))
+        difference = [baseline, f"{gap.figure} {gap.interval}", gap.detectable] if gap else ["-"] * 3
+        lines.append([row.method, *figures, *difference])
+    header = ["method", "test P@1", "test MAP@R", "compared with", "difference, MAP@R", "detectable"]
+    return reports.PlainTable("", header, lines, reports.footnotes(rows)), [label for label, _ in pairs]
+
+
+def refined_metrics(study: StudyRows) -> reports.PlainTable:
+    """Compare retrieval by refined metric matrices with the trained one."""
+    rows = [row for row in study.rows if row["kind"] == TRAINING]
+    kept = [row["extras"][KEPT] for row in rows if KEPT in row["extras"]]
+    asked = {(of["draws"], *(matrix["label"] for matrix in of["matrices"])) for of in kept}
+    if len(kept) < len(rows) or len(asked) != 1:
+        raise InvalidInput(
+            f"{study.folder} has runs without refined matrices, or refined by different ones. Record all of them by "
+            "`python -m experiments.posterior_refinement --record` with the same flags."
+        )
+    draws, *labels = asked.pop()
+    columns = [(kind, metric) for metric in DRAWN for kind in (SINGLE, MINUS)]
+    lines, found = [], _compared_matrices(study, rows, labels)
+    for place, row in enumerate(found):
+        matrices = [of["matrices"][place] for of in kept]
+        properties = [float(np.mean([of[name] for of in matrices])) for name in _PROPERTIES]
+        texts = [reports.cell_text(row.cells.get(column)) for column in columns]
+        modes = [
+            " / ".join(f"{100 * np.mean([of['scores'][mode][metric] for of in matrices]):.2f}" for metric in DRAWN)
+            for mode in MODES
+            if mode != COMPARED_MODE
+        ]
+        rounded = [f"{value if abs(value) > _ROUNDING else 0.0:.4g}" for value in properties]
+        lines.append([row.method, *rounded, *(f"{text.figure} {text.interval}".rstrip() for text in texts), *modes])
+    header = ["M'", *_PROPERTIES.values()]
+    header += [name for metric in DRAWN for name in (f"{metric}, {COMPARED_MODE}", "minus trained")]
+    header += [f"{mode}: {' / '.join(DRAWN)}" for mode in MODES if mode != COMPARED_MODE]
+    notes = [
+        f"Mean of {len(rows)} runs; D(r), R(r) below 1 and random axes: of {draws} draws per run. Rank, trace, norm "
+        "and eigenvalue are those of the first draw.",
+        *(note for note in reports.footnotes(found) if note != DETECTABLE_NOTE),
+    ]
+    return reports.PlainTable("", header, lines, notes)
+
+
+def _compared_matrices(study: StudyRows, rows: Sequence[dict], labels: Sequence[str]) -> list[reports.TableRow]:
+    """Compare all matrices with the first, with intervals, tested together."""
+    members = reports.training_members([(row["fold"], row["repeat"]) for row in rows])
+    scored = [study.scored(row) for row in rows]
+    sums = {metric: np.stack([of.arrays[kept_name(metric)] for of in scored], axis=1) for metric in DRAWN}
+    found = []
+    for place, label in enumerate(labels):
+        cells = {}
+        for metric in DRAWN:
+            ours, trained = (reports.ClassScores(sums[metric][at], scored[0].counts) for at in (place, 0))
+            cells[SINGLE, metric] = cell(reports.class_clustered_interval(ours, members=members))
+            if place:
+                difference = reports.paired_difference(ours, trained, members=members)
+                cells[MINUS, metric] = cell(difference, is_difference=True, baseline=labels[0])
+        found.append(reports.TableRow(label, cells))
+    return reports.compared(found)

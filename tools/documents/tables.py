@@ -1,0 +1,295 @@
+"""Tables of the documents, from rows; cog calls `show` with their names.
+
+Arguments of a table: `study`, its rows; `table`, whose methods, of `experiments.table`; `methods`, their labels,
+separated by commas.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from common.diagnostics.diagnostic_names import NAMES
+from common.errors import InvalidInput, check_choice, check_given
+from experiments import reports
+from experiments.plans.fair_table import FairTable
+from experiments.plans.study import StudyOptions
+from experiments.plans.sweep import sweep as sweep
+from experiments.protocols.diagnostics import METRICS, Point, correlation_table
+from experiments.protocols.feature_report import FEATURE_COLUMNS, feature_lines, group_note
+from experiments.reports.deployed_models import models_table
+from experiments.reports.projection_runs import runs_without_problem
+from experiments.rows.fair_rows import CONCATENATED, MINUS, SINGLE, complete_repeats, table_rows, untrained_means
+from experiments.rows.rows import TRAINING
+from experiments.rows.scores import RecordedScores, collection_scores, labels_of, scores_of_trainings
+from experiments.rows.store import StudyRows, joined_studies
+from experiments.settings.method_names import LOSSES, PROXY_LOSSES
+from experiments.settings.setting import LossSettings
+from experiments.studies.agreement_tables import agreement as agreement
+from experiments.studies.agreement_tables import agreement_signs as agreement_signs
+from experiments.studies.collages import collage_table as collage_table
+from experiments.studies.lambda_and_proxies import lambda_search as lambda_search
+from experiments.studies.mnist_record import mnist_problems as mnist_problems
+from experiments.studies.prototype_combination import proposition as proposition
+from experiments.studies.tables import TABLES
+from experiments.studies.token_selection import token_table as token_table
+from experiments.studies.tuned_table import table_of_trials
+from experiments.studies.zero_shot_prediction import zero_shot as zero_shot
+from experiments.studies.zero_shot_prediction import zero_shot_ridges as zero_shot_ridges
+from tools.documents.comparisons import compared as compared
+from tools.documents.comparisons import held_against as held_against
+from tools.documents.comparisons import refined_metrics as refined_metrics
+from tools.documents.provenance import provenance
+
+Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
+_LAYER = re.compile(r"\blosses\.(\w+)\(")
+
+
+def show(build: Callable[..., Any], study: str, **arguments: str) -> None:
+    """Print a study's table and its line of provenance.
+
+    Args:
+        build: see `markdown_of`.
+        study: folder of `results/`, or several: `NAME+NAME`.
+        **arguments: of `build`.
+    """
+    rows = rows_of(study)
+    if not rows.rows:
+        raise InvalidInput(f"results/{study} has no rows. Record finished runs by --record=results/{study}.")
+    print(markdown_of(build, rows, **arguments))
+
+
+def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -> str:
+    """Return a table and its line of provenance.
+
+    Args:
+        build: returns a table, or a table and the labels of its methods (otherwise: all).
+        study: its rows.
+        **arguments: of `build`.
+    """
+    found = build(study, **arguments)
+    table, labels = found if isinstance(found, tuple) else (found, labels_of(study))
+    return f"{table.as_markdown().rstrip()}\n\n{provenance([row for row in study.rows if row['label'] in labels])}"
+
+
+@functools.cache
+def rows_of(study: str) -> StudyRows:
+    """Return the rows of a study of `results/`, or of several, joined by `+`."""
+    return joined_studies([f"results/{name}" for name in study.split("+")])
+
+
+def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
+    """Return the baseline of each method of a table, in its order."""
+    first = _first(study)
+    configuration = first["configuration"]
+    # A data set without a network of its own needs the one of its runs.
+    start = {} if configuration["weights"] in ("none", "imagenet") else {"weights": configuration["weights"]}
+    options = StudyOptions(first["dataset"], configuration["budget"], overrides=start)
+    asked = cast(FairTable, TABLES[check_choice("table", table, TABLES)](options))  # or another with such `rows`
+    return {label: row.baseline for label, row in asked.rows.items()}
+
+
+def fair_table(study: StudyRows, table: str) -> Table:
+    """Tabulate a table's methods, single and concatenated, beside their baselines."""
+    baselines = baselines_of(study, table)
+    rows, lines = table_rows(study, baselines), []
+    for row in rows:
+        texts = {column: reports.cell_text(cell) for column, cell in row.cells.items()}
+        gap = texts.get((MINUS, "MAP@R"))
+        lines.append(
+            [
+                _short(row.method),
+                texts[SINGLE, "P@1"].figure,
+                _with_interval(texts[SINGLE, "MAP@R"]),
+                _with_interval(texts.get((CONCATENATED, "MAP@R"))),
+                _short(baselines[row.method]) if gap else "-",
+                _with_interval(gap),
+                gap.detectable if gap else "-",
+            ]
+        )
+    labels = [row.method for row in rows]
+    header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "compared with", "difference, MAP@R"]
+    means = untrained_means(study, labels)
+    notes = [
+        f"Before training the backbone's average features have MAP@R {100 * means['MAP@R']:.2f} and P@1 "
+        f"{100 * means['P@1']:.2f}."
+    ]
+    if missing := ", ".join(_short(label) for label in baselines if label not in labels):
+        notes.append(f"Without rows of every fold, and so not in the table: {missing}.")
+    for label in labels:
+        runs = scores_of_trainings(study, label, complete_repeats(study, label)).rows
+        if clause := runs_without_problem([row["extras"].get("problems") for row in runs]):
+            notes.append(f"{_short(label)}: {clause}.")
+    return reports.PlainTable("", [*header, "detectable"], lines, [*notes, *reports.footnotes(rows)]), labels
+
+
+def fair_summary(study: StudyRows, methods: str) -> Table:
+    """Tabulate P@1, MAP@R of some methods and the untrained network, without intervals."""
+    labels = _chosen("method", methods, labels_of(study))
+    columns = [(kind, metric) for kind in (SINGLE, CONCATENATED) for metric in ("P@1", "MAP@R")]
+    dim = _first(study)["configuration"]["embedding_dim"]
+    sizes = {SINGLE: f"single {dim}-D", CONCATENATED: f"concatenated {_joined_size(study)}-D"}
+    before = untrained_means(study, labels)
+    lines = [["untrained backbone", *(f"{100 * before[metric]:.2f}" for metric in before), "-", "-"]]
+    for row in table_rows(study, dict.fromkeys(labels)):
+        lines.append([row.method, *(reports.cell_text(row.cells.get(column)).figure for column in columns)])
+    header = ["characters unseen in training", *(f"{sizes[kind]} {metric}" for kind, metric in columns)]
+    return reports.PlainTable("", header, lines), labels
+
+
+def trials(study: StudyRows, table: str = "warm") -> Table:
+    """Tabulate the trials of each tuned method and their validation."""
+    rows = {row["label"]: row for row in study.rows if row["kind"] == TRAINING and "trials" in row["extras"]}
+    if not rows:
+        raise InvalidInput(f"{study.folder} has no trials: expected rows of `experiments.table --id={table}`.")
+    ordered = [label for label in baselines_of(study, table) if label in rows]
+    return table_of_trials("", {label: rows[label]["extras"]["trials"] for label in ordered}), ordered
+
+
+def best_steps(study: StudyRows, methods: str) -> Table:
+    """Tabulate steps until the best validation, as in table 3.3; `+ccp` after the loss alone."""
+    labels, lines = _chosen("method", methods, labels_of(study)), []
+    medians: dict[str, float] = {}
+    for label in labels:
+        rows = scores_of_trainings(study, label).rows
+        best = [row["best_step"] for row in rows]
+        medians[label] = float(np.median(best))
+        base = medians.get(label.replace("+ccp", "")) if "+ccp" in label else None
+        change = f"{100 * (medians[label] / base - 1):+.0f} %" if base else "-"
+        cut = sum(row["steps"] >= row["configuration"]["max_steps"] for row in rows)
+        counted = f"{cut} of {len(rows)}"
+        lines.append([label, f"{medians[label]:,.0f}", f"{min(best):,} to {max(best):,}", change, counted])
+    header = ["method", "median steps to best", "range over runs", "with CCP", "ended by the budget"]
+    return reports.PlainTable("", header, lines), labels
+
+
+def seeds(study: StudyRows) -> reports.PlainTable:
+    """Tabulate MAP@R of every single run, method by method."""
+    lines = []
+    for label in labels_of(study):
+        values = [100 * row["test"]["MAP@R"] for row in scores_of_trainings(study, label).rows]
+        lines.append([label, f"{np.mean(values):.2f}", ", ".join(f"{value:.2f}" for value in values)])
+    return reports.PlainTable("", ["method", "MAP@R, mean", "each run"], lines)
+
+
+def deployed_models(study: StudyRows, folds: str, final: str) -> Table:
+    """Tabulate models of `folds`, concatenated, and of `final` on all training classes."""
+    of_folds, of_final = scores_of_trainings(study, folds), scores_of_trainings(study, final)
+    joined = check_given(f"concatenated models of {folds}", collection_scores(study, folds))
+
+    def row_of(scores: RecordedScores, index: int) -> dict[str, reports.ClassScores]:
+        return {metric: scores.class_scores(metric).rows([index]) for metric in METRICS}
+
+    table = models_table(
+        "",
+        [row_of(of_folds, index) for index in range(len(of_folds.rows))],
+        row_of(joined, 0),
+        row_of(of_final, 0),
+        steps=[row["best_step"] for row in of_folds.rows],
+        final_steps=of_final.rows[0]["steps"],
+        dim=of_folds.rows[0]["configuration"]["embedding_dim"],
+    )
+    return table, [folds, final]
+
+
+def diagnostics(study: StudyRows) -> Table:
+    """Correlate each diagnostic of the test embeddings with each metric (Spearman).
+
+    Only repeats that all methods have count, so that methods weigh alike.
+    """
+    rows = [row for row in study.rows if row["kind"] == TRAINING]
+    lacking = sum("diagnostics" not in row["extras"] for row in rows)
+    if lacking:
+        raise InvalidInput(f"{study.folder}: {lacking} of {len(rows)} runs have no diagnostics. Record them again.")
+    datasets = sorted({row["dataset"] for row in rows})
+    if len(datasets) > 1:
+        raise InvalidInput(f"{study.folder} has rows of {', '.join(datasets)}: expected those of one data set.")
+    of_methods: dict[str, set[int]] = {}
+    for row in rows:
+        of_methods.setdefault(row["label"], set()).add(row["repeat"])
+    common = set.intersection(*of_methods.values())
+    points = []
+    for row in (row for row in rows if row["repeat"] in common):
+        kept = row["extras"]["diagnostics"]
+        figures = {name: kept[name] for name in NAMES if name in kept}
+        scores = {metric: row["test"][metric] for metric in METRICS}
+        points.append(Point(row["config_hash"], row["fold"], row["label"], scores, figures))
+    table = correlation_table(points, datasets[0])
+    notes = list(table.notes)
+    if len(points) < len(rows):
+        notes.append(f"{len(rows) - len(points)} runs of repeats that not all methods have are left out.")
+    return reports.PlainTable("", ["diagnostic", *table.header[1:]], table.rows, notes), list(of_methods)
+
+
+def diagnostic_means(study: StudyRows, methods: str, names: str) -> Table:
+    """Tabulate diagnostics (`names`, separated by commas): mean and range of runs."""
+    labels, chosen, lines = _chosen("method", methods, labels_of(study)), _chosen("diagnostic", names, NAMES), []
+    for label in labels:
+        kept = [row["extras"].get("diagnostics", {}) for row in scores_of_trainings(study, label).rows]
+        cells = []
+        for name in chosen:
+            values = [of[check_choice(f"diagnostic of {label}", name, of)] for of in kept]
+            cells.append(f"{np.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})")
+        lines.append([_short(label), *cells])
+    notes = ["Of the test embeddings: the mean of the runs, in brackets their range."]
+    return reports.PlainTable("", ["method", *chosen], lines, notes), labels
+
+
+def feature_slices(study: StudyRows) -> Table:
+    """Tabulate each feature of multi-feature embeddings, and their concatenation."""
+    found: dict[str, list[Mapping]] = {}
+    for row in study.rows:
+        if row["kind"] == TRAINING and row["extras"].get("features"):
+            found.setdefault(row["label"], []).append(row["extras"]["features"])
+    if not found:
+        raise InvalidInput(
+            f"{study.folder} has no runs with several features, such as those of margin+distance+shared."
+        )
+    lines, notes = [], ["Each feature is a slice of the embedding, and `concatenated` is all of them. Means over runs."]
+    for label, of_runs in found.items():
+        lines += [[f"{_short(label)}, {line[0]}", *line[1:]] for line in feature_lines(of_runs)]
+        notes += [note] if (note := group_note(_short(label), of_runs)) else []
+    return reports.PlainTable("", ["method, feature", "runs", "dim", *FEATURE_COLUMNS], lines, notes), list(found)
+
+
+def loss_listing() -> None:
+    """Print a table of the losses of `--loss`: name, class, compared items; proxies last."""
+    print("| `--loss` | class | compares |\n|---|---|---|")
+    for name in sorted(LOSSES, key=lambda each: each in PROXY_LOSSES):
+        *parts, loss = _layers(LOSSES[name])
+        of_parts = f" of {' and '.join(f'`{part}`' for part in parts)}" if parts else ""
+        print(f"| `{name}` | `{loss}`{of_parts} | {'proxies' if name in PROXY_LOSSES else 'pairs'} |")
+
+
+def _layers(kind: type[LossSettings]) -> list[str]:
+    """List `build`'s layers, the outermost last, from its source (to avoid TensorFlow)."""
+    own, *others = (each for each in kind.__mro__ if "build" in vars(each))
+    source = inspect.getsource(vars(own)["build"])
+    inner = _layers(others[0]) if "super().build(" in source else []
+    return [*inner, *_LAYER.findall(source)]
+
+
+def _chosen(name: str, text: str, known: Sequence[str]) -> list[str]:
+    return [check_choice(name, of.strip(), known) for of in text.split(",")]
+
+
+def _first(study: StudyRows) -> dict:
+    return next(row for row in study.rows if row["kind"] == TRAINING)
+
+
+def _joined_size(study: StudyRows) -> int:
+    configuration = _first(study)["configuration"]
+    return configuration["embedding_dim"] * configuration["num_folds"]
+
+
+def _short(label: str | None) -> str:
+    return f"`{(label or '').removesuffix('+gap')}`"
+
+
+def _with_interval(text: reports.CellText | None) -> str:
+    return f"{text.figure} {text.interval}".rstrip() if text else "-"
