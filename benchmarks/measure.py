@@ -10,7 +10,7 @@ import resource
 import statistics
 from collections.abc import Callable, Sequence
 
-from experiments.studies.paired_clocks import paired_clocks, paired_ratio, paired_seconds
+from experiments.studies.transport_time import paired_clocks, paired_ratio, paired_seconds
 
 __all__ = [
     "paired_clocks",

@@ -24,9 +24,8 @@ from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.places import Places
 from experiments.settings.run_settings import BUDGETS
-from experiments.studies.mnist_record import recordable
 from experiments.studies.mnist_report import StudyRun, write_report
-from experiments.studies.mnist_runs import as_long_as, trained
+from experiments.studies.mnist_runs import as_long_as, recordable, trained
 from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE, MnistSettings
 
 

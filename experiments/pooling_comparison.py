@@ -24,7 +24,7 @@ from experiments.runs.start_checks import check_configurations
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.studies.collages import start_notes
-from experiments.studies.pooling_comparison import comparison_configuration, report
+from experiments.studies.poolings import comparison_configuration, report
 
 
 def main() -> None:

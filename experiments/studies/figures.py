@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from experiments.studies.batch_size import batch_size
-from experiments.studies.ccp_table import ccp_summary
+from experiments.studies.ccp_sweeps import batch_size, pool_size
+from experiments.studies.fair_tables import ccp_summary, gsp_summary
 from experiments.studies.fixed_proxies import FixedProxies
 from experiments.studies.geometry_of_problems import GeometryOfProblems
 from experiments.studies.gsp_sweeps import prototypes, prototypes_and_smoothing, transport_ratio
-from experiments.studies.gsp_table import gsp_summary
 from experiments.studies.lambda_and_proxies import LambdaAndProxies
-from experiments.studies.pool_size import pool_size
 from experiments.studies.poolings import Poolings
 from experiments.studies.prototype_combination import combinations, hulls, partition
 from experiments.studies.token_selection import TokenSelection

@@ -1,15 +1,38 @@
-"""Runs on MNIST in the plane, by budget; finished ones are skipped."""
+"""Runs on MNIST in the plane, by budget: trained unless finished, and recorded as rows.
+
+Recorded runs are outside any protocol; seeds are repeats.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from common import data
+from common.data import Dataset
+from common.files import read_json
 from common.records import RunDirectory
+from experiments import reports
 from experiments.process.exit_code import import_tensorflow
-from experiments.studies.mnist_report import StudyRun
+from experiments.reports import UnitRun
+from experiments.rows.extras import Extras
+from experiments.rows.fair_rows import rows_with
+from experiments.rows.recording import Naming
+from experiments.rows.store import StudyRows
+from experiments.studies.mnist_report import (
+    State,
+    StudyRun,
+    draw_states,
+    drawn_digits,
+    problems_table,
+    snapshot_of,
+    states_of,
+)
 from experiments.studies.mnist_settings import MnistSettings
 
 
@@ -54,3 +77,119 @@ def trained(
         with run.locked():
             result = MnistTraining(settings, dataset, run).train(checkpoint_seconds)
     return StudyRun(settings, repeat, run.path, result)
+
+
+PROTOCOL, DATASET = "mnist_study", "mnist"
+DRAWN = "proxies"  # whose first run the picture shows
+_FIXED = "fixed proxies"
+_DIGITS = 6  # of recorded figures
+
+
+def recordable(runs: Sequence[StudyRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, Naming]]:
+    """Convert each run to a method with its states and, if drawn, its digits.
+
+    Args:
+        runs: finished ones.
+        dataset: of the training.
+    """
+    anchors = list(dict.fromkeys(run.settings.anchors for run in runs))
+    found = []
+    for run in runs:
+        config = _configuration(run)
+        digest = hashlib.sha256(repr(sorted(config.items())).encode()).hexdigest()[:10]
+        unit = UnitRun(run.path, 0, run.repeat, config, run.result)
+        method = reports.MethodRuns(run.path, PROTOCOL, DATASET, run.settings.anchors, digest, (unit,))
+        held_against = None if run.settings.anchors == DRAWN else DRAWN
+        extras = {"place": anchors.index(run.settings.anchors), "held against": held_against}
+        found.append((method, Naming(label_of(run), extras, _measured(run, dataset))))
+    return found
+
+
+def label_of(run: StudyRun) -> str:
+    """Name a run's kind; fixed proxies train as long as their seed's others."""
+    anchors = run.settings.anchors
+    return f"{anchors}, {run.settings.max_steps:,} steps" if anchors == _FIXED else anchors
+
+
+def recorded_states(extras: Mapping[str, Any]) -> list[State]:
+    """Return the states in a row.
+
+    Args:
+        extras: of the row.
+    """
+    return [State(**state) for state in extras["states"]]
+
+
+def recorded_snapshots(arrays: Mapping[str, np.ndarray], num_states: int) -> list[dict[str, np.ndarray]]:
+    """Return the picture data of each state, from the arrays of a row.
+
+    Args:
+        arrays: of the row.
+        num_states: in the row.
+    """
+    endings = [f"_{index}" for index in range(num_states)]
+    return [
+        {name.removesuffix(ending): values for name, values in arrays.items() if name.endswith(ending)}
+        for ending in endings
+    ]
+
+
+def _configuration(run: StudyRun) -> dict[str, Any]:
+    """Return the settings without the seed, and the hash of the data."""
+    settings = {name: value for name, value in run.settings.as_dict().items() if name != "seed"}
+    return {**settings, "dataset": DATASET, "data": (read_json(run.path / "config.json") or {}).get("data")}
+
+
+def _measured(run: StudyRun, dataset: Dataset):
+    def measured(unit: UnitRun) -> Extras:
+        del unit
+        states = states_of(run, dataset)
+        found = [_rounded(state) for state in states]
+        values = {"states": found, "class_names": list(dataset.class_names), **_ends(found[1:])}
+        if run.settings.anchors != DRAWN or run.repeat:
+            return Extras(values, {})
+        drawn = drawn_digits(dataset)
+        arrays = {"labels": dataset.test.labels[drawn].astype(np.uint8)}
+        for state in states:
+            snapshot = snapshot_of(run.path, state.index, drawn)
+            arrays |= {f"{name}_{state.index}": of.astype(np.float32) for name, of in snapshot.items()}
+        return Extras(values, arrays)
+
+    return measured
+
+
+def _ends(solved: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return MAP@R and covering radius after the first and last problem, for quotes."""
+    ends = {"first": solved[0], "last": solved[-1]} if solved else {}
+    quoted = {"map_at_r": "map_at_r", "cover": "cover_of_converged"}
+    return {f"{name}_{end}": state[of] for end, state in ends.items() for name, of in quoted.items()}
+
+
+def _rounded(state: State) -> dict[str, Any]:
+    values = dataclasses.asdict(state)
+    return {name: round(value, _DIGITS) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def mnist_problems(study: StudyRows, anchors: str) -> tuple[reports.PlainTable, list[str]]:
+    """Tabulate the states of a recorded first run beside the published panels.
+
+    Args:
+        study: its rows.
+        anchors: that represent the classes, a label of the rows; returned, too.
+    """
+    states = [recorded_states(row["extras"]) for row in rows_with(study, "states", "3.2", anchors)]
+    return dataclasses.replace(problems_table(anchors, states), title=""), [anchors]
+
+
+def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> None:
+    """Draw test digits in the plane.
+
+    Args:
+        study: its rows.
+        path: of the PNG.
+        anchors: of a run with recorded digits.
+    """
+    row = rows_with(study, "states", "3.2", anchors)[0]
+    states, arrays = recorded_states(row["extras"]), study.scored(row).arrays
+    snapshots = recorded_snapshots(arrays, len(states))
+    draw_states(states, snapshots, arrays["labels"], row["extras"]["class_names"], path, anchors)

@@ -12,11 +12,18 @@ Cost: `--budget=demo` on glyph_collage 38 runs, 25 minutes on 2 CPU cores; `--bu
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping, Sequence
 
+from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
+from experiments.protocols.one_split import SplitScores, cell, write_tables
+from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.store import StudyRows
 from experiments.settings.build import MAP_POOLINGS
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import resolve, unused_overrides
+from experiments.settings.thesis_values import COLLAGE_GSP
 from experiments.studies.collages import start_notes
-from experiments.studies.pooling_comparison import comparison_configuration, report
 
 _METHODS = {  # budget: losses, poolings
     "full": (("c2", "pnca"), tuple(MAP_POOLINGS)),
@@ -64,3 +71,82 @@ class Poolings(Study):
         """Write the table and the bars."""
         units = [finished_units(cells, finished) for cells in self.groups]
         return report([cells[0].config for cells in self.groups], units, folder, name, self.notes)
+
+
+DEMO_STEPS = 480  # so that 38 runs take less than 25 minutes; an evaluation at half of it
+DEMO_DELAY = 100  # steps before prototypes are chosen among local features
+
+
+def comparison_configuration(
+    dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: Mapping[str, object]
+) -> ExperimentConfig:
+    """Return a method's configuration; fields set by hand hold for poolings with them."""
+    values = dict(overrides)
+    if dataset.startswith("glyph_collage"):
+        values = {**COLLAGE_GSP, "gsp_memory_delay": DEMO_DELAY, **values}
+    if budget == "demo":
+        values = {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2, **values}
+    unused = unused_overrides(resolve(dataset, loss, pooling, recipe, budget, {}).as_dict(), values)
+    values = {name: value for name, value in values.items() if name not in unused}
+    return resolve(dataset, loss, pooling, recipe, budget, values)
+
+
+def report(
+    configs: list, runs: list, folder: pathlib.Path, name: str = "pooling_comparison", notes: Sequence[str] = ()
+) -> str:
+    """Write table and picture of finished units; return terminal text.
+
+    Args:
+        configs: the configurations.
+        runs: the finished units of each.
+        folder: of the files.
+        name: of the files.
+        notes: footnotes.
+    """
+    finished = {(config.loss, config.pooling): units for config, units in zip(configs, runs, strict=True) if units}
+    scores = {key: SplitScores(units) for key, units in finished.items()}
+    missing = [config.name for config, units in zip(configs, runs, strict=True) if not units]
+    lines = [f"Not trained yet: {', '.join(missing)}."] if missing else []
+    most = max(map(len, runs))
+    fewer = [f"{'+'.join(key)} ({len(units)} of {most})" for key, units in finished.items() if len(units) < most]
+    lines += [f"Not all runs are finished: {', '.join(fewer)}."] if fewer else []
+    if not scores:
+        return "\n".join(lines)
+    estimates = {key: {metric: of.estimate(metric) for metric in ("P@1", "MAP@R")} for key, of in scores.items()}
+    rows = []
+    for (loss, pooling), figures in estimates.items():
+        cells = {("test", metric): cell(figure) for metric, figure in figures.items()}
+        if pooling != "gap" and reports.same_trainings(finished[loss, pooling], finished.get((loss, "gap"), [])):
+            difference = scores[loss, pooling].difference(scores[loss, "gap"], "MAP@R")
+            cells["minus gap", "MAP@R"] = cell(difference, is_difference=True, baseline=f"{loss}+gap")
+        rows.append(reports.TableRow(f"{loss}+{pooling}", cells))
+    title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, runs of each: {most}"
+    text = write_tables(rows, folder, name, title, notes)
+    means = {key: figures["MAP@R"] for key, figures in estimates.items()}
+    draw_poolings(means, folder / f"{name}.png", title)
+    return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])
+
+
+def draw_poolings(estimates: Mapping[tuple[str, str], reports.Interval], path: pathlib.Path, title: str) -> None:
+    """Draw bars of MAP@R by loss, poolings in the order of the first loss.
+
+    Args:
+        estimates: by loss and pooling.
+        path: of the PNG.
+        title: above the axes.
+    """
+    losses = list(dict.fromkeys(loss for loss, _ in estimates))
+    first = {pooling: of.estimate for (loss, pooling), of in estimates.items() if loss == losses[0]}
+    order = sorted(first, key=lambda pooling: first[pooling], reverse=True)
+    groups = {loss: {p: estimates[loss, p] for p in order if (loss, p) in estimates} for loss in losses}
+    reports.interval_bars(groups, path, title=title)
+
+
+def draw_recorded_poolings(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw figure 5.12 from rows, a method for each loss and pooling."""
+    estimates = {}
+    for label in labels_of(study):
+        scores = scores_of_trainings(study, label)
+        config = scores.rows[0]["configuration"]
+        estimates[config["loss"], config["pooling"]] = scores.estimate("MAP@R")
+    draw_poolings(estimates, path, title)

@@ -29,7 +29,7 @@ from experiments.plans.study import (
     write_table,
 )
 from experiments.reports import PlainTable
-from experiments.studies.gsp_tuning import tuning_configuration, tuning_notes, tuning_protocol
+from experiments.studies.gsp_sweeps import tuning_configuration, tuning_notes, tuning_protocol
 
 
 class Factor(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from experiments.studies.ccp_table import ccp_table
 from experiments.studies.conventional_table import (
     ccp_bn_inception,
     ccp_resnet50,
@@ -10,9 +9,7 @@ from experiments.studies.conventional_table import (
     gsp_resnet50,
 )
 from experiments.studies.dissertation_tables import dissertation_tables
-from experiments.studies.gsp_parts import gsp_parts
-from experiments.studies.gsp_table import gsp_table
-from experiments.studies.loss_benchmark import loss_benchmark
+from experiments.studies.fair_tables import ccp_table, gsp_parts, gsp_table, loss_benchmark
 from experiments.studies.screening import Screening
 from experiments.studies.training_steps import TrainingSteps
 from experiments.studies.warm_benchmark import warm_benchmark

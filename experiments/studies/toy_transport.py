@@ -11,17 +11,19 @@ Cost: seconds on a CPU; nothing is trained.
 
 from __future__ import annotations
 
+import os
 import pathlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 import gsp_dml
-from common.errors import check_fraction, check_given
+from common.errors import InvalidInput, check_fraction, check_given
+from common.files import write_atomically
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, write_table
 from experiments.process.exit_code import import_tensorflow
 from experiments.reports import PlainTable
-from experiments.studies.weight_maps import weight_maps
 
 SIZE, NOISE, TRANSPORT_RATIO = 10, 0.08, 0.2
 SMOOTHINGS = (1.0, 5.0, 20.0, 100.0, 1000.0)
@@ -137,3 +139,35 @@ def entropic(costs: np.ndarray, transport_ratio: float, smoothing: float) -> Sol
     """
     transport = gsp_dml.partial_transport(costs.astype(np.float64), transport_ratio, smoothing, return_plan=True)
     return Solution(float((costs * check_given("plan", transport.plan).numpy()).sum()), transport.weights.numpy())
+
+
+def weight_maps(image: np.ndarray, maps: Mapping[str, np.ndarray], path: str | os.PathLike, *, title: str = "") -> None:
+    """Draw the image and its maps in a row, to one scale (atomic PNG).
+
+    Args:
+        image: `[height, width, colors]` in [0, 1].
+        maps: weights `[height, width]` by their name; they sum to one.
+        path: of the PNG.
+        title: above the row.
+
+    Raises:
+        InvalidInput: there is no map.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if not maps:
+        raise InvalidInput("There is nothing to draw: received no map of weights.")
+    largest = max(float(weights.max()) for weights in maps.values())
+    figure = Figure(figsize=(2.4 * (1 + len(maps)) + 0.8, 3.0), dpi=150, layout="constrained")
+    panels = FigureCanvasAgg(figure).figure.subplots(1, 1 + len(maps))
+    panels[0].imshow(image)
+    panels[0].set_title("image", fontsize="small")
+    for panel, (name, weights) in zip(panels[1:], maps.items()):
+        drawn = panel.imshow(100 * weights, cmap="magma", vmin=0, vmax=100 * largest)
+        panel.set_title(name, fontsize="small")
+    for panel in panels:
+        panel.set(xticks=(), yticks=())
+    figure.colorbar(drawn, ax=list(panels), label="weight (%)", shrink=0.8)
+    figure.suptitle(title, fontsize="medium")
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))

@@ -14,7 +14,7 @@ from experiments.plans.study import StudyOptions
 from experiments.runs.unit import Unit
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from experiments.studies.gsp_table import gsp_table
+from experiments.studies.fair_tables import gsp_table
 from gsp_dml.zero_shot_halves import half_of
 
 # Training classes of the first two folds, and the fewest and most images of a class.

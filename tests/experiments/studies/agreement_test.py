@@ -3,10 +3,23 @@
 import csv
 import shutil
 
+import numpy as np
 import pytest
+import scipy.stats
 
 from common.errors import InvalidInput
 from experiments.rows.store import ROWS
+from experiments.studies.rank_agreement import (
+    ALL,
+    NO_CEILING,
+    NO_STAND_IN,
+    OPEN,
+    STAND_IN,
+    Bounds,
+    RankAgreement,
+    rank_agreements,
+    resampled_means,
+)
 from tests.command_line import check_clean_failure, run_here, run_study_here
 from tests.experiments.rows.ranked_study import record_ranked
 
@@ -86,3 +99,124 @@ def test_a_wrong_study_is_one_clear_message(results, tmp_path):
     for study, phrase in ((results / "small", "received 2 methods"), (tmp_path / "damaged", "is no row")):
         finished = run_here("experiments.table", "--id=agreement", f"--study={study}", f"--runs_dir={tmp_path}")
         check_clean_failure(finished, phrase)
+
+
+METHODS = [f"method {index}" for index in range(10)]
+
+
+def constant(values):
+    """Four runs of each method without any spread."""
+    return {method: np.full((4, 1), value) for method, value in zip(METHODS, values)}
+
+
+def printed(**columns):
+    return {dataset: dict(zip(METHODS, values)) for dataset, values in columns.items()}
+
+
+def test_coefficients_and_ceilings_equal_scipys():
+    rng = np.random.default_rng(0)
+    ours, first, second, third = rng.normal(size=(4, 10))
+    found = rank_agreements(constant(ours), printed(a=first, b=second, c=third))
+    assert list(found) == ["a", "b", "c", ALL]
+    for name, oracle in (("spearman", scipy.stats.spearmanr), ("kendall", scipy.stats.kendalltau)):
+        of = [oracle(ours, column).statistic for column in (first, second, third)]
+        among = [oracle(*pair).statistic for pair in ((first, second), (first, third), (second, third))]
+        assert getattr(found["a"], name).value == pytest.approx(of[0])
+        assert getattr(found[ALL], name).value == pytest.approx(np.mean(of))
+        assert getattr(found["b"], f"{name}_ceiling") == pytest.approx(
+            (np.mean([among[0], among[2]]), *_ends(among, 2))
+        )
+        assert getattr(found[ALL], f"{name}_ceiling") == pytest.approx((np.mean(among), min(among), max(among)))
+
+
+def _ends(among, last):
+    pair = (among[0], among[last])
+    return min(pair), max(pair)
+
+
+def test_the_same_ranking_is_a_stand_in_and_the_reverse_is_none():
+    values = np.arange(10.0)
+    columns = printed(a=values, b=values + np.tile([0, 1.5], 5))
+    same = rank_agreements(constant(np.exp(values)), columns)
+    assert same["a"].spearman == (1, 1, 1)
+    assert {of.verdict for of in same.values()} == {STAND_IN}
+    assert {of.verdict for of in rank_agreements(constant(-values), columns).values()} == {NO_STAND_IN}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ceiling", "verdict"),
+    [
+        (0.31, 0.9, 0.6, STAND_IN),
+        (0.29, 0.9, 0.6, OPEN),
+        (-0.5, 0.31, 0.6, OPEN),
+        (-0.5, 0.29, 0.6, NO_STAND_IN),
+        (0.9, 1.0, 0.0, NO_CEILING),
+        (0.9, 1.0, None, NO_CEILING),
+    ],
+)
+def test_the_rule_compares_the_interval_with_half_of_the_ceiling(low, high, ceiling, verdict):
+    of_print = None if ceiling is None else Bounds(ceiling, -1, 1)
+    bounds = Bounds(0.5, low, high)
+    assert RankAgreement(9, bounds, bounds, of_print, of_print).verdict == verdict
+
+
+def test_one_printed_data_set_has_no_ceiling_and_no_row_for_all():
+    found = rank_agreements(constant(np.arange(10.0)), printed(a=np.arange(10.0)))
+    assert list(found) == ["a"]
+    assert found["a"].spearman_ceiling is None
+    assert found["a"].verdict == NO_CEILING
+
+
+def test_each_data_set_counts_the_methods_that_it_has():
+    values = np.arange(10.0)
+    columns = printed(a=values, b=values[:7], c=values[:4])
+    found = rank_agreements(constant(values), columns)
+    assert {name: of.num_methods for name, of in found.items()} == {"a": 10, "b": 7, ALL: 7}
+
+
+@pytest.mark.parametrize(("folds", "repeats"), [(4, 1), (4, 3), (1, 2)])
+def test_drawn_means_vary_as_the_mean_does(folds, repeats):
+    values = np.random.default_rng(0).normal(size=(folds, repeats))
+    (drawn,) = resampled_means([values], 40_000, np.random.default_rng(1)).T
+    spread = values.var(axis=1, ddof=1) if repeats > 1 else values.var(axis=0, ddof=1)
+    assert drawn.mean() == pytest.approx(values.mean(), abs=0.02)
+    assert drawn.var() == pytest.approx(spread.mean() / values.size, rel=0.05)
+
+
+def test_folds_are_drawn_together_for_all_methods():
+    folds = np.array([[0.0], [5.0], [10.0], [20.0]])
+    drawn = resampled_means([folds, folds + 1], 50, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn[:, 1] - drawn[:, 0], 1)
+
+
+def test_noisy_trainings_widen_the_interval():
+    values, rng = np.arange(10.0), np.random.default_rng(0)
+    columns = printed(a=values, b=values[::-1])
+    noisy = {method: mean + 4 * rng.normal(size=(4, 3)) for method, mean in zip(METHODS, values)}
+    noisy = {method: of - of.mean() + mean for (method, of), mean in zip(noisy.items(), values)}
+    sharp, blurred = (rank_agreements(trainings, columns)["a"].spearman for trainings in (constant(values), noisy))
+    assert sharp.value == blurred.value == 1
+    assert blurred.low < sharp.low
+
+
+def test_a_method_and_its_twin_with_gsp_are_drawn_together():
+    """Twins with equal figures add nothing, so the interval is that of one of each pair; independent ones narrow it."""
+    values = np.arange(6.0)
+    losses = [f"loss{index}" for index in range(6)]
+    twins = [f"{loss}+{pooling}" for loss in losses for pooling in ("gap", "gsp")]
+    figures = np.array([0.0, 2, 1, 4, 3, 5])
+    alone = rank_agreements(
+        {f"{loss}+gap": np.full((4, 1), value) for loss, value in zip(losses, values)},
+        {"a": dict(zip((f"{loss}+gap" for loss in losses), figures))},
+    )["a"].spearman
+    doubled = rank_agreements(
+        dict(zip(twins, (np.full((4, 1), value) for value in values.repeat(2)))),
+        {"a": dict(zip(twins, figures.repeat(2)))},
+    )["a"].spearman
+    assert (doubled.low, doubled.high) == pytest.approx((alone.low, alone.high), abs=0.06)
+
+
+def test_other_numbers_of_folds_are_refused():
+    trainings = {**constant(np.arange(10.0)), METHODS[3]: np.zeros((2, 1))}
+    with pytest.raises(InvalidInput, match="2 and 4 folds"):
+        rank_agreements(trainings, printed(a=np.arange(10.0)))

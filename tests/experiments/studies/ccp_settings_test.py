@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.plans.study import StudyOptions
-from experiments.studies.ccp_table import ccp_table
+from experiments.studies.fair_tables import ccp_table
 from experiments.studies.training_steps import TrainingSteps
 
 

@@ -2,13 +2,24 @@
 
 import csv
 import json
+from unittest import mock
 
+import numpy as np
 import pytest
 
+from common.retrieval import evaluate_retrieval
 from experiments.plans.study import StudyOptions
+from experiments.reports import UnitRun
+from experiments.runs.pooling_weights import image_batches
+from experiments.runs.trained_model import load_trained_model
+from experiments.runs.unit import evaluate_embeddings
+from experiments.studies import generalization_gap
 from experiments.studies.dissertation_tables import dissertation_tables
+from experiments.studies.generalization_gap import FEATURES, KEPT, REDRAWN, generalization_of
+from tests.experiments.runs.feature_runs_test import SIZES, config_of
+from tests.experiments.tiny_study import TinyStudy
 
-KEPT = {
+MEASURED = {
     "disc": {"dim": 64, "training": 0.9, "test": 0.7},
     "shared": {"dim": 64, "training": 0.5, "test": 0.6},
     "features": {"dim": 1280, "training": 0.4, "test": 0.4},
@@ -34,7 +45,7 @@ class WithRepresentations:
             more = 0.1 * (cell.fold % 2)
             figures = {
                 name: {**of, "training": of["training"] + more}
-                for name, of in KEPT.items()
+                for name, of in MEASURED.items()
                 if name != "shared" or "shared" in cell.config.loss
             }
             (unit.path / "generalization.json").write_text(json.dumps(figures))
@@ -72,3 +83,49 @@ def test_without_finished_runs_there_is_the_table_alone(study, drawn_cells, tmp_
         WithRepresentations(drawn_cells(lambda cell: 0.5 if cell == first else None), Cars()), tmp_path, "item"
     )
     assert not (tmp_path / "item_gap.csv").exists()  # trials of the row are missing, so it has no runs yet
+
+
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
+
+
+@pytest.mark.parametrize(
+    ("loss", "given", "sizes"),
+    [
+        ("margin+distance", {"embedding_dim": 16}, {"disc": 16}),
+        ("margin+distance+shared", SIZES, {"disc": 8, "shared": 8}),
+    ],
+)
+def test_each_feature_the_backbone_and_a_drawn_head_are_searched_on_both_sides(loss, given, sizes, tmp_path):
+    study = TinyStudy(tmp_path / "study")
+    config = config_of(study, loss, max_steps=2, **given)
+    study.runs.train(config, 0, 0, checkpoint_seconds=0)
+    unit = UnitRun(study.runs.unit_dir(config, 0, 0), 0, 0, config.as_dict(), {})
+    found = generalization_of(unit, study.dataset, None)
+    assert list(found) == [*sizes, FEATURES, REDRAWN]
+    trained = load_trained_model(unit.path, dataset=study.dataset)
+    labels = {"training": trained.training.labels, "test": trained.dataset.test.labels}
+    parts = {"training": trained.training, "test": trained.dataset.test}
+    dims = {**sizes, FEATURES: trained.model.backbone.output_shape[-1], REDRAWN: sizes["disc"]}
+    assert {name: figures["dim"] for name, figures in found.items()} == dims
+    drawn = np.random.default_rng([0, 0]).normal(size=(dims[FEATURES], dims[REDRAWN])).astype(np.float32)
+    start = 0
+    for name, size in sizes.items():
+        for side, examples in parts.items():
+            vectors = trained.model.embed(image_batches(examples, trained.config, trained.dataset))
+            vectors = vectors[:, start : start + size]
+            distances = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
+            np.fill_diagonal(distances, np.inf)
+            expected = np.mean(labels[side][distances.argmin(axis=1)] == labels[side])
+            assert found[name][side] == pytest.approx(expected)
+        start += size
+    features = trained.model.embed(image_batches(parts["test"], trained.config, trained.dataset), output="features")
+    assert found[FEATURES]["test"] == evaluate_retrieval(features, labels["test"]).as_dict()["P@1"]
+    projected = features @ drawn
+    projected /= np.linalg.norm(projected, axis=1, keepdims=True)
+    with mock.patch.object(generalization_gap, "evaluate_embeddings", wraps=evaluate_embeddings) as evaluated:
+        generalization_gap.generalization(trained, 0, 0)
+    np.testing.assert_allclose(evaluated.call_args.args[0]["queries"], projected, atol=1e-6)
+    kept = json.loads((unit.path / KEPT).read_text())
+    assert kept == found
+    (unit.path / KEPT).write_text(json.dumps({**kept, "as": "kept"}))
+    assert "as" in generalization_of(unit, study.dataset, None)

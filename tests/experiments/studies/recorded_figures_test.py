@@ -10,11 +10,11 @@ from experiments.plans import sweep as sweeps
 from experiments.plans.sweep import draw_recorded_sweep, draw_sweep_differences, sweep
 from experiments.rows.scores import scores_of_trainings, training_scores
 from experiments.rows.store import StudyRows
-from experiments.studies import pooling_comparison
+from experiments.studies import poolings
 from experiments.studies.lambda_and_proxies import draw_lambda_search, lambda_search
-from experiments.studies.mnist_record import draw_mnist_problems, mnist_problems
 from experiments.studies.mnist_report import State
-from experiments.studies.pooling_comparison import draw_recorded_poolings
+from experiments.studies.mnist_runs import draw_mnist_problems, mnist_problems
+from experiments.studies.poolings import draw_recorded_poolings
 from experiments.studies.prototype_combination import (
     choose_prototypes,
     draw_prototypes,
@@ -178,7 +178,7 @@ def test_rows_of_two_sweeps_or_of_none_are_refused(recorded):
 
 def test_poolings_are_drawn_by_loss_from_rows(recorded, tmp_path, monkeypatch):
     study, drawn = StudyRows(recorded), {}
-    monkeypatch.setattr(pooling_comparison.reports, "interval_bars", lambda groups, path, title: drawn.update(groups))
+    monkeypatch.setattr(poolings.reports, "interval_bars", lambda groups, path, title: drawn.update(groups))
     draw_recorded_poolings(study, tmp_path / "poolings.png", "Poolings")
     scores = {name: training_scores(study, f"pnca+{name}").estimate("MAP@R") for name in ("gap", "gsp")}
     best_first = sorted(scores, key=lambda name: -scores[name].estimate)

@@ -18,14 +18,14 @@ from experiments.studies.agreement_tables import (
     sign_word,
     verdict_line,
 )
-from experiments.studies.gsp_table import _ROWS
+from experiments.studies.fair_tables import _GSP_ROWS
 from experiments.studies.rank_agreement import ALL, STAND_IN
-from experiments.studies.study_agreement import study_agreement
+from experiments.studies.study_agreement import RANKINGS, printed_methods, study_agreement
 from tests.experiments.rows import ranked_study
-from tests.experiments.rows.ranked_study import record_ranked
+from tests.experiments.rows.ranked_study import configuration_of, record_ranked
 from tools.documents.tables import markdown_of
 
-PRINTED = {row.label: published_value("5.1", "SOP", row.printed, 128, "MAP@R").value for row in _ROWS}
+PRINTED = {row.label: published_value("5.1", "SOP", row.printed, 128, "MAP@R").value for row in _GSP_ROWS}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_study_with_the_printed_figures_is_a_stand_in(faithful):
     assert sop.num_methods == 15
     assert sop.spearman.value > 0.95
     assert sop.verdict == STAND_IN
-    on_cub = [published_value("5.1", "CUB", row.printed, 128, "MAP@R").value for row in _ROWS]
+    on_cub = [published_value("5.1", "CUB", row.printed, 128, "MAP@R").value for row in _GSP_ROWS]
     among = scipy.stats.spearmanr(list(PRINTED.values()), on_cub).statistic
     assert found.ranks["CUB"].spearman.value == pytest.approx(among, abs=0.05)
     assert sop.spearman_ceiling.low <= among <= sop.spearman_ceiling.high
@@ -156,3 +156,36 @@ def test_the_mean_over_data_sets_is_one_of_the_lines(faithful):
     assert ranks[ALL].spearman.value == pytest.approx(
         np.mean([ranks[dataset].spearman.value for dataset in ("SOP", "In-shop", "CUB", "Cars196")])
     )
+
+
+def figures_of(table, *names, **changes):
+    return printed_methods(RANKINGS[table], {name: {**configuration_of(name), **changes} for name in names})
+
+
+def test_all_rows_of_the_tables_are_found():
+    names = [row.label for row in _GSP_ROWS]
+    figures = figures_of("thesis 5.1", *names).figures
+    assert {dataset: len(of) for dataset, of in figures.items()} == dict.fromkeys(figures, 15)
+    assert figures["SOP"]["pnca+gsp"] == 43.95
+    assert figures["CUB"].keys() == set(names)
+    chapter_3 = figures_of("thesis 3.1", *names, "softtriple+gap", "c2+ccp+gap").figures["SOP"]
+    assert chapter_3["c1+gap"] == 36.54
+    assert len(chapter_3) == 10
+    assert "c1+ccp+gsp" not in chapter_3
+
+
+def test_the_benchmark_of_losses_is_found_where_it_prints_a_cell():
+    found = figures_of("Revisiting 2.2", "pnca+gap", "margin+distance+gap", "margin+distance+gsp", "c2+ccp+gap")
+    assert found.figures["CUB"] == {"pnca+gap": 62.80, "margin+distance+gap": 63.09}
+    assert found.figures["SOP"] == {"margin+distance+gap": 78.43}
+
+
+def test_gsp_without_the_zero_shot_loss_is_another_row():
+    assert figures_of("thesis 5.1", "pnca+gsp", zero_shot_weight=0.0).figures["SOP"] == {}
+
+
+def test_one_printed_row_stands_for_one_method():
+    names = ("c2+gap", "c2+distance+gap", "triplet+distance+gap", "triplet+gap")
+    found = figures_of("Revisiting 2.2", *names)
+    assert set(found.figures["CUB"]) == {"c2+distance+gap", "triplet+distance+gap"}
+    assert found.twins == ("c2+gap", "triplet+gap")

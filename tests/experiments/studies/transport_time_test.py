@@ -1,9 +1,11 @@
 """Figure 5.9: its curve at two numbers of iterations, its table and its picture."""
 
+import gc
+
 import pytest
 
 from common.errors import InvalidInput
-from experiments.studies.transport_time import curve, curve_table, draw
+from experiments.studies.transport_time import curve, curve_table, draw, paired_clocks, paired_ratio, paired_seconds
 from tests.command_line import check_clean_failure, run_here
 
 
@@ -26,3 +28,19 @@ def test_one_round_has_no_quartiles(tmp_path):
         curve((1,), repeats=1)
     finished = run_here("experiments.studies.transport_time", "--repeats=1", f"--curve={tmp_path / 'a.png'}")
     check_clean_failure(finished, "--repeats", "received 1")
+
+
+def test_each_round_begins_with_another_function_and_collects_no_garbage():
+    called, collected = [], []
+    functions = {name: (lambda name=name: called.append(name) or collected.append(gc.isenabled())) for name in "abc"}
+    wall, processor = paired_clocks(functions, repeats=4)
+    assert "".join(called) == "abcbcacababc"
+    assert collected == 12 * [False]
+    assert gc.isenabled()
+    assert {name: len(seconds) for name, seconds in wall.items()} == dict.fromkeys("abc", 4)
+    assert set(processor) == set("abc")
+    assert all(second >= 0 for seconds in paired_seconds(functions, repeats=2).values() for second in seconds)
+
+
+def test_the_ratio_is_that_of_rounds():
+    assert paired_ratio([1.0, 8.0, 3.0], [1.0, 2.0, 1.5]) == pytest.approx(2.0)

@@ -7,7 +7,7 @@ import numpy as np
 from experiments.reports.collect import UnitRun
 from experiments.settings.recipes import resolve
 from experiments.studies import collages
-from experiments.studies.pooling_comparison import report
+from experiments.studies.poolings import report
 
 
 def drawn_unit(folder, name, repeat):
