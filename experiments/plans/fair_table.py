@@ -70,14 +70,14 @@ class FairTable(Study):
         # Two folds are the fewest that concatenate anything.
         settings = {"num_folds": 2} if options.budget == "smoke" else {}
         self.rows = {row.label: row for row in choose_rows(rows, options.losses)}
-        self._cells: dict[str, list[Cell]] = {}
+        self.groups: dict[str, list[Cell]] = {}
         for label, row in self.rows.items():
             loss, method, pooling = parse_method(row.method)
             config = options.with_pooling(pooling).configuration(
                 loss, method, settings=settings, chapter=chapter, **row.settings
             )
-            self._cells[label] = options.cells(label, config, all_folds=True)
-        self.num_cells = sum(map(len, self._cells.values()))
+            self.groups[label] = options.cells(label, config, all_folds=True)
+        self.num_cells = sum(map(len, self.groups.values()))
         of_thesis = table is not None and not table.startswith(DISSERTATION)
         self.protocol = _protocol(config.num_folds, options.repeats, chapter) if of_thesis else ""
         baselines = [f"{row.label} with {row.baseline}" for row in self.rows.values() if row.baseline in self.rows]
@@ -87,18 +87,13 @@ class FairTable(Study):
     def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
         """Return the cells of a row."""
         del finished
-        return self._cells[label]
-
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, row by row, finished or not."""
-        del finished
-        return [cell for cells in self._cells.values() for cell in cells]
+        return self.groups[label]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of complete rows and their picture; summarize the rest."""
         return write_fair_table(
             self.rows,
-            self._cells,
+            self.groups,
             finished,
             folder,
             name,

@@ -79,6 +79,7 @@ class Study(abc.ABC):
         num_cells: runs of the complete study.
         needs_data: whether it reads the data set of the flags.
         protocol: runs of each configuration here and in the thesis; empty if the cells already show them.
+        groups: all cells, by row, point or method, if no result decides on them.
     """
 
     title: str
@@ -86,14 +87,16 @@ class Study(abc.ABC):
     num_cells: int
     needs_data: bool = True
     protocol: str = ""
+    groups: Mapping[Any, Sequence[Cell]] = {}
 
-    @abc.abstractmethod
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return the known cells, in the order of running.
+        """Return the known cells, in the order of running: those of all groups.
 
         A search derives its next cells from finished ones alone. This must be a pure function of the finished cells, so
         that a stopped study resumes identically.
         """
+        del finished
+        return [cell for cells in self.groups.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
         """Return the cells for `--record`: by default every finished one."""

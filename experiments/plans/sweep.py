@@ -12,7 +12,6 @@ import numpy as np
 
 from common.errors import InvalidInput, check_choice
 from experiments.plans.study import (
-    Cell,
     FinishedCells,
     RecordedMethod,
     Study,
@@ -82,21 +81,16 @@ class Sweep(Study):
     ):
         self.title, self.axes, self.notes, self.protocol = title, axes, tuple(notes), protocol
         one_split = axes.held_out == "validation"
-        self._cells = {
+        self.groups = {
             point: options.cells(f"{point.series}, {axes.x_label} {point.x:g}", point.config, one_split=one_split)
             for point in points
         }
-        self.num_cells = sum(map(len, self._cells.values()))
-
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, finished or not."""
-        del finished
-        return [cell for cells in self._cells.values() for cell in cells]
+        self.num_cells = sum(map(len, self.groups.values()))
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
         """Return each point's runs, with its place on the axes."""
         methods = []
-        for place, (point, cells) in enumerate(self._cells.items()):
+        for place, (point, cells) in enumerate(self.groups.items()):
             units = tuple(finished_units(cells, finished))
             axes = dataclasses.asdict(self.axes)
             extras = {SWEEP: {"place": place, "series": point.series, "x": point.x, **axes}}
@@ -107,7 +101,7 @@ class Sweep(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the picture of finished points."""
         points = []
-        for point, cells in self._cells.items():
+        for point, cells in self.groups.items():
             units = finished_units(cells, finished)
             if units:
                 validations = best_validation(units)

@@ -108,17 +108,12 @@ class ConventionalTable(Study):
                 for protocol in MONITORS.values()
             )
             self._pairs.append((biased, unbiased))
-        self._cells = {
+        self.groups = {
             config: self._cells_of(config) for pair in self._pairs for config in pair if self._is_trained(config)
         }
-        self.num_cells = sum(map(len, self._cells.values()))
+        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Conventional evaluation on {options.dataset}, best of {self.repeats} (thesis table {table})"
         self.notes = (*_quoted_cells(table, options.dataset), *_budget_notes(options))
-
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, row by row, finished or not."""
-        del finished
-        return [cell for cells in self._cells.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of complete rows and the curves; summarize the rest."""
@@ -131,7 +126,7 @@ class ConventionalTable(Study):
                 self.repeats,
             )
             for pair in self._pairs
-            if any(finished_units(self._cells.get(config, ()), finished) for config in pair)
+            if any(finished_units(self.groups.get(config, ()), finished) for config in pair)
         ]
         return write_report(methods, folder, self.title, name=name, notes=self.notes)
 
@@ -145,7 +140,7 @@ class ConventionalTable(Study):
     def _runs(self, config: ExperimentConfig, finished: FinishedCells) -> reports.MethodRuns | None:
         if not self._is_trained(config):
             return None
-        units = finished_units(self._cells[config], finished)
+        units = finished_units(self.groups[config], finished)
         path = units[0].path.parent if units else pathlib.Path()
         return reports.MethodRuns(path, str(config.protocol), config.dataset, config.name, "", tuple(units))
 

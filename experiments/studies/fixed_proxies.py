@@ -51,11 +51,6 @@ class FixedProxies(Study):
         self.title = f"Fixed and alternating proxies on {options.dataset} (thesis figure 3.7)"
         self.notes = budget_notes(options, settings)
 
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, finished or not."""
-        del finished
-        return [cell for cells in self.groups.values() for cell in cells]
-
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
         """Return the runs of each loss and way."""
         methods = []

@@ -41,26 +41,21 @@ class Poolings(Study):
 
     def __init__(self, options: StudyOptions):
         losses, poolings = _METHODS[options.budget]
-        self.groups: list[list[Cell]] = []
+        self.groups: dict[str, list[Cell]] = {}
         for loss in options.losses or losses:
             for pooling in poolings:
                 chosen = options.with_pooling(pooling)
                 method = (chosen.dataset, loss, chosen.pooling, chosen.recipe, chosen.budget)
                 config = comparison_configuration(*method, chosen.overrides)
-                self.groups.append(options.cells(config.name, config))
-        self.num_cells = sum(map(len, self.groups))
+                self.groups[config.name] = options.cells(config.name, config)
+        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Poolings on {options.dataset} (thesis figure 5.12)"
         self.notes = tuple(start_notes(options.dataset, options.overrides.get("weights")))
-
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, finished or not."""
-        del finished
-        return [cell for cells in self.groups for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
         """Return runs by loss and pooling, compared with average pooling under that loss."""
         methods = []
-        for place, cells in enumerate(self.groups):
+        for place, cells in enumerate(self.groups.values()):
             units, config = tuple(finished_units(cells, finished)), cells[0].config
             held_against = None if config.pooling == "gap" else f"{config.loss}+gap"
             if units:
@@ -69,8 +64,8 @@ class Poolings(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the bars."""
-        units = [finished_units(cells, finished) for cells in self.groups]
-        return report([cells[0].config for cells in self.groups], units, folder, name, self.notes)
+        units = [finished_units(cells, finished) for cells in self.groups.values()]
+        return report([cells[0].config for cells in self.groups.values()], units, folder, name, self.notes)
 
 
 DEMO_STEPS = 480  # so that 38 runs take less than 25 minutes; an evaluation at half of it

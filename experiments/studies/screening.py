@@ -66,28 +66,23 @@ class Screening(Study):
 
     def __init__(self, options: StudyOptions):
         self.dataset = options.dataset
-        self.rows: dict[tuple, list[Cell]] = {}
+        self.groups: dict[tuple, list[Cell]] = {}
         for loss in options.losses or _LOSSES[options.budget]:
             for signs in SIGNS:
                 levels: dict[str, Any] = {factor.field: factor.level(sign) for factor, sign in zip(FACTORS, signs)}
                 label = ", ".join(f"{factor.name} {factor.level(sign):g}" for factor, sign in zip(FACTORS, signs))
                 config = tuning_configuration(options, loss, **levels)
-                self.rows[loss, signs] = options.cells(f"{loss}+gsp, {label}", config, one_split=True)
+                self.groups[loss, signs] = options.cells(f"{loss}+gsp, {label}", config, one_split=True)
             baseline = tuning_configuration(options, loss, BASELINE)
-            self.rows[loss, None] = options.cells(f"{loss}+{BASELINE}", baseline, one_split=True)
-        self.num_cells = sum(map(len, self.rows.values()))
+            self.groups[loss, None] = options.cells(f"{loss}+{BASELINE}", baseline, one_split=True)
+        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Screening of GSP's hyper-parameters on {options.dataset} (thesis table 5.4)"
         self.notes, self.protocol = tuning_notes(options), tuning_protocol(options)
-
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, finished or not."""
-        del finished
-        return [cell for cells in self.rows.values() for cell in cells]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of cells, and the main effects of designs with complete runs."""
         lines = []
-        for (loss, signs), cells in self.rows.items():
+        for (loss, signs), cells in self.groups.items():
             values = best_validation(finished_units(cells, finished))
             if not values:
                 continue
@@ -103,7 +98,7 @@ class Screening(Study):
 
     def _write_effects(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         lines = []
-        for loss in dict.fromkeys(loss for loss, _ in self.rows):
+        for loss in dict.fromkeys(loss for loss, _ in self.groups):
             values = self._complete_trainings(loss, finished)
             printed = [printed_value(self.dataset, loss, signs) for signs in SIGNS]
             theirs = [None] * 4 if None in printed else main_effects(np.array([printed]))
@@ -126,7 +121,7 @@ class Screening(Study):
         """Return best validations `[runs, cells]` of repeats with all eight cells."""
         columns = []
         for signs in SIGNS:
-            units = finished_units(self.rows[loss, signs], finished)
+            units = finished_units(self.groups[loss, signs], finished)
             columns.append(dict(zip(((unit.fold, unit.repeat) for unit in units), best_validation(units))))
         complete = sorted(set.intersection(*(set(column) for column in columns)))
         return np.array([[column[training] for column in columns] for training in complete])

@@ -22,7 +22,7 @@ import numpy as np
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS
 from common.errors import invalid
 from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.plans.study import FinishedCells, Study, StudyOptions, finished_units, write_table
 from experiments.protocols.one_split import SplitScores
 from experiments.protocols.token_plane import plane_of
 from experiments.reports import PlainTable
@@ -63,12 +63,12 @@ class TokenSelection(Study):
         if options.dataset != DATASET:
             raise invalid("--dataset", received=options.dataset, expected=f"{DATASET}, which this figure is of")
         self.loss = options.only_loss("c2")
-        self._cells, length = {}, _LENGTHS[options.budget]
+        self.groups, length = {}, _LENGTHS[options.budget]
         for name, (pooling, values) in _METHODS.items():
             chosen = options.with_pooling(pooling)
             config = chosen.configuration(self.loss, settings={**SETTINGS, **length, "chapter": 5}, **values)
-            self._cells[name] = options.cells(f"{self.loss}, {name}", config)
-        self.num_cells = sum(map(len, self._cells.values()))
+            self.groups[name] = options.cells(f"{self.loss}, {name}", config)
+        self.num_cells = sum(map(len, self.groups.values()))
         self.title = "Bags of tokens, half of which belong to all classes (thesis figure 5.4)"
         self.notes = (
             "Weight on own tokens: what pooling gives to the tokens of a sample's class, of which it has about half; a "
@@ -76,14 +76,9 @@ class TokenSelection(Study):
             "runs. In other hulls: test samples inside the convex hull of another class' test samples.",
         )
 
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, finished or not."""
-        del finished
-        return [cell for cells in self._cells.values() for cell in cells]
-
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the verdict table, a panel of each method's first run, and the spread."""
-        units = {method: found for method, cells in self._cells.items() if (found := finished_units(cells, finished))}
+        units = {method: found for method, cells in self.groups.items() if (found := finished_units(cells, finished))}
         methods, panels = {}, []
         for method, of_method in units.items():
             states = [plane_of(unit, finished.dataset, finished.cache_dir) for unit in of_method]

@@ -21,7 +21,7 @@ import numpy as np
 import gsp_dml
 from common.errors import InvalidInput, check_fraction, check_given
 from common.files import write_atomically
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, write_table
+from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.process.exit_code import import_tensorflow
 from experiments.reports import PlainTable
 
@@ -51,11 +51,6 @@ class ToyTransport(Study):
             "Cost is sum c pi of (P1); the programme's is the smallest possible. Positions are counted by the "
             "exponential of the weights' entropy.",
         )
-
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return no cells: nothing is trained."""
-        del finished
-        return []
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the picture."""

@@ -46,14 +46,14 @@ class TrainingSteps(Study):
 
     def __init__(self, options: StudyOptions):
         settings = {**ccp_settings(options), **(_DEMO if options.budget == "demo" else {})}
-        self.rows: dict[str, list[Cell]] = {}
+        self.groups: dict[str, list[Cell]] = {}
         for loss in options.losses or _LOSSES:
             of_row = {**settings, **row_settings(loss, options.dataset)}
-            self.rows[loss] = options.cells(loss, options.configuration(loss, settings=of_row))
+            self.groups[loss] = options.cells(loss, options.configuration(loss, settings=of_row))
             if loss in PAIR_LOSSES:
                 config = options.configuration(loss, "ccp", settings=settings)
-                self.rows[f"{loss}+ccp"] = options.cells(f"{loss}+ccp", config)
-        self.num_cells = sum(map(len, self.rows.values()))
+                self.groups[f"{loss}+ccp"] = options.cells(f"{loss}+ccp", config)
+        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Update steps until the best validation on {options.dataset} (thesis table 3.3)"
         self.notes = (
             "SOP?, In-shop?: the printed steps; the thesis has lost its row labels, so which row is whose is a guess, "
@@ -61,14 +61,9 @@ class TrainingSteps(Study):
             *budget_notes(options, settings),
         )
 
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, finished or not."""
-        del finished
-        return [cell for cells in self.rows.values() for cell in cells]
-
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of finished runs."""
-        units = {method: finished_units(cells, finished) for method, cells in self.rows.items()}
+        units = {method: finished_units(cells, finished) for method, cells in self.groups.items()}
         guesses = {dataset: _guessed_rows(dataset) for dataset in ("SOP", "In-shop")}
         lines = []
         for method, of_method in units.items():

@@ -25,7 +25,6 @@ from common.errors import check_given
 from common.files import read_arrays, write_arrays
 from experiments import reports
 from experiments.plans.study import (
-    Cell,
     FinishedCells,
     RecordedMethod,
     Study,
@@ -76,8 +75,8 @@ class ZeroShotPrediction(Study):
             _WITHOUT: plain.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES, zero_shot_weight=0.0),
             _WITH: chosen.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES),
         }
-        self._cells = {name: options.cells(f"{loss}+gsp {name}", config) for name, config in configs.items()}
-        self.num_cells = sum(map(len, self._cells.values()))
+        self.groups = {name: options.cells(f"{loss}+gsp {name}", config) for name, config in configs.items()}
+        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Zero-shot prediction from {NUM_PROTOTYPES} attributes on {options.dataset} (thesis figure 5.6)"
         self.notes = (
             "A ridge regression from attributes to class means is fitted on one half of the test classes and predicts "
@@ -87,15 +86,10 @@ class ZeroShotPrediction(Study):
             "(P3) reads, to which it refers; the picture has the latter.",
         )
 
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return all cells, finished or not."""
-        del finished
-        return [cell for cells in self._cells.values() for cell in cells]
-
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
         """Return each side's runs with accuracies; the first's histograms and images."""
         methods = []
-        for place, (side, cells) in enumerate(self._cells.items()):
+        for place, (side, cells) in enumerate(self.groups.items()):
             units = tuple(finished_units(cells, finished))
             if units:
                 measured = self._measured(units[0], finished)
@@ -123,7 +117,7 @@ class ZeroShotPrediction(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table with its verdict, and the picture of each side's first run."""
-        units = {side: found for side, cells in self._cells.items() if (found := finished_units(cells, finished))}
+        units = {side: found for side, cells in self.groups.items() if (found := finished_units(cells, finished))}
         dataset, cache_dir = check_given("data set", finished.dataset), finished.cache_dir
         states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
         sides = {
