@@ -1,4 +1,4 @@
-"""Tables and pictures of studies' agreement with published tables, each rank correlation beside its ceiling."""
+"""Tables and pictures of studies' agreement with published tables."""
 
 from __future__ import annotations
 
@@ -185,13 +185,13 @@ def _left_out(agreements: Sequence[TableAgreement]) -> list[str]:
 
 
 def agreement(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Tabulate a study's rank correlations with published tables; return the labels of its methods, too."""
+    """Tabulate a study's rank correlations; return its methods' labels, too."""
     found = study_agreement(study)
     return ranking_table(found), [label for of in found for label in of.labels]
 
 
 def agreement_signs(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Tabulate a study's effects, here and as published; return the labels of its methods, too."""
+    """Tabulate a study's effects; return its methods' labels, too."""
     found = study_agreement(study)
     labels = [label for of in found for effect in of.effects for label in (effect.label, effect.baseline)]
     return sign_table(found), labels

@@ -1,4 +1,4 @@
-"""Runs on MNIST in the plane, by budget: trained unless finished, and recorded as rows.
+"""Runs on MNIST in the plane, by budget: trained, and recorded as rows.
 
 Recorded runs are outside any protocol; seeds are repeats.
 """

@@ -237,7 +237,7 @@ def proposition(study: StudyRows) -> PlainTable:
 
 
 def draw_prototypes(study: StudyRows, path: pathlib.Path, figure: str, title: str) -> None:
-    """Draw figure 4.2, 4.3 or 4.4 from the rows of one run; arguments as of `draw_combination`."""
+    """Draw figure 4.2, 4.3 or 4.4 from the rows of one run."""
     row = rows_with(study, "proposition", "4.2")[0]
     arrays = study.scored(row).arrays
     shown = arrays["local"], arrays["labels"], arrays["prototypes"]

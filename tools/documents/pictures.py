@@ -31,7 +31,7 @@ _DIGEST = "results"  # the tEXt entry
 
 
 class Picture(NamedTuple):
-    """Drawing of a picture: its study, and the function called with rows, path and arguments."""
+    """Study of a picture, and its drawing of rows, path and arguments."""
 
     study: str
     draw: Callable[..., None]

@@ -152,7 +152,7 @@ def trials(study: StudyRows, table: str = "warm") -> Table:
 
 
 def best_steps(study: StudyRows, methods: str) -> Table:
-    """Tabulate steps until the best validation, as in table 3.3; `+ccp` after the loss alone."""
+    """Tabulate steps until the best validation, `+ccp` after the loss alone."""
     labels, lines = _chosen("method", methods, labels_of(study)), []
     medians: dict[str, float] = {}
     for label in labels:
