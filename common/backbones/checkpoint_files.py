@@ -94,7 +94,7 @@ class _Storage(NamedTuple):
 
     dtype: str
     key: str
-    count: int
+    length: int
 
 
 class _Tensor(NamedTuple):
@@ -213,17 +213,17 @@ def _entry(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def _read_pickles(file: BinaryIO) -> tuple[object, dict[_Storage, np.ndarray]]:
     """Read the older format: five pickles, then the storages."""
-    magic, version, machine, content, keys = (
-        [_Unpickler(file).load() for _ in range(5)] if _is_legacy(file) else [0] * 5
-    )
-    if magic != _LEGACY_MAGIC or version != 1001 or not machine.get("little_endian", True):
+    if not _is_legacy(file):
         raise ValueError("it is no checkpoint of PyTorch")
+    _, version, machine, content, keys = [_Unpickler(file).load() for _ in range(5)]
+    if version != 1001 or not machine.get("little_endian", True):
+        raise ValueError(f"it has version {version} of the format, or big-endian numbers")
     by_key = {tensor.storage.key: tensor.storage for tensor in _tensors(content)}
     numbers = {}
     for key in keys:
         (count,) = struct.unpack("<q", file.read(8))
         storage = by_key.get(key)
-        if storage is None or storage.count != count:
+        if storage is None or storage.length != count:
             raise ValueError(f"its storage {key} is of no tensor, or of another length")
         numbers[storage] = _numbers(file.read(count * _item_size(storage.dtype)), storage)
     return content, numbers
@@ -259,8 +259,8 @@ def _item_size(dtype: str) -> int:
 
 def _numbers(data: bytes, storage: _Storage) -> np.ndarray:
     """Return a storage's numbers `[count]`; bfloat16 as float32."""
-    if len(data) != storage.count * _item_size(storage.dtype):
-        raise ValueError(f"storage {storage.key} has {len(data)} bytes, not {storage.count} of {storage.dtype}")
+    if len(data) != storage.length * _item_size(storage.dtype):
+        raise ValueError(f"storage {storage.key} has {len(data)} bytes, not {storage.length} of {storage.dtype}")
     if storage.dtype == _BFLOAT16:
         return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
     return np.frombuffer(data, storage.dtype)

@@ -193,8 +193,12 @@ def _short(cell: TableCell | None, bracketed: Sequence[TableCell]) -> str:
 
 
 def _beside_published(rows: Sequence[TableRow], columns: Sequence[Column]) -> tuple[list[list[str]], list[int]]:
-    """List each method's figures with published values and verdicts; also return which lines hang below another."""
-    lines, hanging = [], []
+    """List each method's figures with published values and verdicts.
+
+    Also returns which lines hang below another.
+    """
+    lines: list[list[str]] = []
+    hanging: list[int] = []
     for row in rows:
         printed = {column: row.cells[column] for column in columns if column in row.cells}
         texts = {" ".join(column): cell_text(cell) for column, cell in printed.items() if cell.published}
