@@ -184,15 +184,6 @@ def test_a_label_without_proxies_is_an_error():
 
 
 @pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)
-def test_can_be_rebuilt_from_its_configuration(base):
-    loss = ChanceConstrainedLoss(base, ProxyBank(CLASSES, PROXIES, DIM), in_batch_weight=0.2)
-    again = keras.layers.deserialize(keras.layers.serialize(loss))
-    again.set_weights(loss.get_weights())
-    np.testing.assert_array_equal(again(*batch()), loss(*batch()))
-    assert again.normalization == base.normalization
-
-
-@pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)
 def test_memory_at_the_size_of_sop(base):
     """8,488 x 4 proxies: batch x proxies is 4.3 MB, proxies² 4.6 GB, batch x proxies² 148 GB."""
     loss = ChanceConstrainedLoss(base, ProxyBank(8_488, 4, 128))

@@ -177,29 +177,6 @@ def test_a_network_that_is_not_built_is_refused():
         ChanceConstrainedModel(keras.Sequential([keras.layers.Dense(DIM)]), loss)
 
 
-def test_layers_of_the_network_are_told_that_it_is_trained():
-    network = keras.Sequential([keras.Input((INPUTS,)), keras.layers.BatchNormalization(), keras.layers.Dense(DIM)])
-    model = ChanceConstrainedModel(network, ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM)))
-    model.compile(keras.optimizers.SGD(0.1))
-    inputs = start(0)[2].astype(np.float32) + 3.0
-    model.fit(inputs, LABELS, batch_size=BATCH, verbose=0)
-    moving_mean = network.layers[0].moving_mean
-    np.testing.assert_allclose(moving_mean, 0.01 * inputs.mean(axis=0), rtol=1e-4)
-
-
-def test_half_precision_takes_the_same_step():
-    contrastive, start_of_step = ContrastiveLoss(0.3, 1.1, normalization="clip"), start(0)
-    expected = keras_step(contrastive, *start_of_step)
-    keras.mixed_precision.set_global_policy("mixed_float16")
-    try:
-        found = keras_step(contrastive, *start_of_step)
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-    for values, exact, before in zip(found, expected, start_of_step):
-        assert np.abs(exact - before).max() > 0.05
-        np.testing.assert_allclose(values, exact, atol=5e-3)
-
-
 def test_a_keras_file_holds_network_and_proxies_and_training_goes_on_from_them(tmp_path):
     network = keras.Sequential([keras.Input((INPUTS,)), keras.layers.Dense(DIM)])
     loss = ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM))

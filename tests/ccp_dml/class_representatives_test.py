@@ -32,12 +32,6 @@ def test_equals_algorithm_2(monkeypatch, num_previous, classes_at_once):
         np.testing.assert_array_equal(chosen.embeddings[row], pools[row][expected])
 
 
-def test_previous_proxies_only_repel():
-    pools = np.array([[[0.0], [1.0], [5.0]]], np.float32)
-    assert choose_representatives(pools, 1, previous=np.array([[[4.5]]], np.float32)).positions.tolist() == [[0]]
-    assert choose_representatives(pools, 1, previous=np.array([[[0.0]]], np.float32)).positions.tolist() == [[2]]
-
-
 def test_covering_radius_by_hand(monkeypatch):
     monkeypatch.setattr(class_representatives, "CLASSES_AT_ONCE", 1)
     pools = np.array([[[0.0, 0.0], [3.0, 4.0]], [[1.0, 0.0], [2.0, 0.0]]], np.float32)

@@ -89,13 +89,6 @@ def test_a_problem_that_ends_below_the_one_before_goes_back_to_its_weights_proxi
     assert_all_equal(training.embedded[3][0], training.seen[6])
 
 
-def test_without_going_back_the_next_problem_begins_from_a_worse_one(tmp_path):
-    training = ScriptedTraining(ProjectionRules(patience=1), given=FALLS)
-    training.run(tmp_path, epochs=9)
-    assert [outcome for outcome, *_ in outcomes_of(training)] == ["converged"] * 3 + [None]
-    assert_all_equal(training.embedded[2][0], training.seen[3])
-
-
 def test_alternation_stops_after_two_failures_in_a_row(tmp_path, capfd):
     given = [0.4, 0.5, 0.45, 0.3, 0.2, 0.4, 0.3, 0.45, 0.48, 0.6]
     training = ScriptedTraining(ProjectionRules(patience=1, goes_back=True, max_failures=2), given=given)

@@ -11,6 +11,7 @@ from common import losses
 from common.errors import InvalidInput
 from common.references import References
 from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES, ROWS, exported_losses
+from tests.samples import sampled
 
 keras = tf.keras
 SIGNATURE = [tf.TensorSpec([None, DIM], tf.float32), tf.TensorSpec([None], tf.int64)]  # of any batch size
@@ -21,9 +22,13 @@ def create(request):
     return LOSSES[request.param]
 
 
-@pytest.fixture(params=["alone", "references"])
+@pytest.fixture
 def references(request):
     return random_references(1) if request.param == "references" else None
+
+
+PROVIDERS = ["alone", "references"]
+each_loss_with_a_provider = sampled("create, references", list(LOSSES), PROVIDERS, indirect=True)
 
 
 def random_batch(seed=0, size=BATCH):
@@ -68,6 +73,7 @@ def test_every_loss_has_the_one_signature(create):
     assert set(parameters) <= {"embeddings", "labels", "references", "training", "sample_weight"}
 
 
+@each_loss_with_a_provider
 def test_returns_a_finite_float32_scalar(create, references):
     value = create()(*random_batch(), references)
     assert value.shape == ()
@@ -134,7 +140,9 @@ def test_xla_equals_eager(create, passes):
     assert_equal_for_sizes(compiled, eager, [BATCH])
 
 
-@pytest.mark.parametrize("normalization", ["unit", "clip"])
+@sampled(
+    "create, references, normalization", list(LOSSES), PROVIDERS, ["unit", "clip"], indirect=["create", "references"]
+)
 def test_gradient_equals_central_differences(create, references, normalization):
     loss = remember(create(normalization=normalization, dtype="float64"))
     if isinstance(loss, losses.DecorrelationLoss):
@@ -164,6 +172,7 @@ def test_gradient_equals_central_differences(create, references, normalization):
             np.testing.assert_allclose(analytic, numeric, rtol=1e-5, atol=1e-7)
 
 
+@each_loss_with_a_provider
 def test_order_of_the_batch_does_not_matter(create, references):
     loss = remember(create())
     skip_if_drawn(loss)
@@ -184,6 +193,7 @@ def test_names_of_the_classes_do_not_matter(create):
     np.testing.assert_allclose(renamed, loss(embeddings, labels, given), rtol=1e-6)
 
 
+@each_loss_with_a_provider
 def test_labels_of_any_integer_type(create, references):
     loss = create()
     embeddings, labels = random_batch()
@@ -237,8 +247,13 @@ def test_which_losses_take_sample_weights():
     assert refusing == set((expected + "ProxyAnchor Quadruplet SignalToNoise View").split())
 
 
-@pytest.mark.parametrize("classes", ["one", "each its own", "mixed"])
-@pytest.mark.parametrize("embeddings", ["coincident", "zero", "large", "huge"])
+@sampled(
+    "create, embeddings, classes",
+    list(LOSSES),
+    ["coincident", "zero", "large", "huge"],
+    ["one", "each its own", "mixed"],
+    indirect=["create"],
+)
 def test_value_and_gradient_are_finite(create, classes, embeddings):
     loss = create()
     points = {"coincident": np.ones((4, DIM)), "zero": np.zeros((4, DIM)), "large": 1000.0 * np.eye(4, DIM)}
@@ -258,6 +273,7 @@ def test_value_and_gradient_are_finite(create, classes, embeddings):
         assert all(np.all(np.isfinite(gradient)) for gradient in gradients if gradient is not None)
 
 
+@each_loss_with_a_provider
 def test_a_batch_without_embeddings_has_a_finite_value_and_gradient(create, references):
     loss = create()
     points = tf.zeros([0, DIM])
@@ -300,6 +316,7 @@ def test_no_tensor_is_cubic(create):
     assert max(sizes_of_tensors(lambda: tf.zeros([size, size, size]))) == size**3  # it would be seen
 
 
+@each_loss_with_a_provider
 def test_mixed_precision_policy_leaves_the_loss_in_float32(create, references):
     embeddings, labels = random_batch()
     half = tf.constant(embeddings, tf.float16)
@@ -385,12 +402,6 @@ def test_trains_as_a_part_of_a_model(create, trained_model):
         # A sampling distribution and groups wait for a callback.
         is_taught = any(name in trained.name for name in ("log_weights", "groups"))
         assert changed != is_taught, "the memory and its counters advance in fit"
-
-
-def test_keras_file_restores_the_loss_with_its_state(trained_model, tmp_path):
-    trained_model.save(tmp_path / "model.keras")
-    restored = keras.models.load_model(tmp_path / "model.keras")
-    assert_equal_state(trained_model.metric_loss, restored.metric_loss)
 
 
 def test_checkpoint_restores_the_state(create, trained_model, tmp_path):

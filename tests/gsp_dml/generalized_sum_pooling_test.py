@@ -51,12 +51,6 @@ def test_it_averages_features_that_are_not_normalised(ratio, smoothing):
     )
 
 
-def test_the_fixed_point_gives_the_same():
-    maps = random_maps(dtype=np.float64)
-    fixed = given(solver="fixed_point", num_iterations=60)
-    np.testing.assert_allclose(fixed(maps), given()(maps), rtol=1e-9)
-
-
 def test_channels_first_and_tokens_are_the_same_positions():
     maps = random_maps(dtype=np.float64)
     outputs = given(return_attention=True)(maps)

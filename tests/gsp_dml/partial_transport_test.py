@@ -152,27 +152,6 @@ def test_the_fixed_point_converges_to_the_exact_solution(ratio, smoothing, itera
     assert np.abs(few.weights - exact.weights).max() > 1e-4
 
 
-def test_functions_xla_and_unknown_shapes_agree_with_eager():
-    costs = small_costs().astype(np.float32)
-    for solver in ("exact", "fixed_point"):
-
-        def solve(costs, solver=solver):
-            return partial_transport(costs, 0.3, 5.0, solver=solver, return_plan=True)
-
-        expected = solve(costs)
-        unknown = tf.function(solve, input_signature=[tf.TensorSpec([None, None, None])], autograph=False)
-        compiled = tf.function(solve, jit_compile=True, autograph=False)
-        for function in (tf.function(solve), unknown, compiled):
-            for part, expected_part in zip(function(costs), expected):
-                np.testing.assert_allclose(part, expected_part, rtol=2e-5, atol=1e-7)
-
-
-def test_half_precision_costs_are_solved_in_float32():
-    solution = partial_transport(tf.cast(small_costs(), tf.bfloat16), 0.3, 5.0)
-    assert solution.weights.dtype == tf.float32
-    np.testing.assert_allclose(tf.reduce_sum(solution.weights, axis=-1), 1.0, atol=1e-6)
-
-
 def test_what_is_not_asked_for_is_none():
     solution = partial_transport(small_costs(), 0.3, 5.0, return_attributes=False)
     assert solution.attributes is None

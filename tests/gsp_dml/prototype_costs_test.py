@@ -108,19 +108,3 @@ def test_the_gradient_is_a_unit_vector_down_to_small_distances():
             tape.watch(feature)
             cost = prototype_costs(feature, prototype)
         np.testing.assert_allclose(tape.gradient(cost, feature), np.eye(8)[1:2], atol=2e-3)
-
-
-def test_half_precision_inputs_are_computed_in_float32():
-    features, prototypes = random_problem()
-    costs = prototype_costs(tf.cast(features, tf.float16), tf.cast(prototypes, tf.float16))
-    assert costs.dtype == tf.float32
-
-
-def test_functions_xla_and_unknown_shapes_agree_with_eager():
-    features, prototypes = (array.astype(np.float32) for array in random_problem())
-    expected = prototype_costs(features, prototypes)
-    unknown = [tf.TensorSpec([None, None, None, 8]), tf.TensorSpec([4, 8])]
-    np.testing.assert_allclose(tf.function(prototype_costs, unknown)(features, prototypes), expected, atol=1e-6)
-    np.testing.assert_allclose(
-        tf.function(prototype_costs, jit_compile=True)(features, prototypes), expected, atol=1e-6
-    )

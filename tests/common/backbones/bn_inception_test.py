@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from common.backbones.bn_inception import bn_inception
-from common.backbones.pretrained_weights import load_parameters, named_parameters
+from common.backbones.pretrained_weights import load_parameters
 from common.errors import InvalidInput
 
 keras = tf.keras
@@ -17,27 +17,6 @@ keras = tf.keras
 @pytest.fixture(scope="module")
 def model():
     return bn_inception()
-
-
-def test_names_are_pretrainedmodels(model):
-    names = named_parameters(model).keys()
-    assert len(names) == (3 + 8 * 7 + 2 * 5) * 6  # convolutions with bias, each with a batch norm
-    assert {
-        "conv1_7x7_s2.weight",
-        "conv1_7x7_s2_bn.running_mean",
-        "conv2_3x3_reduce.bias",
-        "inception_3a_1x1.weight",
-        "inception_3c_double_3x3_2_bn.running_var",
-        "inception_4e_3x3_bn.weight",
-        "inception_5b_pool_proj_bn.bias",
-    } <= names
-
-
-@pytest.mark.parametrize(("size", "side"), [(224, 7), (227, 7), (256, 8), (64, 2), (7, 1), (75, 3)])
-def test_size_of_the_map(model, size, side):
-    assert -(-((size + 1) // 8) // 4) == side  # the formula of the docstring
-    shape = keras.Sequential([keras.Input((size, size, 3)), model]).output_shape
-    assert tuple(shape) == (None, side, side, 1024)
 
 
 def test_modules_pool_as_in_figure_5(model):
@@ -59,21 +38,6 @@ def test_images_are_taken_as_the_published_code_does():
     np.testing.assert_allclose(normalization(red), [[[[1 - 103.53, -116.28, 255 - 123.675]]]], atol=1e-4)
     with pytest.raises(InvalidInput, match="--input_mean: received 'mine', expected one of caffe, imagenet"):
         bn_inception(input_mean="mine")
-
-
-def test_imagenet_weights_say_where_they_are_and_which_command_converts_them():
-    with pytest.raises(InvalidInput) as raised:
-        bn_inception(weights="imagenet")
-    message = str(raised.value)
-    assert "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth" in message
-    assert "python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz" in message
-    assert "add --input=bn_inception-52deb4733.pth" in message
-    assert "--weights=bn_inception.npz" in message
-
-
-def test_other_channels():
-    with pytest.raises(InvalidInput, match="input_channels"):
-        bn_inception(input_channels=2)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import common.backbones as backbones
 from common.backbones import InputNormalization, freeze_batch_norm
+from common.errors import InvalidInput
 
 keras = tf.keras
 
@@ -75,12 +76,7 @@ def test_the_table_is_complete():
     others |= {"read_record", "checkpoints_of", "published_checkpoint", "conversion_command", "conversion_instructions"}
     others |= {"save_parameters", "KERAS_APPLICATIONS", "keras_backbone"}  # the last two have a test of their own
     others |= {"cut_network", "block_rates", "folded_network"}  # of any network
-    others |= {
-        "vision_transformer",
-        "vit_small_16",
-        "vit_base_16",
-        "with_timm_names",
-    }  # of one size: own test
+    others |= {"vision_transformer", "vit_small_16", "vit_base_16", "with_timm_names"}  # of one size: own test
     others |= {"keras_hub_backbone", "check_preset", "is_preset", "preset_digest", "PRESET_PREFIX", "PRESET_WEIGHTS"}
     others |= {"PACKAGED_WEIGHTS"}
     functions = {name for name in backbones.__all__ if not isinstance(getattr(backbones, name), type)}
@@ -101,6 +97,16 @@ def test_bytes_and_floats_are_the_same(entry):
     images = images_of(channels)
     np.testing.assert_array_equal(model(images), model(images.astype(np.float32)))
     np.testing.assert_array_equal(model(tf.constant(images)), model(tf.constant(images, tf.int64)))
+
+
+@pytest.mark.parametrize("name", ["bn_inception", "efficientnet_lite0", "mobilenet_v2", "resnet50_torchvision"])
+def test_what_a_network_of_imagenet_refuses(name):
+    """Other channels, and weights that have to be converted: the message has both commands."""
+    build, network = BACKBONES[name][0], name.removesuffix("_torchvision")
+    with pytest.raises(InvalidInput, match="input_channels"):
+        build(input_channels=5)
+    with pytest.raises(InvalidInput, match=rf"convert_weights --backbone={network} .*http.*--weights={network}\.npz"):
+        build(weights="imagenet")
 
 
 @pytest.mark.parametrize(("name", "bound"), [("resnet10", 1.0), ("resnet20", 0.5), ("resnet_v2_20", 0.5)])
@@ -230,24 +236,3 @@ def test_traced_for_an_unknown_batch(entry):
     images = images_of(channels)
     np.testing.assert_allclose(features(images), model(images), rtol=1e-3, atol=1e-4)
     assert features(images[:1]).shape[0] == 1
-
-
-def test_folded_batch_norm(entry):
-    model, channels, *_ = entry
-    rng = np.random.default_rng(0)
-    norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
-    initial = [layer.get_weights() for layer in norms]
-    for layer, weights in zip(norms, initial):
-        layer.set_weights(
-            [rng.uniform(0.9, 1.1, weight.shape) if weight.all() else weight + 0.05 for weight in weights]
-        )
-    weights_before = [tuple(weight.shape) for weight in model.weights]
-    folded, num_folded = backbones.folded_network(model)
-    images = images_of(channels)
-    embeddings, expected = (tf.reduce_mean(function(images, training=True), [1, 2]) for function in (folded, model))
-    lengths = np.linalg.norm(expected, axis=1, keepdims=True)
-    np.testing.assert_allclose(embeddings / lengths, expected / lengths, rtol=0, atol=1e-6)
-    assert 0 < num_folded <= len(norms)
-    assert [tuple(weight.shape) for weight in model.weights] == weights_before
-    for layer, weights in zip(norms, initial):
-        layer.set_weights(weights)

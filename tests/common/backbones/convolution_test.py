@@ -8,7 +8,6 @@ from common.backbones.convolution import (
     batch_normalization,
     convolution,
     depthwise_convolution,
-    freeze_batch_norm,
     rectifier,
 )
 
@@ -77,41 +76,3 @@ def test_batch_normalisation_has_the_constants_of_pytorch():
     inputs = keras.Input((None, None, 2))
     layer = keras.Model(inputs, batch_normalization(inputs, "bn")).layers[-1]
     assert (layer.momentum, layer.epsilon) == (0.9, 1e-5)
-
-
-def small_network():
-    inputs = keras.Input((None, None, 2))
-    return keras.Model(inputs, batch_normalization(convolution(inputs, 3, 3, "conv"), "bn"))
-
-
-def train(model, images, steps=2):
-    """Trains a few steps; returns each weight's largest change."""
-    before = model.get_weights()
-    optimizer = keras.optimizers.SGD(0.1)
-    for _ in range(steps):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(model(images, training=True) - images[..., :1]))
-        optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
-    return [np.abs(new - old).max() for new, old in zip(model.get_weights(), before)]
-
-
-def test_frozen_batch_norm_neither_trains_nor_counts():
-    images = np.random.default_rng(3).normal(2.0, 3.0, size=(4, 5, 5, 2)).astype(np.float32)
-    live = small_network()
-    assert all(change > 1e-4 for change in train(live, images))
-    frozen = freeze_batch_norm(small_network())
-    assert len(frozen.trainable_variables) == 1
-    kernel_before = frozen.layers[1].get_weights()[0]
-    train(frozen, images)
-    assert np.abs(frozen.layers[1].get_weights()[0] - kernel_before).max() > 1e-4
-    for new, initial in zip(frozen.layers[2].get_weights(), (1.0, 0.0, 0.0, 1.0)):  # gamma, beta, mean, variance
-        np.testing.assert_array_equal(new, np.full(3, initial))
-    np.testing.assert_array_equal(frozen(images, training=True), frozen(images, training=False))
-
-
-def test_freezing_again_after_the_model_became_trainable():
-    model = freeze_batch_norm(small_network())
-    model.trainable = False
-    model.trainable = True
-    assert len(model.trainable_variables) == 3
-    assert len(freeze_batch_norm(model).trainable_variables) == 1

@@ -52,13 +52,6 @@ def test_arithmetic_is_in_float32_under_mixed_precision():
     np.testing.assert_array_equal(output, tf.cast(exact, tf.float16))
 
 
-def test_configuration_round_trip():
-    layer = InputNormalization(CAFFE_MEAN_BGR, scale=1.0, channel_order="bgr", name="first")
-    copy = InputNormalization.from_config(layer.get_config())
-    np.testing.assert_array_equal(copy(tf.constant(IMAGES)), layer(tf.constant(IMAGES)))
-    assert copy.name == "first"
-
-
 def test_wrong_number_of_channels():
     with pytest.raises(ValueError, match=r"expected 1 channel or 3"):
         InputNormalization(IMAGENET_MEAN)(tf.zeros([1, 2, 2, 4]))

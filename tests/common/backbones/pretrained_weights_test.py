@@ -130,14 +130,6 @@ def test_every_misfit_is_listed_and_nothing_is_loaded(archive):
         np.testing.assert_array_equal(new, old)
 
 
-def test_another_width_does_not_fit(tmp_path):
-    save_parameters(resnet10(width=8), tmp_path / "narrow.npz")
-    with pytest.raises(
-        InvalidInput, match=r"wrong shape \(\d+\): conv1.weight \[8, 1, 3, 3\] instead of \[16, 1, 3, 3\]"
-    ):
-        resnet10(weights=tmp_path / "narrow.npz")
-
-
 def test_a_layer_without_a_conversion_is_a_programming_error():
     tokens = keras.Input((3, 2))
     model = keras.Model(tokens, keras.layers.LSTM(2, name="memory")(tokens))

@@ -9,14 +9,6 @@ from common.backbones.published_checkpoints import CHECKPOINTS
 from experiments.preparation.converted_weights import BACKBONES
 
 
-def test_digests_are_what_the_names_say():
-    digests = {checkpoint.name: checkpoint.digest_prefix for checkpoint in CHECKPOINTS}
-    assert digests["bn_inception-52deb4733.pth"] == "52deb4733"
-    assert digests["resnet50-0676ba61.pth"] == "0676ba61"
-    assert digests["tf_efficientnet_lite0-0aa007d2.pth"] == "0aa007d2"
-    assert len(set(digests.values())) == len(CHECKPOINTS)
-
-
 def test_a_file_is_known_by_its_digest_and_for_its_network_alone():
     found = published_checkpoint("bn_inception", "52deb4733" + 55 * "0")
     assert found.url == "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"

@@ -11,20 +11,6 @@ from common.errors import InvalidInput
 keras = tf.keras
 
 
-def test_names_are_torchvisions():
-    names = named_parameters(resnet50(layout="torchvision")).keys()
-    assert len(names) == 53 * 5
-    assert {
-        "conv1.weight",
-        "bn1.running_mean",
-        "layer1.0.conv1.weight",
-        "layer1.0.downsample.0.weight",
-        "layer1.0.downsample.1.running_var",
-        "layer3.5.bn3.bias",
-        "layer4.2.conv3.weight",
-    } <= names
-
-
 def test_the_layouts_differ_in_the_strided_convolution():
     strided = {}
     for layout in ("torchvision", "keras"):
@@ -60,11 +46,6 @@ def test_no_connection(monkeypatch):
     monkeypatch.setattr(keras.applications, "ResNet50", unreachable)
     with pytest.raises(InvalidInput, match=r"a connection to the internet.*URL fetch failure.*notop\.h5"):
         resnet50(weights="imagenet")
-
-
-def test_imagenet_in_torchvisions_layout_says_how_to_get_it():
-    with pytest.raises(InvalidInput, match=r"convert_weights --backbone=resnet50 .*resnet50-0676ba61\.pth"):
-        resnet50(weights="imagenet", layout="torchvision")
 
 
 def test_wrong_arguments(tmp_path):

@@ -33,13 +33,6 @@ def test_only_the_tokens_of_the_batch_get_a_gradient():
     np.testing.assert_array_equal(gradient[:, 0], [0, 2, 0, 0, 1])
 
 
-def test_saved_model_is_the_same(tmp_path):
-    model = token_embedding(num_tokens=5)
-    model.save(tmp_path / "tokens.keras")
-    tokens = np.array([[0, 4, 2]])
-    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "tokens.keras")(tokens), model(tokens))
-
-
 @pytest.mark.parametrize("settings", [{"num_tokens": 0}, {"num_tokens": 3, "dim": 0}])
 def test_wrong_numbers(settings):
     with pytest.raises(InvalidInput, match="greater than 0"):

@@ -53,12 +53,6 @@ def test_images_have_four_tiles_and_a_known_target(dataset, part, num_images):
     assert (dataset.native_size, dataset.channels, dataset.kind) == (48, 1, "memory_images")
 
 
-def test_tile_of_takes_tiles_row_by_row():
-    image = np.zeros((1, 48, 48, 1), np.uint8)
-    image[0, :24, 24:], image[0, 24:, :24], image[0, 24:, 24:] = 1, 2, 3
-    assert [tile_of(image, np.asarray([tile])).mean() for tile in range(4)] == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize("part", PARTS)
 def test_the_target_tile_shows_the_letter_of_the_class(dataset, part, characters_of_drawings):
     examples = getattr(dataset, part)

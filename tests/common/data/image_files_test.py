@@ -203,27 +203,6 @@ def test_a_damaged_file_is_named(tmp_path, damage):
         load_rgb(path, path)
 
 
-def test_a_jpeg_cut_off_and_closed_is_named(tmp_path):
-    path = write(tmp_path, "closed.jpg", smooth_image(200, 200), quality=90)
-    whole = Path(path).read_bytes()
-    Path(path).write_bytes(whole[: len(whole) // 2] + b"\xff\xd9")
-    with pytest.raises(InvalidInput, match="closed.jpg.*the coded data end before the image does"):
-        load_rgb(path, path)
-
-
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(tf.errors.NotFoundError, match="nowhere.jpg"):
         read(str(tmp_path / "nowhere.jpg"), ThesisCrop(16))
-
-
-def test_load_rgb_takes_streams():
-    stream = io.BytesIO()
-    smooth_image(8, 9).convert("L").save(stream, "PNG")
-    assert load_rgb(stream, "a stream").size == (9, 8)
-
-
-def test_decode_rgb_gives_the_image_or_the_reason():
-    stream = io.BytesIO()
-    smooth_image(8, 9).save(stream, "PNG")
-    assert decode_rgb(stream.getvalue()).mode == "RGB"
-    assert decode_rgb(b"no image") == "its format is unknown"

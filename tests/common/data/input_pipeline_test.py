@@ -150,14 +150,6 @@ def test_another_seed_augments_differently(in_memory):
     assert not set(first) & set(second)
 
 
-def test_batches_hold_the_examples_that_were_drawn(in_memory):
-    batches = index_batches()
-    dataset = training_batches(in_memory, batches, Identity(), seed=0)
-    for indices, (inputs, labels) in zip(batches.epoch(0), dataset):
-        np.testing.assert_array_equal(inputs, in_memory.inputs[indices])
-        np.testing.assert_array_equal(labels, LABELS[indices])
-
-
 @pytest.mark.parametrize("num_views", [1, 2])
 def test_labels_with_places_say_which_examples_a_batch_holds(in_memory, num_views):
     batches = ClassBalancedBatches(in_memory.labels, 2, 2, seed=1)
@@ -183,14 +175,6 @@ def test_files_are_augmented_with_the_seed_of_their_place(files):
         contents = tf.io.read_file(files.paths[index])
         expected = augmentation(tf.io.decode_jpeg(contents, 3, dct_method="INTEGER_ACCURATE"), pair)
         np.testing.assert_array_equal(image, expected)
-
-
-def test_an_example_drawn_twice_in_a_batch_is_seen_in_two_ways():
-    images = np.random.default_rng(0).integers(0, 256, (4, 12, 12, 1), dtype=np.uint8)
-    examples = Examples(labels=np.array([0, 0, 1, 1]), inputs=images)
-    batches = ClassBalancedBatches(examples.labels, classes_per_batch=2, samples_per_class=4, seed=0)
-    inputs, _ = next(iter(training_batches(examples, batches, RandomShift(4), seed=0)))
-    assert len(np.unique(inputs.numpy().reshape(8, -1), axis=0)) > 4
 
 
 def test_training_spec_is_static(files, in_memory):
@@ -225,12 +209,6 @@ def test_evaluation_is_in_order_with_a_smaller_last_batch(files, in_memory):
         contents = tf.io.read_file(files.paths[index])
         expected = CenterCrop(16)(tf.io.decode_jpeg(contents, 3, dct_method="INTEGER_ACCURATE")).numpy()
         np.testing.assert_array_equal(images[index], expected)
-
-
-def test_evaluation_crops_images_in_memory(in_memory):
-    images = np.concatenate(list(evaluation_batches(in_memory, CenterCrop(8), 7)))
-    assert images.shape == (40, 8, 8, 1)
-    np.testing.assert_array_equal(images[33], CenterCrop(8)(in_memory.inputs[33]))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing"])
@@ -279,12 +257,6 @@ def test_evaluation_from_shards_has_the_bits_of_evaluation_from_files(copies):
     np.testing.assert_array_equal(parts[1], parts[0])
 
 
-def test_training_spec_of_shards_is_static(copies):
-    inputs, labels = training_batches(copies[1], index_batches(), ThesisCrop(16), seed=0).element_spec
-    assert (inputs.shape, inputs.dtype) == ((6, 16, 16, 3), tf.uint8)
-    assert (labels.shape, labels.dtype) == ((6,), tf.int64)
-
-
 def test_a_shard_damaged_in_the_middle_of_an_epoch_is_named(files, tmp_path):
     examples = prepare_images(files, str(tmp_path), 24, copies="shards")
     [shard] = tmp_path.rglob("shard-*.bin")
@@ -325,18 +297,6 @@ def test_seeds_are_a_function_of_seed_epoch_and_place():
     assert example_seeds(0, 1, 2, 2).tolist() == [[1192088880, 1893443930], [629676634, 621002049]]  # on every stack
     for other in ((1, 1, 2), (0, 2, 2), (0, 1, 3)):
         assert not np.isin(example_seeds(*other, 64), base).any()
-
-
-def test_small_images_come_fast():
-    labels = np.repeat(np.arange(100), 10)
-    images = np.zeros((1000, 32, 32, 1), np.uint8)
-    batches = ClassBalancedBatches(labels, classes_per_batch=16, samples_per_class=4, seed=0)
-    stream = iter(training_batches(Examples(labels=labels, inputs=images), batches, RandomShift(2), seed=0))
-    next(stream)
-    started = time.process_time()
-    for _ in range(100):
-        next(stream)
-    assert 100 * 64 / (time.process_time() - started) > 2500  # a core; about 30,000 where nothing is wrong
 
 
 def test_an_augmentation_in_memory_is_traced_once_for_each_shape(in_memory, monkeypatch):

@@ -176,17 +176,6 @@ def test_two_columns_of_one_name_are_refused(folder, name):
         load_manifest(write_csv(folder, rows, header=f"path,label,split,{name}"))
 
 
-def test_two_columns_of_one_name_in_a_parquet_file_are_refused(folder):
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    from pyarrow import parquet
-
-    columns = [pyarrow.array([row[index] for row in ROWS]) for index in (0, 1, 2, 2)]
-    table = pyarrow.Table.from_arrays(columns, names=["path", "label", "split", "split"])
-    parquet.write_table(table, folder / "manifest.parquet")
-    with pytest.raises(InvalidInput, match="received '2 columns split'"):
-        load_manifest(str(folder))
-
-
 def test_wrong_rows_of_parquet_files_are_named(folder):
     rows = list(ROWS)
     rows[3] = ("images/4.png", None, "train")

@@ -1,13 +1,10 @@
 import io
 import os
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.measure import peak_growth_gb
 from common.data.official_files import existing_files, read_integer, read_rows
 from common.data.stanford_online_products import load_stanford_online_products
 from common.errors import InvalidInput
@@ -60,28 +57,6 @@ def write_products(root, num_files):
         for path in paths:
             with open(f"{root}/{path}", "wb", buffering=0) as file:
                 file.write(buffer.getvalue())
-
-
-def undisturbed_clock() -> float:
-    """Seconds on the clock without those in which this thread waited for a processor that others held (Linux)."""
-    try:
-        waited = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
-    except OSError:
-        waited = 0.0
-    return time.perf_counter() - waited
-
-
-@pytest.mark.slow
-def test_60000_files_are_indexed_in_ten_seconds_and_100_megabytes(tmp_path):
-    root = tmp_path / "Stanford_Online_Products"
-    write_products(root, 60_000)
-    started = undisturbed_clock()
-    dataset, peak_gb = peak_growth_gb(lambda: load_stanford_online_products(str(root)))
-    assert undisturbed_clock() - started < 10  # about .7
-    assert len(dataset.train) + len(dataset.test) == 60_000
-    index_bytes = sum(part.paths.nbytes + part.labels.nbytes for part in (dataset.train, dataset.test))
-    assert index_bytes < 100e6
-    assert peak_gb < 0.1  # all that the process grew by while it read: about .06
 
 
 def test_published_data_sets_ignore_exif_orientation_as_the_published_code(tmp_path):

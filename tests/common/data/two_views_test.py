@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from common.data import ClassBalancedBatches, Examples, Identity, MPerClassBatches, TwoViews, training_batches
+from common.data import ClassBalancedBatches, MPerClassBatches, TwoViews
 from common.data.input_pipeline import example_seeds
 
 LABELS = np.repeat(np.arange(6), 5)
@@ -26,12 +26,3 @@ def test_the_first_half_draws_what_a_batch_without_views_draws():
         both = example_seeds(3, 2, 5, 2 * batch_size)
         np.testing.assert_array_equal(both[:batch_size], example_seeds(3, 2, 5, batch_size))
         assert (both[:batch_size] != both[batch_size:]).all()
-
-
-def test_the_input_pipeline_takes_them():
-    examples = Examples(LABELS, inputs=np.arange(30, dtype=np.int32)[:, None])
-    views = TwoViews(ClassBalancedBatches(LABELS, 3, 2, seed=1))
-    batches = training_batches(examples, views, Identity(), seed=0)
-    inputs, labels = next(iter(batches))
-    for part in (inputs, labels):
-        np.testing.assert_array_equal(part[:6], part[6:])

@@ -1,7 +1,6 @@
 """What losses that are made of other losses share."""
 
 import pytest
-import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import InvalidInput
@@ -21,10 +20,6 @@ class Last(LossOfParts):
         return self.parts[-1](embeddings, labels, references)
 
 
-def batch():
-    return tf.random.stateless_normal([8, 4], seed=[1, 2]), tf.repeat(tf.range(4), 2)
-
-
 def test_a_loss_around_another_normalizes_as_that_one_says():
     assert Doubled(ContrastiveLoss(normalization="clip")).normalization == "clip"
     assert Doubled(ContrastiveLoss(normalization="clip"), normalization="none").normalization == "none"
@@ -42,15 +37,6 @@ def test_proxies_are_those_of_what_is_called():
     for loss in (Doubled(margin), Last([TripletLoss(), margin])):
         assert [id(variable) for variable in loss.proxy_variables] == [id(x) for x in margin.proxy_variables]
         assert margin.weights[0] is loss.weights[0]
-
-
-def test_both_are_rebuilt_from_their_configurations():
-    for loss in (Doubled(ContrastiveLoss(normalization="clip")), Last([TripletLoss(), ContrastiveLoss()])):
-        rebuilt = keras.utils.deserialize_keras_object(keras.utils.serialize_keras_object(loss))
-        assert type(rebuilt) is type(loss)
-        assert "normalization" not in loss.get_config()
-        assert rebuilt.normalization == loss.normalization
-        assert float(rebuilt(*batch())) == float(loss(*batch())) > 0
 
 
 @pytest.mark.parametrize("losses", [(), TripletLoss(), ["triplet"], None])

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.losses import (
@@ -101,21 +100,6 @@ def test_no_gradient_into_the_memory_and_none_of_its_weights_trains():
         loss(embeddings, labels, training=True)
     assert [variable.shape for variable in loss.trainable_variables] == [(3, DIM)]
     assert [id(variable) for variable in loss.proxy_variables] == [id(loss.loss.proxy_bank.proxies)]
-
-
-def test_state_advances_inside_a_compiled_function():
-    loss = CrossBatchMemoryLoss(CosineContrastiveLoss(), 6, DIM, start_step=1)
-    eager = CrossBatchMemoryLoss(CosineContrastiveLoss(), 6, DIM, start_step=1)
-
-    @tf.function
-    def step(embeddings, labels):
-        return loss(embeddings, labels, training=True)
-
-    for embeddings, labels in batches(4):
-        np.testing.assert_allclose(step(embeddings, labels), eager(embeddings, labels, training=True), rtol=1e-5)
-    assert int(loss.step) == 4
-    for compiled, reference in zip(loss.weights, eager.weights):
-        np.testing.assert_array_equal(compiled, reference)
 
 
 def test_memory_of_no_size_is_refused():

@@ -51,13 +51,6 @@ def test_equals_loops(reduction):
     np.testing.assert_allclose(loss(embeddings, np.zeros(5, int)), value_by_loops(loss, embeddings), rtol=1e-12)
 
 
-def test_the_sum_over_components_is_their_number_times_the_mean():
-    embeddings, labels = random_embeddings(), np.zeros(5, int)
-    value, total = (float(make([(0, 1)], reduction=reduction)(embeddings, labels)) for reduction in ("mean", "sum"))
-    np.testing.assert_allclose(total, 3 * value, rtol=1e-12)
-    assert value < 0
-
-
 def test_gradients_are_the_exact_one_of_the_network_and_minus_that_of_the_embeddings():
     loss, points, labels = make(), tf.Variable(random_embeddings()), np.zeros(5, int)
     variables = [points, *loss.trainable_variables]
@@ -76,22 +69,6 @@ def test_gradients_are_the_exact_one_of_the_network_and_minus_that_of_the_embedd
         numeric = (ends[0] - ends[1]) / (2 * step)
         assert abs(numeric) > 1e-3
         np.testing.assert_allclose(np.sum(gradient * direction), sign * numeric, rtol=1e-5)
-
-
-def test_a_step_of_the_network_raises_the_correlation_and_one_of_the_features_lowers_it():
-    points, labels = tf.Variable(random_embeddings()), np.zeros(5, int)
-    loss = make(weight=1.0)
-
-    def correlation():
-        return -float(loss(tf.convert_to_tensor(points), labels))
-
-    for variables, is_raised in ((loss.trainable_variables, True), ([points], False)):
-        before = correlation()
-        with tf.GradientTape() as tape:
-            value = loss(tf.convert_to_tensor(points), labels)
-        for variable, gradient in zip(variables, tape.gradient(value, variables)):
-            variable.assign_sub(0.01 * tf.convert_to_tensor(gradient))
-        assert (correlation() > before) == is_raised
 
 
 def test_a_pair_leaves_the_other_slices_alone():

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.losses import ContrastiveLoss, InTurnLoss, MarginLoss, MinedLoss, TripletLoss, WeightedSumLoss
 from tests.eager_functions import eagerly
 
@@ -37,9 +36,3 @@ def test_a_loss_that_waits_has_no_gradient_and_keeps_its_counters():
     assert np.any(tape.gradient(value, margin.boundaries))
     assert int(mined.step) == 1
     assert [id(variable) for variable in loss.proxy_variables] == [id(margin.boundaries)]
-
-
-@pytest.mark.parametrize("losses", [[], TripletLoss(), ["triplet"]])
-def test_what_is_no_list_of_losses_is_refused(losses):
-    with pytest.raises(InvalidInput, match="Invalid losses: received .* expected a list of at least one metric loss"):
-        InTurnLoss(losses)

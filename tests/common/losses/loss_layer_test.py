@@ -7,8 +7,6 @@ import tensorflow as tf
 from common.errors import InvalidInput
 from common.losses import (
     ContrastiveLoss,
-    CrossBatchMemoryLoss,
-    LossLayer,
     MinedLoss,
     MultiSimilarityLoss,
     ProxyAnchorLoss,
@@ -26,12 +24,6 @@ def compiled(loss, **settings):
     return model
 
 
-def test_it_is_a_layer_and_a_loss_of_keras():
-    assert issubclass(MultiSimilarityLoss, LossLayer)
-    assert isinstance(MultiSimilarityLoss(), keras.layers.Layer)
-    assert isinstance(MultiSimilarityLoss(), keras.losses.Loss)
-
-
 @pytest.mark.parametrize("labels", [LABELS, LABELS[:, None], LABELS.astype(np.float32), LABELS + 2**40])
 def test_both_calls_give_the_same_value(labels):
     loss = MultiSimilarityLoss()
@@ -45,13 +37,6 @@ def test_both_calls_give_the_same_value(labels):
         assert found == expected
 
 
-def test_lists_are_labels():
-    loss = MultiSimilarityLoss()
-    expected, listed = loss(EMBEDDINGS, LABELS), LABELS.tolist()
-    for found in (loss(EMBEDDINGS, listed), loss(EMBEDDINGS, tuple(listed)), loss(EMBEDDINGS, labels=listed)):
-        assert found == expected
-
-
 def test_fit_and_evaluate_report_the_value():
     loss = MultiSimilarityLoss()
     model = compiled(loss)
@@ -59,13 +44,6 @@ def test_fit_and_evaluate_report_the_value():
     assert model.evaluate(EMBEDDINGS, LABELS + 2**40, batch_size=6, verbose=0) == pytest.approx(expected)
     assert model.fit(EMBEDDINGS, LABELS, batch_size=6, verbose=0).history["loss"] == [pytest.approx(expected)]
     assert model.evaluate(EMBEDDINGS, LABELS, batch_size=6, verbose=0) < expected
-
-
-def test_a_memory_is_refused_and_stays_as_it_is():
-    loss = CrossBatchMemoryLoss(MultiSimilarityLoss(), 12, 4)
-    with pytest.raises(InvalidInput, match="received 'CrossBatchMemoryLoss', expected a loss without weights"):
-        compiled(loss).fit(EMBEDDINGS, LABELS, verbose=0)
-    assert int(np.array(loss.step)) == 0
 
 
 @pytest.mark.parametrize("weights", [{"sample_weight": np.ones(6)}, {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}])
@@ -97,11 +75,6 @@ def test_sample_weights_and_class_weights_reach_a_loss_with_terms_of_anchors():
         loss(EMBEDDINGS, LABELS, sample_weight=np.ones((6, 2)))
 
 
-def test_one_hot_labels_are_refused():
-    with pytest.raises(InvalidInput, match=r"shape of labels: received \(6, 3\).*np.argmax\(labels, axis=1\)"):
-        compiled(MultiSimilarityLoss()).fit(EMBEDDINGS, np.eye(3)[LABELS], verbose=0)
-
-
 def test_labels_that_are_no_class_ids_stop_the_step_or_make_the_loss_not_a_number():
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected class ids that are whole"):
         compiled(MultiSimilarityLoss()).fit(EMBEDDINGS, LABELS + 0.5, verbose=0)
@@ -126,13 +99,6 @@ def test_the_direct_call_takes_the_labels_that_compile_takes(labels):
         assert loss(EMBEDDINGS, labels) == loss(EMBEDDINGS, labels=labels) == loss(EMBEDDINGS, LABELS)
     one_component = MultiSimilarityLoss(normalization="none")
     assert one_component(labels, EMBEDDINGS[:, :1]) == one_component(EMBEDDINGS[:, :1], LABELS)
-
-
-def test_labels_that_are_no_class_ids_stop_the_direct_call_or_make_it_not_a_number():
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"class ids that are whole.*2\.5"):
-        MultiSimilarityLoss()(EMBEDDINGS, np.where(LABELS == 2, 2.5, LABELS))
-    value = tf.function(lambda labels: MultiSimilarityLoss()(EMBEDDINGS, labels), jit_compile=True)
-    assert np.isnan(value(tf.constant(LABELS + 0.5)))
 
 
 def test_a_loss_at_the_end_of_a_functional_model():

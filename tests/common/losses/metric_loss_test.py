@@ -17,23 +17,9 @@ def test_unknown_normalization_lists_the_choices():
         ContrastiveLoss(normalization="l2")
 
 
-def test_labels_that_are_not_integers_are_refused():
-    with pytest.raises(InvalidInput, match="labels: received 'bool', expected integers"):
-        ContrastiveLoss()(np.ones((2, 2)), np.array([False, True]))
-
-
-def test_labels_that_are_not_a_vector_are_refused():
-    with pytest.raises(InvalidInput, match=r"shape of labels: received \(2, 2\), expected \[batch\]"):
-        ContrastiveLoss()(np.ones((2, 2)), np.eye(2, dtype=int))
-
-
 def test_embeddings_that_are_not_a_matrix_are_refused():
     with pytest.raises(InvalidInput, match=r"shape of embeddings: received \(2, 1, 2\), expected \[batch, dim\]"):
         ContrastiveLoss()(np.ones((2, 1, 2)), np.array([0, 1]))
-
-
-def test_no_proxy_variables_by_default():
-    assert ContrastiveLoss().proxy_variables == []
 
 
 @pytest.mark.parametrize("normalization", ["unit", "clip"])

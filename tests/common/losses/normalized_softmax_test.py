@@ -31,10 +31,5 @@ def test_sample_weights_are_those_of_kerass_cross_entropy():
     np.testing.assert_allclose(loss(embeddings, labels, sample_weight=weights), expected, rtol=1e-5)
 
 
-def test_a_label_without_a_class_vector_is_refused():
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"expected 0\.\.3"):
-        NormalizedSoftmaxLoss(4, 2)(np.ones((2, 2)), np.array([1, 4]))
-
-
 def test_the_temperature_is_that_of_the_paper():
     assert NormalizedSoftmaxLoss(4, 2).temperature == 0.05

@@ -7,7 +7,6 @@ from common.losses import (
     CrossBatchMemoryLoss,
     MinedLoss,
     MultiSimilarityLoss,
-    ProxyNCALoss,
     TripletLoss,
     WeightedSumLoss,
 )
@@ -20,22 +19,9 @@ def test_is_the_weighted_sum_of_its_parts(case):
     np.testing.assert_allclose(case(WeightedSumLoss(parts)), case(parts[0]) + case(parts[1]), rtol=1e-6)
 
 
-def test_proxy_variables_are_those_of_all_parts():
-    proxy_nca = ProxyNCALoss(3, 2)
-    total = WeightedSumLoss([ContrastiveLoss(), proxy_nca])
-    assert [id(v) for v in total.proxy_variables] == [id(proxy_nca.proxy_bank.proxies)]
-    assert len(total.trainable_variables) == 1
-
-
 def test_weights_that_do_not_fit_are_refused():
     with pytest.raises(InvalidInput, match="Invalid weights.*one number for each of 1 losses"):
         WeightedSumLoss([ContrastiveLoss()], [1.0, 2.0])
-
-
-@pytest.mark.parametrize("losses", [[], ContrastiveLoss(), [ContrastiveLoss(), "triplet"]])
-def test_what_is_no_list_of_losses_is_refused(losses):
-    with pytest.raises(InvalidInput, match="Invalid losses: received .* expected a list of at least one metric loss"):
-        WeightedSumLoss(losses)
 
 
 def test_losses_around_losses_tell_how_those_normalise():

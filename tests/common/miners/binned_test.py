@@ -123,18 +123,6 @@ def test_anchors_without_a_candidate_or_positive_have_no_triplet():
     assert len(binned(tf.zeros([0, 3]), np.zeros(0, int), (0, 0), **settings).anchors) == 0
 
 
-def test_a_function_draws_the_same():
-    rng = np.random.default_rng(1)
-    embeddings, labels = tf.constant(rng.normal(size=(12, 4)), tf.float32), np.arange(12) % 3
-
-    def draw(step):
-        seed = tf.stack([0, step])
-        return binned(embeddings, labels, seed, log_weights=tf.constant(LOG_WEIGHTS), low=LOW, high=1.9)
-
-    for part, expected in zip(tf.function(draw)(tf.constant(4)), draw(tf.constant(4))):
-        np.testing.assert_array_equal(part, expected)
-
-
 def test_arguments_out_of_range_are_refused():
     for settings, message in (
         ({"draws": "pairs"}, "draws: received 'pairs', expected one of bins, candidates"),

@@ -1,4 +1,3 @@
-import itertools
 import math
 
 import numpy as np
@@ -7,7 +6,6 @@ import tensorflow as tf
 from scipy import stats
 
 from common.errors import InvalidInput
-from common.losses import MarginLoss, TripletLoss
 from common.miners import inter_class
 from common.references import References
 from tests.common.miners.distance_weighted_test import density
@@ -99,41 +97,6 @@ def test_semi_hard_negatives_are_beyond_the_positive_where_there_are_such():
             assert distances[a, p] < distances[a, n] < distances[a, p] + 0.2
             num_between += 1
     assert num_between > 20
-
-
-def gradient_over_all_ordered_pairs(loss, distances):
-    """d loss / d distances of one anchor, summed over all ordered pairs (j, k) of others."""
-    total = np.zeros(len(distances))
-    for j, k in itertools.permutations(range(len(distances)), 2):
-        points = tf.constant(distances, tf.float64)
-        with tf.GradientTape() as tape:
-            tape.watch(points)
-            value = loss(points[j], points[k])
-        total += tape.gradient(value, points).numpy()
-    return total
-
-
-def test_triplets_of_exchangeable_pairs_have_no_gradient_within_the_margin():
-    inside, beyond = np.array([1.0, 1.05, 1.1, 1.15]), np.array([0.5, 0.9, 1.1, 1.4])
-    hinge = TripletLoss(0.2, normalization="none", dtype="float64").margin
-
-    def loss(positive, negative):
-        return tf.nn.relu(positive - negative + hinge)
-
-    np.testing.assert_allclose(gradient_over_all_ordered_pairs(loss, inside), 0.0, atol=1e-12)
-    outside = gradient_over_all_ordered_pairs(loss, beyond)
-    assert outside[0] < 0 < outside[-1]  # descent makes the distances more alike
-
-
-def test_margin_terms_of_exchangeable_pairs_pull_to_the_boundary_from_outside_of_the_band_alone():
-    distances, boundary = np.array([0.8, 1.1, 1.3, 1.6]), 1.2
-    margin = MarginLoss().margin
-
-    def loss(positive, negative):
-        return tf.nn.relu(positive - boundary + margin) + tf.nn.relu(boundary - negative + margin)
-
-    gradient = gradient_over_all_ordered_pairs(loss, distances)
-    np.testing.assert_allclose(gradient, 3 * np.array([-1.0, 0.0, 0.0, 1.0]), atol=1e-12)
 
 
 def test_arguments_out_of_range_are_refused():

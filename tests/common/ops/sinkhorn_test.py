@@ -99,14 +99,6 @@ def test_gradient_equals_central_differences():
     np.testing.assert_allclose(np.sum(tape.gradient(total, variable) * direction), expected, rtol=1e-6)
 
 
-def test_compiles_with_unknown_sizes():
-    compiled = tf.function(
-        lambda costs: balanced_transport_plan(costs, 2.0, 3), input_signature=[tf.TensorSpec([None, None, None])]
-    )
-    costs = random_costs().astype(np.float32)
-    np.testing.assert_allclose(compiled(costs), balanced_transport_plan(costs, 2.0, 3), rtol=1e-5)
-
-
 @pytest.mark.parametrize(("smoothing", "num_iterations", "name"), [(0.0, 5, "smoothing"), (1.0, 0, "num_iterations")])
 def test_refuses(smoothing, num_iterations, name):
     with pytest.raises(InvalidInput, match=name):

@@ -44,12 +44,6 @@ def test_padding_is_not_counted():
     np.testing.assert_allclose(layer(np.where(mask[..., None], tokens, np.nan), mask=mask), expected, rtol=1e-12)
 
 
-def test_size_of_the_thesis():
-    layer = DeLFPooling()
-    layer.build((None, 7, 7, 16))
-    assert [weight.shape for weight in layer.get_weights()] == [(16, 512), (512,), (512, 1), (1,)]
-
-
 def test_refuses():
     with pytest.raises(InvalidInput, match="num_filters"):
         DeLFPooling(0)

@@ -32,15 +32,6 @@ def test_masks_are_flattened_like_features():
     assert np.argwhere(flat.numpy()).tolist() == [[1, 9]]
 
 
-def test_unknown_sizes_are_found_at_run_time():
-    layer = Positions()
-    for layout, shape in (("channels_last", [None, None, None, 5]), ("channels_first", [None, 5, None, None])):
-        layer = Positions(data_format=layout)
-        flatten = tf.function(lambda x, layer=layer: layer.positions_of(x)[0], input_signature=[tf.TensorSpec(shape)])
-        size = [2, 3, 4, 5] if layout == "channels_last" else [2, 5, 3, 4]
-        assert flatten(tf.zeros(size)).shape == (2, 12, 5)
-
-
 def test_a_static_size_stays_static():
     @tf.function(input_signature=[tf.TensorSpec([None, 7, 7, 5])])
     def flatten(maps):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.pooling import GlobalAverageMaxPooling, GlobalAveragePooling, GlobalMaxPooling
 
 keras = tf.keras
@@ -52,25 +51,8 @@ def test_a_mask_comes_along_from_an_embedding_layer():
     np.testing.assert_allclose(GlobalAveragePooling()(embedding(tokens)), expected, rtol=1e-6)
 
 
-def test_average_pooling_equals_keras():
-    maps = random_maps()
-    np.testing.assert_allclose(GlobalAveragePooling()(maps), keras.layers.GlobalAveragePooling2D()(maps), atol=1e-6)
-    np.testing.assert_array_equal(GlobalMaxPooling()(maps), keras.layers.GlobalMaxPooling2D()(maps))
-
-
 def test_half_precision_is_averaged_in_float32():
     maps = np.full((1, 64, 64, 1), 100.0, np.float16)  # the sum, 409,600, is above the largest float16
     pooled = GlobalAveragePooling(dtype="float16")(maps)
     assert pooled.dtype == tf.float16
     np.testing.assert_array_equal(pooled, [[100.0]])
-
-
-@pytest.mark.parametrize("shape", [(2, 5), (2, 3, 3, 3, 5)])
-def test_a_wrong_rank_is_named(shape):
-    with pytest.raises(InvalidInput, match="input shape.*channels"):
-        GlobalAveragePooling().num_channels(shape)
-
-
-def test_an_unknown_data_format_lists_the_choices():
-    with pytest.raises(InvalidInput, match="channels_last, channels_first"):
-        GlobalMaxPooling(data_format="nchw")

@@ -77,12 +77,6 @@ def test_sharp_transport_sends_features_to_their_prototype():
     np.testing.assert_allclose(parts, np.sqrt(2) / 4 * np.array([[1.9, 0.1], [0.1, 1.9]]), rtol=1e-6)
 
 
-def test_sizes_of_the_thesis():
-    small, large = OptimalTransportPooling(8), OptimalTransportPooling(64)
-    assert small.compute_output_shape((2, 7, 7, 16)) == (2, 128)
-    assert large.compute_output_shape((2, 7, 7, 128)) == (2, 8192)
-
-
 @pytest.mark.parametrize("name", ["num_prototypes", "smoothing", "num_iterations"])
 def test_refuses(name):
     with pytest.raises(InvalidInput, match=f"{name}: received 0"):

@@ -18,8 +18,6 @@ from common.pooling.second_order_attention import SecondOrderAttentionPooling
 from common.pooling.weighted_pooling import WeightedPooling
 from common.pooling.weldon import WeldonPooling
 
-keras = tf.keras
-
 BATCH, HEIGHT, WIDTH, CHANNELS = 2, 3, 4, 5
 CONSTRUCTORS = {
     "cbam": lambda **kwargs: CBAMPooling(2, **kwargs),
@@ -163,13 +161,6 @@ def test_tokens_have_no_neighbours(name):
         built(name, shape=(None, HEIGHT * WIDTH, CHANNELS))
 
 
-@every_pooling
-def test_channels_first_equals_channels_last(name):
-    features = random_features()
-    first = built(name, shape=(None, CHANNELS, HEIGHT, WIDTH), data_format="channels_first")
-    np.testing.assert_allclose(first(features.transpose(0, 3, 1, 2)), built(name)(features), rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name != "gsop"])
 def test_masked_rows_of_a_map_count_as_cut_off(name):
     layer, features = built(name), random_features()
@@ -209,28 +200,6 @@ def test_spatial_weights_sum_to_one(name):
 
 
 @every_pooling
-@pytest.mark.parametrize("dtype", [np.float16, tf.bfloat16.as_numpy_dtype])
-def test_half_precision_features_are_pooled_in_float32(name, dtype):
-    features = (30.0 * np.abs(random_features())).astype(dtype)
-    layer = built(name, "mixed_float16" if dtype == np.float16 else "mixed_bfloat16")
-    pooled = layer(features)
-    assert pooled.dtype == tf.float32
-    expected = built(name, "float32")(features.astype(np.float32))
-    np.testing.assert_allclose(pooled, expected, rtol=1e-5, atol=1e-5)
-
-
-@every_pooling
-def test_configuration_round_trip(name):
-    layer = built(name)
-    copy = type(layer).from_config(layer.get_config())
-    assert copy.get_config() == layer.get_config()
-    features = random_features()
-    copy.build((None, HEIGHT, WIDTH, CHANNELS))
-    copy.set_weights(layer.get_weights())
-    np.testing.assert_array_equal(copy(features), layer(features))
-
-
-@every_pooling
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_compiled_with_unknown_batch_size_equals_eager(name, jit_compile):
     layer = built(name, "float32")
@@ -257,25 +226,6 @@ def test_unknown_size_of_maps_equals_known_size(name):
     pooled = tf.function(layer.__call__, input_signature=[tf.TensorSpec([None, None, None, CHANNELS])])(features)
     assert pooled.shape[1] == layer.compute_output_shape(features.shape)[1]
     np.testing.assert_allclose(pooled, built(name, "float32")(features), rtol=1e-4, atol=1e-5)
-
-
-@every_pooling
-def test_saved_model_is_the_same_after_loading(name, tmp_path):
-    inputs = keras.Input((HEIGHT, WIDTH, CHANNELS))
-    model = keras.Model(inputs, built(name, "float32")(inputs))
-    model.save(tmp_path / "model.keras")
-    restored = keras.models.load_model(tmp_path / "model.keras")
-    features = random_features(dtype=np.float32)
-    np.testing.assert_array_equal(restored(features), model(features))
-
-
-@every_pooling
-def test_shapes_are_known_in_advance_and_do_not_depend_on_training(name):
-    layer = built(name, "float32")
-    inputs = keras.Input((HEIGHT, WIDTH, CHANNELS))
-    assert tuple(layer(inputs).shape) == tuple(layer.compute_output_shape((None, HEIGHT, WIDTH, CHANNELS)))
-    features = random_features(dtype=np.float32)
-    assert layer(features, training=True).shape == layer(features, training=False).shape
 
 
 @every_pooling

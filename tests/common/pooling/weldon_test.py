@@ -25,11 +25,6 @@ def test_equals_loops(num_largest, num_smallest):
     np.testing.assert_allclose(pooled, twin(features.reshape(2, 12, 5), num_largest, num_smallest), rtol=1e-12)
 
 
-def test_by_hand():
-    tokens = np.array([[[1.0], [5.0], [-3.0], [2.0], [0.0]]])
-    np.testing.assert_allclose(WeldonPooling(2, 2)(tokens.astype(np.float32)), [[3.5 - 1.5]])
-
-
 def test_ties_select_exactly_k():
     tokens = tf.constant([[[1.0], [1.0], [1.0], [0.0]]])
     layer = WeldonPooling(2, 0)

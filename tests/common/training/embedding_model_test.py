@@ -9,7 +9,6 @@ from common.losses import (
     ComponentLoss,
     ContrastiveLoss,
     CosineContrastiveLoss,
-    DecorrelationLoss,
     DistanceAdaptedContrastLoss,
     MarginLoss,
     MinedLoss,
@@ -67,12 +66,6 @@ def test_projection_and_a_maximum_do_not_commute():
     np.testing.assert_allclose(after(features)["embeddings"], pooled @ kernel, rtol=1e-5, atol=1e-6)
     projected = (features.numpy() @ kernel).max(axis=(1, 2))
     np.testing.assert_allclose(before(features)["embeddings"], projected, rtol=1e-5, atol=1e-6)
-
-
-def test_head_round_trip():
-    head = EmbeddingHead(GlobalMaxPooling(), 7, project_first=True)
-    copy = EmbeddingHead.from_config(head.get_config())
-    assert (copy.embedding_dim, copy.project_first, type(copy.pooling)) == (7, True, GlobalMaxPooling)
 
 
 def test_a_frozen_head_leaves_statistics_alone():
@@ -231,17 +224,6 @@ def disc_loss():
     return MinedLoss(MarginLoss(3), "distance_weighted", 0.3, seed=4)
 
 
-def features_without_weight():
-    """The loss of a shared and an intra feature beside the first one, all of them with weight 0."""
-    parts = [
-        ComponentLoss(disc_loss(), 0, 4),
-        ComponentLoss(MinedLoss(MarginLoss(), "inter_class", seed=5), 4, 3),
-        ComponentLoss(MinedLoss(MarginLoss(), "intra_class", seed=6), 7, 2),
-        DecorrelationLoss((4, 3, 2), [(0, 1), (0, 2), (1, 2)], weight=0.0, hidden=8),
-    ]
-    return WeightedSumLoss(parts, [1.0, 0.0, 0.0, 1.0])
-
-
 def trained_like_the_plain_model(plain, metric_loss, embedding_dim, change=lambda batch: batch, **settings):
     """A model with the first weights of `plain` where it has them, and its head's kernel after some steps."""
     model = EmbeddingModel(
@@ -264,20 +246,6 @@ def trained(model, change=lambda batch: batch):
     for step in range(3):
         model.train_step(change((tf.constant(images(12, seed=step)), tf.constant(np.arange(12) % 3))))
     return model
-
-
-def test_tasks_of_weight_zero_leave_the_first_feature_bit_for_bit():
-    plain = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), disc_loss())
-    plain.build_from_batch(images(12), np.arange(12) % 3)
-    many = trained_like_the_plain_model(plain, features_without_weight(), 9, feature_sizes=(4, 3, 2))
-    start = plain.head.get_weights()[0]
-    trained(plain)
-    for weight, expected in zip(many.backbone.get_weights(), plain.backbone.get_weights()):
-        np.testing.assert_array_equal(weight, expected)
-    np.testing.assert_array_equal(many.head.get_weights()[0][:, :4], plain.head.get_weights()[0])
-    assert np.all(plain.head.get_weights()[0] != start)
-    boundaries = many.metric_loss.parts[0].loss.loss.boundaries
-    np.testing.assert_array_equal(boundaries, plain.metric_loss.loss.boundaries)
 
 
 def dance_beside_the_first_view(weight):

@@ -114,14 +114,6 @@ def test_what_float16_does_not_hold_is_refused(tmp_path):
     assert store.missing() == [0, 1, 2]
 
 
-def test_float16_costs_what_the_docstring_says():
-    generator = np.random.default_rng(1)
-    values = generator.uniform(6.2e-5, 6e4, 10_000)
-    assert np.max(np.abs(values.astype(np.float16) - values) / values) <= 2**-11
-    small = generator.uniform(0, 6e-5, 10_000)
-    assert np.max(np.abs(small.astype(np.float16) - small)) <= 3e-8
-
-
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InvalidInput, match="--cache_dir.*can be written"), store_in(tmp_path / "file").filling():

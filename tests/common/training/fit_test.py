@@ -19,7 +19,6 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
-    MeanLoss,
     NotFinite,
     ProxyRateOptimizer,
     TrainingSchedule,
@@ -212,13 +211,6 @@ def test_best_weights_come_back_and_patience_ends_training(tmp_path):
         np.testing.assert_array_equal(weight, best)
 
 
-def test_plateau_halves_the_learning_rate(tmp_path):
-    model = make_model()
-    run_training(tmp_path, model, Validation(model, given=[0.5] * 6), plateau_patience=2)
-    # Two evaluations without improvement halve it (evaluations 3 and, after a cooldown of 2, 6).
-    np.testing.assert_allclose(float(np.asarray(model.optimizer.learning_rate)), 0.01 / 4, rtol=1e-6)
-
-
 def test_a_halved_learning_rate_is_resumed(tmp_path):
     def rate(model):
         return float(np.asarray(model.optimizer.learning_rate))
@@ -296,15 +288,6 @@ def test_a_gradient_that_is_not_finite_stops_at_its_batch_and_keeps_the_state_be
     assert_goes_on_like(whole, tmp_path)
 
 
-def test_the_batch_is_counted_from_the_beginning_with_warm_up():
-    mean_loss = MeanLoss(steps_per_epoch=10, first_step=3)
-    mean_loss.on_epoch_begin(2)
-    mean_loss.on_train_batch_end(0, {"loss": 1.0, "gradients_are_finite": 1.0})
-    with pytest.raises(NotFinite, match="gradient became NaN or infinite .* at training batch 24 ") as caught:
-        mean_loss.on_train_batch_end(1, {"loss": 2.0, "gradients_are_finite": 0.0})
-    assert caught.value.step == 3 + 2 * 10 + 1
-
-
 def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     model = make_model()
 
@@ -363,11 +346,6 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
 
 def test_the_last_evaluation_period_may_be_shorter():
     assert TrainingSchedule(max_steps=7, steps_per_evaluation=2, patience=1).max_epochs == 4
-
-
-def test_tensorboard_files_are_written(tmp_path):
-    _, _, run = run_training(tmp_path, max_steps=2)
-    assert list((run.path / "tensorboard").glob("events.out.tfevents*"))
 
 
 def test_a_checkpoint_of_another_number_of_replicas_is_refused(tmp_path, monkeypatch):

@@ -122,14 +122,6 @@ def test_several_steps_in_one_execution_are_the_same_steps():
     assert np.abs(weights[0] - np.eye(4)).max() > 1e-3
 
 
-def test_labels_that_have_become_floats():
-    expected = fit(model_with()).history["loss"]
-    for labels in (LABELS.astype(np.float32), LABELS[:, None].astype(np.float64)):
-        assert fit(model_with(), labels).history["loss"] == expected
-    with pytest.raises(tf.errors.InvalidArgumentError, match="whole and below 2.24"):
-        fit(model_with(), LABELS.astype(np.float32) + 2.0**24)
-
-
 def test_a_label_without_a_proxy_is_named_in_one_line():
     model = model_with(ProxyAnchorLoss(3, 4), compiled=False)
     model.compile("sgd")

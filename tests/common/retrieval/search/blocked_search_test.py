@@ -5,7 +5,7 @@ import pytest
 
 from common.retrieval import NeighborSearch
 from common.retrieval.search import blocked_search
-from common.retrieval.search.blocked_search import Thresholds, _kth_largest, _passing, available_threads, upper_bounds
+from common.retrieval.search.blocked_search import Thresholds, _kth_largest, _passing
 from common.retrieval.search.coarse_bounds import sums_are_float32
 
 
@@ -50,15 +50,6 @@ def test_entries_pass_by_their_column_or_by_their_row(rows_in_cache, monkeypatch
     assert set(expected) < set(found)
     assert (tile.ravel()[found] >= min(by_column.min(), by_row.min())).all()
     np.testing.assert_array_equal(flat(by_column, None), np.flatnonzero(tile >= by_column))
-
-
-def test_upper_bounds_are_inner_products():
-    left, right = np.random.default_rng(0).integers(-3, 4, (2, 6, 5)).astype(np.float32)
-    np.testing.assert_array_equal(upper_bounds(left, right), left @ right.T)
-
-
-def test_at_least_one_thread_is_available():
-    assert available_threads() >= 1
 
 
 @pytest.mark.parametrize("is_coarse", [False, True])
