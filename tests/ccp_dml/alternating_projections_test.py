@@ -165,9 +165,8 @@ def problem_in_checkpoint(path):
 @pytest.mark.parametrize(
     "rules",
     [
-        ProjectionRules(patience=1),
+        pytest.param(ProjectionRules(patience=1), marks=pytest.mark.release),
         ProjectionRules.published_code(patience=1),
-        ProjectionRules(patience=1, start_step=5),
         ProjectionRules(patience=1, start_step=5, start_patience=1, goes_back=True),
     ],
 )

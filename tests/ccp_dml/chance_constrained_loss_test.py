@@ -183,7 +183,7 @@ def test_a_label_without_proxies_is_an_error():
         ChanceConstrainedLoss(ContrastiveLoss(), ProxyBank(CLASSES, PROXIES, DIM), in_batch_weight=-0.1)
 
 
-@pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("base", [PAIR_LOSSES[0], PAIR_LOSSES[3]], ids=lambda loss: loss.name)  # pairs, triplets
 def test_memory_at_the_size_of_sop(base):
     """8,488 x 4 proxies: batch x proxies is 4.3 MB, proxies² 4.6 GB, batch x proxies² 148 GB."""
     loss = ChanceConstrainedLoss(base, ProxyBank(8_488, 4, 128))

@@ -345,12 +345,11 @@ def test_proxy_variables_are_trainable(create):
     assert {id(variable) for variable in loss.proxy_variables} <= trainable
 
 
-@keras.utils.register_keras_serializable(package="conformance")
 class ModelWithLoss(keras.Model):
     """The smallest model that owns a metric loss and trains it."""
 
-    def __init__(self, metric_loss, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, metric_loss):
+        super().__init__()
         self.metric_loss = metric_loss
         self.project = keras.layers.Dense(DIM)
 
@@ -364,13 +363,6 @@ class ModelWithLoss(keras.Model):
         gradients = tape.gradient(value, self.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
         return {"loss": value}
-
-    def get_config(self):
-        return {**super().get_config(), "metric_loss": keras.utils.serialize_keras_object(self.metric_loss)}
-
-    @classmethod
-    def from_config(cls, config):
-        return cls(**{**config, "metric_loss": keras.utils.deserialize_keras_object(config["metric_loss"])})
 
 
 @pytest.fixture(scope="module")

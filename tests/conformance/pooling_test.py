@@ -9,7 +9,6 @@ import tensorflow as tf
 import gsp_dml
 from common import pooling
 from common.errors import InvalidInput
-from common.training.devices import KERAS_VERSION
 from tests.command_line import run_program
 
 keras = tf.keras
@@ -280,29 +279,6 @@ def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(name, t
     assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-5)
 
 
-LOAD = """
-import sys, numpy as np, tensorflow as tf, gsp_dml
-for path in sys.argv[2:]:
-    model = tf.keras.models.load_model(path)
-    np.save(path + ".npy", model.predict(np.load(sys.argv[1]), verbose=0))
-"""
-
-
-@pytest.mark.slow
-def test_keras_files_are_read_by_a_fresh_process_that_imports_only_the_layers(tmp_path):
-    images = random_images()[0]
-    np.save(tmp_path / "images.npy", images)
-    names = ("GeneralizedSumPooling", "GeneralizedSumPooling with all outputs")
-    models = {str(tmp_path / f"{name}.keras"): fitted_model(POOLINGS[name]) for name in names}
-    for path, model in models.items():
-        model.save(path)
-    arguments = ["-c", LOAD, str(tmp_path / "images.npy"), *models]
-    finished = run_program(arguments, timeout=120, fresh="what it imports is what it knows")
-    assert finished.returncode == 0, finished.stderr
-    for path, model in models.items():
-        assert_same(np.load(path + ".npy"), model.predict(images, verbose=0), 1e-6)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["GlobalAveragePooling", "GeneralizedSumPooling"])
 def test_an_onnx_model_gives_the_same(name, tmp_path):
@@ -327,39 +303,3 @@ def test_a_lite_model_of_built_in_operators_gives_the_same(name):
     interpreter.invoke()
     output = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
     assert_same(output, model.predict(images, verbose=0), 1e-4)
-
-
-REPLICAS = """
-import sys, numpy as np, tensorflow as tf
-from gsp_dml import GeneralizedSumPooling
-keras = tf.keras
-halves = [tf.config.LogicalDeviceConfiguration()] * 2
-tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], halves)
-images, labels = np.load(sys.argv[1]), np.arange(24) % 3
-
-def trained_weights(strategy):
-    with strategy.scope():
-        initializer = keras.initializers.GlorotUniform(seed=1)
-        model = keras.Sequential([
-            keras.layers.Conv2D(8, 3, kernel_initializer=initializer),
-            GeneralizedSumPooling(4, memory_size=12),
-            keras.layers.Dense(3, kernel_initializer=initializer),
-        ])
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(keras.optimizers.SGD(0.1), loss)
-    model.fit(tf.data.Dataset.from_tensor_slices((images, labels)).batch(6), epochs=2, verbose=0)
-    return model.get_weights()
-
-one = trained_weights(tf.distribute.get_strategy())
-two = trained_weights(tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"]))
-for weight, expected in zip(two, one):
-    np.testing.assert_allclose(weight, expected, atol=1e-5)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif((3, 0) <= KERAS_VERSION < (3, 10), reason="replicas need Keras 3.10 or newer, or 2.15")
-def test_two_replicas_train_gsp_like_one(tmp_path):
-    np.save(tmp_path / "images.npy", random_images()[0])
-    finished = run_program(["-c", REPLICAS, str(tmp_path / "images.npy")], timeout=180)
-    assert finished.returncode == 0, finished.stderr

@@ -118,7 +118,12 @@ def test_wrong_arguments(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "size", "features"),
-    [("NASNetMobile", 64, 1056), ("InceptionV3", 75, 2048), ("ConvNeXtTiny", 64, 768), ("MobileNetV3Small", 64, 576)],
+    [
+        pytest.param("NASNetMobile", 64, 1056, marks=pytest.mark.release),
+        pytest.param("InceptionV3", 75, 2048, marks=pytest.mark.release),
+        ("ConvNeXtTiny", 64, 768),
+        ("MobileNetV3Small", 64, 576),
+    ],
 )
 def test_unusual_networks(name, size, features):
     model = keras_backbone(name, image_size=size)

@@ -48,15 +48,6 @@ def test_equals_loops(reduction, side):
         np.testing.assert_allclose(shares[image], (gates / gates.sum()).ravel(), rtol=1e-10)
 
 
-def test_padding_is_as_if_it_were_cropped():
-    features = -1 - np.abs(np.random.default_rng(0).normal(size=(2, 6, 5)))
-    layer = CBAMPooling(1, kernel_size=1, dtype="float64")
-    layer.build(features.shape)
-    mask = np.broadcast_to(np.arange(6) < 4, (2, 6))
-    padded = np.where(mask[..., None], features, 9.0)
-    np.testing.assert_allclose(layer(padded, mask=mask), layer(features[:, :4]), rtol=1e-12)
-
-
 def test_zero_weights_halve_twice():
     features = np.random.default_rng(0).normal(size=(2, 3, 3, 4))
     layer = CBAMPooling(dtype="float64")

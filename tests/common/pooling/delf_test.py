@@ -36,14 +36,6 @@ def test_scores_without_weights_are_log_2():
     np.testing.assert_allclose(layer(tokens), np.log(2) * tokens.mean(axis=1), rtol=1e-12)
 
 
-def test_padding_is_not_counted():
-    rng = np.random.default_rng(1)
-    tokens, layer = rng.normal(size=(2, 6, 3)), DeLFPooling(4, dtype="float64")
-    expected = np.concatenate([layer(tokens[:1, :4]), layer(tokens[1:, :1])])
-    mask = np.arange(6) < np.array([[4], [1]])
-    np.testing.assert_allclose(layer(np.where(mask[..., None], tokens, np.nan), mask=mask), expected, rtol=1e-12)
-
-
 def test_refuses():
     with pytest.raises(InvalidInput, match="num_filters"):
         DeLFPooling(0)

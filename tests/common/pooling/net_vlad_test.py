@@ -55,13 +55,6 @@ def test_equals_loops(num_clusters):
     np.testing.assert_allclose(layer(features), twin(features.reshape(2, 12, 5), *weights), rtol=1e-10)
 
 
-def test_padding_is_as_if_it_were_cropped():
-    features = np.random.default_rng(1).normal(size=(2, 6, 5))
-    layer, _ = built(3, 5)
-    mask = np.broadcast_to(np.arange(6) < 4, (2, 6))
-    np.testing.assert_allclose(layer(features, mask=mask), layer(features[:, :4]), rtol=1e-12)
-
-
 def test_equals_tensorflow_addons():
     reason = "tensorflow-addons is part of the thesis stack (TensorFlow 2.15) alone"
     addons = pytest.importorskip("tensorflow_addons.layers.netvlad", reason=reason)

@@ -24,6 +24,7 @@ from common.training import (
     TrainingSchedule,
     fit,
 )
+from tests.samples import sampled
 from tests.shared_traces import share
 
 keras = tf.keras
@@ -126,8 +127,7 @@ def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss, shar
         np.testing.assert_array_equal(weight, other)
 
 
-@pytest.mark.parametrize("schedule", [{}, {"warm_up_steps": 3}, {"plateau_patience": 1}, {"patience": 2}])
-@pytest.mark.parametrize("loss", ["pnca", "xbm"])
+@sampled("schedule, loss", [{}, {"warm_up_steps": 3}, {"plateau_patience": 1}, {"patience": 2}], ["pnca", "xbm"])
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
     assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss)
 

@@ -10,6 +10,7 @@ from common.losses import ProxyAnchorLoss
 from common.training import FusedAdam, FusedAdamW, MetricModel, ProxyRateOptimizer
 from common.training.gradients import apply_gradients
 from tests.common.training.adam_formula import adam_by_hand
+from tests.samples import sampled
 
 keras = tf.keras
 PAIRS = [(FusedAdam, keras.optimizers.Adam), (FusedAdamW, keras.optimizers.AdamW)]
@@ -93,10 +94,9 @@ def test_float32_is_as_near_to_the_formula_as_its_rounding(beta_2):
     assert_moved_alike(own, by_hand, 1e-5)  # Keras' is not that near
 
 
-@pytest.mark.parametrize("how", ["eager", "graph", "xla"])
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize(("fused", "own"), PAIRS)
-def test_the_weights_of_keras(fused, own, settings, how):
+@sampled("pair, settings, how", PAIRS, list(SETTINGS), ["eager", "graph", "xla"])
+def test_the_weights_of_keras(pair, settings, how):
+    fused, own = pair
     found, expected = (trained(kind(**SETTINGS[settings]), gradients_of(), how) for kind in (fused, own))
     assert_moved_alike(found, expected, 3e-6)
 
