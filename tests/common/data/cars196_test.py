@@ -113,30 +113,23 @@ def test_with_fewer_classes_half_of_them_train(tmp_path, rows):
     assert "cars196: 5 of 196 classes, of which the first 2 train" in dataset.deviations
 
 
-@pytest.mark.parametrize("wrong", [0, 197])
-def test_a_class_out_of_range_is_named(tmp_path, rows, wrong):
-    rows[6]["class"] = wrong
-    write_annotations(tmp_path, rows, 196)
-    with pytest.raises(InvalidInput, match=f"cars_annos.mat, annotation 7.*{wrong}.*from 1 to 196"):
-        load_cars196(str(tmp_path))
+WRONG = {
+    "class 0": (lambda rows: [*rows[:6], {**rows[6], "class": 0}, *rows[7:]], "annotation 7.*0.*from 1 to 196"),
+    "class 197": (lambda rows: [*rows[:6], {**rows[6], "class": 197}, *rows[7:]], "annotation 7.*197.*from 1 to 196"),
+    "no file": (
+        lambda rows: [{**rows[0], "relative_im_path": "car_ims/none.jpg"}, *rows[1:]],
+        "annotation 1.*car_ims/none.jpg",
+    ),
+    "one image": (lambda rows: rows[1:], r"one image \(Car 1\)"),
+    "no image": (lambda rows: rows[2:], "no image of class Car 1"),
+}
 
 
-def test_a_listed_file_that_is_missing_is_named(tmp_path, rows):
-    (tmp_path / "car_ims" / "000005.jpg").unlink()
-    write_annotations(tmp_path, rows, 196)
-    with pytest.raises(InvalidInput, match="annotation 5.*car_ims/000005.jpg"):
-        load_cars196(str(tmp_path))
-
-
-def test_a_class_with_one_image_is_named(tmp_path, rows):
-    write_annotations(tmp_path, rows[1:], 196)
-    with pytest.raises(InvalidInput, match=r"one image \(Car 1\)"):
-        load_cars196(str(tmp_path))
-
-
-def test_a_class_without_image_is_named(tmp_path, rows):
-    write_annotations(tmp_path, rows[2:], 196)
-    with pytest.raises(InvalidInput, match="no image of class Car 1"):
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_annotations_are_named(tmp_path, rows, wrong):
+    change, message = WRONG[wrong]
+    write_annotations(tmp_path, change(rows), 196)
+    with pytest.raises(InvalidInput, match=message):
         load_cars196(str(tmp_path))
 
 
