@@ -125,6 +125,14 @@ def test_unreadable_images_are_all_named_and_the_others_are_kept(examples, tmp_p
     assert all(name.endswith(".jpg") for name in copies)
 
 
+def test_many_unreadable_images_are_counted(tmp_path):
+    paths = [tmp_path / f"{number}.jpg" for number in range(9)]
+    for path in paths:
+        path.write_text("no image")
+    with pytest.raises(InvalidInput, match="And 4 more images"):
+        prepare_images(Examples(labels=np.zeros(9, int), paths=np.array(paths, str)), str(tmp_path / "cache"), 32)
+
+
 def test_a_full_disk_is_said_and_leaves_no_part_behind(examples, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "copy.jpg")
