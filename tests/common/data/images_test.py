@@ -115,6 +115,14 @@ def test_windows_are_the_same_on_every_stack():
     assert published == [[76, 160, 120, 121], [58, 12, 137, 146], [35, 25, 165, 202]]
 
 
+def test_crops_are_uint8_of_the_asked_size():
+    for transform in (ThesisCrop(16), PublishedCodeCrop(16), CenterCrop(16)):
+        for channels in (1, 3):
+            result = transform(random_image(33, 27, channels), [0, 1])
+            assert result.shape == (16, 16, channels)
+            assert result.dtype == tf.uint8
+
+
 def test_flip_happens_half_of_the_time_and_mirrors_columns():
     image = tf.reshape(tf.range(6), [2, 3, 1])
     flipped = tf.map_fn(lambda pair: random_flip(image, pair), seeds(600)).numpy()
@@ -162,6 +170,17 @@ def test_resize_filters_above_the_given_factor_in_either_direction():
     )
 
 
+def test_prepared_copies_never_need_the_filter():
+    """The largest window has the whole height and an aspect of 4/3."""
+    assert round(256 * 4 / 3) / 227 < 1.6
+
+
+def test_enlarging_is_the_same_with_and_without_antialiasing():
+    image = random_image(9, 7)
+    expected = tf.image.resize(image, [21, 16], antialias=True)
+    np.testing.assert_allclose(resize(image, 21, 16, antialias=True), expected, atol=1e-3)
+
+
 def test_center_crop_resizes_the_shorter_side_in_proportion():
     assert CenterCrop(227).shorter_side == 256
     assert CenterCrop(64).shorter_side == 72
@@ -176,6 +195,12 @@ def test_center_crop_takes_the_middle_pixels_where_nothing_is_resized():
     image, transform = random_image(72, 90), CenterCrop(64)
     np.testing.assert_array_equal(transform.window(72, 90, (0, 0)), [4, 13, 64, 64])
     np.testing.assert_array_equal(transform(image), image[4:68, 13:77])
+
+
+def test_center_crop_resizes_an_image_of_exactly_its_size():
+    image = random_image(64, 64)
+    np.testing.assert_array_equal(transform_window(CenterCrop(64), 64, 64), [0, 0, 64, 64])
+    assert (CenterCrop(64)(image).numpy() != image).any()
 
 
 def transform_window(transform, height, width):
@@ -216,3 +241,8 @@ def test_batches_are_transformed_like_single_images(transform):
     batch = np.asarray(transform(images, pairs))
     for image, pair, transformed in zip(images, pairs, batch):
         np.testing.assert_array_equal(transform(image, pair), transformed)
+
+
+def test_identity_leaves_tokens():
+    tokens = np.arange(6, dtype=np.int32).reshape(2, 3)
+    np.testing.assert_array_equal(Identity()(tokens, seeds(2)), tokens)

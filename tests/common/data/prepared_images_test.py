@@ -107,6 +107,12 @@ def test_boxes_are_cut_out(tmp_path, write_image):
     np.testing.assert_allclose(np.asarray(copy).mean(axis=(0, 1)), [0, 255, 0], atol=3)
 
 
+def test_a_box_beyond_the_image_is_clipped(tmp_path, write_image):
+    path = write_image(tmp_path / "image.png", size=(40, 30))
+    examples = Examples(labels=np.array([0]), paths=np.array([path]), boxes=np.array([[-3, 10, 999, 999]]))
+    assert Image.open(prepare_images(examples, str(tmp_path), 10, boxes=True).paths[0]).size == (20, 10)
+
+
 def test_sources_with_the_same_name_are_kept_apart(tmp_path, write_image):
     paths = [write_image(tmp_path / folder / "1.jpg", colour) for folder, colour in (("a", (255, 0, 0)), ("b", 0))]
     prepared = prepare_images(Examples(labels=np.array([0, 1]), paths=np.array(paths)), str(tmp_path), 16)
@@ -133,6 +139,12 @@ def test_many_unreadable_images_are_counted(tmp_path):
         prepare_images(Examples(labels=np.zeros(9, int), paths=np.array(paths, str)), str(tmp_path / "cache"), 32)
 
 
+def test_a_missing_source_is_named(examples, tmp_path):
+    os.unlink(examples.paths[1])
+    with pytest.raises(InvalidInput, match=r"images/1\.jpg"):
+        prepare_images(examples, str(tmp_path / "cache"), 32)
+
+
 def test_a_full_disk_is_said_and_leaves_no_part_behind(examples, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "copy.jpg")
@@ -141,6 +153,25 @@ def test_a_full_disk_is_said_and_leaves_no_part_behind(examples, tmp_path, monke
     with pytest.raises(InvalidInput, match="--cache_dir.*No space left on device"):
         prepare_images(examples, str(tmp_path / "cache"), 32)
     assert not [name for _, _, names in os.walk(tmp_path / "cache" / "prepared") for name in names]
+
+
+def test_a_cache_that_is_a_file_is_refused(examples, tmp_path):
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(InvalidInput, match="--cache_dir"):
+        prepare_images(examples, str(tmp_path / "cache"), 32)
+
+
+def test_two_preparations_at_once_agree(examples, tmp_path):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(prepare_images(examples, str(tmp_path), 48))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(results[0].paths) == list(results[1].paths)
+    assert all(min(Image.open(path).size) == 48 for path in results[0].paths)
 
 
 def shards_of(cache):

@@ -184,6 +184,16 @@ def assert_same(result, other):
     np.testing.assert_array_equal(result.per_query_map_at_r, other.per_query_map_at_r)
 
 
+def test_permuting_the_gallery_changes_nothing_without_ties():
+    queries, labels = clustered_case(0)
+    gallery, gallery_labels = clustered_case(1)
+    order = np.random.default_rng(2).permutation(len(gallery))
+    assert_same(
+        evaluate_retrieval(queries, labels, gallery, gallery_labels),
+        evaluate_retrieval(queries, labels, gallery[order], gallery_labels[order]),
+    )
+
+
 @pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
 def test_block_size_and_threads_change_nothing_bit_for_bit(row_search_fraction, monkeypatch):
     monkeypatch.setattr("common.retrieval.search.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
@@ -195,6 +205,22 @@ def test_block_size_and_threads_change_nothing_bit_for_bit(row_search_fraction, 
     ]
     for result in results[1:]:
         assert_same(result, results[0])
+
+
+def test_relabelling_and_rigid_motion_change_nothing():
+    embeddings, labels = clustered_case(4)
+    rotation = np.linalg.qr(np.random.default_rng(5).standard_normal((8, 8)))[0]
+    moved = 3 * embeddings.astype(np.float64) @ rotation + 5
+    assert_same(evaluate_retrieval(embeddings, labels), evaluate_retrieval(moved, -7 * labels - 2**62))
+
+
+def test_self_retrieval_is_a_gallery_without_the_query():
+    embeddings, labels = clustered_case(6, num_items=40, num_classes=5)
+    whole = evaluate_retrieval(embeddings, labels)
+    for position, row in enumerate(whole.query_rows):
+        others = np.delete(np.arange(40), row)
+        single = evaluate_retrieval(embeddings[[row]], labels[[row]], embeddings[others], labels[others])
+        assert single.map_at_r == whole.per_query_map_at_r[position]
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint64, object])
@@ -224,6 +250,25 @@ def test_tensors_are_accepted():
     assert evaluate_retrieval(tf.constant([[0.0], [1.0]]), tf.constant([3, 3])).map_at_r == 1.0
 
 
+def test_collapsed_embeddings_score_like_chance():
+    labels = np.repeat(np.arange(500), 4)
+    assert evaluate_retrieval(np.ones((2000, 16), np.float32), labels).precision_at_1 < 0.01
+
+
+def test_collapsed_embeddings_score_exactly_chance_on_average():
+    rng, num_others, num_relevant = np.random.default_rng(12), 59, 9
+    labels, values = np.repeat(np.arange(6), 10), []
+    for _ in range(400):
+        figures = evaluate_retrieval(np.ones((60, 3), np.float32), rng.permutation(labels), num_threads=1).as_dict()
+        values.append([figures[name] for name in ("P@1", "P@R", "MAP@R")])
+    share, share_of_rest = num_relevant / num_others, (num_relevant - 1) / (num_others - 1)
+    ranks = np.arange(1, num_relevant + 1)
+    chance = [share, share, (share * (1 + (ranks - 1) * share_of_rest) / ranks).mean()]  # of a random order
+    errors = np.std(values, axis=0) / np.sqrt(len(values))
+    assert (np.abs(np.mean(values, axis=0) - chance) < 4 * errors).all()
+    assert (errors < 0.01).all()
+
+
 @pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
 def test_deep_recall_of_hard_queries(row_search_fraction, monkeypatch):
     monkeypatch.setattr("common.retrieval.search.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
@@ -238,6 +283,15 @@ def test_deep_recall_of_hard_queries(row_search_fraction, monkeypatch):
     hits[:, -1] = False
     hits = hits[hits.any(axis=1)]
     assert result.recall_at == pytest.approx({k: hits[:, :k].any(axis=1).mean() for k in recall_at})
+
+
+def test_large_and_small_classes_together():
+    rng = np.random.default_rng(9)
+    labels = np.r_[np.zeros(150, int), rng.integers(1, 200, 450)]
+    embeddings = rng.standard_normal((600, 4)).astype(np.float32)
+    expected, num_excluded = oracle(embeddings, labels, None, None, "euclidean")
+    result = evaluate_retrieval(embeddings, labels, recall_at=RECALL_AT, block_size=128)
+    assert_equals_oracle(result, expected, num_excluded)
 
 
 def test_a_tie_with_the_first_item_that_no_figure_needs_counts():

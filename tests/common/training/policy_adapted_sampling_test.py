@@ -9,6 +9,7 @@ from common.losses import MarginLoss, MinedLoss
 from common.miners import SamplingDistribution
 from common.training import PolicyAdaptedSampling, PolicyRules, held_back_figures
 from common.training import policy_adapted_sampling as module
+from common.training.policy_adapted_sampling import FACTORS
 from tests.common.training.fit_test import Validation, batches_from, make_model, metric_lines, run_training
 from tests.shared_traces import shared_traces
 
@@ -141,6 +142,48 @@ def test_arguments_out_of_range_are_refused():
     teacher = PolicyAdaptedSampling(SamplingDistribution(), lambda: {"NMI": 0.5}, ("R@1",), ("R@1",), 1, 100)
     with pytest.raises(InvalidInput, match="figures of the teacher: received .* expected also R@1"):
         teacher.decide()
+
+
+BUMP = np.exp(-((np.arange(5) - 4.0) ** 2) / (2 * 0.7**2))  # e of a distribution on each bin alone
+
+
+def compile_descent(teacher):
+    """Adam's step is more than half of what a decision costs without a graph."""
+    apply, variables = teacher.optimizer.apply_gradients, teacher.policy.trainable_variables
+    descend = tf.function(lambda gradients: apply(zip(gradients, variables)), autograph=False)
+    teacher.optimizer.apply_gradients = lambda pairs: descend([gradient for gradient, _ in pairs])
+
+
+def play(seed, num_decisions=120, learning_rate=4e-3, trend=0.0, is_random=False):
+    """e of the last 20 decisions in an environment that rewards weight on the last of five bins."""
+    seen = []
+
+    def measure():
+        value = float(distribution.probabilities() @ BUMP)
+        seen.append(value)
+        return {"e": value + trend * len(seen) / num_decisions}
+
+    distribution = SamplingDistribution(5, start=None)
+    rules = PolicyRules(learning_rate=learning_rate)
+    teacher = PolicyAdaptedSampling(distribution, measure, ("e",), ("e",), 1, num_decisions, rules, seed)
+    compile_descent(teacher)
+    generator = np.random.default_rng(seed)
+    for _ in range(num_decisions):
+        if is_random:
+            measure()
+            distribution.scale_by(np.array(FACTORS)[generator.integers(0, 3, 5)])
+        else:
+            teacher.on_train_batch_end(0)
+    return np.mean(seen[-20:])
+
+
+@pytest.mark.slow
+def test_a_known_best_distribution_is_found():
+    assert abs(BUMP.mean() - 0.275) < 0.001
+    found = [play(seed) for seed in range(3)]
+    random = [play(seed, is_random=True) for seed in range(3)]
+    assert np.mean(found) > 0.8
+    assert np.mean(found) > np.mean(random) + 0.2
 
 
 def taught_run(path, stop_after=None):
