@@ -140,7 +140,7 @@ def write_fair_table(
         baseline = rows[label].baseline
         lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
     text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
-    recall = write_recall_of_methods([*methods.values()], folder, name)
+    recall = write_recall_of_methods([*methods.values()], folder, name, shown=False)
     said = [recall] if recall else []
     said += [line for method in methods.values() for line in partial_lines(method)]
     said += warning_lines([warning for method in complete.values() for warning in method_warnings(method)])

@@ -298,7 +298,9 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, 
     return "\n".join(part for part in (table, recall, parts, *lines, picture) if part)
 
 
-def write_recall_of_methods(methods: Sequence[MethodReport], folder: pathlib.Path, name: str = "report") -> str:
+def write_recall_of_methods(
+    methods: Sequence[MethodReport], folder: pathlib.Path, name: str = "report", *, shown: bool = True
+) -> str:
     """Write R@k of the single models beside the printed cells; see `write_recall`."""
     by_name = {method.name: method for method in methods}
     finished = {label: list(method.runs.finished.values()) for label, method in by_name.items()}
@@ -307,7 +309,7 @@ def write_recall_of_methods(methods: Sequence[MethodReport], folder: pathlib.Pat
         return by_name[label].published_single(metric)
 
     dataset = methods[0].config.dataset if methods else ""
-    return write_recall(finished, dataset, folder, name=name, published=published)
+    return write_recall(finished, dataset, folder, name=name, published=published, shown=shown)
 
 
 def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:

@@ -57,8 +57,9 @@ def write_recall(
     *,
     name: str = "report",
     published: Callable[[str, str], reports.PublishedValue | None] = lambda method, metric: None,
+    shown: bool = True,
 ) -> str:
-    """Write `<name>_recall.md` and `.csv`; return the file's name, and warnings.
+    """Write `<name>_recall.md` and `.csv`; return the terminal's text.
 
     Args:
         runs: the finished ones of each method, by its name.
@@ -66,6 +67,7 @@ def write_recall(
         folder: of the report.
         name: of the report.
         published: the printed cell of a method and a metric, such as `R@10`.
+        shown: with the table, not only the file's name and warnings.
     """
     rows, hanging, left_out, metrics = [], [], [], [f"R@{k}" for k in recall_at(dataset)]
     for method, units in runs.items():
@@ -89,8 +91,11 @@ def write_recall(
         return ""
     title, notes = f"Recall on the test set of {dataset}", [_RECALL, *left_out]
     path = folder / f"{name}_recall.md"
-    _write(reports.PlainTable(title, ("method", "runs", *metrics), rows, notes, hanging), path)
-    return "\n".join([*(f"warning: {each}" for each in left_out), f"{metrics[0]} to {metrics[-1]}: {path}"])
+    header = ("method", "runs", *metrics)
+    _write(reports.PlainTable(title, header, rows, notes, hanging), path)
+    table = reports.PlainTable(title, header, rows, [_RECALL], hanging).as_text() if shown else ""
+    place = f"{metrics[0]} to {metrics[-1]}: {path}"
+    return "\n".join([*([table] if table else []), *(f"warning: {each}" for each in left_out), place])
 
 
 def _write(table: reports.PlainTable, path: pathlib.Path) -> None:

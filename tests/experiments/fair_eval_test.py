@@ -204,6 +204,7 @@ def test_runs_have_the_recalls_of_their_data_set_also_if_they_did_not_measure_th
     assert header == "method,runs,R@1,R@10,R@100,R@1000"
     assert line == ",".join(["c2+gap", "1", *(f"{100 * value:.2f}" for value in expected.values())])
     assert "R@1 to R@1000: " in first.stdout
+    assert ["R@1", "R@10", "R@100", "R@1000"] in [printed.split()[2:] for printed in first.stdout.splitlines()]
     for name in ("result.json", "result.copy.json"):
         if result_path.with_name(name).exists():
             older = {k: value for k, value in result["test"].items() if k in ("P@1", "MAP@R", "P@R", "R@1", "R@2")}

@@ -74,7 +74,7 @@ def test_one_cell_is_trained_and_drawn(kind, study_id, image_folder, runs_dir, c
     if not (kind == "figure" and study_id in ONE_CELL):
         assert "done     " in before
         assert before.count("missing  ") >= 1
-    (folder,) = {line.removeprefix("Folder: ") for line in before.splitlines() if line.startswith("Folder: ")}
+    (folder,) = {line.rpartition(": ")[2] for line in before.splitlines() if line.startswith("Folder (")}
     name = f"{kind}_{study_id.replace('.', '_')}{'_trials' if study_id in TRIALS_FIRST else ''}"
     written = {path.name for path in runs_dir.joinpath(folder).iterdir()}
     assert {f"{name}.md", f"{name}.csv"} <= written

@@ -49,7 +49,9 @@ def test_recalls_are_means_beside_the_printed_ones_and_damaged_runs_are_named(tm
         "ms+gap,1,30.00,3.00,1.50,1.00",
     ]
     said = "c2+gap: a run is left out. test_embeddings.npz is missing."
-    assert text.splitlines() == [f"warning: {said}", f"R@1 to R@30: {tmp_path / 'report_recall.md'}"]
+    assert text.splitlines()[-2:] == [f"warning: {said}", f"R@1 to R@30: {tmp_path / 'report_recall.md'}"]
+    assert ["method", "runs", "R@1", "R@10", "R@20", "R@30"] in [line.split() for line in text.splitlines()]
+    assert max(map(len, text.splitlines()[:-2])) <= 100
     assert said in (tmp_path / "report_recall.md").read_text()
     assert write_recall({"c2+gap": []}, "inshop", tmp_path) == ""
 
