@@ -58,9 +58,9 @@ VERDICT_NOTE = (
 SHORT_VERDICT_NOTE = "Verdicts compare the 90 % interval of ours minus published with a margin; the report has both."
 CUT_NOTE = "Intervals are cut off at 0 and 100 (of differences: at -100 and 100), beyond which no figure can lie."
 DETECTABLE_NOTE = (
-    "detectable: the smallest true difference of the two methods that this design (these test classes, folds and "
-    "repeats) would star in 80 % of studies, to the digit that its degrees of freedom allow; smaller ones may go "
-    "undetected."
+    "detectable: the smallest true difference that would be starred in 80 % of studies of this design. The design is "
+    "these test classes, folds and repeats. The figure has the digits that its degrees of freedom allow. Smaller "
+    "differences may go undetected."
 )
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _COEFFICIENT_NOTE = (
     "Spearman's coefficient and Kendall's tau-b between the mean test figure of the single models here and the printed "
     "figure (128-D), over the methods that both have. In brackets: 95 % percentile bootstrap over methods and "
-    "runs (of R repeats of a fold R - 1 are drawn; of runs that were not repeated, folds); test classes are "
-    "not resampled, and a method with GSP is drawn together with the same method without."
+    "runs. Of R repeats of a fold R - 1 are drawn; of runs that were not repeated, folds are drawn. Test classes are "
+    "not resampled. A method with GSP is drawn together with the same method without."
 )
 _CEILING_NOTE = (
     "Ceiling: the same coefficient between this printed data set and the other printed ones, over the same methods: "
