@@ -18,8 +18,8 @@ from absl import flags
 
 from common.errors import check_choice
 from experiments.protocols.one_split import write_tables
+from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report
-from experiments.rows.recording import record_finished
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.studies.collages import (

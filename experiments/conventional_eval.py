@@ -24,7 +24,7 @@ from common.data import Dataset
 from experiments.deployment.writing import model_writer
 from experiments.protocols.conventional import DEFAULT_REPEATS
 from experiments.protocols.conventional_evaluation import define_flags, evaluate
-from experiments.rows.recording import record_finished
+from experiments.protocols.recording import record_finished
 from experiments.settings import flags as experiment_flags
 
 DEFAULT_POOLING = "gap+gmp"

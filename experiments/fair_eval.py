@@ -27,8 +27,8 @@ def main() -> None:
     from experiments.deployment.writing import model_writer
     from experiments.plans.launched_cells import cell_tasks, fair_cells
     from experiments.protocols.fair import FairProtocol, check_unit_flags
+    from experiments.protocols.recording import record_finished
     from experiments.protocols.report_files import print_report
-    from experiments.rows.recording import record_finished
     from experiments.runs.start_checks import check_configurations
 
     check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)

@@ -17,8 +17,8 @@ from absl import flags
 
 from common import data
 from common.errors import check_choice
+from experiments.protocols.recording import record_runs
 from experiments.protocols.report_files import print_report
-from experiments.rows.recording import record_runs
 from experiments.runs.splits import unit_seed
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags

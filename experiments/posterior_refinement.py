@@ -33,8 +33,8 @@ from experiments.protocols.posterior_refinement import (
     runs_in,
     write_report,
 )
-from experiments.rows.extras import Extras
-from experiments.rows.recording import record_computed
+from experiments.protocols.recording import record_computed
+from experiments.rows.rows import Extras
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import flags as experiment_flags

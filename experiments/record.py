@@ -13,8 +13,9 @@ from __future__ import annotations
 from absl import flags
 
 from common.errors import InvalidInput
-from experiments.rows.extras import ExtrasReader
-from experiments.rows.recording import Naming, methods_under, record
+from experiments.protocols.extras import ExtrasReader
+from experiments.protocols.recording import methods_under, record
+from experiments.rows.store import RecordedMethod
 from experiments.settings import flags as experiment_flags
 
 
@@ -35,7 +36,7 @@ def main() -> None:
         values.study,
         ExtrasReader(values.data_dir, values.cache_dir),
         command=values.command_line,
-        naming={runs.path: Naming(values.label) for runs in methods},
+        naming={runs.path: RecordedMethod(label=values.label) for runs in methods},
         replace=values.replace,
     )
     print("\n".join(said))

@@ -16,11 +16,10 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
-from experiments.protocols.fair_report import concatenated_embeddings
 from experiments.reports.deployed_models import METRICS, models_table
+from experiments.rows.run_rows import concatenated_embeddings, evaluate_embeddings, per_query_scores
 from experiments.runs.same_data import data_of_run
 from experiments.runs.trained_model import stored_configuration
-from experiments.runs.unit import evaluate_embeddings, per_query_scores
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file

@@ -17,8 +17,8 @@ from common.errors import invalid
 from common.files import read_json, write_text
 from experiments import reports
 from experiments.deployment.run_model import Agreement, RunModel
-from experiments.protocols.one_split import SplitScores
 from experiments.reports.training_effect import training_did_not_help
+from experiments.rows import Scores
 from experiments.runs.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
 from experiments.settings.build import EMBEDDED_DATASETS
 from experiments.settings.initial_weights import is_file
@@ -130,7 +130,7 @@ def model_card(run: RunModel, written: Written) -> str:
 
 def _intervals(run: RunModel, result: dict) -> dict[str, reports.Interval]:
     unit = reports.collect_method(run.path.parent).finished[int(result["fold"]), int(result["repeat"])]
-    scores = SplitScores([unit])
+    scores = Scores.of_runs([unit])
     return {metric: scores.estimate(metric) for metric in _WITH_INTERVAL}
 
 

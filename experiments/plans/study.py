@@ -11,14 +11,14 @@ import dataclasses
 import hashlib
 import itertools
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.files import write_text
 from experiments.reports import PlainTable, UnitRun
-from experiments.rows.extras import Extras, no_extras
+from experiments.rows.store import RecordedMethod
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import resolve, unused_overrides
 
@@ -37,22 +37,6 @@ class Cell:
     config: ExperimentConfig
     fold: int = 0
     repeat: int = 0
-
-
-class RecordedMethod(NamedTuple):
-    """Finished units for the rows of a recorded study.
-
-    Attributes:
-        units: of one configuration, with at least one label to keep.
-        label: of their configuration in tables; None: derived from it.
-        extras: further JSON values of its rows, by name.
-        measured: further values of each unit's row, and the arrays for its picture.
-    """
-
-    units: tuple[UnitRun, ...]
-    label: str | None = None
-    extras: Mapping[str, object] = {}
-    measured: Callable[[UnitRun], Extras] = no_extras
 
 
 class FinishedCells(Protocol):

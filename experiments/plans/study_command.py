@@ -18,9 +18,9 @@ from experiments.plans.launched_cells import launch_missing
 from experiments.plans.study import Cell, Study, StudyOptions, finished_units
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.plans.unit_command import DATA_DIR, unit_command
+from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
-from experiments.rows.recording import record_methods
 from experiments.runs.start_checks import check_configurations
 from experiments.runs.tracked_units import follow_pictures
 from experiments.settings import build

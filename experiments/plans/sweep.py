@@ -20,12 +20,11 @@ from experiments.plans.study import (
     finished_units,
     write_table,
 )
-from experiments.protocols.one_split import SplitScores
 from experiments.reports import Interval, PlainTable
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.scores import Scores, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 
@@ -105,7 +104,7 @@ class Sweep(Study):
             units = finished_units(cells, finished)
             if units:
                 validations = best_validation(units)
-                scores = SplitScores(units) if self.axes.held_out == "test" else None
+                scores = Scores.of_runs(units) if self.axes.held_out == "test" else None
                 points.append(MeasuredPoint(point.series, sweep_value(point.x, validations, scores), len(units)))
         text = write_table(sweep_table(self.title, self.axes, points, self.notes), folder, name)
         path = folder / f"{name}.png"

@@ -12,10 +12,9 @@ import numpy as np
 from common.errors import check_given
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
-from experiments.protocols.one_split import SplitScores
 from experiments.protocols.report_files import write_report_files
 from experiments.reports import best_of_repeats
-from experiments.reports.collect import check_same_queries
+from experiments.rows import Scores
 from experiments.runs.unit import MONITORED, unit_label
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
@@ -47,12 +46,12 @@ class ConventionalReport:
     repeats: int
 
     @functools.cached_property
-    def biased(self) -> SplitScores | None:
+    def biased(self) -> Scores | None:
         """Scores of the repeats that stopped on the test set; `None` until complete."""
         return self._scores(self.runs)
 
     @functools.cached_property
-    def unbiased(self) -> SplitScores | None:
+    def unbiased(self) -> Scores | None:
         """Scores of the repeats that stopped on held-out classes; `None` until complete."""
         return self._scores(self.held_out_runs)
 
@@ -66,10 +65,10 @@ class ConventionalReport:
         if unbiased:
             rows.append(self._row(f"{name}, unbiased, mean of {count}", _mean_cells(unbiased)))
         if biased and unbiased:
-            check_same_queries([biased.units[0], unbiased.units[0]], [biased.labels, unbiased.labels])
+            biased.check_comparable(unbiased)
             estimates = {
                 metric: best_of_repeats.optimism_estimate(
-                    biased.scores[metric], unbiased.scores[metric], self.best_repeat, metric == "P@1"
+                    biased.class_scores(metric), unbiased.class_scores(metric), self.best_repeat, metric == "P@1"
                 )
                 for metric in METRICS
             }
@@ -84,7 +83,7 @@ class ConventionalReport:
         biased, unbiased = self.biased, self.unbiased
         if not (biased and unbiased):
             return None
-        means = biased.scores["P@1"].means
+        means = biased.class_scores("P@1").means
         chosen, rule = 100 * (means.max() - means.mean()), biased.difference(unbiased, "P@1")
         total = chosen + 100 * rule.estimate
         return (
@@ -141,16 +140,16 @@ class ConventionalReport:
     @property
     def best_repeat(self) -> int:
         """The repeat with the largest P@1 on the test set."""
-        return best_of_repeats.best_repeat(check_given("runs", self.biased).scores["P@1"])
+        return best_of_repeats.best_repeat(check_given("runs", self.biased).class_scores("P@1"))
 
     def _sides(self) -> list[tuple[ExperimentConfig, reports.MethodRuns]]:
         sides = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
         return [(config, runs) for config, runs in sides if runs is not None]
 
-    def _scores(self, runs: reports.MethodRuns | None) -> SplitScores | None:
+    def _scores(self, runs: reports.MethodRuns | None) -> Scores | None:
         if runs is None or runs.missing(1, self.repeats):
             return None
-        return SplitScores([runs.finished[0, repeat] for repeat in range(self.repeats)])
+        return Scores.of_runs([runs.finished[0, repeat] for repeat in range(self.repeats)])
 
     def _row(self, label: str, cells: dict[str, reports.TableCell]) -> reports.TableRow:
         size = f"{self.config.embedding_dim}-D"
@@ -160,7 +159,7 @@ class ConventionalReport:
         cells = {}
         for metric in METRICS:
             estimate = best_of_repeats.best_estimate(
-                check_given("runs", self.biased).scores[metric], self.best_repeat, decides=metric == "P@1"
+                check_given("runs", self.biased).class_scores(metric), self.best_repeat, decides=metric == "P@1"
             )
             published = self._published(metric)
             target = reports.Target(published, reasons=tuple(self._reasons(published)))
@@ -190,8 +189,8 @@ class ConventionalReport:
         return reasons
 
 
-def _mean_cells(scores: SplitScores) -> dict[str, reports.TableCell]:
-    estimates = {metric: best_of_repeats.mean_estimate(scores.scores[metric]) for metric in METRICS}
+def _mean_cells(scores: Scores) -> dict[str, reports.TableCell]:
+    estimates = {metric: best_of_repeats.mean_estimate(scores.class_scores(metric)) for metric in METRICS}
     return {metric: reports.TableCell(estimate) for metric, estimate in estimates.items()}
 
 

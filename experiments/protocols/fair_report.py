@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import hashlib
 import itertools
 import pathlib
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from common import retrieval
-from common.errors import InvalidInput
-from common.files import read_arrays, write_arrays
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
 from experiments.protocols.report_files import warning_lines, write_report_files
 from experiments.published.values import DISSERTATION, dissertation_value
-from experiments.reports.collect import check_same_queries
 from experiments.reports.projection_runs import runs_without_problem
 from experiments.reports.training_effect import training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT
+from experiments.rows.run_rows import collection_rows
+from experiments.rows.scores import Scores
 from experiments.runs.splits import few_validation_classes
-from experiments.runs.unit import evaluate_embeddings, per_query_scores
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
 
@@ -156,130 +152,33 @@ class MethodReport:
         )
 
     def _estimates(self) -> dict:
-        scores = self._scores
+        single, joined = self._scores.values()
+        means = {metric: joined.class_scores(metric).means for metric in METRICS}
         return reports.fair_estimates(
-            {key: unit.test_metrics() for key, unit in self._units.items()},
-            _means_by_collection(scores.concatenated, self.config.num_folds, self.repeats),
-            single_scores=scores.single,
-            concatenated_scores=scores.concatenated,
+            {
+                place: {metric: row["test"][metric] for metric in METRICS}
+                for place, row in zip(single.places, single.rows)
+            },
+            {
+                collection: {metric: float(of[index]) for metric, of in means.items()}
+                for index, collection in enumerate(reports.collections(self.config.num_folds, self.repeats))
+            },
+            single_scores={metric: single.class_scores(metric) for metric in METRICS},
+            concatenated_scores={metric: joined.class_scores(metric) for metric in METRICS},
         )
 
     def _differences(self, reference: MethodReport) -> dict[str, reports.Interval]:
-        """Subtract the reference's MAP@R by query, fold and repeat."""
-        methods = (reference, self)
-        check_same_queries([next(iter(m._units.values())) for m in methods], [m._scores.labels for m in methods])
-        folds = self.config.num_folds
-        members = {
-            "single": reports.single_model_members(folds, self.repeats),
-            "concatenated": reports.collection_members(folds, self.repeats),
-        }
-        return {
-            kind: reports.paired_difference(
-                self._scores.of(kind)[COMPARED], reference._scores.of(kind)[COMPARED], members=members[kind]
-            )
-            for kind in self._sizes
-        }
-
-    @property
-    def _units(self) -> dict:
-        """The finished units of this study; the disk may have more repeats."""
-        return {key: unit for key, unit in self.runs.finished.items() if key[1] < self.repeats}
+        """Subtract the reference's MAP@R by class, fold and repeat."""
+        return {kind: of.difference(reference._scores[kind], COMPARED) for kind, of in self._scores.items()}
 
     @functools.cached_property
-    def _scores(self) -> _Scores:
-        units, single, labels = self._units, {}, []
-        for key, unit in units.items():
-            embeddings = unit.test_embeddings()
-            result = evaluate_embeddings(embeddings)
-            single[key] = per_query_scores(result)
-            labels.append(embeddings["query_labels"][result.query_rows])
-        check_same_queries(list(units.values()), labels)
-        return _Scores(_by_class(single, labels[0]), _by_class(self._concatenated(units), labels[0]), labels[0])
-
-    def _concatenated(self, units: dict) -> dict:
-        """Score each collection's concatenated embedding per query, cached in `collections.npz`."""
-        cache = _CollectionCache(self.runs.path / "collections.npz", units)
-        scores = {}
-        for repeats in reports.collections(self.config.num_folds, self.repeats):
-            key = "-".join(map(str, repeats))
-            if key not in cache:
-                members = [units[fold, repeat].test_embeddings() for fold, repeat in enumerate(repeats)]
-                cache.add(key, evaluate_embeddings(concatenated_embeddings(members)))
-            scores[repeats] = cache.scores(key)
-        cache.save()
-        return scores
-
-
-@dataclasses.dataclass(frozen=True)
-class _Scores:
-    """Scores by metric of single models (by fold) and collections; classes of the queries."""
-
-    single: dict[str, reports.ClassScores]
-    concatenated: dict[str, reports.ClassScores]
-    labels: np.ndarray
-
-    def of(self, kind: str) -> dict[str, reports.ClassScores]:
-        """Return the scores of single models or of collections, by metric."""
-        return getattr(self, kind)
-
-
-def _by_class(per_query: dict, labels: np.ndarray) -> dict[str, reports.ClassScores]:
-    """Sum per-query scores, by model in order, to class scores by metric."""
-    return {
-        metric: reports.ClassScores.from_queries(
-            np.stack([per_query[key][metric] for key in sorted(per_query)]), labels
-        )
-        for metric in METRICS
-    }
-
-
-def _means_by_collection(scores: dict[str, reports.ClassScores], num_folds: int, repeats: int) -> dict:
-    """Average the scores by metric of every collection."""
-    means = {metric: of.means for metric, of in scores.items()}
-    return {
-        collection: {metric: float(of[place]) for metric, of in means.items()}
-        for place, collection in enumerate(reports.collections(num_folds, repeats))
-    }
-
-
-def concatenated_embeddings(members: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Join models' embeddings of one test set: `[queries, sum of dims]`."""
-    joined = dict(members[0])
-    for name in ("queries", "gallery"):
-        if name in joined:
-            joined[name] = retrieval.combine_embeddings([member[name] for member in members])
-    return joined
-
-
-class _CollectionCache:
-    """Cache of per-query scores by collection, discarded when any of its runs changes."""
-
-    def __init__(self, path: pathlib.Path, units: dict):
-        self.path = path
-        results = [(unit.path / "result.json").read_bytes() for unit in units.values()]
-        self.version = hashlib.sha256(b"".join(results)).hexdigest()
-        self.arrays, self.changed = {}, False
-        if path.exists():
-            try:
-                self.arrays = read_arrays(path)
-            except InvalidInput:
-                self.arrays = {}
-        if str(self.arrays.pop("version", "")) != self.version:
-            self.arrays = {}
-
-    def __contains__(self, key: str) -> bool:
-        return f"{key}/{METRICS[0]}" in self.arrays
-
-    def add(self, key: str, result) -> None:
-        self.arrays.update({f"{key}/{name}": values for name, values in per_query_scores(result).items()})
-        self.changed = True
-
-    def scores(self, key: str) -> dict[str, np.ndarray]:
-        return {name: self.arrays[f"{key}/{name}"] for name in METRICS}
-
-    def save(self) -> None:
-        if self.changed:
-            write_arrays(self.path, {**self.arrays, "version": np.array(self.version)})
+    def _scores(self) -> dict[str, Scores]:
+        """Scores of the runs and of the concatenated models; the disk may have more repeats."""
+        units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
+        return {
+            "single": Scores.of_runs(units),
+            "concatenated": Scores(collection_rows(units, self.config.num_folds)),
+        }
 
 
 def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, notes: Sequence[str] = ()) -> str:

@@ -10,9 +10,9 @@ import numpy as np
 from common.files import DamagedFile, read_arrays, write_text
 from experiments import reports
 from experiments.reports.sampling_plot import SamplingHistory, mean_history, sampling_over_steps
+from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.feature_figures import CONCATENATED, METRICS
 from experiments.runs.sampling_teacher import SAMPLING
-from experiments.runs.unit import evaluate_embeddings
 from experiments.settings.loss_building import DISCRIMINATIVE
 from experiments.settings.method_names import FEATURES, GROUPS
 from experiments.settings.recipes import recall_at

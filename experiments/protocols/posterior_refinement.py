@@ -21,8 +21,8 @@ from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json, write_text
 from experiments import reports
 from experiments.reports.sweeps import SweepValue, sweep_lines
+from experiments.rows.run_rows import per_query_scores
 from experiments.runs.trunk import Trunk
-from experiments.runs.unit import per_query_scores
 
 if TYPE_CHECKING:
     from common.retrieval import RetrievalResult

@@ -181,24 +181,6 @@ def same_trainings(first: Sequence[UnitRun], second: Sequence[UnitRun]) -> bool:
     return pairs[0] == pairs[1] != []
 
 
-def check_same_queries(units: Sequence[UnitRun], labels: Sequence[np.ndarray]) -> None:
-    """Refuse to average or subtract runs tested on different queries.
-
-    Args:
-        units: the runs.
-        labels: of each one's queries `[queries]`.
-
-    Raises:
-        InvalidInput: two of them differ.
-    """
-    for unit, of_unit in zip(units, labels):
-        if not np.array_equal(of_unit, labels[0]):
-            raise InvalidInput(
-                f"The test embeddings of {unit.path} are of other queries than those of {units[0].path}, so that the "
-                "two cannot be compared. Delete the wrong folder, and repeat the command that made it."
-            )
-
-
 def _unit(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> UnitRun:
     try:
         config = read_json(path / "config.json") or {}

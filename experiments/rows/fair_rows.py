@@ -8,9 +8,8 @@ import numpy as np
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.protocols.one_split import cell
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import collection_scores, labels_of, scores_of_trainings, training_scores
+from experiments.rows.scores import cell, collection_scores, labels_of, scores_of_trainings, training_scores
 from experiments.rows.store import StudyRows
 
 SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"

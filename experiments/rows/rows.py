@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from common.errors import InvalidInput
 from experiments import reports
-from experiments.rows.labels import label_of
 
 METRICS = ("MAP@R", "P@1")  # whose sums over the queries of each class are kept
 TRAINING, COLLECTION = "training", "collection"
@@ -19,6 +18,20 @@ _ENVIRONMENT = (
     *("threads", "onednn", "gpus", "deterministic_ops"),
 )  # what older runs did not record is null
 _PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of the configuration
+_TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
+
+
+class Extras(NamedTuple):
+    """Numbers and JSON values for the row, and arrays of any shape for pictures."""
+
+    values: dict
+    arrays: dict[str, np.ndarray]
+
+
+def no_extras(unit: reports.UnitRun) -> Extras:
+    """Return empty extras, for studies that keep only measurements."""
+    del unit
+    return Extras({}, {})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +44,7 @@ class ScoredRow:
         labels: the classes `[classes]`, ascending.
         counts: queries of each class `[classes]`.
         arrays: what a picture needs beside, by name, any shape.
+        source: where it was read, for messages.
     """
 
     row: dict
@@ -38,6 +52,12 @@ class ScoredRow:
     labels: np.ndarray
     counts: np.ndarray
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    source: str = ""
+
+
+def has_same_classes(first: ScoredRow, second: ScoredRow) -> bool:
+    """Check that two rows were tested on the same classes, with as many queries of each."""
+    return np.array_equal(first.labels, second.labels) and np.array_equal(first.counts, second.counts)
 
 
 def row_id(row: Mapping) -> str:
@@ -57,38 +77,29 @@ def order_of(row: Mapping) -> tuple:
     return row["dataset"], row["label"], row["config_hash"], row["kind"] == COLLECTION, place
 
 
-def training_row(unit: reports.UnitRun, runs: reports.MethodRuns, *, label: str | None, command: str | None) -> dict:
-    """Build the row of a finished run.
+def training_row(unit: reports.UnitRun) -> dict:
+    """Build the row of a finished run, named by its folder and configuration.
 
     Args:
-        unit: the run.
-        runs: its configuration's.
-        label: the method's name in tables; None: `label_of` its configuration.
-        command: what trained it, without places; None: not known.
-
-    Raises:
-        InvalidInput: its `config.json` is missing or damaged, or names no data.
+        unit: the run; one without a `config.json` has no data in its row.
     """
-    if not isinstance(unit.config.get("data"), str):
-        raise InvalidInput(
-            f"{unit.path}/config.json is missing or damaged: the configuration and data of its figures are "
-            "unknown. Repeat the command that made the run."
-        )
     result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
     best = dict(result["validation"]["best"])
     extras = {name: result[name] for name in ("diagnostics", "problems", "features") if name in result}
     extras |= _perplexities(unit, best.get("step"))
+    folder = unit.path.parent
+    method, _, config_hash = folder.name.rpartition("-")
     return {
         "kind": TRAINING,
-        "command": command,
-        "protocol": runs.protocol,
-        "dataset": runs.dataset,
-        "method": runs.method,
-        "label": label or label_of(configuration),
-        "config_hash": runs.config_hash,
+        "command": None,
+        "protocol": folder.parent.parent.name,
+        "dataset": folder.parent.name,
+        "method": method,
+        "label": label_of(configuration) if configuration else method,
+        "config_hash": config_hash,
         "configuration": configuration,
-        "data": unit.config["data"],
+        "data": unit.config.get("data"),
         "fold": unit.fold,
         "repeat": unit.repeat,
         "seed": result.get("seed"),
@@ -131,14 +142,44 @@ def class_sums(scores: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[di
         labels: of the queries `[queries]`.
 
     Returns:
-        Sums by metric `[classes]`, float32; classes `[classes]`, ascending; counts `[classes]`.
+        Sums by metric `[classes]`, float64; classes `[classes]`, ascending; counts `[classes]`.
     """
-    classes, counts = np.unique(labels, return_counts=True)
+    classes, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
     sums = {
-        name: reports.ClassScores.from_queries(values[None], labels).sums[0].astype(np.float32)
+        name: np.bincount(places, weights=np.asarray(values, np.float64), minlength=len(classes))
         for name, values in scores.items()
     }
     return sums, classes.astype(np.int64), counts.astype(np.int64)
+
+
+def label_of(configuration: Mapping) -> str:
+    """Name a configuration in its study's table.
+
+    Tokens of figure 5.4 are named by pooling; collages by start and pooling; others by loss, `ccp` and pooling, as in
+    folders. Configurations of a study that differ in other fields need labels of their own.
+
+    Args:
+        configuration: fields of `ExperimentConfig`.
+    """
+    dataset = configuration["dataset"]
+    if dataset == _TOKENS:
+        return _pooling(configuration).upper()
+    if dataset.startswith(_COLLAGES):
+        distilled = ", distilled" if dataset.endswith("_distilled") else ""
+        return f"{_start(configuration)}: {configuration['loss']} {_pooling(configuration)}{distilled}"
+    ccp = ["ccp"] if configuration["method"] == "ccp" else []
+    return "+".join([configuration["loss"], *ccp, configuration["pooling"]])
+
+
+def _pooling(configuration: Mapping) -> str:
+    zero_shot = bool(configuration.get("zero_shot_weight"))
+    return configuration["pooling"] + (" + L_ZS" if zero_shot else "")
+
+
+def _start(configuration: Mapping) -> str:
+    if configuration["weights"] == "none":
+        return "scratch"
+    return "frozen" if configuration.get("frozen_backbone") else "pretrained"
 
 
 def as_line(row: Mapping) -> str:

@@ -1,23 +1,26 @@
-"""Estimates and differences of recorded runs, from their class sums alone."""
+"""Estimates and differences of runs, from the class sums of their rows alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from common.errors import InvalidInput, check_given
 from experiments import reports
-from experiments.rows.rows import COLLECTION, TRAINING
+from experiments.rows.rows import COLLECTION, TRAINING, ScoredRow
+from experiments.rows.run_rows import check_same_queries, scored_row
 from experiments.rows.store import StudyRows
 
 
-class RecordedScores:
+class Scores:
     """Class sums of the runs, or of the collections, of one method.
 
     Args:
-        study: that has the rows.
         rows: of one kind, at least one.
+
+    Raises:
+        InvalidInput: rows were tested on different queries.
 
     Attributes:
         rows: in the order of fold and repeat, or of the collections' repeats.
@@ -25,12 +28,18 @@ class RecordedScores:
         members: the runs behind each row, as `reports.class_clustered_interval` takes them.
     """
 
-    def __init__(self, study: StudyRows, rows: Sequence[dict]):
-        self.rows = sorted(rows, key=lambda row: row.get("members", (row.get("fold"), row.get("repeat"))))
+    def __init__(self, rows: Iterable[ScoredRow]):
+        self._scored = sorted(rows, key=lambda scored: _place(scored.row))
+        check_same_queries(self._scored)
+        self.rows = [scored.row for scored in self._scored]
         self.places = [row.get("members") or (row["fold"], row["repeat"]) for row in self.rows]
         self.members = _members(self.rows)
-        self._scored = [study.scored(row) for row in self.rows]
         self._counts = self._scored[0].counts
+
+    @classmethod
+    def of_runs(cls, units: Iterable[reports.UnitRun]) -> Scores:
+        """Return the scores of finished runs of one configuration, at least one."""
+        return cls(map(scored_row, units))
 
     def estimate(self, metric: str) -> reports.Interval:
         """Estimate the mean over queries and runs with its interval.
@@ -40,7 +49,7 @@ class RecordedScores:
         """
         return reports.class_clustered_interval(self.class_scores(metric), members=self.members)
 
-    def difference(self, reference: RecordedScores, metric: str) -> reports.Interval:
+    def difference(self, reference: Scores, metric: str) -> reports.Interval:
         """Estimate self - reference with its interval, paired by class and training.
 
         Args:
@@ -50,14 +59,18 @@ class RecordedScores:
         Raises:
             InvalidInput: they are other runs, or were tested on other queries.
         """
+        self.check_comparable(reference)
+        return reports.paired_difference(
+            self.class_scores(metric), reference.class_scores(metric), members=self.members
+        )
+
+    def check_comparable(self, reference: Scores) -> None:
+        """Refuse to subtract the scores of other folds, repeats or test classes."""
         if self.places != reference.places or not np.array_equal(self._counts, reference._counts):
             raise InvalidInput(
                 f"{self.rows[0]['label']} and {reference.rows[0]['label']} cannot be subtracted: their rows are of "
                 "other folds, repeats or test classes. Record the same runs of both."
             )
-        return reports.paired_difference(
-            self.class_scores(metric), reference.class_scores(metric), members=self.members
-        )
 
     def class_scores(self, metric: str) -> reports.ClassScores:
         """Return the class sums, one row per run or collection.
@@ -68,7 +81,21 @@ class RecordedScores:
         return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
 
 
-def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
+def cell(figure: reports.Interval | float, *, is_difference: bool = False, baseline: str = "") -> reports.TableCell:
+    """Make a table's cell of an interval or plain number, both fractions.
+
+    Args:
+        figure: the interval, or the number.
+        is_difference: of two methods, see `reports.TableCell`.
+        baseline: of a difference, the label of the row that was subtracted.
+    """
+    if isinstance(figure, reports.Interval):
+        estimate = reports.FairEstimate(figure.estimate, interval=figure)
+        return reports.TableCell(estimate, is_difference=is_difference, baseline=baseline)
+    return reports.TableCell(reports.FairEstimate(float(figure)))
+
+
+def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> Scores | None:
     """Return the scores of a method's runs; None without any.
 
     Args:
@@ -79,12 +106,12 @@ def training_scores(study: StudyRows, label: str, repeats: int | None = None) ->
     return _scores(study, TRAINING, label, lambda row: repeats is None or row["repeat"] < repeats)
 
 
-def scores_of_trainings(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores:
+def scores_of_trainings(study: StudyRows, label: str, repeats: int | None = None) -> Scores:
     """Return `training_scores`, or raise `InvalidInput` if there are none."""
     return check_given(f"runs of {label}", training_scores(study, label, repeats))
 
 
-def collection_scores(study: StudyRows, label: str, repeats: int | None = None) -> RecordedScores | None:
+def collection_scores(study: StudyRows, label: str, repeats: int | None = None) -> Scores | None:
     """Return the scores of a method's concatenated models; None without any.
 
     Args:
@@ -102,9 +129,13 @@ def labels_of(study: StudyRows) -> list[str]:
     return list(dict.fromkeys(row["label"] for row in study.rows))
 
 
-def _scores(study: StudyRows, kind: str, label: str, is_wanted) -> RecordedScores | None:
+def _scores(study: StudyRows, kind: str, label: str, is_wanted) -> Scores | None:
     rows = [row for row in study.rows if row["kind"] == kind and row["label"] == label and is_wanted(row)]
-    return RecordedScores(study, rows) if rows else None
+    return Scores(map(study.scored, rows)) if rows else None
+
+
+def _place(row: Mapping) -> list:
+    return row.get("members") or [row["fold"], row["repeat"]]
 
 
 def _members(rows: Sequence[dict]) -> list[list[tuple[int, int]]]:

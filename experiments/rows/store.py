@@ -8,12 +8,13 @@ of rows) and `<hash>/<metric>` `[rows, classes]` (sums over the queries of a cla
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -31,9 +32,22 @@ from common.files import (
     write_atomically,
     write_text,
 )
-from experiments.rows.rows import COLLECTION, METRICS, TRAINING, ScoredRow, as_line, order_of, row_id
+from experiments import reports
+from experiments.rows.rows import (
+    COLLECTION,
+    METRICS,
+    TRAINING,
+    Extras,
+    ScoredRow,
+    as_line,
+    has_same_classes,
+    no_extras,
+    order_of,
+    row_id,
+)
+from experiments.rows.run_rows import CLASS_SCORES, collection_rows, scored_row
 
-ROWS, CLASS_SCORES, PICTURES = "rows.jsonl", "class_scores.npz", "pictures.npz"
+ROWS, PICTURES = "rows.jsonl", "pictures.npz"
 _TOLERANCE = 1e-6  # between a row's metric and the mean of its class sums, which are float32
 _HASH, _COUNT = re.compile("[0-9a-f]{6,64}"), Number(int, 0)
 _ROW = {
@@ -57,8 +71,24 @@ _ROW_OF = {
 }
 
 
+class RecordedMethod(NamedTuple):
+    """Finished runs of one configuration.
+
+    Attributes:
+        units: the runs.
+        label: of their configuration in tables; None: derived from it.
+        extras: further JSON values of its rows, by name.
+        measured: further values of each run's row, and the arrays for its picture.
+    """
+
+    units: Sequence[reports.UnitRun] = ()
+    label: str | None = None
+    extras: Mapping[str, object] = {}
+    measured: Callable[[reports.UnitRun], Extras] = no_extras
+
+
 class StudyRows:
-    """The rows of one study.
+    """The rows of one study, recorded in a folder or of finished runs.
 
     Args:
         folder: `results/<study>`; one that does not exist has no rows.
@@ -81,6 +111,26 @@ class StudyRows:
             checked(scores, _scores_on(data), str(self.folder / CLASS_SCORES), fix=fix)
         for row in rows:
             self._scored[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
+
+    @classmethod
+    def of_methods(cls, methods: Iterable[RecordedMethod], *, with_collections: bool = False) -> StudyRows:
+        """Return the rows of finished runs, in the order of methods.
+
+        Args:
+            methods: each of one configuration.
+            with_collections: also rows of their concatenated models, if every fold is finished.
+
+        Raises:
+            InvalidInput: test embeddings are missing, damaged or of other queries.
+        """
+        study = cls(os.devnull)
+        for method in methods:
+            found = [named_row(scored_row(unit), method, method.measured(unit)) for unit in method.units]
+            folds = found[0].row["configuration"].get("num_folds", 0) if found else 0
+            if with_collections and folds > 1:
+                found += [named_row(scored, method) for scored in collection_rows(method.units, folds)]
+            study._scored |= {row_id(scored.row): scored for scored in found}
+        return study
 
     @property
     def name(self) -> str:
@@ -172,7 +222,7 @@ class StudyRows:
         content: dict[str, np.ndarray] = {}
         for data in sorted({row["data"] for row in self.rows}):
             chosen = [scored for scored in self._scored.values() if scored.row["data"] == data]
-            if any(not _same_classes(chosen[0], scored) for scored in chosen):
+            if any(not has_same_classes(chosen[0], scored) for scored in chosen):
                 raise InvalidInput(
                     f"Runs of {self.folder} on the data {data} were tested on other queries than one another. Record "
                     "those of one test set in one study."
@@ -216,7 +266,22 @@ class StudyRows:
                     f"{self.folder / ROWS} says {name} {row['test'].get(name)!r} of {key}, its class sums give "
                     f"{mean!r}: one of them was changed. Restore both: git checkout -- {self.folder}"
                 )
-        return ScoredRow(row, sums, labels, counts, arrays)
+        return ScoredRow(row, sums, labels, counts, arrays, source=str(self.folder))
+
+
+def named_row(scored: ScoredRow, method: RecordedMethod, measured: Extras | None = None) -> ScoredRow:
+    """Return a row with the label and extras of its method.
+
+    Args:
+        scored: of a run or of concatenated models.
+        method: that it belongs to.
+        measured: of a run; None for concatenated models, which have no extras.
+    """
+    row = {**scored.row, "label": method.label or scored.row["label"]}
+    if measured is None:
+        return dataclasses.replace(scored, row=row)
+    row["extras"] = {**row["extras"], **measured.values, **method.extras}
+    return dataclasses.replace(scored, row=row, arrays=measured.arrays)
 
 
 def joined_studies(folders: Sequence[str | os.PathLike]) -> StudyRows:
@@ -256,13 +321,9 @@ def _differences(known: ScoredRow, found: ScoredRow) -> list[str]:
     names = sorted((known.row.keys() | found.row.keys()) - {"command"})
     before, after = json.loads(as_line(known.row)), json.loads(as_line(found.row))
     differing = [name for name in names if before.get(name) != after.get(name)]
-    if not _same_classes(known, found) or not _equal(known.sums, found.sums):
+    if not has_same_classes(known, found) or not _equal(known.sums, found.sums):
         differing.append("class sums")
     return differing + ([] if _equal(known.arrays, found.arrays) else ["arrays"])
-
-
-def _same_classes(first: ScoredRow, second: ScoredRow) -> bool:
-    return np.array_equal(first.labels, second.labels) and np.array_equal(first.counts, second.counts)
 
 
 def _equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:

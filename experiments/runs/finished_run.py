@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Mapping
-
 from common.data import Dataset
-from common.errors import InvalidInput
 from common.files import DamagedFile, write_arrays
 from common.progress import write_notice
 from common.records import RunDirectory
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
+from experiments.rows.run_rows import check_of_one_run, evaluate_embeddings
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trained_model import load_trained_model
-from experiments.runs.unit import embedded, evaluate_embeddings
-
-_TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, rounds in another way
+from experiments.runs.unit import embedded
 
 
 def mend_finished_run(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> None:
@@ -53,24 +48,6 @@ def _embedded_again(run: RunDirectory, result: dict, dataset: Dataset, cache_dir
     arrays = embedded(trained.model, EvaluationInputs(trained.config, trained.dataset), test, gallery)
     check_of_one_run(run.path, "weights", evaluate_embeddings(arrays).as_dict(), result.get("test"))
     return arrays
-
-
-def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float], stated) -> None:
-    """Check that a file's metrics equal, up to rounding, the run's result.
-
-    Args:
-        folder: of the run.
-        what: the file holds, for people.
-        found: metrics by name.
-        stated: what `result.json` says of the test set, unchecked.
-    """
-    for metric in ("P@1", "MAP@R"):
-        value = stated.get(metric) if isinstance(stated, Mapping) else None
-        if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:
-            raise InvalidInput(
-                f"The {what} in {folder} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they are "
-                f"not of one run. Delete {folder} and repeat the command that trained this run."
-            )
 
 
 def _say(message: str) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from common import data, diagnostics, records, retrieval, training
+from common import data, diagnostics, records, training
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import read_json, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
+from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.cached_training import FeaturePlace, features_below_cut
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.feature_figures import feature_figures
@@ -27,14 +28,12 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.ccp import ProjectionSettings
-from experiments.settings.recipes import recall_at
 from experiments.settings.run_settings import COSINE, FINAL
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from ccp_dml import AlternatingProjections
-    from common.retrieval import RetrievalResult
     from common.training import (
         EmbeddingModel,
         Regrouping,
@@ -320,27 +319,6 @@ def embedded(
     if gallery is not None:
         arrays |= {"gallery": embed(gallery), "gallery_labels": gallery.labels}
     return arrays
-
-
-def evaluate_embeddings(embeddings: dict[str, np.ndarray], dataset: str = "") -> RetrievalResult:
-    """Evaluate what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
-
-    Args:
-        embeddings: the arrays by name.
-        dataset: adds its printed R@k to R@1, R@2, R@4 and R@8; empty: these alone.
-    """
-    return retrieval.evaluate_retrieval(
-        embeddings["queries"],
-        embeddings["query_labels"],
-        embeddings.get("gallery"),
-        embeddings.get("gallery_labels"),
-        recall_at=sorted({1, 2, 4, 8, *recall_at(dataset)}),
-    )
-
-
-def per_query_scores(result: RetrievalResult) -> dict[str, np.ndarray]:
-    """Return the scores that tables compare, by metric: `[queries]` that count."""
-    return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
 
 
 def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:

@@ -16,7 +16,9 @@ from common.files import write_json
 from common.progress import write_notice
 from common.records import RunDirectory
 from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
+from experiments import reports
 from experiments.process.exit_code import import_tensorflow
+from experiments.rows.run_rows import scored_row
 from experiments.runs.cached_training import FeaturePlace
 from experiments.runs.finished_run import mend_finished_run
 from experiments.runs.loaded_modules import spare_loaded_modules
@@ -153,6 +155,7 @@ class UnitRuns:
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()
                 raise
+        scored_row(reports.collect_method(path.parent).finished[fold, repeat])
 
     def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
         """Send the tracker the missing parts of a finished, tracked unit.

@@ -13,7 +13,8 @@ from experiments import reports
 from experiments.protocols import revisiting_report
 from experiments.protocols.conventional_report import EXPLANATION, ConventionalReport
 from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, method_warnings, missing_lines
-from experiments.protocols.one_split import SplitScores, cell
+from experiments.rows import Scores
+from experiments.rows.scores import cell
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
@@ -188,10 +189,10 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
     if not shared:
         return [], []
     rows, notes = [], []
-    reference: tuple[str, SplitScores] | None = None
+    reference: tuple[str, Scores] | None = None
     for report in begun:
         try:
-            scores = SplitScores([report.runs.finished[key] for key in shared])
+            scores = Scores.of_runs([report.runs.finished[key] for key in shared])
             bounds = scores.difference(reference[1], COMPARED) if reference else None
         except InvalidInput as error:
             notes.append(f"{report.name} is not in the table: {error}")

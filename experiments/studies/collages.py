@@ -11,9 +11,9 @@ from common import backbones, data
 from common.errors import InvalidInput, check_choice, check_given
 from common.files import read_json, write_json
 from experiments import reports
-from experiments.protocols.one_split import SplitScores, cell, trained_units
+from experiments.protocols.one_split import trained_units
 from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
-from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.scores import Scores, cell, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
@@ -124,7 +124,7 @@ def study_rows(
         units = _trained(options, datasets[suffix], config)
         if not units:
             continue
-        finished[method], scores[method] = units, SplitScores(units)
+        finished[method], scores[method] = units, Scores.of_runs(units)
         found = [_shares_of(unit, datasets[suffix]) for unit in units]
         shares[method] = [share for share in found if share]
     rows = []

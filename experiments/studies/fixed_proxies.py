@@ -21,8 +21,10 @@ from common.errors import InvalidInput
 from common.files import write_atomically
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
-from experiments.protocols.one_split import SplitScores, cell, write_tables
+from experiments.protocols.one_split import write_tables
 from experiments.reports import UnitRun
+from experiments.rows import Scores
+from experiments.rows.scores import cell
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
 
 _LOSSES = {"full": ("c1", "c2", "ms", "triplet"), "demo": ("c1", "c2", "ms", "triplet"), "smoke": ("c2",)}
@@ -64,7 +66,7 @@ class FixedProxies(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table, the bars and the histograms of recorded problems."""
         units = {group: finished_units(cells, finished) for group, cells in self.groups.items()}
-        scores = {group: SplitScores(of_group) for group, of_group in units.items() if of_group}
+        scores = {group: Scores.of_runs(of_group) for group, of_group in units.items() if of_group}
         rows = []
         bars: dict[str, dict[str, reports.Interval]] = {}
         for (loss, way), of in scores.items():

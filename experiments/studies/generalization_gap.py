@@ -16,9 +16,10 @@ from experiments.plans.fair_table import FairTable
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, finished_units, write_table
 from experiments.published.values import dissertation_value
 from experiments.reports import PlainTable, UnitRun
+from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trained_model import TrainedModel, load_trained_model
-from experiments.runs.unit import embedded, evaluate_embeddings
+from experiments.runs.unit import embedded
 from experiments.settings.loss_building import DISCRIMINATIVE, feature_slices
 from experiments.settings.method_names import SHARED
 from experiments.studies.tuned_table import TunedTable

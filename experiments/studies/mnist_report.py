@@ -14,9 +14,11 @@ from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays, read_json, write_json, write_text
 from experiments import reports
-from experiments.protocols.one_split import SplitScores, cell, write_tables
+from experiments.protocols.one_split import write_tables
 from experiments.reports.collect import UnitRun
 from experiments.reports.plain_tables import PlainTable
+from experiments.rows import Scores
+from experiments.rows.scores import cell
 from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_settings import MnistSettings
@@ -195,7 +197,7 @@ def _comparison(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path
     kinds = dict.fromkeys(run.settings.anchors for run in runs)
     by_kind = {kind: [run for run in runs if run.settings.anchors == kind] for kind in kinds}
     scores = {
-        kind: SplitScores([UnitRun(run.path, 0, run.repeat, {}, run.result) for run in of_kind])
+        kind: Scores.of_runs([UnitRun(run.path, 0, run.repeat, {}, run.result) for run in of_kind])
         for kind, of_kind in by_kind.items()
     }
     rows = []

@@ -20,10 +20,9 @@ from common.records import RunDirectory
 from experiments import reports
 from experiments.process.exit_code import import_tensorflow
 from experiments.reports import UnitRun
-from experiments.rows.extras import Extras
 from experiments.rows.fair_rows import rows_with
-from experiments.rows.recording import Naming
-from experiments.rows.store import StudyRows
+from experiments.rows.rows import Extras
+from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.studies.mnist_report import (
     State,
     StudyRun,
@@ -85,7 +84,7 @@ _FIXED = "fixed proxies"
 _DIGITS = 6  # of recorded figures
 
 
-def recordable(runs: Sequence[StudyRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, Naming]]:
+def recordable(runs: Sequence[StudyRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, RecordedMethod]]:
     """Convert each run to a method with its states and, if drawn, its digits.
 
     Args:
@@ -101,7 +100,7 @@ def recordable(runs: Sequence[StudyRun], dataset: Dataset) -> list[tuple[reports
         method = reports.MethodRuns(run.path, PROTOCOL, DATASET, run.settings.anchors, digest, (unit,))
         held_against = None if run.settings.anchors == DRAWN else DRAWN
         extras = {"place": anchors.index(run.settings.anchors), "held against": held_against}
-        found.append((method, Naming(label_of(run), extras, _measured(run, dataset))))
+        found.append((method, RecordedMethod((unit,), label_of(run), extras, _measured(run, dataset))))
     return found
 
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
-from experiments.protocols.one_split import SplitScores, cell, write_tables
-from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.protocols.one_split import write_tables
+from experiments.rows.scores import Scores, cell, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
@@ -99,7 +99,7 @@ def report(
         notes: footnotes.
     """
     finished = {(config.loss, config.pooling): units for config, units in zip(configs, runs, strict=True) if units}
-    scores = {key: SplitScores(units) for key, units in finished.items()}
+    scores = {key: Scores.of_runs(units) for key, units in finished.items()}
     missing = [config.name for config, units in zip(configs, runs, strict=True) if not units]
     lines = [f"Not trained yet: {', '.join(missing)}."] if missing else []
     most = max(map(len, runs))

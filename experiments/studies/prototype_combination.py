@@ -32,8 +32,8 @@ from experiments.plans.study import (
 )
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
-from experiments.rows.extras import Extras
 from experiments.rows.fair_rows import rows_with
+from experiments.rows.rows import Extras
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model

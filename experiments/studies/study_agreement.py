@@ -9,12 +9,11 @@ import numpy as np
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.protocols.one_split import cell
 from experiments.published.revisiting import ROWS, revisiting_published
 from experiments.published.values import PublishedValue, fair_published
 from experiments.rows.fair_rows import complete_repeats
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.scores import cell, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.studies.rank_agreement import FEWEST_METHODS, RankAgreement, rank_agreements
 
@@ -177,7 +176,7 @@ class PrintedRanking(NamedTuple):
     """Printed table.
 
     Attributes:
-        metric: compared, of `RecordedScores`.
+        metric: compared, of `Scores`.
         datasets: as printed.
         cell: the printed cell of a configuration on a data set, or None.
     """

@@ -23,13 +23,12 @@ from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS
 from common.errors import invalid
 from experiments import reports
 from experiments.plans.study import FinishedCells, Study, StudyOptions, finished_units, write_table
-from experiments.protocols.one_split import SplitScores
 from experiments.protocols.token_plane import plane_of
 from experiments.reports import PlainTable
 from experiments.reports.selection_plot import SelectionPoint, selection_plot
 from experiments.reports.tables import MARKS, kind_notes
 from experiments.reports.token_panels import TokenPanel, token_panels
-from experiments.rows.scores import labels_of, scores_of_trainings
+from experiments.rows.scores import Scores, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
 
 DATASET = "synthetic_tokens"
@@ -88,7 +87,7 @@ class TokenSelection(Study):
             ]
             places = [(unit.fold, unit.repeat) for unit in of_method]
             methods[method] = TokenMethod(
-                SplitScores(of_method), places, points, [state.in_other_hulls for state in states]
+                Scores.of_runs(of_method), places, points, [state.in_other_hulls for state in states]
             )
             first = states[0]
             panels.append(token_panel(method, places[0], points[0].map_at_r, first.tokens, first.samples, first.labels))
@@ -100,7 +99,7 @@ class TokenSelection(Study):
 
 
 class TokenScores(Protocol):
-    """Scores of a method's runs, such as `SplitScores` of runs on disk."""
+    """Scores of a method's runs, such as `Scores` of runs on disk."""
 
     def estimate(self, metric: str) -> reports.Interval:
         """Return the mean with its interval."""

@@ -12,8 +12,8 @@ from common.data.glyph_collage import TILE_SIZE
 from common.data.glyph_drawings import draw_glyphs
 from common.data.glyphs import GLYPH_SIZE
 from experiments import reports
-from experiments.rows.extras import ExtrasReader
-from experiments.rows.recording import record
+from experiments.protocols.extras import ExtrasReader
+from experiments.protocols.recording import record
 from tests.experiments.tiny_network import in_place_of_small_networks
 from tests.experiments.tiny_study import TinyStudy
 

@@ -8,12 +8,11 @@ import numpy as np
 
 from common.errors import InvalidInput, check_choice
 from experiments import reports
-from experiments.protocols.one_split import cell
 from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, MODES, kept_name
 from experiments.reports.tables import DETECTABLE_NOTE
 from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import labels_of
+from experiments.rows.scores import cell, labels_of
 from experiments.rows.store import StudyRows
 
 Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it

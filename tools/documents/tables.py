@@ -26,7 +26,7 @@ from experiments.reports.deployed_models import models_table
 from experiments.reports.projection_runs import runs_without_problem
 from experiments.rows.fair_rows import CONCATENATED, MINUS, SINGLE, complete_repeats, table_rows, untrained_means
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import RecordedScores, collection_scores, labels_of, scores_of_trainings
+from experiments.rows.scores import Scores, collection_scores, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows, joined_studies
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
@@ -182,7 +182,7 @@ def deployed_models(study: StudyRows, folds: str, final: str) -> Table:
     of_folds, of_final = scores_of_trainings(study, folds), scores_of_trainings(study, final)
     joined = check_given(f"concatenated models of {folds}", collection_scores(study, folds))
 
-    def row_of(scores: RecordedScores, index: int) -> dict[str, reports.ClassScores]:
+    def row_of(scores: Scores, index: int) -> dict[str, reports.ClassScores]:
         return {metric: scores.class_scores(metric).rows([index]) for metric in METRICS}
 
     table = models_table(

@@ -8,8 +8,9 @@ import pytest
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
-from experiments.protocols.one_split import SplitScores, cell
 from experiments.reports.collect import UnitRun
+from experiments.rows import Scores
+from experiments.rows.scores import cell
 from experiments.runs.trained_model import run_configuration
 from experiments.studies.collages import without_unseen_letters
 
@@ -28,7 +29,7 @@ def unit(path, repeat, noise):
 def test_estimates_average_seeds_and_differences_are_paired(tmp_path):
     good = [unit(tmp_path, repeat, 0.3) for repeat in range(3)]
     bad = [unit(tmp_path, repeat, 0.8) for repeat in range(3)]
-    first, second = SplitScores(good), SplitScores(bad)
+    first, second = Scores.of_runs(good), Scores.of_runs(bad)
     values = [
         evaluate_retrieval(u.test_embeddings()["queries"], u.test_embeddings()["query_labels"]).map_at_r for u in good
     ]
@@ -37,11 +38,11 @@ def test_estimates_average_seeds_and_differences_are_paired(tmp_path):
     assert difference.estimate == pytest.approx(first.estimate("MAP@R").estimate - second.estimate("MAP@R").estimate)
     assert difference.excludes_zero
     assert difference.training_error is not None
-    assert SplitScores(good[:1]).estimate("P@1").training_error is None
+    assert Scores.of_runs(good[:1]).estimate("P@1").training_error is None
 
 
 def test_cells_take_intervals_and_numbers(tmp_path):
-    estimate = SplitScores([unit(tmp_path, 0, 0.3)]).estimate("P@1")
+    estimate = Scores.of_runs([unit(tmp_path, 0, 0.3)]).estimate("P@1")
     assert cell(estimate).estimate.interval is estimate
     assert cell(0.25).estimate.mean == 0.25
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from experiments.reports.collect import UnitRun, check_same_queries, collect, collect_method, same_trainings
+from experiments.reports.collect import UnitRun, collect, collect_method, same_trainings
 from experiments.settings.config import identity_digest
 
 CONFIG = {"loss": "pnca", "learning_rate": 0.1}
@@ -202,14 +202,6 @@ def test_what_may_not_be_read_is_named(tmp_path):
     (path / "result.json").unlink()
     (path / "result.json").mkdir()
     assert collect_method(path.parent).problems == (f"{path / 'result.json'} cannot be read (Is a directory).",)
-
-
-def test_runs_of_other_queries_are_not_compared(tmp_path):
-    units = collect_method(write_unit(tmp_path, 0, 0).parent).units
-    check_same_queries(units * 2, [np.arange(3), np.arange(3)])
-    for other in (np.arange(4), np.arange(3)[::-1]):
-        with pytest.raises(InvalidInput, match="fold0-repeat0 are of other queries than those of"):
-            check_same_queries(units * 2, [np.arange(3), other])
 
 
 def test_folders_of_absurd_numbers_are_no_runs(tmp_path):

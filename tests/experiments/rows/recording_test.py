@@ -10,13 +10,13 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
+from experiments.protocols import extras
+from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.fair_report import MethodReport
-from experiments.rows import extras
-from experiments.rows.extras import Extras, ExtrasReader
-from experiments.rows.labels import label_of
-from experiments.rows.recording import Naming, command_line, methods_under, record
+from experiments.protocols.recording import command_line, methods_under, record
+from experiments.rows.rows import Extras, label_of
 from experiments.rows.scores import collection_scores, training_scores
-from experiments.rows.store import CLASS_SCORES, ROWS, StudyRows
+from experiments.rows.store import CLASS_SCORES, ROWS, RecordedMethod, StudyRows
 from tests.command_line import check_clean_failure, run_here
 from tests.experiments.tiny_study import TinyStudy
 
@@ -124,7 +124,12 @@ def test_two_configurations_of_one_name_are_refused(recorded):
     found = methods_under(colder.folder)
     with pytest.raises(InvalidInput, match=r"two configurations called pnca\+gap .*--label"):
         record(found, recorded, ExtrasReader())
-    record(found, recorded, ExtrasReader(), naming={found[0].path: Naming("pnca+gap, colder", {"trials": [1]})})
+    record(
+        found,
+        recorded,
+        ExtrasReader(),
+        naming={found[0].path: RecordedMethod(label="pnca+gap, colder", extras={"trials": [1]})},
+    )
     assert "pnca+gap, colder" in {row["label"] for row in lines(recorded)}
     colder = [row for row in lines(recorded) if row["label"] == "pnca+gap, colder" and row["kind"] == "training"]
     assert all(row["extras"]["trials"] == [1] for row in colder)
@@ -145,7 +150,7 @@ def test_rows_keep_what_a_study_measures_of_each_run(tiny_methods, tmp_path):
     def measured(unit):
         return Extras({"doubled": 2 * unit.fold}, {"ramp": np.arange(3 + unit.fold)} if unit.fold == 0 else {})
 
-    record(tiny_methods[:1], tmp_path, ExtrasReader(), naming={tiny_methods[0].path: Naming(measured=measured)})
+    record(tiny_methods[:1], tmp_path, ExtrasReader(), naming={tiny_methods[0].path: RecordedMethod(measured=measured)})
     study = StudyRows(tmp_path)
     rows = [row for row in study.rows if row["kind"] == "training"]
     assert [row["extras"]["doubled"] for row in rows] == [0, 2]

@@ -10,9 +10,9 @@ import pytest
 from common.retrieval import evaluate_retrieval
 from experiments.plans.study import StudyOptions
 from experiments.reports import UnitRun
+from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
-from experiments.runs.unit import evaluate_embeddings
 from experiments.studies import generalization_gap
 from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.generalization_gap import FEATURES, KEPT, REDRAWN, generalization_of

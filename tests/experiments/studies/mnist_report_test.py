@@ -10,8 +10,8 @@ from common.data import Dataset, Examples
 from common.files import write_arrays, write_json
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
-from experiments.rows.extras import ExtrasReader
-from experiments.rows.recording import record
+from experiments.protocols.extras import ExtrasReader
+from experiments.protocols.recording import record
 from experiments.rows.store import StudyRows
 from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.mnist_report import State, StudyRun, direction, problems_table, states_of, write_report

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.protocols.fair_report import concatenated_embeddings
-from experiments.rows import rows
-from experiments.rows.extras import Extras, ExtrasReader, no_extras
-from experiments.rows.store import StudyRows, locked
-from experiments.runs.finished_run import check_of_one_run
-from experiments.runs.unit import evaluate_embeddings, per_query_scores
+from experiments.protocols.extras import ExtrasReader
+from experiments.rows.rows import Extras, ScoredRow
+from experiments.rows.run_rows import check_of_one_run, collection_rows, scored_row
+from experiments.rows.store import RecordedMethod, StudyRows, locked, named_row
 from experiments.settings.flags import PLACE_FLAGS
 from experiments.settings.places import Places
 from experiments.settings.tracker_flags import TRACKER_FLAGS
@@ -30,40 +31,6 @@ _WITHOUT_EFFECT = (
 _BOOLEAN = ("report_only", "details", "replace")  # of them
 
 
-class Recorded(Protocol):
-    """Finished runs of a study, such as `experiments.plans.study.RecordedMethod`."""
-
-    @property
-    def units(self) -> Sequence[reports.UnitRun]:
-        """Finished runs."""
-
-    @property
-    def label(self) -> str | None:
-        """The name of their configuration in tables."""
-
-    @property
-    def extras(self) -> Mapping[str, object]:
-        """Additional values of their rows."""
-
-    @property
-    def measured(self) -> Callable[[reports.UnitRun], Extras]:
-        """Function from a run to additional values of its row."""
-
-
-class Naming(NamedTuple):
-    """A configuration's name in tables (None: the default) and its rows' extras.
-
-    Attributes:
-        label: the name.
-        extras: the same in all of its rows.
-        measured: from each run, for its row and for pictures.
-    """
-
-    label: str | None = None
-    extras: Mapping[str, object] = {}
-    measured: Callable[[reports.UnitRun], Extras] = no_extras
-
-
 def record_finished(units: Iterable[reports.UnitRun], places: Places) -> None:
     """Append a command's finished runs to the study of `--record`, if given.
 
@@ -75,7 +42,7 @@ def record_finished(units: Iterable[reports.UnitRun], places: Places) -> None:
         _record_named({unit.path for unit in units}, {}, places)
 
 
-def record_methods(methods: Iterable[Recorded], places: Places) -> None:
+def record_methods(methods: Iterable[RecordedMethod], places: Places) -> None:
     """Record runs whose methods have their own names or extras.
 
     Args:
@@ -85,7 +52,7 @@ def record_methods(methods: Iterable[Recorded], places: Places) -> None:
     if not places.study:
         return
     methods = list(methods)
-    naming = {unit.path.parent: Naming(of.label, of.extras, of.measured) for of in methods for unit in of.units}
+    naming = {unit.path.parent: of for of in methods for unit in of.units}
     _record_named({unit.path for of in methods for unit in of.units}, naming, places)
 
 
@@ -100,7 +67,9 @@ def record_computed(computed: Mapping[pathlib.Path, Extras], places: Places) -> 
         _record_named(set(computed), {}, places, computed)
 
 
-def record_runs(methods: Sequence[reports.MethodRuns], naming: Mapping[pathlib.Path, Naming], places: Places) -> None:
+def record_runs(
+    methods: Sequence[reports.MethodRuns], naming: Mapping[pathlib.Path, RecordedMethod], places: Places
+) -> None:
     """Record runs outside protocols, each given as its own method.
 
     Args:
@@ -115,7 +84,7 @@ def record_runs(methods: Sequence[reports.MethodRuns], naming: Mapping[pathlib.P
 
 def _record_named(
     paths: set[pathlib.Path],
-    naming: Mapping[pathlib.Path, Naming],
+    naming: Mapping[pathlib.Path, RecordedMethod],
     places: Places,
     computed: Mapping[pathlib.Path, Extras] = {},
 ) -> None:
@@ -131,7 +100,7 @@ def record(
     extras: ExtrasReader,
     *,
     command: str | None = None,
-    naming: Mapping[pathlib.Path, Naming] = {},
+    naming: Mapping[pathlib.Path, RecordedMethod] = {},
     units: set[pathlib.Path] | None = None,
     replace: bool = False,
 ) -> list[str]:
@@ -153,15 +122,14 @@ def record(
         InvalidInput: see `StudyRows`; or nothing is finished.
     """
     said: list[str] = []
-    found: list[rows.ScoredRow] = []
+    found: list[ScoredRow] = []
     for runs in methods:
         said += [f"warning: {problem}" for problem in runs.problems]
         chosen = [unit for unit in runs.units if units is None or unit.path in units]
         unfinished = [unit for unit in chosen if not unit.is_finished and unit.problem is None]
         said += [f"warning: {unit.path} is left out: it has not finished." for unit in unfinished]
-        found += _scored_rows(
-            runs, [unit for unit in chosen if unit.is_finished], extras, command, naming.get(runs.path, Naming())
-        )
+        finished = [unit for unit in chosen if unit.is_finished]
+        found += _recorded_rows(runs, finished, extras, command, naming.get(runs.path, RecordedMethod()))
     if not found:
         raise InvalidInput("\n".join([*said, "There is no finished run to record. Finish one first."]))
     with locked(folder):
@@ -223,53 +191,34 @@ def _without_folder(value: str) -> str:
     return pathlib.PurePath(value).name if "/" in value else value
 
 
-def _scored_rows(
+def _recorded_rows(
     runs: reports.MethodRuns,
     units: Sequence[reports.UnitRun],
     extras: ExtrasReader,
     command: str | None,
-    naming: Naming,
-) -> Iterator[rows.ScoredRow]:
-    trained, embeddings = {}, {}
+    method: RecordedMethod,
+) -> Iterator[ScoredRow]:
+    """Yield copies of runs' rows, and of their concatenated models', for a study's folder."""
+    place = {"protocol": runs.protocol, "dataset": runs.dataset, "method": runs.method}
+    place["config_hash"] = runs.config_hash
     for unit in units:
-        row = rows.training_row(unit, runs, label=naming.label, command=command)
-        more, own = extras.read(unit), naming.measured(unit)
-        row["extras"] |= {**more.values, **own.values, **naming.extras}
-        place = unit.fold, unit.repeat
-        trained[place], embeddings[place] = row, unit.test_embeddings()
-        evaluated = _checked(unit, embeddings[place], runs.dataset)
-        figures = evaluated[0].as_dict()
-        further = [name for name in figures if name.startswith("R@") and name not in row["test"]]
-        row["test"] |= {name: figures[name] for name in (*rows.METRICS, *further)}
-        yield _scored(row, evaluated, {**more.arrays, **own.arrays})
-    for repeats in _collections(runs, embeddings):
-        members = [embeddings[place] for place in enumerate(repeats)]
-        result, labels = _evaluated(concatenated_embeddings(members))
-        metrics = {name: result.as_dict()[name] for name in rows.METRICS}
-        yield _scored(rows.collection_row(trained[0, 0], repeats, metrics), (result, labels), {})
+        if not isinstance(unit.config.get("data"), str):
+            raise InvalidInput(
+                f"{unit.path}/config.json is missing or damaged: the configuration and data of its figures are "
+                "unknown. Repeat the command that made the run."
+            )
+        scored = scored_row(unit)
+        check_of_one_run(unit.path, "test embeddings", scored.row["test"], unit.test_metrics())
+        more, own = extras.read(unit), method.measured(unit)
+        measured = Extras({**more.values, **own.values}, {**more.arrays, **own.arrays})
+        yield _copy(named_row(scored, method, measured), {**place, "command": command})
+    folds = runs.config.get("num_folds", 0)
+    if runs.protocol == "fair" and folds > 1:
+        for scored in collection_rows(units, folds):
+            yield _copy(named_row(scored, method), place)
 
 
-def _scored(row: dict, evaluated: tuple, arrays: dict) -> rows.ScoredRow:
-    result, labels = evaluated
-    return rows.ScoredRow(row, *rows.class_sums(per_query_scores(result), labels), arrays)
-
-
-def _evaluated(embeddings: dict, dataset: str = "") -> tuple:
-    """Return test embeddings' retrieval result and the counted queries' classes `[queries]`."""
-    result = evaluate_embeddings(embeddings, dataset)
-    return result, embeddings["query_labels"][result.query_rows]
-
-
-def _checked(unit: reports.UnitRun, embeddings: dict, dataset: str) -> tuple:
-    result, labels = _evaluated(embeddings, dataset)
-    check_of_one_run(unit.path, "test embeddings", result.as_dict(), unit.test_metrics())
-    return result, labels
-
-
-def _collections(runs: reports.MethodRuns, by_place: dict) -> list[tuple[int, ...]]:
-    """List choices of one repeat per fold, from repeats all folds have."""
-    num_folds = runs.config.get("num_folds", 0)
-    repeats = 0
-    while num_folds > 1 and all((fold, repeats) in by_place for fold in range(num_folds)):
-        repeats += 1
-    return reports.collections(num_folds, repeats) if runs.protocol == "fair" and repeats else []
+def _copy(scored: ScoredRow, changes: Mapping[str, object]) -> ScoredRow:
+    """Return a row of a study's folder, which keeps float32 sums."""
+    sums = {name: values.astype(np.float32) for name, values in scored.sums.items()}
+    return dataclasses.replace(scored, row={**scored.row, **changes}, sums=sums)

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import NamedTuple
-
-import numpy as np
 
 from common.data import Dataset
 from common.files import read_json
 from experiments.protocols.token_plane import plane_of
 from experiments.reports import UnitRun
+from experiments.rows.rows import Extras, no_extras
 from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 
 _TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
 _DIGITS = 6  # of what a model computes again: other machines round the last ones in another way
-
-
-class Extras(NamedTuple):
-    """Numbers and JSON values for the row, and arrays of any shape for pictures."""
-
-    values: dict
-    arrays: dict[str, np.ndarray]
-
-
-def no_extras(unit: UnitRun) -> Extras:
-    """Return empty extras, for studies that keep only measurements."""
-    del unit
-    return Extras({}, {})
 
 
 class ExtrasReader:
