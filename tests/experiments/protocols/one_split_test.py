@@ -23,7 +23,8 @@ def unit(path, repeat, noise):
     folder = path / f"noise{noise}-{repeat}"
     folder.mkdir()
     np.savez(folder / "test_embeddings.npz", queries=embeddings.astype(np.float32), query_labels=labels)
-    return UnitRun(folder, 0, repeat, {}, {"test": {}})
+    result = {"test": {}, "untrained": {}, "validation": {"best": {}}, "steps": 1, "train_seconds": 1.0}
+    return UnitRun(folder, 0, repeat, {}, result)
 
 
 def test_estimates_average_seeds_and_differences_are_paired(tmp_path):

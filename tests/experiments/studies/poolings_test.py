@@ -17,7 +17,8 @@ def drawn_unit(folder, name, repeat):
     path = folder / f"{name}-{repeat}"
     path.mkdir(parents=True)
     np.savez(path / "test_embeddings.npz", queries=np.eye(5)[labels] + 0.8 * noise, query_labels=labels)
-    return UnitRun(path, 0, repeat, {}, {"test": {}})
+    result = {"test": {}, "untrained": {}, "validation": {"best": {}}, "steps": 1, "train_seconds": 1.0}
+    return UnitRun(path, 0, repeat, {}, result)
 
 
 def test_a_difference_is_of_the_same_trainings_and_the_others_are_named(tmp_path):
