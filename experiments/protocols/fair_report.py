@@ -173,7 +173,10 @@ class MethodReport:
 
     @functools.cached_property
     def _scores(self) -> dict[str, Scores]:
-        """Scores of the runs and of the concatenated models; the disk may have more repeats."""
+        """Scores of the runs and of the concatenated models.
+
+        The disk may have more repeats.
+        """
         units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
         return {
             "single": Scores.of_runs(units),

@@ -56,7 +56,7 @@ class ScoredRow:
 
 
 def has_same_classes(first: ScoredRow, second: ScoredRow) -> bool:
-    """Check that two rows were tested on the same classes, with as many queries of each."""
+    """Check that two rows have equal test classes and counts of queries."""
     return np.array_equal(first.labels, second.labels) and np.array_equal(first.counts, second.counts)
 
 

@@ -1,5 +1,6 @@
-"""Rows of finished runs: written at a run's end, or made from its test embeddings when first read.
+"""Rows of finished runs, kept in their folders.
 
+A row is written at a run's end, or made from its test embeddings when first read.
 A run's folder keeps `row.json` and `class_scores.npz`; a configuration's folder keeps `collections.npz`, the scores of
 its concatenated models. Each names the results that it was made of, and is made again when these change. Where a folder
 cannot be written, rows are made in memory.
@@ -33,7 +34,7 @@ _TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, 
 
 
 def scored_row(unit: reports.UnitRun) -> ScoredRow:
-    """Return a finished run's row, from its folder if it is there and of this result.
+    """Return a finished run's row, from its folder if current.
 
     Args:
         unit: the run.
@@ -59,7 +60,9 @@ def scored_row(unit: reports.UnitRun) -> ScoredRow:
 
 
 def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[ScoredRow]:
-    """Return a row for each choice of one repeat per fold; none if a fold is missing.
+    """Return a row for each choice of one repeat per fold.
+
+    There are none if a fold is missing.
 
     Args:
         units: finished runs of one configuration of the fair protocol.
@@ -165,7 +168,7 @@ def _class_sums(result: RetrievalResult, embeddings: Mapping[str, np.ndarray]) -
 
 
 def _version(unit: reports.UnitRun) -> str:
-    """Return a digest of the result that a row is made of, and of the state of its test embeddings."""
+    """Return a digest of a run's result and of its embeddings' file."""
     with contextlib.suppress(OSError):
         file = (unit.path / TEST_EMBEDDINGS).stat()
         return _digest([_FORMAT, unit.config, unit.result, file.st_size, file.st_mtime_ns])
@@ -177,7 +180,7 @@ def _digest(content: object) -> str:
 
 
 def _stored_row(folder: pathlib.Path, version: str) -> ScoredRow | None:
-    """Return a row that a folder keeps; None if it has none of this version."""
+    """Return a folder's row of this version, or None."""
     arrays = _arrays(folder / CLASS_SCORES)
     stored = (read_json(folder / ROW) or {}) if arrays else {}
     if stored.get("version") != version or str(arrays.get("version")) != version:
