@@ -94,8 +94,8 @@ def write_recall(
     header = ("method", "runs", *metrics)
     _write(reports.PlainTable(title, header, rows, notes, hanging), path)
     table = reports.PlainTable(title, header, rows, [_RECALL], hanging).as_text() if shown else ""
-    place = f"{metrics[0]} to {metrics[-1]}: {path}"
-    return "\n".join([*([table] if table else []), *(f"warning: {each}" for each in left_out), place])
+    named = f"{metrics[0]} to {metrics[-1]}: {path}"
+    return "\n".join([*([table] if table else []), *(f"warning: {each}" for each in left_out), named])
 
 
 def _write(table: reports.PlainTable, path: pathlib.Path) -> None:
