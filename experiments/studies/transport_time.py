@@ -129,10 +129,6 @@ def main() -> None:
     print(curve_table(ITERATIONS, milliseconds).as_text(), end="")
 
 
-if __name__ == "__main__":
-    main()
-
-
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -178,3 +174,7 @@ def _no_garbage_collection():
 def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> float:
     """Return the median over the rounds of numerator / denominator."""
     return statistics.median(above / below for above, below in zip(numerator, denominator))
+
+
+if __name__ == "__main__":
+    main()
