@@ -49,8 +49,9 @@ SOP_SOFTMAX_PACE = 200.0
 SWITCHES = {"cars196": {}, "cub200": {"margin": 0.35, "snr_triplet": 0.3}}  # p_switch of rho by loss
 SWITCH = {"cars196": 0.35, "cub200": 0.4, "sop": 0.15}  # of the other losses
 
-# The benchmark: sections 2.3.1 and 2.3.2. ResNet-50 with frozen batch normalisation, 128-D, Adam at a constant 1e-5.
-# Only the number of epochs ends a run; each epoch has one evaluation. Weight decay is coupled, as in PyTorch's Adam.
+# The benchmark: dissertation, sections 2.3.1 and 2.3.2. ResNet-50 with frozen batch normalisation, 128-D, Adam at a
+# constant 1e-5. Only the number of epochs ends a run; each epoch has one evaluation. Weight decay is coupled, as in
+# PyTorch's Adam.
 BENCHMARK = {
     "embedding_dim": 128,
     "normalization": "unit",
