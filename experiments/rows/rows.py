@@ -81,7 +81,8 @@ def training_row(unit: reports.UnitRun) -> dict:
     """Build the row of a finished run, named by its folder and configuration.
 
     Args:
-        unit: the run; one without a `config.json` has no data in its row.
+        unit: the run; one without a `config.json` has no data in its row. One without a pooling, such as MNIST's, is
+            labelled by its folder.
     """
     result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
@@ -96,7 +97,7 @@ def training_row(unit: reports.UnitRun) -> dict:
         "protocol": folder.parent.parent.name,
         "dataset": folder.parent.name,
         "method": method,
-        "label": label_of(configuration) if configuration else method,
+        "label": label_of(configuration) if "pooling" in configuration else method,
         "config_hash": config_hash,
         "configuration": configuration,
         "data": unit.config.get("data"),

@@ -47,7 +47,10 @@ def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):
     result = {
         "test": evaluate_retrieval(points, LABELS).as_dict(),
         "problems": [{"index": index, "start_step": 40, "steps": 100 * (index + 1)} for index in range(len(spreads))],
+        "validation": {"best": {"step": 300, "MAP@R": 0.9}},
+        "untrained": {},
         "steps": 300,
+        "train_seconds": 1.0,
     }
     run.write_result(result, {"queries": points, "query_labels": LABELS}, [])
     return StudyRun(settings, repeat, run.path, run.read_result())
