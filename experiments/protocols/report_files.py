@@ -81,5 +81,6 @@ def warning_lines(warnings: Sequence[str]) -> list[str]:
         said = "; ".join(
             f"{', '.join(of)}: {problem}" if problem else "; ".join(of) for problem, of in problems.items()
         )
-        lines.append(textwrap.fill(f"warning: {said}{'. ' * bool(remedy)}{remedy}", TERMINAL_WIDTH))
+        text = f"warning: {said}{'. ' * bool(remedy)}{remedy}"
+        lines.append(textwrap.fill(text, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False))  # whole paths
     return lines

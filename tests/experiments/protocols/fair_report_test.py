@@ -35,7 +35,7 @@ def test_the_smallest_validation_is_warned_of():
     }
     tiny = SimpleNamespace(name="c2+gap", missing=[(3, 0)], runs=SimpleNamespace(finished=counts))
     (text,) = method_warnings(tiny)
-    assert text.startswith("c2+gap validates on 3 classes: other classes would change its score by about 14 points")
+    assert text.startswith("c2+gap: validates on 3 classes: other classes would change its score by about 14 points")
     del counts[1, 0]
     assert method_warnings(tiny) == []
 

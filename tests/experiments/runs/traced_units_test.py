@@ -50,7 +50,7 @@ def left_by(runs, config, fold):
     arrays = {}
     for file in sorted(path.glob("*.npz")):
         content = np.load(file)
-        arrays |= {f"{file.name}/{name}": content[name] for name in content.files}
+        arrays |= {f"{file.name}/{name}": content[name] for name in content.files if name != "version"}
     metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return arrays, [{name: value for name, value in each.items() if name != "seconds"} for each in metrics]
 

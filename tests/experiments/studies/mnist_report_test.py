@@ -122,7 +122,8 @@ def test_what_cannot_be_compared_is_said(tmp_path, changes, deviations, reason):
     dataset = dataclasses.replace(digits(), deviations=deviations)
     text = write_report([run], dataset, tmp_path / "report")
     assert "not comparable" in text
-    assert reason in " ".join(text.split())
+    details = " ".join(path.read_text() for path in (tmp_path / "report").glob("*.md"))
+    assert reason in " ".join(details.split())
 
 
 def complete(run):
