@@ -41,7 +41,8 @@ ONE_EVALUATION = ["--max_steps=2", "--steps_per_evaluation=2"]  # for what is as
 def _without_flags() -> Iterator[None]:
     """Within it, flags are absl's own, as in a new process; those of other tests are back afterwards."""
     by_module = flags.FLAGS.flags_by_module_dict().items()
-    others = {flag.name: flag for module, defined in by_module if not module.startswith("absl") for flag in defined}
+    own = {flag.name for module, defined in by_module if module.startswith("absl") for flag in defined}
+    others = {name: flags.FLAGS[name] for name in flags.FLAGS if flags.FLAGS[name].name not in own}
     for name in others:
         delattr(flags.FLAGS, name)
     try:

@@ -1,7 +1,7 @@
 """Settings of plug-ins, derived from a constructor's annotated signature and docstring.
 
 A parameter `scale: Annotated[float, POSITIVE] = 8.0` of a loss registered as `logistic` becomes the flag
-`--logistic_scale`. Its type, range and default come from the signature, its help from the docstring's `Args:`. A range
+`logistic_scale`. Its type, range and default come from the signature, its help from the docstring's `Args:`. A range
 is a `NumberRange`; without one, any finite number is accepted. The constructor checks the value as well. Parameters
 that the experiment supplies, such as the number of classes, are no settings.
 """

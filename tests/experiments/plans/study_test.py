@@ -339,7 +339,7 @@ def test_differences_of_figure_3_7_say_what_could_have_been_seen(drawn_cells, tm
     qualities = {"loss alone": 0.3, "fixed proxies": 0.2, "alternating (CCP)": 0.8}
     finished = drawn_cells(lambda cell: next(value for way, value in qualities.items() if way in cell.label))
     text = study.render(finished, tmp_path, "item")
-    assert "detectable: the smallest true difference" in text
+    assert "detectable: the smallest true difference" in (tmp_path / "item.md").read_text()
     lines = [line for line in text.splitlines() if line.startswith("c2, alternating")]
     assert len(lines) == 1
     assert lines[0].count(" +") == 2
