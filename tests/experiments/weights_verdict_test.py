@@ -112,7 +112,7 @@ def test_the_fair_table(registered, make_weights, dataset, tmp_path):
     runs_dir = tmp_path / "runs"
     protocol = FairProtocol(dataset, [config], Places(str(runs_dir)), repeats=1)
     for fold in range(4):
-        finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
+        finish(protocol.runs, config, 0, FAIR, fold)
     text = protocol.report()
     (said,) = verdicts(runs_dir, "pnca+gsp", "single 128-D", "MAP@R")
     (tmp_path / f"weights-bn_inception-{registered}.npz").unlink()
@@ -169,7 +169,7 @@ def test_weights_that_keras_fetched_count_as_before(dataset, tmp_path):
     config = resolve("sop", "pnca", "gsp", "thesis", "full", {})
     protocol = FairProtocol(dataset, [config], Places(str(tmp_path)), repeats=1)
     for fold in range(4):
-        finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
+        finish(protocol.runs, config, 0, FAIR, fold)
     protocol.report()
     assert verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R") == {"reproduced"}
 
@@ -183,7 +183,7 @@ def test_a_run_of_an_older_version_has_no_record_of_its_weights(make_weights, da
     config = resolve("sop", "pnca", "gsp", "thesis", "full", {"weights": make_weights("bn_inception", True)})
     protocol = FairProtocol(dataset, [config], Places(str(tmp_path)), repeats=1)
     for fold in range(4):
-        finish(protocol.runs, config, 0, 0.5, fold, figures={"MAP@R": FAIR})
+        finish(protocol.runs, config, 0, FAIR, fold)
         path = protocol.runs.unit_dir(config, fold, 0) / "config.json"
         write_json(path, older(config, protocol.runs.fingerprint))
     protocol.report()
