@@ -1,4 +1,4 @@
-"""Photos and figures for display: tables on the terminal, CSV files, pages of photo strips."""
+"""Tables on the terminal, CSV files and pages of photo strips."""
 
 from __future__ import annotations
 

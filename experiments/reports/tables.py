@@ -186,7 +186,10 @@ def _by_kind(cells: Iterable[Mapping[Column, TableCell]]) -> list[Column]:
 
 
 def _short(cell: TableCell | None, bracketed: Sequence[TableCell]) -> str:
-    """Format a figure without its spread, with its interval if it is among those bracketed."""
+    """Format a figure without its spread.
+
+    Its interval follows if it is among those bracketed.
+    """
     text = cell_text(cell)
     figure = text.figure.split(" ")[0]
     return f"{figure} {text.interval}".rstrip() if cell in bracketed else figure
