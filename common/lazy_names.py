@@ -39,16 +39,6 @@ def import_when_used(package: str) -> None:
     module.__class__ = _LazyPackage
 
 
-def module_of(package: str, name: str) -> str:
-    """Return the module that defines a name, importing only the package.
-
-    Args:
-        package: its full name.
-        name: one of its public names.
-    """
-    return vars(importlib.import_module(package))[_PLACES][name]
-
-
 def _imports_for_types(source: ast.Module) -> Iterator[tuple[str, str]]:
     """Yield the (name, module) of each import under `if TYPE_CHECKING:`."""
     for node in source.body:

@@ -74,15 +74,6 @@ def run_here(module: str, *arguments: str, cwd: str | os.PathLike = ".") -> subp
     return subprocess.CompletedProcess([module, *arguments], code, output.getvalue(), errors.getvalue())
 
 
-def run_small_here(module: str, *arguments: str) -> subprocess.CompletedProcess:
-    """`run_small` in this process."""
-    from tests.eager_functions import eagerly
-    from tests.experiments.tiny_network import in_place_of_small_networks
-
-    with in_place_of_small_networks(), eagerly(True):
-        return run_here(module, *arguments)
-
-
 def command(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 

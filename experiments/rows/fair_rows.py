@@ -9,6 +9,7 @@ import numpy as np
 from common.errors import InvalidInput
 from experiments import reports
 from experiments.rows.rows import TRAINING
+from experiments.rows.run_rows import repeats_of_all_folds
 from experiments.rows.scores import cell, collection_scores, labels_of, scores_of_trainings, training_scores
 from experiments.rows.store import StudyRows
 
@@ -24,11 +25,7 @@ def complete_repeats(study: StudyRows, label: str) -> int:
     """
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == label]
     places = {(row["fold"], row["repeat"]) for row in rows}
-    folds = range(rows[0]["configuration"]["num_folds"]) if rows else []
-    repeats = 0
-    while rows and all((fold, repeats) in places for fold in folds):
-        repeats += 1
-    return repeats
+    return repeats_of_all_folds(places, rows[0]["configuration"]["num_folds"]) if rows else 0
 
 
 def method_row(study: StudyRows, label: str, baseline: str | None = None) -> reports.TableRow:

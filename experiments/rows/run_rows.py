@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,7 +72,7 @@ def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[Sc
         InvalidInput: test embeddings are missing or damaged.
     """
     by_place = {(unit.fold, unit.repeat): unit for unit in units}
-    repeats = complete_repeats(by_place, num_folds)
+    repeats = repeats_of_all_folds(by_place, num_folds)
     if not repeats:
         return []
     singles = [scored_row(by_place[fold, repeat]) for fold in range(num_folds) for repeat in range(repeats)]
@@ -102,7 +102,7 @@ def check_same_queries(rows: Sequence[ScoredRow]) -> None:
             )
 
 
-def complete_repeats(places, num_folds: int) -> int:
+def repeats_of_all_folds(places: Collection[tuple[int, int]], num_folds: int) -> int:
     """Count the repeats that every fold has.
 
     Args:

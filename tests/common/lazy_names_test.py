@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from common.lazy_names import import_when_used, module_of
+from common.lazy_names import import_when_used
 from tests.command_line import run_program
 
 PACKAGES = [
@@ -71,10 +71,6 @@ def test_a_name_can_be_replaced(package, monkeypatch):
     assert package.first() == 3
     monkeypatch.undo()
     assert package.first() == 1
-
-
-def test_where_a_name_is_defined(package):
-    assert module_of("planted_package", "Second") == "planted_package.second"
 
 
 def test_a_package_without_source_is_refused(package):
