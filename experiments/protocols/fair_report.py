@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
-from experiments.protocols.report_files import warning_lines, write_report_files
+from experiments.protocols.report_files import MethodWarning, warning_lines, write_report_files
 from experiments.published.values import DISSERTATION, dissertation_value
 from experiments.reports.projection_runs import runs_without_problem
 from experiments.reports.training_effect import training_did_not_help
@@ -196,7 +196,8 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, 
     finished = {method.name: list(method.runs.finished.values()) for method in methods}
     parts = write_parts(finished, folder)
     lines = [line for method in methods for line in partial_lines(method)]
-    lines += warning_lines([text for of in methods for text in (*method_warnings(of), *of.runs.problems)])
+    lines += warning_lines([warning for method in methods for warning in method_warnings(method)])
+    lines += [f"warning: {problem}" for method in methods for problem in method.runs.problems]
     return "\n".join(part for part in (table, recall, parts, *lines, picture) if part)
 
 
@@ -219,25 +220,29 @@ def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:
     return [unit for unit in method.runs.finished.values() if unit.measured.get("untrained")]
 
 
-def method_warnings(method: MethodReport) -> list[str]:
+def method_warnings(method: MethodReport) -> list[MethodWarning]:
     """Warn of no training gain, CCP without problems, or few validation classes."""
     counts = [unit.measured.get("validation_classes") for unit in method.runs.finished.values()]
     known = [count for count in counts if count is not None]
     few = few_validation_classes(min(known)) if known else None
     no_gain = None if method.missing else training_has_not_helped(method)
     no_problem = runs_without_problem([unit.measured.get("problems") for unit in method.runs.finished.values()])
-    found = (no_gain, no_problem and f"{method.name}: {no_problem}.", few and f"{method.name}: {few}")
-    return [text for text in found if text]
+    others = [MethodWarning(method.name, text) for text in (no_problem and f"{no_problem}.", few) if text]
+    return [*([no_gain] if no_gain else []), *others]
 
 
-def training_has_not_helped(method: MethodReport) -> str | None:
-    """Return a sentence if training did not raise mean test MAP@R."""
+def training_has_not_helped(method: MethodReport) -> MethodWarning | None:
+    """Warn if training did not raise mean test MAP@R."""
     units = _with_untrained(method)
     if not units:
         return None
     means = (float(np.mean([unit.measured[moment]["MAP@R"] for unit in units])) for moment in ("test", "untrained"))
     text = training_did_not_help(*means)
-    return text and f"{method.name}: {text}. More classes, a lower learning rate or more steps may help."
+    return (
+        MethodWarning(method.name, text, "More classes, a lower learning rate or more steps may help.")
+        if text
+        else None
+    )
 
 
 def partial_lines(method: MethodReport) -> list[str]:

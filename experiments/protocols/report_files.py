@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import textwrap
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from common.files import write_text
 from experiments import reports
@@ -69,18 +70,32 @@ def write_report_files(
     return table, "\n".join(places)
 
 
-def warning_lines(warnings: Sequence[str]) -> list[str]:
-    """Merge warnings `NAME: PROBLEM. REMEDY` with the same problem or remedy."""
-    names: dict[str, dict[str, list[str]]] = {}  # by remedy and problem
-    for text in dict.fromkeys(warnings):
-        name, _, rest = text.partition(": ")
-        problem, _, remedy = rest.partition(". ")
-        names.setdefault(remedy, {}).setdefault(problem, []).append(name)
+class MethodWarning(NamedTuple):
+    """A warning of a method; `str` gives it alone.
+
+    Attributes:
+        method: its name; empty: the problem names its subject.
+        problem: in words, with its own full stop if there is no remedy.
+        remedy: a sentence.
+    """
+
+    method: str
+    problem: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        said = f"{self.method}: {self.problem}" if self.method else self.problem
+        return f"{said}. {self.remedy}" if self.remedy else said
+
+
+def warning_lines(warnings: Sequence[MethodWarning]) -> list[str]:
+    """Merge warnings with the same problem or remedy."""
+    merged: dict[str, dict[str, list[str]]] = {}  # methods by remedy and problem
+    for method, problem, remedy in dict.fromkeys(warnings):
+        merged.setdefault(remedy or problem, {}).setdefault(problem, []).append(method)
     lines = []
-    for remedy, problems in names.items():
-        said = "; ".join(
-            f"{', '.join(of)}: {problem}" if problem else "; ".join(of) for problem, of in problems.items()
-        )
-        text = f"warning: {said}{'. ' * bool(remedy)}{remedy}"
+    for remedy, problems in merged.items():
+        said = "; ".join(str(MethodWarning(", ".join(of), problem)) for problem, of in problems.items())
+        text = f"warning: {said}" if remedy in problems else f"warning: {said}. {remedy}"
         lines.append(textwrap.fill(text, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False))  # whole paths
     return lines

@@ -166,7 +166,7 @@ def _fair_study(methods: list[Method]) -> Study:
             missing.append(f"{report.name} is not in the table: {error}")
             continue
         reference = reference or report
-    notes = [text for report in found for text in method_warnings(report)]
+    notes = [str(warning) for report in found for warning in method_warnings(report)]
     if not rows:
         rows, of_shared = _rows_of_shared_runs(found)
         notes = [*of_shared, *notes]

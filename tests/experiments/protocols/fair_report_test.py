@@ -23,7 +23,7 @@ def test_nothing_is_said_where_it_has_or_where_that_is_not_known(pairs):
 
 
 def test_the_mean_over_runs_decides():
-    text = training_has_not_helped(method((0.148, 0.15), (0.148, 0.13)))
+    text = str(training_has_not_helped(method((0.148, 0.15), (0.148, 0.13))))
     assert text.startswith(
         "c2+gap: training did not beat the untrained backbone's average features (MAP@R 14.00, 14.80 before)"
     )
@@ -34,7 +34,7 @@ def test_the_smallest_validation_is_warned_of():
         (fold, 0): SimpleNamespace(measured={"validation_classes": count}) for fold, count in enumerate((7, 3, None))
     }
     tiny = SimpleNamespace(name="c2+gap", missing=[(3, 0)], runs=SimpleNamespace(finished=counts))
-    (text,) = method_warnings(tiny)
+    (text,) = map(str, method_warnings(tiny))
     assert text.startswith("c2+gap: validates on 3 classes: other classes would change its score by about 14 points")
     del counts[1, 0]
     assert method_warnings(tiny) == []
@@ -45,7 +45,7 @@ def test_runs_of_ccp_without_a_problem_are_counted():
         (fold, 0): SimpleNamespace(measured={"problems": problems}) for fold, problems in enumerate(([], [{}], []))
     }
     ccp = SimpleNamespace(name="c1+ccp+gap", missing=[(3, 0)], runs=SimpleNamespace(finished=found))
-    (text,) = method_warnings(ccp)
+    (text,) = map(str, method_warnings(ccp))
     assert text == "c1+ccp+gap: no projection problem began in 2 of 3 runs, which trained with the loss alone."
     found[0, 0].measured["problems"] = found[2, 0].measured["problems"] = [{}]
     assert method_warnings(ccp) == []

@@ -1,17 +1,17 @@
 """Files of reports: warnings said once, and details printed on request."""
 
-from experiments.protocols.report_files import print_report, warning_lines
+from experiments.protocols.report_files import MethodWarning, print_report, warning_lines
 
 
 def test_a_warning_names_all_its_methods_and_each_remedy_once():
-    few = "validates on 2 classes: mostly chance. Add classes."
+    few = [MethodWarning(name, "validates on 2 classes: mostly chance. Add classes.") for name in "ab"]
     gains = [
-        f"{name}: no gain (MAP@R {figure}, 3 before). More steps may help." for name, figure in (("a", 1), ("b", 2))
+        MethodWarning(name, f"no gain (MAP@R {figure}, 3 before)", "More steps may help.")
+        for name, figure in (("a", 1), ("b", 2))
     ]
-    assert warning_lines([f"a: {few}", gains[0], f"b: {few}", gains[1], f"b: {few}", "one", "two"]) == [
+    assert warning_lines([few[0], gains[0], few[1], gains[1], few[1]]) == [
         "warning: a, b: validates on 2 classes: mostly chance. Add classes.",
         "warning: a: no gain (MAP@R 1, 3 before); b: no gain (MAP@R 2, 3 before). More steps may help.",
-        "warning: one; two",
     ]
 
 
