@@ -234,8 +234,9 @@ def is_locked(folder: str | os.PathLike) -> bool:
     Args:
         folder: of the run; a missing one is not held.
     """
+    path = pathlib.Path(folder) / "lock"
     try:
-        with open(pathlib.Path(folder) / "lock", "r+") as file:
+        with open(path, "r+" if os.access(path, os.W_OK) else "r") as file:  # NFS locks files open for writing only
             lock_file(file, wait=False)
     except BlockingIOError:
         return True
