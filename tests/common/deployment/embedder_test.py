@@ -192,7 +192,8 @@ def test_names_that_are_no_text_are_read(colour, photographs, tmp_path):
     with open(path, "wb") as file:
         file.write(photographs[0].read_bytes())
     embeddings = colour[0].embed([os.fsdecode(path), photographs[0]])
-    np.testing.assert_array_equal(embeddings[0], embeddings[1])
+    # A photo at another place of a batch may differ by rounding.
+    np.testing.assert_allclose(embeddings[0], embeddings[1], rtol=1e-5, atol=1e-6)
     with open(path, "wb") as file:
         file.write(b"no image")
     with pytest.raises(InvalidInput, match=r"caf.+\.jpg.*its format is unknown"):
