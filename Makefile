@@ -48,7 +48,7 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/python tools/check_tree.py
-	$(VENV)/bin/mypy common gsp_dml ccp_dml experiments
+	$(VENV)/bin/mypy common gsp_dml ccp_dml deep_metric_learning experiments
 
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .

@@ -1,10 +1,11 @@
-"""Installs the four packages; pick TensorFlow by requirements.txt or requirements-thesis.txt."""
+"""Installs the five packages; pick TensorFlow by requirements.txt or requirements-thesis.txt."""
 
 import pathlib
 import re
 
 from setuptools import find_packages, setup
 
+PACKAGES = ("common", "gsp_dml", "ccp_dml", "deep_metric_learning", "experiments")
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
 EXTRAS = (
@@ -43,15 +44,16 @@ setup(
         *("proxy", "TensorFlow", "Keras"),
     ],
     python_requires=">=3.10",
-    packages=find_packages(include=["common*", "gsp_dml*", "ccp_dml*", "experiments*"]),
+    packages=find_packages(include=[f"{package}*" for package in PACKAGES]),
     package_data={
-        **{package: ["py.typed"] for package in ("common", "gsp_dml", "ccp_dml", "experiments")},
+        **{package: ["py.typed"] for package in PACKAGES},
         "common.backbones": ["imagenet/*"],
         "experiments.deployment": ["model_card.md.jinja"],
         "experiments.photos": ["page.*"],
         "experiments.published": ["*.csv"],
         "experiments.site": ["templates/*"],
     },
+    entry_points={"console_scripts": ["dml = experiments.__main__:main"]},
     install_requires=[
         "tensorflow>=2.15.1",
         "keras>=2.15,!=3.0.*,!=3.1.*,!=3.2.*,!=3.3.*,!=3.4.*",  # these call no loss with references

@@ -7,6 +7,8 @@ The `__init__` of such a package states its names once, for readers, type checke
 
     __all__ = ["TripletLoss"]
     import_when_used(__name__)
+
+`from common.losses import *` stands for all names of the `__all__` of a package; `__all__` may then be left out.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ def import_when_used(package: str) -> None:
     if source is None:
         raise ImportError(f"The names of {package} are read from its source, which is not there: install it with that.")
     vars(module)[_PLACES] = dict(_imports_for_types(ast.parse(source)))
+    vars(module).setdefault("__all__", sorted(vars(module)[_PLACES]))
     module.__class__ = _LazyPackage
 
 
@@ -44,7 +47,13 @@ def _imports_for_types(source: ast.Module) -> Iterator[tuple[str, str]]:
     for node in source.body:
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             imports = [each for each in node.body if isinstance(each, ast.ImportFrom) and each.module]
-            yield from ((alias.name, str(each.module)) for each in imports for alias in each.names)
+            yield from ((name, str(each.module)) for each in imports for name in _names_of(each))
+
+
+def _names_of(node: ast.ImportFrom) -> list[str]:
+    """Return the names that an import brings."""
+    names = [alias.name for alias in node.names]
+    return list(importlib.import_module(str(node.module)).__all__) if names == ["*"] else names
 
 
 class _LazyPackage(types.ModuleType):

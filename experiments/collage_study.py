@@ -1,4 +1,4 @@
-"""Collages of one relevant image and three distractors: average pooling against GSP.
+"""Collages of a relevant image and three distractors: average pooling and GSP.
 
 Regenerates: thesis figure 5.5 (Cifar Collage: bars of MAP@R for GAP, GSP, GSP + L_ZS and distilled data), on glyphs.
 Command: python -m experiments.collage_study --repeats=3; as in the thesis, python -m experiments.collage_study

@@ -1,4 +1,4 @@
-"""Conventional evaluation: best R@1 on the test set, beside an unbiased figure.
+"""Conventional evaluation: best R@1 on the test set, and an unbiased figure.
 
 Every method is trained in two ways. The first follows the literature: it trains on all training classes, and R@1 *on
 the test set* chooses the learning rate, the stopping step and the weights. The second holds out a tenth of the training

@@ -1,4 +1,4 @@
-"""Conversion of a backbone's published parameters into the `.npz` file for `--weights`.
+"""Conversion of a backbone's published parameters into a file for `--weights`.
 
 Regenerates: no table; the ImageNet parameters that every photograph experiment of chapters 3 and 5 starts from.
 Command: python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz

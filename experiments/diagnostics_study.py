@@ -1,4 +1,4 @@
-"""Rank correlations between diagnostics and retrieval over one data set's finished runs.
+"""Rank correlations of diagnostics with retrieval over a data set's runs.
 
 Every finished fold and repeat under `--runs_dir` is one point: its diagnostics against its MAP@R on unseen classes.
 Diagnostics are of the test embeddings and, with `--training`, of the training embeddings. Folds of one method are

@@ -1,4 +1,4 @@
-"""Export of a finished run: Keras, SavedModel, TFLite or ONNX, with a model card.
+"""Export of a finished run: Keras, SavedModel, TFLite or ONNX, and a card.
 
 The model contains the network and, in the first two formats, the preprocessing of evaluation. Before the file gets its
 name, it is read back and compared with the run's stored test embeddings.

@@ -1,4 +1,4 @@
-"""Fair evaluation: four class-disjoint folds, MAP@R, averaged and concatenated models.
+"""Fair evaluation: class-disjoint folds, averaged and concatenated models.
 
 Regenerates: rows of thesis tables 3.1 and 5.1.
 Command: python -m experiments.fair_eval --dataset=sop --data_dir=data --loss=pnca --pooling=gsp

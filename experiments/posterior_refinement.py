@@ -1,4 +1,4 @@
-"""Posterior refinement of trained runs: other metric matrices for the trunk's features.
+"""Posterior refinement of trained runs: other metrics of trunk features.
 
 Training gives a trunk x and a neck W, hence the similarity x^T M x' with M = W^T W. The command replaces M by the
 paper's D(r), R(r) and identity. The identity ranks more dimensions than the embedding has, so two controls have the

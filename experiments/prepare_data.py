@@ -1,4 +1,4 @@
-"""Preparation of a data set for training: download, extract, check, make small copies.
+"""Preparation of a data set: download, extract, check, make small copies.
 
 Regenerates: no table; makes the `--data_dir` of all other commands.
 Command: python -m experiments.prepare_data --dataset=cub200 --data_dir=data

@@ -1,4 +1,4 @@
-"""Recording of finished runs in `results/`; training commands do it with `--record`.
+"""Recording of finished runs in `results/`, as `--record` of training does.
 
 Regenerates: `results/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`; `tools.documents`
     makes the documents' tables and pictures from them.

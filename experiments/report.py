@@ -1,4 +1,4 @@
-"""Static HTML report on runs: tables, curves, retrieved images, attention, maps, configurations.
+"""Static pages on runs: tables, curves, retrieved images, attention, maps.
 
 Regenerates: nothing of the thesis; shows results of `fair_eval`, `conventional_eval` and studies.
 Command: python -m experiments.report --runs=runs --output=report

@@ -1,4 +1,4 @@
-"""Image search with a trained model: neighbours of a photo, and near-duplicates.
+"""Image search: neighbours of a photo, and near-duplicates.
 
 Regenerates: no table; searches photos of your own.
 Command: python -m experiments.search embed --model=model.keras --images=photos --output=photos.npz

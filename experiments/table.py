@@ -1,4 +1,4 @@
-"""One table of the thesis or "Revisiting" benchmark: cells, missing runs, printed figures.
+"""One table of the thesis or "Revisiting" benchmark: runs and their figures.
 
 Regenerates: the tables in `TABLES`, each in a module of `experiments/studies` that explains it.
 Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run

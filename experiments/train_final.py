@@ -1,4 +1,4 @@
-"""One model to deploy, trained on all training classes with the folds' settings.
+"""One model to deploy, trained on all training classes as the folds were.
 
 The fair protocol measures a method and leaves one model per fold, each trained without that fold's classes. This
 command trains on all of them, for the median of the steps that validation selected in the folds. It writes model.keras

@@ -1,4 +1,4 @@
-"""Hyper-parameter search on validation classes: equal trials per method, resumable, with pruning.
+"""Search of hyper-parameters on validation classes: equal trials, resumable.
 
 Regenerates: no table of the thesis, whose own search is `experiments.figure --id=3.5`; docs/tune.md.
 Command: python -m experiments.tune --dataset=glyphs --methods=c2+gap,c2+gsp --budget=demo --trials=20

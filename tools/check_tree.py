@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIBRARIES = ("common", "gsp_dml", "ccp_dml")
-PACKAGES = (*LIBRARIES, "experiments", "benchmarks", "tools")
+PACKAGES = (*LIBRARIES, "deep_metric_learning", "experiments", "benchmarks", "tools")
 HEADER = ("Regenerates:", "Command:", "Expected:", "Cost:")
 ARRAYS = {"embeddings", "features", "labels", "images", "costs", "points", "x", "query_embeddings", "attributes"}
 SHAPE = re.compile(r"\[(?:\.{3}|[a-z])[\w ·+*/-]*(, [\w ·+*/-]+)*\]")  # named brackets: [batch, dim]

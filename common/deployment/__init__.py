@@ -1,9 +1,14 @@
 """Trained models as one file, from images to embeddings, without training data or code."""
 
-from common.deployment.deployable_model import deployable_model, save_model
-from common.deployment.embedder import Embedder, load_embedder
-from common.deployment.embedding_normalization import EmbeddingNormalization
-from common.deployment.image_preprocessing import ImagePreprocessing
+from typing import TYPE_CHECKING
+
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from common.deployment.deployable_model import deployable_model, save_model
+    from common.deployment.embedder import Embedder, load_embedder
+    from common.deployment.embedding_normalization import EmbeddingNormalization
+    from common.deployment.image_preprocessing import ImagePreprocessing
 
 __all__ = [
     "Embedder",
@@ -13,3 +18,4 @@ __all__ = [
     "load_embedder",
     "save_model",
 ]
+import_when_used(__name__)

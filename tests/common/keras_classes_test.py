@@ -24,6 +24,7 @@ ORDERS = (
     "from tensorflow import keras\nimport ccp_dml",
     "import common\nfrom tensorflow import keras",
     "import common.index, keras",
+    "import deep_metric_learning, keras",
     "from gsp_dml import GeneralizedSumPooling\nfrom tensorflow import keras",
 )
 

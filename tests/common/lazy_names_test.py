@@ -10,9 +10,12 @@ from common.lazy_names import import_when_used
 from tests.command_line import run_program
 
 PACKAGES = [
-    *(f"common.{name}" for name in ("backbones", "data", "diagnostics", "downloads", "files", "index", "losses")),
+    *(
+        f"common.{name}"
+        for name in ("backbones", "data", "deployment", "diagnostics", "downloads", "files", "index", "losses")
+    ),
     *(f"common.{name}" for name in ("miners", "pooling", "records", "references", "retrieval", "training")),
-    *("ccp_dml", "gsp_dml", "experiments.reports"),
+    *("ccp_dml", "gsp_dml", "deep_metric_learning", "experiments.reports"),
 ]
 PACKAGE = '''"""A package."""
 

@@ -24,13 +24,14 @@ SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")
 USE = """
 import pathlib
 import numpy as np
-import ccp_dml, common, experiments, gsp_dml
+import ccp_dml, common, deep_metric_learning, experiments, gsp_dml
 from common.records import environment
 
-for package in (ccp_dml, common, experiments, gsp_dml):
+for package in (ccp_dml, common, deep_metric_learning, experiments, gsp_dml):
     assert pathlib.Path(package.__file__).parent.parent == pathlib.Path(SITE), package.__file__
     assert package.__version__ == VERSION
 features = np.random.default_rng(0).normal(size=(2, 4, 4, 8)).astype("float32")
+assert deep_metric_learning.GeneralizedSumPooling is gsp_dml.GeneralizedSumPooling
 assert gsp_dml.GeneralizedSumPooling(4)(features).shape == (2, 8)
 assert environment()["version"] == VERSION
 assert environment()["commit"] is None
@@ -123,7 +124,7 @@ def test_the_source_distribution_has_every_file_of_the_checkout(source_archive):
     assert expected - names == set()
 
 
-def test_the_wheel_has_the_four_packages_and_their_data(wheel):
+def test_the_wheel_has_the_five_packages_and_their_data(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
@@ -146,6 +147,13 @@ def test_layers_are_used_from_an_empty_folder(site, empty):
     program = f"SITE, VERSION = {str(site)!r}, {common.__version__!r}\n{USE}"
     run(["-c", program], empty, PYTHONPATH=str(site))
     assert list(empty.iterdir()) == []
+
+
+def test_the_program_dml_is_installed(site, empty):
+    program = site / "bin" / "dml"
+    assert "\n  fair_eval " in run([program], empty, PYTHONPATH=str(site))
+    (empty / "experiments.py").write_text("raise RuntimeError")  # of a stranger's project, and not ours
+    assert "--merge: " in run([program, "evaluate", "--help"], empty, PYTHONPATH=str(site))
 
 
 def test_a_figure_that_another_module_measures_is_made(site, empty):

@@ -10,7 +10,7 @@ from experiments.settings.parts import all_settings
 from tests.command_line import run_module
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem != "__init__")
+COMMANDS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem[0] != "_")
 DOCUMENTS = sorted(path for pattern in ("*.md", "*/*.md", "docs/*/*.md") for path in ROOT.glob(pattern))
 FLAG = re.compile(r"(?<![\w-])--(?:no(?=[a-z_]+\b))?([a-z][a-z0-9_]*)")
 OF_GIT = {"abbrev", "always", "dirty", "error", "exclude"}

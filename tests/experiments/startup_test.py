@@ -76,6 +76,10 @@ def test_help_needs_no_tensorflow(command, tmp_path):
     assert imports_tensorflow(tmp_path, f"experiments.{command}", "--help") == (False, 0)
 
 
+def test_the_list_of_commands_needs_no_tensorflow(tmp_path):
+    assert imports_tensorflow(tmp_path, "experiments") == (False, 0)
+
+
 def test_merging_needs_no_tensorflow(tmp_path):
     np.savez(tmp_path / "x.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([1, 1, 2, 2]))
     shard = [f"--embeddings={tmp_path}/x.npz", "--shard=1/1", f"--shard_file={tmp_path}/part.npz"]

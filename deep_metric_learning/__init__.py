@@ -1,0 +1,30 @@
+"""All public layers, losses, miners, poolings, metrics and networks under one name.
+
+    import deep_metric_learning as dml
+
+    loss = dml.ProxyAnchorLoss(num_classes=100, embedding_dim=128)
+
+A name is imported on its first use. The import also lets `keras.models.load_model` find the classes of this project.
+"""
+
+from typing import TYPE_CHECKING
+
+from gsp_dml import __version__ as __version__  # first: it reports another `common` that hides ours
+
+# isort: split
+from common.lazy_names import import_when_used
+
+if TYPE_CHECKING:
+    from ccp_dml import *
+    from common.backbones import *
+    from common.deployment import *
+    from common.diagnostics import *
+    from common.losses import *
+    from common.miners import *
+    from common.pooling import *
+    from common.references import *
+    from common.retrieval import *
+    from common.training import *
+    from gsp_dml import *
+
+import_when_used(__name__)
