@@ -48,6 +48,7 @@ setup(
     package_data={
         **{package: ["py.typed"] for package in PACKAGES},
         "common.backbones": ["imagenet/*"],
+        "common.data": ["emoji_drawings/*"],
         "experiments.deployment": ["model_card.md.jinja"],
         "experiments.photos": ["page.*"],
         "experiments.published": ["*.csv"],

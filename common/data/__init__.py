@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         parts_of,
     )
     from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
+    from common.data.emoji import load_emoji
     from common.data.file_names import FileNames
     from common.data.fixed_views import fixed_views, view_numbers
     from common.data.glyph_collage import load_glyph_collage
@@ -95,6 +96,7 @@ __all__ = [
     "load_cifar10_collage",
     "load_cifar_collage",
     "load_cub200",
+    "load_emoji",
     "load_glyph_collage",
     "load_glyph_scripts",
     "load_glyphs",

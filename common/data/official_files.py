@@ -12,7 +12,7 @@ from common.data.dataset import Dataset, Examples, check_official_counts, check_
 from common.data.file_names import FileNames
 from common.errors import InvalidInput, invalid
 
-NO_DOWNLOAD_NEEDED = ("glyphs", "glyph_scripts", "glyph_collage", "synthetic_tokens")
+NO_DOWNLOAD_NEEDED = ("emoji", "glyphs", "glyph_scripts", "glyph_collage", "synthetic_tokens")
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ def _when_called(name: Callable[[], Callable[..., Any]], *first: Any, **settings
 
 
 DATASETS: dict[str, Callable[..., data.Dataset]] = {
+    "emoji": _when_called(lambda: data.load_emoji),
     "glyphs": _when_called(lambda: data.load_glyphs),
     "glyph_scripts": _when_called(lambda: data.load_glyph_scripts),
     "glyph_collage": _when_called(lambda: data.load_glyph_collage),
@@ -68,7 +69,7 @@ DATASETS: dict[str, Callable[..., data.Dataset]] = {
 }
 
 # These need no files.
-EMBEDDED_DATASETS = ["glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens"]
+EMBEDDED_DATASETS = ["emoji", "glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens"]
 
 
 def _generalized_sum_pooling(config: RunSettings) -> GeneralizedSumPooling:
@@ -119,6 +120,7 @@ AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
     "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
     "shift": lambda c: data.RandomShift(2),
+    "shift_4": lambda c: data.RandomShift(4),
     "shift_flip": lambda c: data.RandomShift(4, flip=True),
     "none": lambda c: data.NoAugmentation(),
 }
@@ -217,7 +219,7 @@ def build_augmentation(config: RunSettings, dataset: data.Dataset):
     check_choice("--crop", config.crop, AUGMENTATIONS)
     on_files = config.crop in ("thesis", "published_code")
     if on_files != (dataset.kind == "image_files"):
-        choices = "thesis, published_code" if dataset.kind == "image_files" else "shift, shift_flip, none"
+        choices = "thesis, published_code" if dataset.kind == "image_files" else "shift, shift_4, shift_flip, none"
         raise InvalidInput(f"Invalid --crop: received {config.crop!r}, expected one of {choices} for {dataset.name}.")
     return AUGMENTATIONS[config.crop](config)
 

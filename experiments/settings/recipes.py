@@ -206,7 +206,7 @@ def cut_settings(overrides: dict, crop: str) -> dict:
 
 def _set_memory(layers: Layers, dataset: str, after: str) -> None:
     """Add the cross-batch memory's layers; `after` prefixes a source of other data."""
-    memory = {"xbm_batches": MEMORY_BATCHES.get(dataset, 25), "xbm_start": MEMORY_START}
+    memory = {"xbm_batches": MEMORY_BATCHES.get(dataset, 25), "xbm_start": MEMORY_START.get(dataset, 1000)}
     layers.set(f"{after}thesis 3.3.2.1, memory", memory)
     layers.set(OPEN, {"xbm_fills_first": False, "xbm_holds_batch": False})
 
@@ -252,7 +252,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
             "patience": 20 if frequent else 5,
         }
     waits = {"xbm_start": 4, "ccp_start": 4} if budget == "smoke" else {"xbm_start": 200, "ccp_start": 400}
-    changes |= {name: steps for name, steps in waits.items() if values.get(name)}
+    changes |= {name: min(steps, values[name]) for name, steps in waits.items() if values.get(name)}
     if values.get("ccp_start_patience"):
         changes["ccp_start_patience"] = 0  # so few steps never converge; training logs this when a problem begins
     if "protocol" in values:

@@ -87,7 +87,7 @@ class ImageSettings(Settings):
 
     image_size: int = setting("height and width of the network's input in pixels", within=POSITIVE)
     crop: str = setting(
-        "augmentation: `thesis`, `published_code`, `shift` (characters), `shift_flip` (CIFAR) or `none`"
+        "augmentation: `thesis`, `published_code`, `shift` (2 pixels), `shift_4`, `shift_flip` (4, CIFAR) or `none`"
     )
     evaluation_antialias: bool = setting(
         "files: low-pass filter of the evaluation's crop (default: yes)", True, omit_default=True

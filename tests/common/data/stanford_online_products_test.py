@@ -82,6 +82,6 @@ def test_missing_data_say_what_to_do(data_dir):
         "Download Stanford_Online_Products.zip",
         "https://cvgl.stanford.edu/projects/lifted_struct/",
         "Ebay_train.txt, Ebay_test.txt",
-        "need no download: glyphs, glyph_scripts, glyph_collage, synthetic_tokens",
+        "need no download: emoji, glyphs, glyph_scripts, glyph_collage, synthetic_tokens",
     ):
         assert expected in message

@@ -1,0 +1,68 @@
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from common.data import contiguous_folds, load_emoji
+from common.data.emoji import _ARCHIVE, EMOJI_SIZE, MIN_DESIGNS, emoji_name
+
+
+@pytest.fixture(scope="module")
+def cache_dir(tmp_path_factory):
+    return tmp_path_factory.mktemp("emoji")
+
+
+@pytest.fixture(scope="module")
+def emoji(cache_dir):
+    return load_emoji(cache_dir=cache_dir)
+
+
+def stems(names):
+    return [name.split()[0].rstrip(",") for name in names]
+
+
+def test_half_of_the_emoji_are_unseen_with_their_variants(emoji):
+    num_train = emoji.train.num_classes
+    assert num_train + emoji.test.num_classes == len(emoji.class_names) == 1187
+    assert 0.4 < num_train / 1187 < 0.6
+    assert emoji.test.labels.min() == num_train
+    assert not set(stems(emoji.class_names[:num_train])) & set(stems(emoji.class_names[num_train:]))
+    for train, validation in contiguous_folds(num_train):
+        names = np.array(stems(emoji.class_names[:num_train]))
+        assert len(set(names[train]) & set(names[validation])) <= 2
+
+
+def test_no_drawing_is_there_twice(emoji):
+    images = np.concatenate([emoji.train.inputs, emoji.test.inputs])
+    assert images.shape == (7219 - 42, EMOJI_SIZE, EMOJI_SIZE, 3)
+    assert len({image.tobytes() for image in images}) == len(images)
+    for part in (emoji.train, emoji.test):
+        assert np.unique(part.labels, return_counts=True)[1].min() >= MIN_DESIGNS
+
+
+def test_drawings_are_those_of_their_emoji(emoji):
+    label = emoji.class_names.index(emoji_name("1f988"))
+    part = emoji.train if label < emoji.train.num_classes else emoji.test
+    found = part.inputs[part.labels == label]
+    with zipfile.ZipFile(_ARCHIVE) as archive:
+        names = [name for name in sorted(archive.namelist()) if "/1f988/" in name]
+        expected = [np.asarray(Image.open(io.BytesIO(archive.read(name))).convert("RGB")) for name in names]
+    assert emoji.class_names[label] == "U+1F988 SHARK"
+    np.testing.assert_array_equal(found, np.stack(expected))
+
+
+def test_the_split_is_that_of_the_seed(emoji, cache_dir):
+    assert load_emoji(cache_dir=cache_dir).class_names == emoji.class_names
+    assert load_emoji(cache_dir=cache_dir, seed=1).class_names != emoji.class_names
+
+
+def test_owners_and_licences_are_beside_the_drawings():
+    notice = _ARCHIVE.with_name("NOTICE").read_text()
+    with zipfile.ZipFile(_ARCHIVE) as archive:
+        designs = {name.split("/")[2].removesuffix(".webp") for name in archive.namelist()}
+    assert all(design in notice for design in designs)
+    for licence in ("LICENSE-APACHE-2.0", "LICENSE-CC-BY-4.0", "LICENSE-MIT"):
+        assert licence in notice
+        assert _ARCHIVE.with_name(licence).stat().st_size > 1000
