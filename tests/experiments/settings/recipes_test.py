@@ -118,9 +118,10 @@ def test_validation_alone_ends_a_full_training_and_no_short_one(dataset):
             },
         ),
         ("glyphs", {"learning_rate": 1e-3, "weight_decay": 1e-4, "steps_per_evaluation": 200}),
+        ("emoji", {"backbone": "efficientnet_lite0", "weights": "imagenet", "learning_rate": 1e-4, "image_size": 96}),
     ],
 )
-def test_full_trainings_from_scratch_follow_the_print(dataset, expected):
+def test_full_trainings_on_embedded_data(dataset, expected):
     config = resolve(dataset, "c2", "gsp", "thesis", "full", {})
     assert {name: getattr(config, name) for name in expected} == expected
     assert config.batch_size == 64
