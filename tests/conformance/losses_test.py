@@ -22,12 +22,18 @@ def create(request):
     return LOSSES[request.param]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def references(request):
     return random_references(1) if request.param == "references" else None
 
 
 PROVIDERS = ["alone", "references"]
+# `keras_test` trains each class under XLA; the sample here has the other settings of the table.
+UNDER_XLA = [
+    pytest.param(name, provider, marks=() if " " in name and turn % 2 == place else pytest.mark.release)
+    for turn, name in enumerate(LOSSES)
+    for place, provider in enumerate(PROVIDERS)
+]
 each_loss_with_a_provider = sampled("create, references", list(LOSSES), PROVIDERS, indirect=True)
 
 
@@ -98,19 +104,14 @@ def test_an_embedding_that_is_no_number_is_seen_in_the_loss(create):
         assert np.isnan(loss(tf.constant(embeddings, tf.float32), labels, references))
 
 
-@pytest.fixture(scope="module")
-def passes(create):
-    """Values and gradients over the batch and over given references: as Python, and as a graph of any batch size."""
-    loss, references = remember(create()), random_references(1)
-
-    def values_and_gradients(embeddings, labels):
-        with tf.GradientTape(persistent=True) as tape:
+def value_and_gradient_of(loss, references):
+    def value_and_gradient(embeddings, labels):
+        with tf.GradientTape() as tape:
             tape.watch(embeddings)
-            values = [loss(embeddings, labels), loss(embeddings, labels, references)]
-        return values, [tape.gradient(value, embeddings) for value in values]
+            value = loss(embeddings, labels, references)
+        return value, tape.gradient(value, embeddings)
 
-    graph = tf.function(values_and_gradients, input_signature=SIGNATURE, autograph=False).get_concrete_function()
-    return values_and_gradients, graph
+    return value_and_gradient
 
 
 def assert_equal_for_sizes(compiled, eager, sizes):
@@ -121,23 +122,21 @@ def assert_equal_for_sizes(compiled, eager, sizes):
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_function_of_unknown_batch_size_equals_eager(passes):
-    eager, graph = passes
-    assert_equal_for_sizes(graph, eager, [BATCH, BATCH - 2])
+@each_loss_with_a_provider
+def test_function_of_unknown_batch_size_equals_eager(create, references):
+    eager = value_and_gradient_of(remember(create()), references)
+    assert_equal_for_sizes(tf.function(eager, SIGNATURE, autograph=False), eager, [BATCH, BATCH - 2])
 
 
-@pytest.mark.slow
-@pytest.mark.default_stack  # each loss with weights is compiled in a model on either stack (`keras_test`)
-def test_xla_equals_eager(create, passes):
+@pytest.mark.default_stack
+@pytest.mark.parametrize(("create", "references"), UNDER_XLA, indirect=True)
+def test_xla_equals_eager(create, references):
     if isinstance(create(), losses.InTurnLoss):
         pytest.skip("XLA cannot compile the gradient of a branch with an unknown batch size")
     if isinstance(create(), losses.AngularLoss) and tf.__version__.startswith("2.16"):
         pytest.skip("XLA of TensorFlow 2.16 cannot compile an unknown number of positives")
-    eager, graph = passes
-    # The branches of a memory keep for their gradients what XLA does not know, unless they are traced for it.
-    traced = eager if create().non_trainable_variables else graph
-    compiled = tf.function(lambda *batch: traced(*batch), input_signature=SIGNATURE, jit_compile=True, autograph=False)
-    assert_equal_for_sizes(compiled, eager, [BATCH])
+    eager = value_and_gradient_of(remember(create()), references)
+    assert_equal_for_sizes(tf.function(eager, SIGNATURE, jit_compile=True, autograph=False), eager, [BATCH])
 
 
 @sampled(

@@ -15,12 +15,16 @@ from tests.conformance.loss_table import LOSSES
 COMPOSITIONS = ("plain", "xbm", "ccp", "gsp", "zero_shot")
 # One of each kind: pairs, proxies, boundaries, a memory, drawn triplets, a sum.
 KINDS = ("ContrastiveLoss", "TripletLoss", "ProxyNCALoss", "MarginLoss", "CrossBatchMemoryLoss", "MinedLoss")
-FEW = [f"{loss}/{composition}" for loss in KINDS for composition in COMPOSITIONS]
+FEW = [
+    f"{loss}/{COMPOSITIONS[(turn + further) % len(COMPOSITIONS)]}"
+    for turn, loss in enumerate(KINDS)
+    for further in (0, 2)
+]
 LONG = [f"{loss}/{composition}" for loss, composition in zip(KINDS, (*COMPOSITIONS, "plain"))]
 # Draws by the bits of embeddings differ where rounding does, as between devices.
 LEFT_OUT = (*KINDS, "MinedLoss by batch")
 OTHERS = [loss for loss in LOSSES if loss not in LEFT_OUT]
-WHOLE = [f"{loss}/{composition}" for loss in OTHERS for composition in COMPOSITIONS]
+WHOLE = [f"{loss}/{composition}" for loss in (*KINDS, *OTHERS) for composition in COMPOSITIONS]
 SAMPLE = [f"{loss}/{COMPOSITIONS[turn % len(COMPOSITIONS)]}" for turn, loss in enumerate(OTHERS)]
 
 # The row of decorrelation weighs its gradient by 10, and so does a difference.
@@ -58,7 +62,7 @@ def test_every_other_loss_on_two_replicas_steps_like_one_device(row):
 @pytest.mark.release
 @pytest.mark.skipif(not IS_KERAS_3, reason="every loss on the default stack, one of each kind on either")
 @pytest.mark.parametrize("row", WHOLE)
-def test_every_other_loss_in_every_composition_on_two_replicas_steps_like_one_device(row):
+def test_every_loss_in_every_composition_on_two_replicas_steps_like_one_device(row):
     assert found(2, 2, *WHOLE)["rows"][row]["loss_and_gradients"] < bound(row)
 
 
@@ -69,6 +73,6 @@ def test_four_replicas_step_like_one_device(row):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", LONG)
+@pytest.mark.parametrize("row", LONG[1::2])
 def test_replicas_train_like_one_device_for_20_steps(row):
-    assert found(2, 20, *LONG)["rows"][row]["weights"] < 1e-4
+    assert found(2, 20, *LONG[1::2])["rows"][row]["weights"] < 1e-4

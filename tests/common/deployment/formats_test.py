@@ -61,7 +61,7 @@ def test_what_is_read_back_gives_the_same_embeddings(models, kind, name, tmp_pat
 @pytest.mark.parametrize("pooling", sorted({*build.POOLINGS} - {"otp_64x128", "netvlad_64x128", "gmp+gsp"}))
 def test_every_pooling_is_the_same_in_tflite_and_onnx_or_is_refused(pooling, tmp_path):
     """Behind a convolution, where the interpreter's default delegate puts operations together."""
-    few = {"num_prototypes": 2, "gsp_memory_size": 4} if pooling.endswith("gsp") else {}
+    few = {"num_prototypes": 2, "gsp_memory_size": 4, "num_iterations": 5} if pooling.endswith("gsp") else {}
     config = resolve("glyphs", "c2", pooling, "thesis", "smoke", {"embedding_dim": 8, **few})
     images = keras.Input((7, 7, 1))
     maps = keras.layers.Conv2D(8, 3, strides=4, activation="relu")(images)
