@@ -131,6 +131,15 @@ def run_small(module: str, *arguments: str, timeout: float = 300) -> subprocess.
     return run_module(SMALL_COMMAND, module, *arguments, timeout=timeout)
 
 
+def run_small_here(module: str, *arguments: str) -> subprocess.CompletedProcess:
+    """`run_here` with the network and without the graphs of `run_small`."""
+    from tests.eager_functions import eagerly
+    from tests.experiments.tiny_network import in_place_of_small_networks
+
+    with in_place_of_small_networks(), eagerly(True):
+        return run_here(module, *arguments)
+
+
 def run_module(
     module: str, *arguments: str, cwd=ROOT, timeout: float = 300, fresh: str | None = None
 ) -> subprocess.CompletedProcess:

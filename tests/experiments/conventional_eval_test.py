@@ -11,7 +11,7 @@ from tests.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
-    run_module,
+    run_here,
     run_small,
     start_small,
 )
@@ -19,23 +19,23 @@ from tests.command_line import (
 MODULE = "experiments.conventional_eval"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 def test_glyphs_are_evaluated_under_both_rules_and_only_reported_afterwards(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
     arguments += ONE_EVALUATION
-    nothing = run_small(MODULE, *arguments, "--report_only")
+    nothing = run_here(MODULE, *arguments, "--report_only")
     assert nothing.returncode == 0, nothing.stderr
     assert "missing stops on the test set, repeat 0; stops on held-out classes, repeat 0" in nothing.stdout
-    first = run_small(MODULE, *arguments, "--monitor=test_set")
+    first = run_here(MODULE, *arguments, "--monitor=test_set")
     assert first.returncode == 0, first.stderr
     assert "pnca+gap+gmp, best of 1" in first.stdout
     assert "missing stops on held-out classes, repeat 0" in first.stdout
-    both = run_small(MODULE, *arguments)
+    both = run_here(MODULE, *arguments)
     assert both.returncode == 0, both.stderr
     assert "stops on the test set, repeat 0" not in both.stderr
     for phrase in ("512-D P@1", "pnca+gap+gmp, unbiased, mean of 1", "pnca+gap+gmp, optimism"):
         assert phrase in both.stdout
-    reported = run_small(MODULE, *arguments, "--report_only", "--details")
+    reported = run_here(MODULE, *arguments, "--report_only", "--details")
     assert reported.stdout.endswith(both.stdout)
     for phrase in ("optimism of the protocol", "not comparable", "Recall on the test set of glyphs"):
         assert phrase in reported.stdout.removesuffix(both.stdout)
@@ -82,5 +82,5 @@ def test_a_killed_run_ends_with_the_same_figures(image_folder, tmp_path):
     ],
 )
 def test_bad_input_is_one_clear_line(arguments, phrases, tmp_path):
-    check_clean_failure(run_module(MODULE, "--budget=smoke", f"--runs_dir={tmp_path}", *arguments), *phrases)
+    check_clean_failure(run_here(MODULE, "--budget=smoke", f"--runs_dir={tmp_path}", *arguments), *phrases)
     assert list(tmp_path.rglob("config.json")) == []

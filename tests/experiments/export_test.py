@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.deployment import load_embedder
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_module, run_small
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_here, run_small_here
 
 FEW = ["--max_steps=4", "--steps_per_evaluation=2", "--num_folds=2", "--loss=c2", "--pooling=gap"]
 
@@ -16,7 +16,7 @@ def finished(image_folder, tmp_path_factory):
     """The places of a finished study of two folds, and its folder."""
     folder = tmp_path_factory.mktemp("export")
     places = [f"--data_dir={image_folder}", f"--cache_dir={folder / 'cache'}"]
-    said = run_small("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, f"--runs_dir={folder / 'runs'}")
+    said = run_small_here("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, f"--runs_dir={folder / 'runs'}")
     assert said.returncode == 0, said.stderr
     (method,) = (folder / "runs" / "fair" / "folder").glob("c2+gap-*")
     return places, method, said
@@ -40,11 +40,11 @@ def test_each_fold_has_a_model_and_a_card(finished, image_folder):
 def test_without_the_flag_there_is_no_model_and_later_there_is(finished, tmp_path):
     places, _, _ = finished
     one = [*SMALL_PHOTOGRAPHS, *FEW, *places, f"--runs_dir={tmp_path}", "--fold=0"]
-    assert run_small("experiments.fair_eval", *one, "--noexport_model").returncode == 0
+    assert run_small_here("experiments.fair_eval", *one, "--noexport_model").returncode == 0
     assert list(tmp_path.rglob("model.keras")) == []
-    assert run_small("experiments.fair_eval", *one, "--report_only").returncode == 0
+    assert run_small_here("experiments.fair_eval", *one, "--report_only").returncode == 0
     assert list(tmp_path.rglob("model.keras")) == []
-    assert run_small("experiments.fair_eval", *one).returncode == 0
+    assert run_small_here("experiments.fair_eval", *one).returncode == 0
     assert len(list(tmp_path.rglob("model.keras"))) == 1
 
 
@@ -52,7 +52,7 @@ def test_without_the_flag_there_is_no_model_and_later_there_is(finished, tmp_pat
 def test_a_run_is_exported_and_compared(finished, tmp_path):
     places, method, _ = finished
     run = f"--run={method / 'fold0-repeat0'}"
-    said = run_small(
+    said = run_small_here(
         "experiments.export", run, f"--output={tmp_path / 'm' / 'mine.keras'}", "--num_checked=12", *places
     )
     assert said.returncode == 0, said.stderr
@@ -66,7 +66,7 @@ def test_a_run_on_cached_features_has_the_whole_network(finished, tmp_path):
     """Its features were kept in half precision, so that the model is compared with the network of the run."""
     places, _, _ = finished
     cut = ["--trained_from=head", "--views=1", "--fold=0", f"--runs_dir={tmp_path}"]
-    said = run_small("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, *cut)
+    said = run_small_here("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, *cut)
     assert said.returncode == 0, said.stderr
     (model,) = tmp_path.rglob("model.keras")
     text = model.with_name("README.md").read_text()
@@ -78,7 +78,7 @@ def test_a_run_on_cached_features_has_the_whole_network(finished, tmp_path):
 def test_a_run_on_tokens_has_a_model_of_tokens(tmp_path):
     few = ["--max_steps=4", "--steps_per_evaluation=2", f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path / 'cache'}"]
     tokens = ["--dataset=synthetic_tokens", "--loss=pnca", "--pooling=gap", "--budget=smoke", "--fold=0"]
-    said = run_small("experiments.fair_eval", *tokens, *few)
+    said = run_small_here("experiments.fair_eval", *tokens, *few)
     assert said.returncode == 0, said.stderr
     (model,) = tmp_path.rglob("model.keras")
     embedder = load_embedder(model)
@@ -89,7 +89,7 @@ def test_a_run_on_tokens_has_a_model_of_tokens(tmp_path):
 @pytest.mark.slow
 def test_the_final_model_stands_beside_the_folds(finished):
     places, method, _ = finished
-    said = run_small("experiments.train_final", f"--run={method}", *places)
+    said = run_small_here("experiments.train_final", f"--run={method}", *places)
     assert said.returncode == 0, said.stderr
     for line in ("fold 0 ", "fold 1 ", "mean of the 2 folds", "concatenation of the 2", "final, all training classes"):
         assert f"\n{line}" in said.stdout
@@ -109,4 +109,4 @@ def test_the_final_model_stands_beside_the_folds(finished):
     ],
 )
 def test_bad_input_ends_with_one_message(module, arguments, phrases):
-    check_clean_failure(run_module(f"experiments.{module}", *arguments), *phrases)
+    check_clean_failure(run_here(f"experiments.{module}", *arguments), *phrases)

@@ -18,6 +18,7 @@ from tests.command_line import (
     run_here,
     run_module,
     run_small,
+    run_small_here,
     start_small,
 )
 from tools.documents.comparisons import refined_metrics
@@ -71,7 +72,7 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
 @pytest.mark.slow
 def test_a_second_run_only_reports(finished):
     _, arguments, first = finished
-    again = run_module(MODULE, *arguments, "--decoded_images_mb=0", "--details")  # no part of a configuration
+    again = run_here(MODULE, *arguments, "--decoded_images_mb=0", "--details")  # no part of a configuration
     assert again.returncode == 0
     assert again.stdout.endswith(first.stdout)
     details = again.stdout.removesuffix(first.stdout)
@@ -86,7 +87,7 @@ def test_finished_runs_are_recorded_once_and_without_places(finished, tmp_path):
     folder, arguments, _ = finished
     study = tmp_path / "study"
     record = [*arguments, "--report_only", f"--record={study}"]
-    first = run_module(MODULE, *record)
+    first = run_here(MODULE, *record)
     assert first.returncode == 0, first.stderr
     text = (study / "rows.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
@@ -94,7 +95,7 @@ def test_finished_runs_are_recorded_once_and_without_places(finished, tmp_path):
     assert rows[0]["command"].startswith("python -m experiments.fair_eval --dataset=folder ")
     assert str(tmp_path) not in text
     assert str(folder) not in text
-    again = run_module(MODULE, *record)
+    again = run_here(MODULE, *record)
     assert "6 rows, of which 0 are new or changed; 6 in all." in again.stderr
     assert (study / "rows.jsonl").read_text() == text
 
@@ -107,7 +108,7 @@ def test_refined_metrics_of_finished_runs_are_recorded(finished, tmp_path):
     shutil.copytree(method, tmp_path / method.name)
     study = tmp_path / "study"
     options = ["--restraint=D", "--ratio=0.5", "--draws=2", f"--record={study}"]
-    refined = run_small("experiments.posterior_refinement", f"--run={tmp_path / method.name}", *places, *options)
+    refined = run_small_here("experiments.posterior_refinement", f"--run={tmp_path / method.name}", *places, *options)
     assert refined.returncode == 0, refined.stderr
     rows = [row for row in StudyRows(study).rows if row["kind"] == "training"]
     assert rows[0]["command"].startswith(
@@ -123,7 +124,7 @@ def test_refined_metrics_of_finished_runs_are_recorded(finished, tmp_path):
 def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(finished):
     folder, arguments, _ = finished
     others = [argument for argument in arguments if not argument.startswith(("--loss", "--pooling"))]
-    reported = run_module(MODULE, *others, "--methods=pnca+gsp,pnca+gap", "--report_only")
+    reported = run_here(MODULE, *others, "--methods=pnca+gsp,pnca+gap", "--report_only")
     assert reported.returncode == 0, reported.stderr
     (report,) = [path for path in folder.rglob("report.csv") if "minus pnca+gsp" in path.read_text()]
     rows = [line.split(",") for line in report.read_text().splitlines()]
@@ -153,13 +154,13 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_figures(finished, ima
     folder, arguments, _ = finished
     arguments = [a for a in arguments if not a.startswith(("--runs_dir", "--pooling"))]
     arguments += ["--pooling=gsp", "--fold=0", f"--runs_dir={tmp_path / 'runs'}", "--checkpoint_seconds=0"]
-    arguments += ["--max_steps=12", "--gsp_memory_size=128", "--patience=100"]
+    arguments += ["--max_steps=8", "--gsp_memory_size=128", "--patience=100"]
     start = time.monotonic()
     expected = run_small(MODULE, *[a.replace(str(tmp_path / "runs"), str(tmp_path / "whole")) for a in arguments])
     assert expected.returncode == 0, expected.stderr
     seconds, generator = time.monotonic() - start, np.random.default_rng(time.time_ns())
     kills = 0
-    for _ in range(3):
+    for _ in range(2):
         process = start_small(MODULE, *arguments)
         try:
             process.wait(timeout=generator.uniform(0.1, 0.7) * seconds)
@@ -190,7 +191,7 @@ def test_runs_have_the_recalls_of_their_data_set_also_if_they_did_not_measure_th
     arguments = [*SMALL_PHOTOGRAPHS, *ONE_EVALUATION, f"--data_dir={tmp_path}", f"--cache_dir={tmp_path / 'cache'}"]
     arguments += ["--dataset=sop", "--loss=c2", "--num_folds=2", "--fold=0", f"--runs_dir={tmp_path / 'runs'}"]
     arguments += ["--classes_per_batch=2"]
-    first = run_small(MODULE, *arguments)
+    first = run_small_here(MODULE, *arguments)
     assert first.returncode == 0, first.stderr
     (result_path,) = tmp_path.rglob("result.json")
     result, arrays = json.loads(result_path.read_text()), np.load(result_path.with_name("test_embeddings.npz"))
@@ -209,11 +210,11 @@ def test_runs_have_the_recalls_of_their_data_set_also_if_they_did_not_measure_th
         if result_path.with_name(name).exists():
             older = {k: value for k, value in result["test"].items() if k in ("P@1", "MAP@R", "P@R", "R@1", "R@2")}
             result_path.with_name(name).write_text(json.dumps({**result, "test": older}))
-    again = run_module(MODULE, *arguments, "--report_only", f"--record={tmp_path / 'rows'}")
+    again = run_here(MODULE, *arguments, "--report_only", f"--record={tmp_path / 'rows'}")
     assert again.stdout == first.stdout
     (row,) = StudyRows(tmp_path / "rows").rows
     assert {name: row["test"][name] for name in expected} == pytest.approx(expected)
-    scored = run_module("experiments.evaluate", f"--embeddings={result_path.parent}")
+    scored = run_here("experiments.evaluate", f"--embeddings={result_path.parent}")
     assert [text.split()[:2] for text in scored.stdout.splitlines() if text.startswith("R@")] == [
         [name, f"{100 * value:.2f}"] for name, value in expected.items()
     ]

@@ -5,35 +5,37 @@ import zipfile
 import pytest
 
 from experiments.studies import external_figures
-from tests.command_line import ONE_EVALUATION, check_clean_failure, run_module, run_small, run_study_here
+from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here, run_study_here
 
 
 @pytest.mark.slow
 def test_poolings_are_compared_and_the_run_is_looked_into(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--loss=pnca"]
     arguments += ["--pooling=gap,gsp,weldon", "--smoothing=10", *ONE_EVALUATION]
-    first = run_small("experiments.pooling_comparison", *arguments)
+    first = run_small_here("experiments.pooling_comparison", *arguments)
     assert first.returncode == 0, first.stderr
     assert all(name in first.stdout for name in ("pnca+gap", "pnca+gsp", "pnca+weldon", "minus"))
     assert len(list(tmp_path.rglob("pooling_comparison.png"))) == 1
-    again = run_small("experiments.pooling_comparison", *arguments)
+    again = run_small_here("experiments.pooling_comparison", *arguments)
     assert again.stdout == first.stdout
     (gsp,) = tmp_path.glob("fair/glyph_collage/pnca+gsp-*/fold0-repeat0")
     metrics = (gsp / "metrics.jsonl").read_text()
     assert "position_perplexity" in metrics
     assert "prototype_perplexity" in metrics
-    drawn = run_small("experiments.attention_figures", f"--run={gsp}", f"--cache_dir={glyph_cache}", "--num_images=2")
+    drawn = run_small_here(
+        "experiments.attention_figures", f"--run={gsp}", f"--cache_dir={glyph_cache}", "--num_images=2"
+    )
     assert drawn.returncode == 0, drawn.stderr
     assert (gsp / "attention.png").read_bytes().startswith(b"\x89PNG")
     (weldon,) = tmp_path.glob("fair/glyph_collage/pnca+weldon-*/fold0-repeat0")
-    refused = run_small("experiments.attention_figures", f"--run={weldon}", f"--cache_dir={glyph_cache}")
+    refused = run_small_here("experiments.attention_figures", f"--run={weldon}", f"--cache_dir={glyph_cache}")
     check_clean_failure(refused, "weldon", "no attention")
 
 
 @pytest.mark.slow
 def test_the_collage_study_reports_every_method(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    finished = run_small("experiments.collage_study", *arguments, *ONE_EVALUATION, "--starts=frozen")
+    finished = run_small_here("experiments.collage_study", *arguments, *ONE_EVALUATION, "--starts=frozen")
     assert finished.returncode == 0, finished.stderr
     for method in ("gap", "gsp", "gsp + L_ZS", "gap, distilled"):
         assert f"frozen: pnca {method}" in finished.stdout
@@ -41,7 +43,7 @@ def test_the_collage_study_reports_every_method(tmp_path, glyph_cache):
 
 
 def test_an_unknown_start_lists_the_choices(tmp_path, glyph_cache):
-    finished = run_module(
+    finished = run_here(
         "experiments.collage_study", "--starts=imagenet", f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}"
     )
     check_clean_failure(finished, "--starts", "imagenet", "scratch", "pretrained", "frozen")
@@ -52,18 +54,18 @@ def test_an_unknown_start_lists_the_choices(tmp_path, glyph_cache):
     [("collage_study", "--pooling=gap"), ("collage_study", "--method=ccp"), ("pooling_comparison", "--method=ccp")],
 )
 def test_what_a_study_decides_by_itself_is_refused(study, flag, tmp_path):
-    finished = run_module(f"experiments.{study}", flag, f"--runs_dir={tmp_path}")
+    finished = run_here(f"experiments.{study}", flag, f"--runs_dir={tmp_path}")
     check_clean_failure(finished, flag.split("=")[0], "would have no effect")
 
 
 def test_collages_of_photographs_need_a_backbone_for_all_starts_but_scratch(tmp_path):
     arguments = ["--dataset=cifar10_collage", "--starts=scratch,pretrained", f"--runs_dir={tmp_path}"]
-    finished = run_module("experiments.collage_study", *arguments)
+    finished = run_here("experiments.collage_study", *arguments)
     check_clean_failure(finished, "--starts=scratch,pretrained", "--weights=FILE.npz", "--starts=scratch")
 
 
 def output_of_small(command):
-    finished = run_small(*command)
+    finished = run_small_here(*command)
     assert finished.returncode == 0, finished.stderr
     return finished.stdout
 
