@@ -1,0 +1,176 @@
+"""Caches and runs on the disk, for `experiments.clean`: found, measured, removed.
+
+Only folders whose every file has a name that this project gives are removed; links are never followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from common.errors import InvalidInput
+from common.files import hold_lock, read_json
+from common.records.run_directory import is_locked, read_finished_result
+
+CACHES = ("copies of images", "copies in shards", "features")
+FINISHED, UNFINISHED, IN_PROGRESS = "finished run", "unfinished run", "run in progress"
+_TEMPORARY = r"(?:.*/)?\..*\.tmp"
+_COPIES = r"shorter_side_\d+(?:_boxes)?"
+_CACHES = {  # by kind: place below the cache folder, and names of files below it
+    "copies of images": (rf"images/[^/]+/prepared/{_COPIES}", r"[0-9a-f]{2}/.*-[0-9a-f]{20}\.jpg(?:\.\d+\.\d+\.part)?"),
+    "copies in shards": (
+        rf"images/[^/]+/shards/{_COPIES}_version_\d+",
+        rf"shard-[0-9a-f]{{16}}\.bin|lock|{_TEMPORARY}",
+    ),
+    "features": (
+        r"features/[^/]+/[^/]+",
+        rf"activations-\d{{5}}-[0-9a-f]+\.npy|origin\.json|lock|{_TEMPORARY}",
+    ),
+}
+_RUN_FILES = (
+    r"(?:config|sources|features|untrained|training_diagnostics|target_shares|tracker|row|result|result\.copy)\.json"
+    r"|(?:checkpoint|checkpoint\.previous|checkpoint\.damaged|weights|test_embeddings|class_scores|sampling)\.npz"
+    rf"|problem\d+\.npz|metrics\.jsonl|lock|model\.keras|tensorboard/events\.out\.tfevents\.[^/]+|{_TEMPORARY}"
+)
+_OF_A_RUN = {"dataset", "loss", "pooling", "fold", "repeat"}  # in each config.json
+_LAST = ("config.json", "lock")  # a run that is removed in part can still be recognised
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """A cache or a run.
+
+    Args:
+        kind: one of `CACHES`, `FINISHED`, `UNFINISHED` or `IN_PROGRESS`.
+        folder: that it is.
+        files: all of its files, relative to the folder.
+        num_bytes: of the files.
+        changed: time of the newest file, in seconds since 1970.
+        kept_because: why it cannot be removed; empty if it can.
+    """
+
+    kind: str
+    folder: pathlib.Path
+    files: tuple[str, ...]
+    num_bytes: int
+    changed: float
+    kept_because: str = ""
+
+    @property
+    def days(self) -> float:
+        """The time since its newest file was written, in days."""
+        return max(0.0, time.time() - self.changed) / 86400
+
+
+def caches_in(cache_dir: str) -> list[Leftover]:
+    """Find prepared images and cached features.
+
+    Args:
+        cache_dir: the folder of caches; a missing one has none.
+    """
+    root, found = pathlib.Path(cache_dir), []
+    for kind, (place, names) in _CACHES.items():
+        folders = sorted(root.glob("/".join("*" * (1 + place.count("/")))))
+        ours = [each for each in folders if re.fullmatch(place, each.relative_to(root).as_posix())]
+        # A feature store states its origin; anything else there is none.
+        ours = [each for each in ours if kind != "features" or (each / "origin.json").is_file()]
+        found += [_leftover(kind, each, names) for each in ours if _is_folder(each)]
+    return found
+
+
+def runs_in(runs_dir: str) -> list[Leftover]:
+    """Find the runs at any depth of a folder; a missing one has none.
+
+    Args:
+        runs_dir: the folder.
+    """
+    found = []
+    for place, folders, names in os.walk(runs_dir):
+        folders.sort()
+        folder = pathlib.Path(place)
+        if "config.json" in names and (read_json(folder / "config.json") or {}).keys() >= _OF_A_RUN:
+            found.append(_leftover(_state(folder), folder, _RUN_FILES))
+    return found
+
+
+def remove(leftover: Leftover, root: str) -> bool:
+    """Remove a cache or run and the folders above it that become empty.
+
+    Args:
+        leftover: as found.
+        root: the highest folder, which stays.
+
+    Returns:
+        Whether it was removed: not if it was changed since it was found, or a process works on it.
+    """
+    folder = leftover.folder
+    with contextlib.ExitStack() as stack:
+        if "lock" in leftover.files:
+            try:
+                stack.enter_context(hold_lock(folder / "lock", refusal=InvalidInput("in use")))
+            except InvalidInput:
+                return False
+        if _measured(folder)[:3] != (leftover.files, leftover.num_bytes, leftover.changed):
+            return False
+        for name in sorted(leftover.files, key=lambda name: (_LAST.index(name) if name in _LAST else -1, name)):
+            (folder / name).unlink(missing_ok=True)
+    for place, _, _ in os.walk(folder, topdown=False):
+        _remove_if_empty(place)
+    for above in folder.parents:
+        if not above.is_relative_to(root) or above == pathlib.Path(root) or not _remove_if_empty(above):
+            break
+    return True
+
+
+def _remove_if_empty(folder: str | os.PathLike) -> bool:
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+        return True
+    return False
+
+
+def _state(run: pathlib.Path) -> str:
+    if is_locked(run):
+        return IN_PROGRESS
+    return FINISHED if read_finished_result(run)[0] is not None else UNFINISHED
+
+
+def _leftover(kind: str, folder: pathlib.Path, names: str) -> Leftover:
+    files, num_bytes, changed, others = _measured(folder)
+    foreign = [*others, *(name for name in files if not re.fullmatch(names, name, re.DOTALL))]
+    reason = ""
+    if kind == IN_PROGRESS or (kind in CACHES and is_locked(folder)):
+        reason = "in use"
+    elif foreign:
+        reason = f"has other files, such as {foreign[0]}"
+    return Leftover(kind, folder, files, num_bytes, changed, reason)
+
+
+def _measured(folder: pathlib.Path) -> tuple[tuple[str, ...], int, float, list[str]]:
+    """Return a folder's regular files, their bytes, the newest time, and names of other things."""
+    files, num_bytes, changed, others = [], 0, 0.0, []
+    for path in _below(folder):
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            status, name = path.lstat(), path.relative_to(folder).as_posix()
+            (files if stat.S_ISREG(status.st_mode) else others).append(name)
+            num_bytes += status.st_size
+            changed = max(changed, status.st_mtime)
+    return tuple(sorted(files)), num_bytes, changed or folder.stat().st_mtime, others
+
+
+def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield everything in a folder except folders; links are not followed."""
+    for place, folders, names in os.walk(folder):
+        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        yield from (pathlib.Path(place, name) for name in (*names, *links))
+
+
+def _is_folder(path: pathlib.Path) -> bool:
+    """Return whether a path is a folder itself, not a link to one."""
+    return path.is_dir() and not path.is_symlink()

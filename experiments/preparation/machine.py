@@ -1,0 +1,93 @@
+"""Fitness of this machine for training, for `experiments.doctor`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+
+from experiments.process.exit_code import import_tensorflow
+
+EXTRAS = {  # module by extra of setup.py
+    **{"faiss": "faiss", "heif": "pillow_heif", "keras-hub": "keras_hub", "mlflow": "mlflow", "onnx": "tf2onnx"},
+    **{"parquet": "pyarrow", "serve": "fastapi", "slurm": "submitit", "torch": "torch", "tune": "optuna"},
+    "wandb": "wandb",
+}
+_DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")  # the last: Windows' subsystem for Linux
+_PROBE_BYTES = 2**20
+
+
+def findings(cache_dir: str, runs_dir: str) -> tuple[dict[str, str], list[str]]:
+    """Return what was found by its name, and problems that prevent training.
+
+    Args:
+        cache_dir: the folder for prepared images.
+        runs_dir: the folder for results.
+    """
+    found, problems = _software()
+    for name, folder in (("runs folder", runs_dir), ("cache folder", cache_dir)):
+        found[name], problem = _room(folder)
+        problems += [f"{name}: {problem}"] if problem else []
+    there = {extra: importlib.util.find_spec(module) is not None for extra, module in EXTRAS.items()}
+    found["extras installed"] = ", ".join(extra for extra in there if there[extra]) or "none"
+    missing = ", ".join(extra for extra in there if not there[extra])
+    found["extras missing"] = f"{missing} (pip install 'deep-metric-learning[EXTRA]')" if missing else "none"
+    return found, problems
+
+
+def _software() -> tuple[dict[str, str], list[str]]:
+    """Return versions and devices, and problems with TensorFlow or Keras."""
+    try:
+        tf = import_tensorflow()
+        from common.records import environment
+
+        facts = environment()
+        tf.reduce_sum(tf.ones([8, 8]) @ tf.ones([8, 8])).numpy()  # fails if a device is seen but unusable
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with it is what is asked for
+        return {}, [f"TensorFlow does not work ({type(error).__name__}: {error}). Install it again."]
+    commit = f", commit {facts['commit']}" if facts["commit"] else ""
+    memory = f", {facts['memory_gb']} GB of memory" if facts["memory_gb"] else ""
+    found = {
+        "deep-metric-learning": f"{facts['version']}{commit}",
+        "Python": facts["python"],
+        **{name: facts[name.lower()] for name in ("TensorFlow", "Keras", "NumPy")},
+        "processor": f"{facts['cpu'] or 'unknown'}, {facts['cores']} cores{memory}",
+        "GPU": ", ".join(facts["gpus"]) or f"no GPU: {reason_of_no_gpu(tf.test.is_built_with_cuda())}",
+    }
+    version = tuple(int(number) for number in re.findall(r"\d+", facts["keras"])[:2])
+    refused = version < (2, 15) or (3, 0) <= version < (3, 5)
+    problem = f"Keras {facts['keras']} calls no loss with references: install 2.15, or 3.5 or newer."
+    return found, [problem] if refused else []
+
+
+def reason_of_no_gpu(built_with_cuda: bool) -> str:
+    """Return the likely reason why TensorFlow sees no GPU.
+
+    Args:
+        built_with_cuda: whether this TensorFlow can use one.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return f"CUDA_VISIBLE_DEVICES={visible!r} hides it or names none"
+    if not built_with_cuda:
+        return "this TensorFlow is built without CUDA"
+    if not any(os.path.exists(path) for path in _DRIVER):
+        return "no NVIDIA driver is loaded"
+    return "the CUDA libraries cannot be loaded (pip install 'tensorflow[and-cuda]')"
+
+
+def _room(folder: str) -> tuple[str, str]:
+    """Return a folder's free space, and a problem; nothing is left there."""
+    place = pathlib.Path(folder).absolute()
+    above = next(each for each in (place, *place.parents) if each.exists())
+    found = f"{folder}{'' if above == place else ' (not there yet)'}"
+    try:
+        with tempfile.TemporaryFile(dir=above) as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+    except OSError as error:
+        return f"{found}: cannot be written", f"{above} cannot be written ({error.strerror or error})."
+    return f"{found}: {shutil.disk_usage(above).free / 1e9:,.1f} GB free, can be written", ""

@@ -1,0 +1,85 @@
+"""`experiments.doctor`: what it reports, and whether training can run."""
+
+import os
+import re
+import runpy
+import sys
+
+import pytest
+import setuptools
+
+import common
+from experiments.preparation import machine
+from tests.command_line import ROOT, run_here
+
+
+def doctor(tmp_path):
+    return run_here("experiments.doctor", f"--cache_dir={tmp_path}/cache", f"--runs_dir={tmp_path}/runs")
+
+
+def test_a_sound_machine(tmp_path):
+    finished = doctor(tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    found = dict(re.findall(r"^(\S.*?) {2,}(.*)$", finished.stdout, re.MULTILINE))
+    assert found["deep-metric-learning"].startswith(common.__version__)
+    assert {"Python", "TensorFlow", "Keras", "NumPy", "GPU", "processor", "extras installed"} <= found.keys()
+    assert "(not there yet)" in " ".join(finished.stdout.split())
+    assert max(map(len, finished.stdout.splitlines())) <= 100
+    assert finished.stdout.endswith("Training can run.\n")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
+    def refuse(dir):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(machine.tempfile, "TemporaryFile", refuse)
+    finished = doctor(tmp_path)
+    assert finished.returncode == 1
+    assert "Problem: runs folder: " in finished.stdout
+    assert "No space left on device" in finished.stdout
+    assert "Training can run" not in finished.stdout
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path):
+    (tmp_path / "runs").write_text("")
+    assert doctor(tmp_path).returncode == 1
+
+
+def test_a_broken_tensorflow(tmp_path, monkeypatch):
+    def fail():
+        raise ImportError("libcudart.so is missing")
+
+    monkeypatch.setattr(machine, "import_tensorflow", fail)
+    finished = doctor(tmp_path)
+    assert finished.returncode == 1
+    assert "TensorFlow does not work (ImportError: libcudart.so is missing)" in " ".join(finished.stdout.split())
+
+
+@pytest.mark.parametrize(("version", "code"), [("3.4.1", 1), ("3.5.0", 0), ("2.15.0", 0), ("2.14.0", 1), ("3.15.1", 0)])
+def test_versions_of_keras(tmp_path, monkeypatch, version, code):
+    import common.records
+
+    facts = {**common.records.environment(), "keras": version}
+    monkeypatch.setattr(common.records, "environment", lambda: facts)
+    finished = doctor(tmp_path)
+    assert (finished.returncode, f"Keras {version} calls no loss" in finished.stdout) == (code, bool(code))
+
+
+def test_reasons_of_no_gpu(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert "CUDA_VISIBLE_DEVICES='-1'" in machine.reason_of_no_gpu(True)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert "without CUDA" in machine.reason_of_no_gpu(False)
+    monkeypatch.setattr(machine, "_DRIVER", (str(tmp_path / "none"),))
+    assert "driver" in machine.reason_of_no_gpu(True)
+    monkeypatch.setattr(machine, "_DRIVER", (str(tmp_path),))
+    assert "CUDA libraries" in machine.reason_of_no_gpu(True)
+
+
+def test_extras_are_those_of_the_package(monkeypatch):
+    found = {}
+    monkeypatch.setattr(setuptools, "setup", found.update)
+    monkeypatch.setattr(sys, "argv", ["setup.py"])
+    runpy.run_path(str(ROOT / "setup.py"))
+    assert machine.EXTRAS.keys() <= found["extras_require"].keys()
