@@ -67,16 +67,18 @@ def _agreed(count: int, num_bytes: int, yes: bool) -> bool:
 
 def _table(found: list[leftovers.Leftover], cache_dir: str, runs_dir: str) -> str:
     rows = [
-        (str(each.folder), ": ".join(filter(None, (each.kind, each.kept_because))), *_figures(each))
+        (
+            str(each.folder),
+            each.kind + " (stays)" * bool(each.kept_because),
+            f"{each.days:.1f}",
+            _megabytes(each.num_bytes),
+        )
         for each in sorted(found, key=lambda each: -each.num_bytes)
     ]
     total = ("all", "", "", _megabytes(sum(each.num_bytes for each in found)))
     header = ("folder", "what", "days old", "size")
-    return PlainTable(f"Caches in {cache_dir}, runs in {runs_dir}", header, [*rows, total]).as_text()
-
-
-def _figures(each: leftovers.Leftover) -> tuple[str, str]:
-    return f"{each.days:.1f}", _megabytes(each.num_bytes)
+    notes = [f"{each.folder} stays: {each.kept_because}." for each in found if each.kept_because]
+    return PlainTable(f"Caches in {cache_dir}, runs in {runs_dir}", header, [*rows, total], notes).as_text()
 
 
 def _megabytes(num_bytes: int) -> str:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches, view_batches
     from common.data.inspection import Inspection, inspect_dataset
     from common.data.kinds_of_copies import COPIES, choose_copies, chosen_copies
+    from common.data.left_out import without_small_classes, without_unreadable
     from common.data.manifest import load_manifest, read_csv_table, read_image_table
     from common.data.mnist import load_mnist
     from common.data.prepared_images import prepare_images
@@ -116,5 +117,7 @@ __all__ = [
     "training_batches",
     "view_batches",
     "view_numbers",
+    "without_small_classes",
+    "without_unreadable",
 ]
 import_when_used(__name__)

@@ -26,6 +26,8 @@ def load_image_folder(
     seed: int = 0,
     train_fraction: float = 0.5,
     problems: list[InvalidInput] | None = None,
+    single_images: bool = False,
+    skipped: list[InvalidInput] | None = None,
 ) -> Dataset:
     """Load a folder of class folders with image files, at any depth.
 
@@ -42,6 +44,8 @@ def load_image_folder(
         train_fraction: share of the classes that train, in (0, 1).
         problems: a list that gets the errors of files, folders and classes, for a report on all of them; these files
             and folders are left out. None: the errors are raised.
+        single_images: whether a training class may have one image; see `without_small_classes`.
+        skipped: a list that gets the errors of images that are none; these are left out. None: as `problems`.
 
     Raises:
         InvalidInput: no folder, fewer than two classes, or a training class with a single image; it names the class. Or
@@ -51,7 +55,7 @@ def load_image_folder(
     if data_dir is None or not os.path.isdir(data_dir):
         raise _invalid_folder(data_dir)
     found: list[InvalidInput] = []
-    files_of_class, ignored = _find_classes(os.path.abspath(data_dir), found)
+    files_of_class, ignored = _find_classes(os.path.abspath(data_dir), found, found if skipped is None else skipped)
     if len(files_of_class) < 2:
         classes = f"{data_dir} with {len(files_of_class)} class folders"
         raise_all([*found, _invalid_folder(f"{classes} ({ignored})" if ignored else classes)])
@@ -63,10 +67,11 @@ def load_image_folder(
     class_names = [names[class_id] for class_id in (*train_ids, *test_ids)]
     train = _examples(files_of_class, class_names, 0, len(train_ids))
     readable_names = tuple(map(_readable, class_names))
-    try:
-        check_training_pairs(train, readable_names, f"training set of {data_dir}")
-    except InvalidInput as problem:
-        found.append(problem)
+    if not single_images:
+        try:
+            check_training_pairs(train, readable_names, f"training set of {data_dir}")
+        except InvalidInput as problem:
+            found.append(problem)
     if problems is None:
         raise_all(found)
     else:
@@ -113,10 +118,12 @@ def find_image_files(folder: str, name: str = "folder of images") -> list[tuple[
     return found
 
 
-def _find_classes(root: str, problems: list[InvalidInput]) -> tuple[dict[str, FileNames], str]:
+def _find_classes(
+    root: str, problems: list[InvalidInput], of_images: list[InvalidInput]
+) -> tuple[dict[str, FileNames], str]:
     """Return image files by class path below `root`, and a phrase for skipped files.
 
-    Hidden folders are skipped, and files and folders whose error `problems` gets.
+    Hidden folders are skipped, folders whose error `problems` gets, and files whose error `of_images` gets.
     """
     files_of_class: dict[str, FileNames] = {}
     class_of_folder: dict[tuple[int, int], str] = {}
@@ -138,7 +145,7 @@ def _find_classes(root: str, problems: list[InvalidInput]) -> tuple[dict[str, Fi
                 )
             )
             continue
-        paths = [image.path for image in images if image.is_file() or _is_regular(image.path, problems)]
+        paths = [image.path for image in images if image.is_file() or _is_regular(image.path, of_images)]
         class_of_folder[identity] = class_name
         if paths:
             files_of_class[class_name] = FileNames(paths)

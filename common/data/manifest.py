@@ -26,6 +26,7 @@ def load_manifest(
     cache_dir: str | None = None,
     seed: int = 0,
     problems: list[InvalidInput] | None = None,
+    single_images: bool = False,
 ) -> Dataset:
     """Load the images of a table, with the split that it gives.
 
@@ -43,6 +44,7 @@ def load_manifest(
         seed: not used; the table states the split.
         problems: a list that gets the errors of rows and classes, for a report on all of them; these rows are left
             out. None: the errors are raised.
+        single_images: whether a training class may have one image; see `without_small_classes`.
 
     Raises:
         InvalidInput: no table, a column or an image that is missing, a value that is not allowed, rows that contradict
@@ -68,7 +70,8 @@ def load_manifest(
     if missing:
         absent = _wrong(path, f"no row with split {missing[0]}", "images to train on and images to test on")
         raise_all([*found, absent])
-    _check_pairs_of_rows(path, columns, found)
+    if not single_images:
+        _check_pairs_of_rows(path, columns, found)
     if problems is None:
         raise_all(found)
     else:

@@ -21,8 +21,10 @@ from common.data.shard_folder import ShardFolder
 from common.data.sharded_images import ShardedImages
 from common.data.small_copies import COPY_VERSION, QUALITY, small_copy
 from common.errors import check_choice, check_positive, invalid
+from common.progress import write_notice
 
 _DESCRIPTION = "preparing images"
+_BYTES_AT_256 = 50_000  # of a copy of a photograph
 
 
 def prepare_images(
@@ -68,7 +70,7 @@ class _Sources:
     def __init__(
         self, paths: FileNames, crops: np.ndarray | None, cache_dir: str, shorter_side: int, exif_orientation: bool
     ) -> None:
-        self.paths, self._crops, self._shorter_side = paths, crops, shorter_side
+        self.paths, self._crops, self.shorter_side = paths, crops, shorter_side
         self._exif_orientation = exif_orientation
         self._digests = content_digests(paths, cache_dir, exif_orientation=exif_orientation)
 
@@ -89,7 +91,7 @@ class _Sources:
     def copy(self, row: int) -> bytes:
         """Return the contents of a copy; see `small_copy`."""
         content = self._digests[row].decode()
-        return small_copy(self.paths[row], self._box(row), content, self._shorter_side, self._exif_orientation)
+        return small_copy(self.paths[row], self._box(row), content, self.shorter_side, self._exif_orientation)
 
     def _box(self, row: int) -> Sequence[float] | None:
         return None if self._crops is None else self._crops[row].tolist()
@@ -103,7 +105,7 @@ def _as_files(sources: _Sources, folder: str) -> FileNames:
     def prepare(row: int) -> None:
         _write(copies[row], sources.copy(row))
 
-    _run(prepare, missing)
+    _run(prepare, missing, sources.shorter_side, folder)
     return copies
 
 
@@ -121,11 +123,16 @@ def _as_shards(sources: _Sources, folder: ShardFolder) -> ShardedImages:
         def prepare(row: int) -> None:
             add(keys[row], sources.copy(row))
 
-        _run(prepare, rows[np.sort(first)])
+        _run(prepare, rows[np.sort(first)], sources.shorter_side, os.fspath(folder.path))
     return folder.find(keys)[0]
 
 
-def _run(prepare: Callable[[int], None], rows: np.ndarray) -> None:
+def _run(prepare: Callable[[int], None], rows: np.ndarray, shorter_side: int, folder: str) -> None:
+    """Announce and make copies."""
+    if len(rows):
+        megabytes = len(rows) * _BYTES_AT_256 * (shorter_side / 256) ** 2 / 1e6
+        what = f"{len(rows):,} copies of images, about {max(1, megabytes):,.0f} MB"
+        write_notice(f"{what}, are written to {folder} (python -m experiments.clean --cache removes them)")
     run_image_jobs((functools.partial(prepare, row) for row in rows.tolist()), _DESCRIPTION, len(rows))
 
 

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from common.backbones.cut_network import CutNetwork
 from common.data import Dataset, Examples, ImageTransform, InputReaders, parts_of, view_batches, view_numbers
 from common.errors import invalid
-from common.progress import LoggedBar, progress_bar
+from common.progress import LoggedBar, progress_bar, write_notice
 from common.training.embedding_model import EmbeddingModel
 from common.training.feature_store import FeatureStore, check_room
 
@@ -107,7 +107,10 @@ def cache_features(
     training = FeatureStore(folder, {**origin, **seen}, len(views), (views.shape[1], *shape))
     origin = {**origin, "transform": repr(preprocessing), "parts": [name for name, _ in parts_of(dataset)]}
     evaluation = FeatureStore(folder, origin, sum(map(len, parts)), (1, *shape))
-    check_room([training, evaluation], _ADVICE)
+    needed = check_room([training, evaluation], _ADVICE)
+    if needed:
+        what = f"{needed / 1e6:,.0f} MB of features are written to {os.fspath(folder)}"
+        write_notice(f"{what} (python -m experiments.clean --cache removes them)")
     jobs = (
         (training, [dataset.train], augmentation, views, "features of the training views"),
         (evaluation, parts, preprocessing, np.zeros((evaluation.num_items, 1, 2), np.int32), "features of all images"),

@@ -157,8 +157,8 @@ class FeatureStore:
         return f"activations-{number:05d}-{digest[:_DIGITS]}.npy"
 
 
-def check_room(stores: list[FeatureStore], advice: str) -> None:
-    """Refuse stores that do not fit on the disk, before any computation.
+def check_room(stores: list[FeatureStore], advice: str) -> int:
+    """Return the bytes of missing files; refuse stores that do not fit.
 
     Args:
         stores: in one folder.
@@ -180,6 +180,7 @@ def check_room(stores: list[FeatureStore], advice: str) -> None:
             expected=f"room for {needed / 1e9:.1f} GB of cached features ({images:,} images, up to {views} views)",
             fix=advice,
         )
+    return needed
 
 
 def _as_float16(activations: np.ndarray) -> np.ndarray:

@@ -220,8 +220,8 @@ def _runs(values: flags.FlagValues, options: StudyOptions, tracker: TrackerChoic
     if is_embedded and not values.run and not any(pathlib.Path(values.runs_dir).glob(f"*/{options.dataset}")):
         return NothingFinished()
     try:
-        drawn = options.overrides.get("seed", 0), options.overrides.get("train_fraction")
-        dataset = build.load_dataset(options.dataset, values.data_dir, values.cache_dir, *drawn)
+        drawn = {name: options.overrides[name] for name in build.DRAWN_BY if name in options.overrides}
+        dataset = build.load_dataset(options.dataset, values.data_dir, values.cache_dir, **{"seed": 0, **drawn})
     except InvalidInput as error:
         if values.run or values.data_dir:
             raise

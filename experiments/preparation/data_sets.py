@@ -85,7 +85,9 @@ def check(name: str, data_dir: str, cache_dir: str) -> None:
 
 def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Dataset:
     """Load a data set with its loader's default seed and options."""
-    return LOADERS[name](data_dir, cache_dir=cache_dir, seed=0, **options)
+    if name not in OWN_DATASETS:
+        return LOADERS[name](data_dir, cache_dir=cache_dir, seed=0, **options)
+    return data.without_small_classes(LOADERS[name](data_dir, single_images=True, **options), 2)
 
 
 def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data.Inspection:
@@ -102,10 +104,11 @@ def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data
     print(inspection.describe())
     found = list(problems)
     if inspection.unreadable:
+        skip = ", or train with --skip_unreadable" if dataset.name in OWN_DATASETS else ""
         found.append(
             InvalidInput(
                 f"{len(inspection.unreadable)} files of {dataset.name} cannot be read, such as "
-                f"{inspection.unreadable[0]}. Extract them again, or fetch the archive again."
+                f"{inspection.unreadable[0]}. Extract them again, or fetch the archive again{skip}."
             )
         )
     raise_all(found)

@@ -23,13 +23,16 @@ FINISHED, UNFINISHED, IN_PROGRESS = "finished run", "unfinished run", "run in pr
 _TEMPORARY = r"(?:.*/)?\..*\.tmp"
 _COPIES = r"shorter_side_\d+(?:_boxes)?"
 _CACHES = {  # by kind: place below the cache folder, and names of files below it
-    "copies of images": (rf"images/[^/]+/prepared/{_COPIES}", r"[0-9a-f]{2}/.*-[0-9a-f]{20}\.jpg(?:\.\d+\.\d+\.part)?"),
+    "copies of images": (
+        rf"images/[\w.+-]+/prepared/{_COPIES}",
+        r"[0-9a-f]{2}/.*-[0-9a-f]{20}\.jpg(?:\.\d+\.\d+\.part)?",
+    ),
     "copies in shards": (
-        rf"images/[^/]+/shards/{_COPIES}_version_\d+",
+        rf"images/[\w.+-]+/shards/{_COPIES}_version_\d+",
         rf"shard-[0-9a-f]{{16}}\.bin|lock|{_TEMPORARY}",
     ),
     "features": (
-        r"features/[^/]+/[^/]+",
+        r"features/[\w.+-]+/[0-9a-f]+",
         rf"activations-\d{{5}}-[0-9a-f]+\.npy|origin\.json|lock|{_TEMPORARY}",
     ),
 }
@@ -39,6 +42,7 @@ _RUN_FILES = (
     rf"|problem\d+\.npz|metrics\.jsonl|lock|model\.keras|tensorboard/events\.out\.tfevents\.[^/]+|{_TEMPORARY}"
 )
 _OF_A_RUN = {"dataset", "loss", "pooling", "fold", "repeat"}  # in each config.json
+_CARD, _CARD_BEGINS = "README.md", b"---\nlibrary_name: keras\n"  # of model.keras
 _LAST = ("config.json", "lock")  # a run that is removed in part can still be recognised
 
 
@@ -144,6 +148,8 @@ def _state(run: pathlib.Path) -> str:
 def _leftover(kind: str, folder: pathlib.Path, names: str) -> Leftover:
     files, num_bytes, changed, others = _measured(folder)
     foreign = [*others, *(name for name in files if not re.fullmatch(names, name, re.DOTALL))]
+    if foreign == [_CARD] and (folder / _CARD).read_bytes().startswith(_CARD_BEGINS):
+        foreign = []
     reason = ""
     if kind == IN_PROGRESS or (kind in CACHES and is_locked(folder)):
         reason = "in use"
@@ -153,7 +159,7 @@ def _leftover(kind: str, folder: pathlib.Path, names: str) -> Leftover:
 
 
 def _measured(folder: pathlib.Path) -> tuple[tuple[str, ...], int, float, list[str]]:
-    """Return a folder's regular files, their bytes, the newest time, and names of other things."""
+    """Return a folder's files, bytes and newest time, and names of other entries."""
     files, num_bytes, changed, others = [], 0, 0.0, []
     for path in _below(folder):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile

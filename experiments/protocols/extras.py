@@ -69,9 +69,10 @@ class ExtrasReader:
         return {"target_shares": rounded} if rounded else {}
 
     def _dataset(self, unit: UnitRun) -> Dataset:
-        key = unit.config["dataset"], unit.config.get("seed", 0), unit.config.get("train_fraction")
+        drawn = {"seed": 0, **{name: unit.config[name] for name in build.DRAWN_BY if name in unit.config}}
+        key = unit.config["dataset"], *drawn.items()
         if key not in self._datasets:
-            self._datasets[key] = build.load_dataset(key[0], *self._places, *key[1:])
+            self._datasets[key] = build.load_dataset(unit.config["dataset"], *self._places, **drawn)
         return self._datasets[key]
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from common import backbones, data, pooling, training
 from common.backbones.network_names import CLASS_TOKEN, PATCHES
 from common.errors import InvalidInput, check_choice, invalid
+from common.progress import write_notice
+from experiments.process.exit_code import import_tensorflow
 from experiments.settings.initial_weights import TRANSFORMERS, may_be_transformer, preset_name
 from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
@@ -22,6 +24,7 @@ from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
 from experiments.settings.method_names import parse_loss
 from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
+from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.run_settings import RunSettings
 
 if TYPE_CHECKING:
@@ -116,6 +119,7 @@ BACKBONES: dict[str, Callable[..., keras.Model]] = {
     **{name: _when_called(lambda: backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},
     "token_embedding": _when_called(lambda: backbones.token_embedding),
 }
+DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable")  # arguments of `load_dataset`
 AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
     "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
@@ -133,7 +137,13 @@ def default_cache_dir() -> str:
 
 
 def load_dataset(
-    name: str, data_dir: str | None, cache_dir: str | None, seed: int, train_fraction: float | None = None
+    name: str,
+    data_dir: str | None,
+    cache_dir: str | None,
+    seed: int,
+    train_fraction: float | None = None,
+    min_images: int = 2,
+    skip_unreadable: bool = False,
 ) -> data.Dataset:
     """Load a data set by name.
 
@@ -143,18 +153,36 @@ def load_dataset(
         cache_dir: the folder for prepared images, or None for the default.
         seed: of a random split.
         train_fraction: share of training classes, for a data set without a fixed split; None for the default.
+        min_images: fewest images of a training class of custom data; smaller ones are left out, with a notice.
+        skip_unreadable: whether to leave out images of custom data that cannot be read, with a notice.
 
     Raises:
         InvalidInput: files are missing (the message gives names, source and layout) or wrong.
     """
     check_choice("--dataset", name, DATASETS)
-    share = {} if train_fraction is None else {"train_fraction": train_fraction}
-    return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **share)
+    given: dict[str, Any] = {} if train_fraction is None else {"train_fraction": train_fraction}
+    if name not in OWN_DATASETS:
+        return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **given)
+    skipped: list[InvalidInput] = []
+    if name == "folder" and skip_unreadable:
+        given["skipped"] = skipped
+    dataset = DATASETS[name](data_dir, seed=seed, single_images=True, **given)
+    if skipped:
+        write_notice(f"{name}: images left out that are no files: {len(skipped):,}. The first: {skipped[0]}")
+    if skip_unreadable:
+        import_tensorflow()  # without its notices
+        dataset = data.without_unreadable(dataset, image_cache(dataset, cache_dir))
+    return data.without_small_classes(dataset, min_images)
 
 
 def load_dataset_of(config: RunSettings, data_dir: str | None, cache_dir: str | None) -> data.Dataset:
     """Load a configuration's data set; arguments and errors as of `load_dataset`."""
-    return load_dataset(config.dataset, data_dir, cache_dir, config.seed, config.train_fraction)
+    return load_dataset(config.dataset, data_dir, cache_dir, *drawn_by(config))
+
+
+def drawn_by(config: RunSettings) -> tuple[Any, ...]:
+    """Return the settings that choose classes and images, as `load_dataset` takes them."""
+    return tuple(getattr(config, name) for name in DRAWN_BY)
 
 
 def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str:

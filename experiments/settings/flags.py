@@ -18,7 +18,7 @@ from experiments.settings.given_values import check_given
 from experiments.settings.help_text import asks_for_help, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
-from experiments.settings.own_data import fit_to_data
+from experiments.settings.own_data import OWN_DATASETS, fit_to_data
 from experiments.settings.parts import all_settings
 from experiments.settings.places import DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
@@ -245,7 +245,7 @@ def _checked(
 
 
 def check_dataset_flags(values: flags.FlagValues) -> None:
-    """Refuse an unknown `--dataset`, or an unused `--data_dir` or `--train_fraction`.
+    """Refuse an unknown `--dataset`, or flags of other data sets.
 
     Args:
         values: of the command line.
@@ -258,6 +258,8 @@ def check_dataset_flags(values: flags.FlagValues) -> None:
         refuse_flags(values, "data_dir", because=f"{values.dataset} needs no files")
     if values.dataset != "folder" and "train_fraction" in values:
         refuse_flags(values, "train_fraction", because=f"{values.dataset} has a split of its own")
+    if values.dataset not in OWN_DATASETS and "min_images" in values:
+        refuse_flags(values, "min_images", "skip_unreadable", because=f"{values.dataset} is used as a whole")
 
 
 def check_distinct(name: str, values: typing.Sequence[str]) -> None:

@@ -99,7 +99,8 @@ def _weights(dataset: str, overrides: Mapping[str, Any], trains: bool) -> None:
 
 
 def _load(values: flags.FlagValues, overrides: Mapping[str, Any]) -> Dataset:
-    """Load the data, even if seed or share is out of range."""
+    """Load the data, even if their settings are out of range."""
     seed, share = overrides.get("seed", 0), overrides.get("train_fraction")
     share = share if share is not None and 0 < share < 1 and values.dataset == "folder" else None
-    return build.load_dataset(values.dataset, values.data_dir, values.cache_dir, max(0, seed), share)
+    usable = max(2, overrides.get("min_images", 2)), overrides.get("skip_unreadable", False)
+    return build.load_dataset(values.dataset, values.data_dir, values.cache_dir, max(0, seed), share, *usable)

@@ -17,6 +17,7 @@ from experiments.settings.feature_recipe import set_features_and_pads, settings_
 from experiments.settings.initial_weights import may_be_transformer
 from experiments.settings.layers import GIVEN, OPEN, Layers
 from experiments.settings.method_names import PROXY_LOSSES, parse_loss, uses_gsp, without_features
+from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.parts import all_settings, parts_of
 from experiments.settings.provided import recipe_of
 from experiments.settings.recipe_layers import (
@@ -308,6 +309,7 @@ def _without_effect(values: dict) -> set[str]:
     """Return those settings of every run that these values make irrelevant."""
     has_effect = {
         "train_fraction": values["dataset"] == "folder",
+        **dict.fromkeys(("min_images", "skip_unreadable"), values["dataset"] in OWN_DATASETS),
         "evaluation_antialias": values["crop"] in ("thesis", "published_code"),
         "input_mean": values["backbone"] == "bn_inception",
         "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),

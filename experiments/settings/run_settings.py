@@ -53,6 +53,15 @@ class ProtocolSettings(Settings):
     train_fraction: float | None = setting(
         "folder: share of the classes that train, the others test (default: 0.5)", None, within=NumberRange(0, 1)
     )
+    min_images: int = setting(
+        "folder, manifest: fewest images of a training class; smaller classes are left out and named (default: 2)",
+        2,
+        within=NumberRange(low=2, low_included=True),
+        omit_default=True,
+    )
+    skip_unreadable: bool = setting(
+        "folder, manifest: leave out images that cannot be read, and name them (default: no)", False, omit_default=True
+    )
     left_out_images: float | None = setting(
         "share of the images of each training class with four or more that nothing is learned from: those that "
         "--pads_images would hold back, whose price this shows (default: none)",

@@ -32,7 +32,7 @@ class DataFolder:
         Raises:
             InvalidInput: they are not there, or others than the run's are.
         """
-        key = config.dataset, config.seed, config.train_fraction
+        key = config.dataset, *build.drawn_by(config)
         if key not in self._loaded:
             try:
                 self._loaded[key] = build.load_dataset_of(config, self.data_dir, self.cache_dir)

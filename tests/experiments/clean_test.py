@@ -41,6 +41,7 @@ def places(tmp_path):
         run = RunDirectory(runs / "fair" / "glyphs" / "c2+gap-0123456789" / name, CONFIG)
         run.append_metrics({"step": 1})
         if name[4] == "0":
+            (run.path / "README.md").write_text("---\nlibrary_name: keras\ntags:\n")
             run.write_result({"score": 1.0}, {"queries": np.eye(2)}, [np.eye(2)])
     return tmp_path
 
@@ -109,7 +110,8 @@ def test_a_run_in_progress_and_all_caches_stay(places):
     before = files(places)
     with RunDirectory(folder, CONFIG).locked():
         finished = clean(places, "--runs=unfinished", "--cache", "--yes")
-        assert "run in progress: in use" in finished.stdout.replace("\n", " ")
+        assert "run in progress (stays)" in finished.stdout
+        assert "stays: in use." in " ".join(finished.stdout.split())
         assert "Caches stay while a run is in progress." in finished.stdout
         (found,) = [run for run in leftovers.runs_in(str(places / "runs")) if run.folder == folder]
         assert not leftovers.remove(found, str(places / "runs"))  # as if it had begun after the question
@@ -121,6 +123,9 @@ def test_folders_with_other_files_or_links_stay(places, tmp_path_factory):
     (elsewhere / "precious.txt").write_text("mine")
     run = next((places / "runs").rglob("fold1-repeat0"))
     (run / "notes.txt").write_text("mine")
+    own_readme = next((places / "runs").rglob("fold0-repeat0")).parent / "fold2-repeat0"
+    RunDirectory(own_readme, CONFIG)
+    (own_readme / "README.md").write_text("# Mine")
     next((places / "cache").rglob("prepared/shorter_side_16")).joinpath("ab").mkdir(exist_ok=True)
     os.symlink(elsewhere, next((places / "cache").rglob("prepared/shorter_side_16")) / "ab" / "link")
     os.symlink(elsewhere, places / "cache" / "features" / "glyphs" / "ffff")
@@ -132,6 +137,7 @@ def test_folders_with_other_files_or_links_stay(places, tmp_path_factory):
     assert "such as notes.txt" in " ".join(finished.stdout.split())
     assert (run / "notes.txt").read_text() == "mine"
     assert (run / "config.json").exists()
+    assert (own_readme / "config.json").exists()
     assert (foreign / "config.json").exists()
     assert files(elsewhere) == ["precious.txt"]
     assert [each.kind for each in leftovers.caches_in(str(places / "cache"))] == ["copies of images"]

@@ -1,0 +1,82 @@
+"""Images and classes that are left out of training."""
+
+import os
+
+import numpy as np
+import pytest
+
+from common.data import Dataset, Examples, image_files, load_image_folder, without_small_classes, without_unreadable
+from common.errors import InvalidInput
+
+
+@pytest.fixture
+def folder(tmp_path, write_image):
+    """Six classes of 1 to 4 images."""
+    for number, count in enumerate((3, 1, 4, 2, 1, 3)):
+        for image in range(count):
+            write_image(tmp_path / "photos" / f"class{number}" / f"{image}.jpg", (40 * number, 9, 50 * image), (24, 24))
+    return tmp_path / "photos"
+
+
+def names_by_part(dataset):
+    return [{dataset.class_names[label] for label in part.labels} for part in (dataset.train, dataset.test)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("least", [2, 3])
+def test_small_classes_are_left_out_of_training_alone(folder, seed, least, capsys):
+    loaded = load_image_folder(str(folder), seed=seed, single_images=True)
+    kept = without_small_classes(loaded, least)
+    sizes = {f"class{number}": count for number, count in enumerate((3, 1, 4, 2, 1, 3))}
+    train, test = names_by_part(loaded)
+    small = {name for name in train if sizes[name] < least}
+    assert names_by_part(kept) == [train - small, test]
+    assert [kept.train.file_names, kept.test.file_names] == [
+        [path for path in loaded.train.file_names if path.split("/")[-2] not in small],
+        loaded.test.file_names,
+    ]
+    for part in (kept.train, kept.test):
+        assert [kept.class_names[label] for label in part.labels] == [path.split("/")[-2] for path in part.file_names]
+    said = capsys.readouterr().err
+    assert all(name in said for name in small)
+    assert (f"fewer than {least} images left out: {len(small)} (--min_images)" in said) == bool(small)
+    assert len(kept.deviations) == len(loaded.deviations) + bool(small)
+
+
+def test_nothing_changes_without_small_classes(folder):
+    loaded = load_image_folder(str(folder), seed=0, single_images=True)
+    large = without_small_classes(loaded, 2)
+    assert without_small_classes(large, 2) is large
+    with pytest.raises(InvalidInput, match="--min_images: received 9, expected at most"):
+        without_small_classes(loaded, 9)
+
+
+def test_a_small_class_that_others_are_searched_in_keeps_its_name(folder):
+    """As a manifest may have it: the same class in two parts."""
+    labels = np.array([0, 1, 1, 2, 2])
+    train = Examples(labels, inputs=np.zeros((5, 2, 2, 3), np.uint8))
+    gallery = Examples(np.array([0, 3, 3]), inputs=np.ones((3, 2, 2, 3), np.uint8))
+    test = Examples(np.array([3]), inputs=np.ones((1, 2, 2, 3), np.uint8))
+    kept = without_small_classes(Dataset("manifest", train, test, gallery, class_names=tuple("abcd")), 2)
+    assert kept.train.labels.tolist() == [0, 0, 1, 1]
+    assert [kept.class_names[label] for label in kept.gallery.labels] == ["a", "d", "d"]
+    assert [kept.class_names[label] for label in kept.test.labels] == ["d"]
+
+
+def test_unreadable_images_are_left_out_and_remembered(folder, tmp_path, capsys, monkeypatch):
+    (folder / "class0" / "bad.jpg").write_bytes(b"no image")
+    os.symlink("/nowhere", folder / "class2" / "gone.jpg")
+    skipped = []
+    loaded = load_image_folder(str(folder), single_images=True, skipped=skipped)
+    assert [str(problem).count("gone.jpg") for problem in skipped] == [1]
+    cache = tmp_path / "cache"
+    kept = without_unreadable(loaded, cache)
+    assert "unreadable images left out: 1:" in capsys.readouterr().err
+    assert [len(kept.train) + len(kept.test), len(loaded.train) + len(loaded.test)] == [14, 15]
+    assert names_by_part(kept) == names_by_part(loaded)
+    monkeypatch.setattr(image_files, "decode_rgb", None)  # is not needed again
+    again = without_unreadable(loaded, cache)
+    assert again.train.file_names == kept.train.file_names
+    assert "bad.jpg" in capsys.readouterr().err
+    monkeypatch.undo()
+    assert without_unreadable(kept, tmp_path / "other") is kept

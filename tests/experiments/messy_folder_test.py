@@ -1,0 +1,84 @@
+"""`fair_eval` on a folder with small classes, broken links and damaged files."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from experiments.settings import build
+from experiments.settings.recipes import resolve
+from tests.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, run_here
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Twelve classes of three photos, and four with one."""
+    for label in range(16):
+        folder = tmp_path / "photos" / f"class{label:02}"
+        folder.mkdir(parents=True)
+        for number in range(1 if label % 4 == 3 else 3):
+            pixels = np.random.default_rng([label, number]).integers(0, 256, (24, 24, 3), np.uint8)
+            Image.fromarray(pixels).save(folder / f"{number}.png")
+    return tmp_path / "photos"
+
+
+def fair_eval(photos, *arguments):
+    given = [f"--data_dir={photos}", "--loss=c2", f"--cache_dir={photos.parent}/cache", "--classes_per_batch=2"]
+    given += [f"--runs_dir={photos.parent}/runs", "--fold=0", *ONE_EVALUATION]
+    return run_here("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *given, *arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("functions_run_eagerly", "tiny_network")
+def test_what_cannot_be_used_is_left_out_and_named(photos):
+    (photos / "class00" / "bad.jpg").write_bytes(b"no image")
+    os.symlink("/nowhere", photos / "class01" / "gone.jpg")
+    check_clean_failure(fair_eval(photos), "gone.jpg")
+    finished = fair_eval(photos, "--skip_unreadable")
+    assert finished.returncode == 0, finished.stderr
+    for said in (
+        "gone.jpg",
+        "bad.jpg",
+        "fewer than 2 images left out",
+        "copies of images, about 1 MB",
+        "clean --cache",
+    ):
+        assert said in finished.stderr
+    (path,) = (photos.parent / "runs").rglob("result.json")
+    config = json.loads(path.with_name("config.json").read_text())
+    assert (config["skip_unreadable"], "min_images" in config) == (True, False)
+    assert len(json.loads(path.read_text())["deviations"]) == 3
+    page = ["--runs", str(photos.parent / "runs"), "--output", str(photos.parent / "page"), f"--data_dir={photos}"]
+    shown = run_here("experiments.report", *page, f"--cache_dir={photos.parent}/cache")
+    assert shown.returncode == 0, shown.stderr  # it reads the same images
+    assert "others than" not in shown.stderr
+
+
+@pytest.mark.parametrize("flag", ["--min_images=3", "--skip_unreadable"])
+def test_other_data_sets_are_used_as_a_whole(flag):
+    finished = run_here("experiments.fair_eval", "--dataset=glyphs", "--explain", flag)
+    check_clean_failure(finished, flag.partition("=")[0], "would have no effect")
+
+
+def test_too_small_a_number_is_refused(photos):
+    check_clean_failure(fair_eval(photos, "--min_images=1"), "--min_images", "[2, inf)")
+
+
+def test_few_classes_are_explained_by_what_the_user_has(photos):
+    for label in range(6, 16):
+        for path in (photos / f"class{label:02}").iterdir():
+            path.unlink()
+    finished = fair_eval(photos)
+    check_clean_failure(finished, "number of classes", "Add classes")
+    assert "num_folds" not in finished.stderr
+
+
+def test_hashes_are_those_of_before_at_the_defaults():
+    config = resolve("folder", "c2", "gap", "thesis", "smoke", {})
+    assert (config.min_images, config.skip_unreadable) == (2, False)
+    assert not {"min_images", "skip_unreadable"} & config.stored().keys()
+    other = resolve("folder", "c2", "gap", "thesis", "smoke", {"min_images": 3})
+    assert other.stored()["min_images"] == 3
+    assert build.drawn_by(other) == (0, None, 3, False)
