@@ -36,9 +36,9 @@ def flags_in(text):
 
 
 def commands_of(text):
-    """(command, arguments) of every `python -m experiments.COMMAND ...` in a text, with lines that continue."""
+    """(command, arguments) of every `python -m experiments.COMMAND ...`, also as `dml`, with lines that continue."""
     joined = re.sub(r"\\\n\s*", " ", text)
-    return re.findall(r"python -m experiments\.(\w+)([^`\n#|]*)", joined)
+    return re.findall(r"(?:python -m experiments\.|(?<!as )\bdml )(\w+)([^`\n#|]*)", joined)
 
 
 def test_every_command_lists_its_flags(listed):
@@ -58,6 +58,8 @@ def test_documents_name_flags_that_their_commands_have(listed):
     wrong, seen = [], 0
     for path in DOCUMENTS:
         for command, arguments in commands_of(path.read_text(encoding="utf-8")):
+            if command not in (*COMMANDS, "NAME", "documents"):
+                wrong.append(f"{path.relative_to(ROOT)}: {command}")
             for written, bare in flags_in(arguments):
                 seen += 1
                 if not {written, bare} & listed.get(command, {"help"}):
@@ -89,3 +91,4 @@ def test_a_flag_that_is_not_listed_is_found():
     assert commands_of("`python -m experiments.fair_eval --loss=c2 \\\n  --wrong=1`, and") == [
         ("fair_eval", " --loss=c2  --wrong=1")
     ]
+    assert commands_of("`dml clean --cache`, and `dml` alone") == [("clean", " --cache")]
