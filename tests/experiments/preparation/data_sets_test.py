@@ -227,12 +227,14 @@ def test_check_lists_all_that_is_wrong_in_one_pass(tmp_path, capsys):
     trains = load("folder", str(tmp_path), str(tmp_path), problems=[]).class_names[:4]
     lonely = next(name for name in trains if name not in ("class 0", "class 1", "class 3"))
     (tmp_path / lonely / "1.png").unlink()
-    with pytest.raises(InvalidInput, match="4 things are wrong") as error:
+    with pytest.raises(InvalidInput, match="3 things are wrong") as error:
         check("folder", str(tmp_path), str(tmp_path))
-    phrases = ("lost.png", "class 3 and class 9, which are one folder", f"({lonely})", "text.png")
+    phrases = ("lost.png", "class 3 and class 9, which are one folder", "text.png")
     for problem, phrase in zip(error.value.problems, phrases):
         assert phrase in str(problem)
-    assert "unreadable: 1" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "unreadable: 1" in said.out
+    assert f"fewer than 2 images left out: 1 (--min_images): {lonely}" in said.err
 
 
 def test_copies_are_kept_in_shards_from_the_time_that_they_are_asked_for(image_folder, tmp_path):
