@@ -87,7 +87,7 @@ def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Datas
     """Load a data set with its loader's default seed and options."""
     if name not in OWN_DATASETS:
         return LOADERS[name](data_dir, cache_dir=cache_dir, seed=0, **options)
-    return data.without_small_classes(LOADERS[name](data_dir, single_images=True, **options), 2)
+    return data.without_small_classes(LOADERS[name](data_dir, single_images=True, **options), build.FEWEST_IMAGES)
 
 
 def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data.Inspection:

@@ -119,6 +119,7 @@ BACKBONES: dict[str, Callable[..., keras.Model]] = {
     **{name: _when_called(lambda: backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},
     "token_embedding": _when_called(lambda: backbones.token_embedding),
 }
+FEWEST_IMAGES = 2  # of a training class: a pair
 DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable")  # arguments of `load_dataset`
 AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
@@ -142,8 +143,8 @@ def load_dataset(
     cache_dir: str | None,
     seed: int,
     train_fraction: float | None = None,
-    min_images: int = 2,
-    skip_unreadable: bool = False,
+    min_images: int | None = None,
+    skip_unreadable: bool | None = None,
 ) -> data.Dataset:
     """Load a data set by name.
 
@@ -153,7 +154,8 @@ def load_dataset(
         cache_dir: the folder for prepared images, or None for the default.
         seed: of a random split.
         train_fraction: share of training classes, for a data set without a fixed split; None for the default.
-        min_images: fewest images of a training class of custom data; smaller ones are left out, with a notice.
+        min_images: fewest images of a training class of custom data, whose smaller ones are left out with a notice;
+            None for the default, 2.
         skip_unreadable: whether to leave out images of custom data that cannot be read, with a notice.
 
     Raises:
@@ -172,7 +174,7 @@ def load_dataset(
     if skip_unreadable:
         import_tensorflow()  # without its notices
         dataset = data.without_unreadable(dataset, image_cache(dataset, cache_dir))
-    return data.without_small_classes(dataset, min_images)
+    return data.without_small_classes(dataset, min_images or FEWEST_IMAGES)
 
 
 def load_dataset_of(config: RunSettings, data_dir: str | None, cache_dir: str | None) -> data.Dataset:

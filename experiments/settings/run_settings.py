@@ -53,14 +53,13 @@ class ProtocolSettings(Settings):
     train_fraction: float | None = setting(
         "folder: share of the classes that train, the others test (default: 0.5)", None, within=NumberRange(0, 1)
     )
-    min_images: int = setting(
+    min_images: int | None = setting(
         "folder, manifest: fewest images of a training class; smaller classes are left out and named (default: 2)",
-        2,
+        None,
         within=NumberRange(low=2, low_included=True),
-        omit_default=True,
     )
-    skip_unreadable: bool = setting(
-        "folder, manifest: leave out images that cannot be read, and name them (default: no)", False, omit_default=True
+    skip_unreadable: bool | None = setting(
+        "folder, manifest: leave out images that cannot be read, and name them (default: no)", None
     )
     left_out_images: float | None = setting(
         "share of the images of each training class with four or more that nothing is learned from: those that "

@@ -77,8 +77,8 @@ def test_few_classes_are_explained_by_what_the_user_has(photos):
 
 def test_hashes_are_those_of_before_at_the_defaults():
     config = resolve("folder", "c2", "gap", "thesis", "smoke", {})
-    assert (config.min_images, config.skip_unreadable) == (2, False)
+    assert (config.min_images, config.skip_unreadable) == (None, None)
     assert not {"min_images", "skip_unreadable"} & config.stored().keys()
     other = resolve("folder", "c2", "gap", "thesis", "smoke", {"min_images": 3})
     assert other.stored()["min_images"] == 3
-    assert build.drawn_by(other) == (0, None, 3, False)
+    assert build.drawn_by(other) == (0, None, 3, None)
