@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def without_small_classes(dataset: Dataset, min_images: int) -> Dataset:
             expected=f"at most {counts.max()}, the images of the largest training class of {dataset.name}",
             fix="Pairs of one class need two images: add photos, or give a smaller number of at least 2.",
         )
-    names = [f"{dataset.class_names[label] if len(dataset.class_names) else label}" for label in small]
+    names = [f"{dataset.class_names[label] if len(dataset.class_names) else label}" for label in small.tolist()]
     what = f"training classes with fewer than {min_images} images left out: {len(small):,}"
     write_notice(f"{dataset.name}: {what} (--min_images): {_named(names)}")
     train = dataset.train.subset(counts[dataset.train.labels] >= min_images)
@@ -113,7 +114,9 @@ def _renumbered(dataset: Dataset, parts: dict[str, Examples], deviation: str) ->
     order = np.concatenate([training, np.setdiff1d(others, training)])
     new = np.zeros(order.max(initial=0) + 1, np.int64)
     new[order] = np.arange(len(order))
-    relabelled = {part: dataclasses.replace(each, labels=new[each.labels]) for part, each in parts.items()}
+    relabelled: dict[str, Any] = {
+        part: dataclasses.replace(each, labels=new[each.labels]) for part, each in parts.items()
+    }
     names = tuple(dataset.class_names[label] for label in order) if len(dataset.class_names) else ()
     deviations = (*dataset.deviations, f"{dataset.name}: {deviation}")
     return dataclasses.replace(dataset, **relabelled, class_names=names, deviations=deviations)

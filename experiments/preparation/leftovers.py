@@ -160,7 +160,9 @@ def _leftover(kind: str, folder: pathlib.Path, names: str) -> Leftover:
 
 def _measured(folder: pathlib.Path) -> tuple[tuple[str, ...], int, float, list[str]]:
     """Return a folder's files, bytes and newest time, and names of other entries."""
-    files, num_bytes, changed, others = [], 0, 0.0, []
+    files: list[str] = []
+    others: list[str] = []
+    num_bytes, changed = 0, 0.0
     for path in _below(folder):
         with contextlib.suppress(FileNotFoundError):  # removed meanwhile
             status, name = path.lstat(), path.relative_to(folder).as_posix()
