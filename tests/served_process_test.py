@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tests.command_line import run_module, run_program, start_program
-from tests.served_process import ROOT, CommandServer, ServedProcess, command_server, environment
+from tests.command_line import run_program, start_program
+from tests.served_process import command_server, environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each command is a fresh interpreter")
 REPORT = """
@@ -28,14 +28,6 @@ def test_arguments_folder_environment_and_streams_are_its_own(tmp_path, monkeypa
     expected = [["-c", "one", "--two=2"], str(tmp_path), "a value", "", "typed in", "__main__"]
     assert json.loads(finished.stdout) == expected
     assert finished.stderr == "to the error stream\n"
-
-
-def test_a_module_runs_as_the_main_one_of_its_folder(tmp_path):
-    (tmp_path / "example.py").write_text(REPORT)
-    finished = run_module("example", "--flag", cwd=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    expected = [[str(tmp_path / "example.py"), "--flag"], str(tmp_path), None, str(tmp_path), "", "__main__"]
-    assert json.loads(finished.stdout) == expected
 
 
 @pytest.mark.parametrize("fresh", [None, "for comparison"])
@@ -71,22 +63,6 @@ def test_signals_reach_it(number):
     assert process.poll() == -number
 
 
-def test_an_interrupt_reaches_its_handler(tmp_path):
-    program = """
-import sys, time
-try:
-    open(sys.argv[1], "w").close()
-    time.sleep(600)
-except KeyboardInterrupt:
-    sys.exit(7)
-"""
-    process = start_program(["-c", program, str(tmp_path / "ready")])
-    while not (tmp_path / "ready").exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 7
-
-
 def test_a_command_that_takes_too_long_is_killed(tmp_path):
     program = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     with pytest.raises(subprocess.TimeoutExpired):
@@ -102,17 +78,6 @@ def test_libraries_are_there_and_nothing_of_this_project_is():
     assert {"tensorflow", "keras", "matplotlib.pyplot"} <= set(modules)
     assert [name for name in modules if name.split(".")[0] in PROJECT] == []
     assert num_threads == 1
-
-
-def test_tensorflow_has_made_no_context_before_the_fork():
-    program = """
-import tensorflow as tf
-from tensorflow.python.eager import context
-assert context.context_safe() is None or not context.context()._initialized
-assert float(tf.reduce_sum(tf.ones([4]))) == 4
-"""
-    finished = run_program(["-c", program])
-    assert finished.returncode == 0, finished.stderr
 
 
 def test_other_variables_that_libraries_read_take_another_interpreter(monkeypatch):
@@ -131,15 +96,3 @@ def test_the_server_ends_with_who_started_it():
     while os.path.exists(f"/proc/{number}") and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not os.path.exists(f"/proc/{number}")
-
-
-def test_processor_time_of_commands_is_that_of_children():
-    """What `time make test` shows; a command that still runs is ended, not waited for."""
-    server, before = CommandServer(environment(), libraries=()), sum(os.times()[2:4])
-    with open(os.devnull, "r+b") as nowhere:
-        settings = (ROOT, environment(), [nowhere] * 3, server)
-        ServedProcess(["-c", "import time\nwhile time.process_time() < 1: pass"], *settings).wait()
-        running = ServedProcess(["-c", "import time; time.sleep(600)"], *settings)
-    server.close()
-    assert sum(os.times()[2:4]) - before > 0.9
-    assert not os.path.exists(f"/proc/{running.pid}")
