@@ -7,8 +7,10 @@ import importlib.util
 import os
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -28,9 +30,9 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def mlflow_server(folder, port=None):
-    """The address of a server that has answered; it ends with the block, and a second one goes by the same store."""
-    url = f"http://127.0.0.1:{port or free_port()}"
+def mlflow_server(folder):
+    """The address of a server that has answered; it ends with the block."""
+    url = f"http://127.0.0.1:{free_port()}"
     arguments = ["--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--host", "127.0.0.1", "--workers", "1"]
     arguments += ["--artifacts-destination", str(folder / "artifacts"), "--port", url.rpartition(":")[2]]
     env = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
@@ -54,6 +56,39 @@ def mlflow_server(folder, port=None):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+@contextlib.contextmanager
+def way_to(url, port):
+    """Another address of a server; at the end of the block nobody answers there, as if the server had ended."""
+    target, connections = ("127.0.0.1", int(url.rpartition(":")[2])), []
+
+    class Forward(socketserver.BaseRequestHandler):
+        def handle(self):
+            with socket.create_connection(target) as other:
+                connections.extend((self.request, other))
+                back = threading.Thread(target=pass_on, args=(other, self.request), daemon=True)
+                back.start()
+                pass_on(self.request, other)
+                back.join()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", port), Forward, bind_and_activate=False) as server:
+        server.allow_reuse_address = server.daemon_threads = True
+        server.server_bind()
+        server.server_activate()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{port}"
+        server.shutdown()
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+
+def pass_on(source, sink):
+    with contextlib.suppress(OSError):
+        while content := source.recv(65536):
+            sink.sendall(content)
+        sink.shutdown(socket.SHUT_WR)
 
 
 def wait_for(url, process, folder):

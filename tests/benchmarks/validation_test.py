@@ -1,5 +1,6 @@
 """The benchmark of validation: what its ratios are of, what runs at once, and the whole in its smallest form."""
 
+import functools
 import json
 import threading
 
@@ -8,7 +9,8 @@ import pytest
 
 from benchmarks.training_step import CASES
 from benchmarks.validation import examples_in, figures_of, inputs_of, overlap_variants
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
+from tests.experiments.tiny_network import tiny_network
 
 
 def test_figures_are_medians_over_rounds_and_null_for_what_was_not_measured():
@@ -39,15 +41,17 @@ def test_both_orders_do_the_same_work_and_one_of_them_in_a_second_thread():
 
 
 def test_inputs_are_the_same_from_files_and_from_memory(tmp_path):
-    examples = examples_in(str(tmp_path), CASES["mobilenet_v2_128"], 20, None)
+    examples = examples_in(str(tmp_path), CASES["mobilenet_v2_128"]._replace(image_size=32), 20, None)
     files, memory = (np.concatenate([batch.numpy() for batch in batches]) for batches in inputs_of(examples, 32))
     assert files.shape == (20, 32, 32, 3)
     np.testing.assert_array_equal(files, memory)
 
 
-@pytest.mark.slow
-def test_the_last_line_has_the_figures():
-    finished = run_module("benchmarks.validation", "--repeats=1", "--images=20", "--image_size=32", "--steps=1")
+@pytest.mark.usefixtures("functions_run_eagerly")
+def test_the_last_line_has_the_figures(monkeypatch):
+    network = functools.partial(tiny_network, 3, frozen_batch_norm=True)
+    monkeypatch.setitem(CASES, "mobilenet_v2_128", CASES["mobilenet_v2_128"]._replace(network=network))
+    finished = run_here("benchmarks.validation", "--repeats=1", "--images=20", "--image_size=32", "--steps=1")
     assert finished.returncode == 0, finished.stderr
     figures = json.loads(finished.stdout.splitlines()[-1])
     assert all(value > 0 for value in figures.values())
@@ -56,4 +60,4 @@ def test_the_last_line_has_the_figures():
 
 
 def test_an_unknown_case_is_refused():
-    check_clean_failure(run_module("benchmarks.validation", "--cases=embeding"), "--cases", "embedding, overlap")
+    check_clean_failure(run_here("benchmarks.validation", "--cases=embeding"), "--cases", "embedding, overlap")

@@ -17,6 +17,7 @@ from common.losses import (
 )
 from common.references import ProxyBank, References
 from tests.command_line import run_program
+from tests.samples import sampled
 
 keras = tf.keras
 CLASSES, PROXIES, DIM = 5, 2, 4
@@ -47,8 +48,7 @@ def test_is_the_loss_over_proxies_plus_the_weighted_one_over_the_batch(base, wei
     np.testing.assert_allclose(loss(embeddings, labels, others), base(embeddings, labels, others), rtol=1e-6)
 
 
-@pytest.mark.parametrize("base", PAIR_LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("weight", [0.0, 0.1])
+@sampled("base, weight", PAIR_LOSSES, [0.0, 0.1])
 def test_compiled_it_is_the_same_with_the_same_gradients(base, weight):
     bank = ProxyBank(CLASSES, PROXIES, DIM)
     embeddings, labels = map(tf.constant, batch())

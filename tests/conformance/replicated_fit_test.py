@@ -41,7 +41,7 @@ def weights_in(path):
 
 @pytest.mark.skipif(not IS_KERAS_3, reason="several hosts are tried on Keras 3 alone")
 def test_two_hosts_train_like_one_device(tmp_path, monkeypatch):
-    names = ("proxies_and_memory", "embedding_model")
+    names = ("proxies_and_memory",)
     workers = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     processes = []
     for index in range(2):

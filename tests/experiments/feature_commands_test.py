@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.command_line import SMALL_PHOTOGRAPHS, run_small
+from tests.command_line import SMALL_PHOTOGRAPHS, run_small_here
 
 DIVA = "margin+distance+shared+intra+dance+gap"
 GIVEN = [a for a in SMALL_PHOTOGRAPHS if not a.startswith("--samples_per_class")]
@@ -23,7 +23,7 @@ def test_names_of_features_and_pads_are_trained_and_reported(image_folder, tmp_p
     methods = f"--methods=margin+distance+shared+gap,margin+distance+groups+gap,{DIVA},margin+pads+gap"
     places = [f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}", f"--runs_dir={tmp_path / 'runs'}"]
     pads = ["--fold=0", "--num_folds=2"]
-    finished = run_small("experiments.fair_eval", *GIVEN, *places, *pads, methods)
+    finished = run_small_here("experiments.fair_eval", *GIVEN, *places, *pads, methods)
     assert finished.returncode == 0, finished.stderr
     results = {path.parts[-3].rsplit("-", 1)[0]: json.loads(path.read_text()) for path in tmp_path.rglob("result.json")}
     assert sorted(results[DIVA]["features"]) == ["concatenated", "dance", "disc", "intra", "shared"]

@@ -156,6 +156,7 @@ def test_the_program_dml_is_installed(site, empty):
     assert "--merge: " in run([program, "evaluate", "--help"], empty, PYTHONPATH=str(site))
 
 
+@pytest.mark.release
 def test_a_figure_that_another_module_measures_is_made(site, empty):
     said = run(["-m", "experiments.figure", "--id=5.9", "--budget=smoke", "--run"], empty, PYTHONPATH=str(site))
     assert "1 done, 0 missing" in said

@@ -6,7 +6,7 @@ import struct
 import numpy as np
 import pytest
 
-from tests.command_line import check_clean_failure, run_module, run_small, run_study_here
+from tests.command_line import check_clean_failure, run_here, run_small_here, run_study_here
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def digits(tmp_path_factory):
 
 
 def run_study(*arguments):
-    return run_module("experiments.mnist_study", *arguments)
+    return run_here("experiments.mnist_study", *arguments)
 
 
 @pytest.mark.slow
@@ -36,7 +36,7 @@ def test_the_study_reports_and_is_not_run_again(digits, tmp_path, capsys):
     arguments = [f"--data_dir={digits}", f"--runs_dir={tmp_path}", "--budget=smoke", "--repeats=1", "--seed=3"]
     arguments += ["--anchors=proxies,samples,fixed proxies", "--learning_rate=0.002", "--checkpoint_seconds=0"]
     arguments += [f"--record={tmp_path / 'rows'}"]
-    first = run_small("experiments.mnist_study", *arguments)
+    first = run_small_here("experiments.mnist_study", *arguments)
     assert first.returncode == 0, first.stderr
     for phrase in ("(a) problem 1", "MAP@R", "cover", "97.21", "98.06", "fixed proxies", "not comparable"):
         assert phrase in first.stdout
@@ -44,7 +44,7 @@ def test_the_study_reports_and_is_not_run_again(digits, tmp_path, capsys):
     assert '"learning_rate": 0.002' in (proxies / "config.json").read_text()
     (picture,) = tmp_path.rglob("problems_proxies.png")
     assert picture.read_bytes().startswith(b"\x89PNG")
-    again = run_small("experiments.mnist_study", *arguments)
+    again = run_small_here("experiments.mnist_study", *arguments)
     assert again.stdout == first.stdout
     assert "step" not in again.stderr  # no bar of a training
     run_study_here("figure", "--id=3.2", *(flag for flag in arguments if "anchors" not in flag), "--run")

@@ -12,7 +12,7 @@ from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.revisiting_report import rows_of, write_report
 from experiments.reports import collect_method
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_module, run_small
+from tests.command_line import check_clean_failure, run_here, run_small_here
 
 MODULE = "experiments.revisiting_eval"
 
@@ -136,7 +136,7 @@ def test_what_is_missing_is_named_and_the_rest_is_printed(report):
 @pytest.mark.slow
 def test_glyphs_are_evaluated_with_nmi_at_every_epoch(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    finished = run_small(MODULE, *arguments)
+    finished = run_small_here(MODULE, *arguments)
     assert finished.returncode == 0, finished.stderr
     for phrase in ("pnca+gap, best test epoch of each metric", "last epoch", "unbiased", "optimism", "128-D NMI"):
         assert phrase in finished.stdout
@@ -149,5 +149,5 @@ def test_glyphs_are_evaluated_with_nmi_at_every_epoch(tmp_path, glyph_cache):
 
 
 def test_another_recipe_is_refused(tmp_path):
-    finished = run_module(MODULE, "--recipe=thesis", f"--runs_dir={tmp_path}")
+    finished = run_here(MODULE, "--recipe=thesis", f"--runs_dir={tmp_path}")
     check_clean_failure(finished, "--recipe would have no effect", "its own recipe")

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.settings.recipes import resolve
 from experiments.settings.thesis_values import CIFAR
-from tests.command_line import ONE_EVALUATION, run_small
+from tests.command_line import ONE_EVALUATION, run_small_here
 from tests.common.data import cifar_fixture
 
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory):
     [("cifar_collage", "c2", "gsp", []), ("cifar10_unseen", "pnca", "gap", ["--backbone=resnet10"])],
 )
 def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling, others):
-    finished = run_small(
+    finished = run_small_here(
         "experiments.fair_eval",
         f"--dataset={dataset}",
         f"--data_dir={folder}",

@@ -154,7 +154,9 @@ def test_live_batch_norm():
     assert all(np.abs(new - old).max() > 0 for new, old in zip(map(np.array, model.non_trainable_variables), before))
 
 
-@pytest.mark.parametrize("name", ["resnet10", "mobilenet_v2", pytest.param("resnet50_keras", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["resnet10", "mobilenet_v2", pytest.param("resnet50_keras", marks=pytest.mark.release)]
+)
 def test_saved_models_are_the_same(name, tmp_path):
     build, channels, *_ = BACKBONES[name]
     model = build(frozen_batch_norm=True)
@@ -180,7 +182,7 @@ class Embedding(keras.Model):
         return self.head(self.pooling(self.backbone(images, training=training)))
 
 
-@pytest.mark.parametrize("name", ["resnet10", pytest.param("mobilenet_v2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["resnet10", pytest.param("mobilenet_v2", marks=pytest.mark.release)])
 def test_inside_a_subclassed_model(name, tmp_path):
     build, channels, *_ = BACKBONES[name]
     model = Embedding(build(frozen_batch_norm=False))

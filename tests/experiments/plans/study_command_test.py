@@ -18,7 +18,6 @@ from tests.command_line import (
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
     run_module,
-    run_small,
     run_study_here,
 )
 
@@ -90,17 +89,17 @@ def test_a_study_is_finished_in_pieces_and_then_only_drawn(image_folder, runs_di
         run_study_here("figure", *arguments, "--run", "--max_cells=1")
         assert "1 done" in capsys.readouterr().out
     written = {path: path.read_bytes() for path in runs_dir.rglob("result.json")}
-    finished = run_small("experiments.figure", *arguments, "--run")
-    assert finished.returncode == 0, finished.stderr
+    run_study_here("figure", *arguments, "--run")
+    finished = capsys.readouterr()
     assert len(list(runs_dir.rglob("result.json"))) == len(written) + 1
     assert all(path.read_bytes() == content for path, content in written.items())
-    assert "[2/2]" in finished.stderr
-    assert "[1/2]" not in finished.stderr
-    assert "missing" not in finished.stdout
+    assert "[2/2]" in finished.err
+    assert "[1/2]" not in finished.err
+    assert "missing" not in finished.out
     run_study_here("figure", *arguments)
     listed = capsys.readouterr().out
     assert listed.count("done     ") == 2
-    assert listed.endswith(finished.stdout)
+    assert listed.endswith(finished.out)
 
 
 def test_cells_are_listed_without_the_data(tmp_path, capsys):

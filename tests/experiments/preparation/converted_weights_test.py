@@ -16,7 +16,7 @@ from experiments.preparation import converted_weights
 from experiments.preparation.converted_weights import convert
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 from tests.local_server import local_server
 
 
@@ -233,7 +233,7 @@ def test_files_without_tensors(torch, folder, content):
 
 @pytest.mark.slow
 def test_the_command(tmp_path):
-    finished = run_module("experiments.convert_weights", "--input=x.npz", f"--output={tmp_path / 'y.npz'}")
+    finished = run_here("experiments.convert_weights", "--input=x.npz", f"--output={tmp_path / 'y.npz'}")
     check_clean_failure(finished, "'x.npz'", "path of an existing file")
 
 

@@ -21,6 +21,7 @@ from tests.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
+    run_here,
     run_module,
     run_small,
     start_module,
@@ -161,7 +162,7 @@ def test_a_killed_download_is_continued(cars_archive, tmp_path):
 
 @pytest.mark.slow
 def test_check_of_what_is_missing_ends_in_one_message(tmp_path):
-    missing = run_module(MODULE, "--dataset=cub200", f"--data_dir={tmp_path}", "--check")
+    missing = run_here(MODULE, "--dataset=cub200", f"--data_dir={tmp_path}", "--check")
     check_clean_failure(missing, "CUB_200_2011.tgz", "https://data.caltech.edu")
     assert list(tmp_path.iterdir()) == []
 
@@ -274,5 +275,5 @@ def test_data_without_copies_have_no_kind_of_them(tmp_path, monkeypatch):
     ],
 )
 def test_wrong_flags_are_refused(arguments, phrase, tmp_path):
-    check_clean_failure(run_module(MODULE, *arguments, cwd=tmp_path), phrase)
+    check_clean_failure(run_here(MODULE, *arguments, cwd=tmp_path), phrase)
     assert list(tmp_path.iterdir()) == []

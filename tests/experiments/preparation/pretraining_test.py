@@ -12,7 +12,7 @@ from common.records import RunDirectory
 from experiments.preparation import pretraining
 from experiments.preparation.pretrain_settings import PretrainSettings
 from experiments.preparation.pretraining import load_images, pretrain
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here, run_module
 from tests.common.data import cifar_fixture as fixture
 
 SETTINGS = PretrainSettings(
@@ -50,7 +50,7 @@ def test_the_command_writes_what_weights_reads_and_only_reads_a_finished_run(tmp
     assert np.abs(first["bn1.running_mean"]).max() > 0  # it has learnt
 
     output.unlink()
-    again = run_module("experiments.pretrain", *arguments)
+    again = run_here("experiments.pretrain", *arguments)
     assert again.returncode == 0, again.stderr
     assert sorted((tmp_path / "runs").rglob("metrics.jsonl"))[0].read_text().count("\n") == steps > 0
     np.testing.assert_array_equal(read_arrays(output)["conv1.weight"], first["conv1.weight"])
@@ -122,4 +122,4 @@ def test_cifar10_has_no_such_division(tmp_path):
 
 
 def test_wrong_flags_are_refused():
-    check_clean_failure(run_module("experiments.pretrain", "--backbone=vgg"), "--backbone", "resnet20")
+    check_clean_failure(run_here("experiments.pretrain", "--backbone=vgg"), "--backbone", "resnet20")

@@ -29,7 +29,7 @@ from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 from tests.experiments.written_results import finished_result
 
 OVERRIDES = {"embedding_dim": 4, "image_size": 16, "num_folds": 2}
@@ -220,7 +220,7 @@ def test_bad_ratios_are_named(texts, message):
 
 
 def test_a_folder_that_is_no_run_ends_the_command(tmp_path):
-    finished = run_module("experiments.posterior_refinement", f"--run={tmp_path}", "--restraint=D", "--ratio=0.5")
+    finished = run_here("experiments.posterior_refinement", f"--run={tmp_path}", "--restraint=D", "--ratio=0.5")
     check_clean_failure(finished, f"{tmp_path} is no run directory")
 
 

@@ -33,8 +33,8 @@ SETTINGS = {
     "classes_per_batch": 4,
     "samples_per_class": 4,
     "learning_rate": 1e-3,
-    "steps_per_evaluation": 8,
-    "max_steps": 24,
+    "steps_per_evaluation": 4,
+    "max_steps": 12,
     "trained_from": "head",
     "views": 3,
 }
@@ -42,7 +42,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def dataset():
-    return patterned_images(12, 40)
+    return patterned_images(12, 20)
 
 
 def configuration(loss="c2", pooling="gap", method="plain", **overrides):
@@ -68,7 +68,7 @@ CASES = {
     "memory": {"loss": "c1+xbm", "xbm_batches": 3},
     "last_stage": {"trained_from": "layer3"},
     "gsp": {"loss": "pnca", "pooling": "gsp", "num_prototypes": 8, "gsp_memory_size": 32},
-    "ccp": {"method": "ccp", "ccp_start": 8, "proxies_per_class": 2, "pool_size": 4},
+    "ccp": {"method": "ccp", "ccp_start": 4, "proxies_per_class": 2, "pool_size": 4},
 }
 
 
@@ -152,7 +152,7 @@ def test_folds_and_methods_share_the_features_of_one_network(dataset, runs, tmp_
 
 
 def test_folded_batch_norm_trains_above_the_cut_from_the_same_features(dataset, runs):
-    above = {"backbone": "resnet10", "trained_from": "layer3.1", "frozen_batch_norm": True, "max_steps": 8}
+    above = {"backbone": "resnet10", "trained_from": "layer3.1", "frozen_batch_norm": True, "max_steps": 4}
     _, plain_metrics, plain_queries = trained(runs, configuration(**above))
     features = modification_times(runs.cache_dir)
     with mock.patch.object(EmbeddingModel, "fold_batch_norm", autospec=True, side_effect=FOLD) as fold:
@@ -183,7 +183,7 @@ def test_a_run_that_was_begun_with_other_features_is_refused(dataset, runs):
 def test_a_disk_that_is_too_small_is_said_before_anything_is_computed(dataset, runs, monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     small = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
-    with pytest.raises(InvalidInput, match=r"--cache_dir.*0\.0 GB free.*416 images, up to 3 views.*fewer --views"):
+    with pytest.raises(InvalidInput, match=r"--cache_dir.*0\.0 GB free.*256 images, up to 3 views.*fewer --views"):
         small.train(configuration(backbone="resnet10"), 0, 0)
     assert not modification_times(tmp_path)
 

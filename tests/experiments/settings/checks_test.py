@@ -5,7 +5,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 
 DIVA = "margin+distance+shared+intra+dance"
 MIRRORED = {"strategy": "mirrored", "replicas": 2}
@@ -150,7 +150,7 @@ def test_features_that_go_together_pass(loss, given):
 
 def test_a_command_ends_with_code_2_before_it_makes_anything(tmp_path):
     places = [f"--runs_dir={tmp_path / 'runs'}", f"--cache_dir={tmp_path / 'cache'}"]
-    refused = run_module("experiments.fair_eval", "--methods=triplet+distance+intra+gap", *places)
+    refused = run_here("experiments.fair_eval", "--methods=triplet+distance+intra+gap", *places)
     check_clean_failure(refused, "`intra` over the triplet loss", "margin+distance+intra")
     assert list(tmp_path.iterdir()) == []
 

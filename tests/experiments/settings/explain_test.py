@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.command_line import run_module
+from tests.command_line import run_here
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from tests.command_line import run_module
 )
 def test_explain_names_values_and_layers_and_writes_nothing(command, arguments, expected, tmp_path):
     dataset = ["--dataset=cars196", "--data_dir=nowhere", f"--runs_dir={tmp_path / 'runs'}", "--explain"]
-    result = run_module(f"experiments.{command}", *dataset, *arguments)
+    result = run_here(f"experiments.{command}", *dataset, *arguments)
     assert result.returncode == 0, result.stderr
     rows = [line.split(maxsplit=2) for line in result.stdout.splitlines() if line.startswith(tuple(expected))]
     assert rows

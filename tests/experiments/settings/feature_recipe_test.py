@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.settings.recipes import resolve
-from tests.command_line import run_module
+from tests.command_line import run_here
 
 DIVA = "margin+distance+shared+intra+dance"
 
@@ -77,7 +77,7 @@ def test_a_drop_that_does_not_fit_is_left_out():
 
 def test_explain_names_the_layers(tmp_path):
     names = f"{DIVA}+gap,margin+pads+gap"
-    result = run_module("experiments.fair_eval", "--explain", f"--methods={names}", f"--runs_dir={tmp_path / 'runs'}")
+    result = run_here("experiments.fair_eval", "--explain", f"--methods={names}", f"--runs_dir={tmp_path / 'runs'}")
     assert result.returncode == 0, result.stderr
     rows = {line.split(maxsplit=2)[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines() if line}
     assert rows["feature_weight"] == ["0.2", "ours, after DiVA, table 4.1"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.command_line import run_module
+from tests.command_line import run_here
 
 WRONG = {
     "budget": ("ful", "Did you mean full?"),
@@ -30,7 +30,7 @@ def photos(tmp_path_factory):
 
 
 def refused(folder, tmp_path, *arguments):
-    result = run_module("experiments.fair_eval", *_places(folder, tmp_path), *arguments)
+    result = run_here("experiments.fair_eval", *_places(folder, tmp_path), *arguments)
     assert result.returncode == 2, result.stderr
     assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -62,14 +62,14 @@ def test_missing_photos_and_weights_are_refused_together(tmp_path):
 
 
 def test_a_share_of_classes_is_refused_where_the_split_is_official(tmp_path):
-    result = run_module("experiments.fair_eval", "--dataset=cub200", "--data_dir=x", "--train_fraction=0.5")
+    result = run_here("experiments.fair_eval", "--dataset=cub200", "--data_dir=x", "--train_fraction=0.5")
     assert result.returncode == 2
     assert "--train_fraction would have no effect: cub200 has a split of its own" in result.stderr
 
 
 def test_explain_shows_what_fits_with_its_layer(photos, tmp_path):
     arguments = (*_places(photos, tmp_path), "--weights=none", "--train_fraction=0.75", "--explain")
-    result = run_module("experiments.fair_eval", *arguments)
+    result = run_here("experiments.fair_eval", *arguments)
     assert result.returncode == 0, result.stderr
     rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines() if len(line.split()) > 2}
     layer = "fits the 6 training classes of your data"
@@ -85,7 +85,7 @@ def test_a_run_that_is_refused_by_an_image_leaves_no_folder(photos, tmp_path):
     damaged.write_bytes((photos / "a" / "0.png").read_bytes()[:100])
     try:
         arguments = (*_places(photos, tmp_path), "--backbone=resnet10", "--weights=none", "--image_size=16")
-        result = run_module("experiments.fair_eval", *arguments, "--num_folds=2")
+        result = run_here("experiments.fair_eval", *arguments, "--num_folds=2")
     finally:
         damaged.unlink()
     assert result.returncode == 2

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.command_line import check_clean_failure, run_module, run_small
+from tests.command_line import check_clean_failure, run_here, run_small_here
 
 GLYPHS = ["--dataset=glyphs", "--budget=smoke", "--methods=c2+gap"]
 
@@ -26,7 +26,7 @@ GLYPHS = ["--dataset=glyphs", "--budget=smoke", "--methods=c2+gap"]
 )
 def test_bad_input_is_refused(arguments, said, tmp_path):
     pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
-    refused = run_module("experiments.tune", *GLYPHS, *arguments, f"--runs_dir={tmp_path}")
+    refused = run_here("experiments.tune", *GLYPHS, *arguments, f"--runs_dir={tmp_path}")
     check_clean_failure(refused)
     assert said in refused.stderr
     assert not list(tmp_path.rglob("config.json"))
@@ -37,15 +37,15 @@ def test_a_search_its_recipe_and_a_table_with_it(tmp_path):
     pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
     runs = [f"--runs_dir={tmp_path / 'runs'}", f"--cache_dir={tmp_path / 'cache'}"]
     search = [*GLYPHS, *runs, "--parameters=learning_rate=1e-4..1e-2:log", f"--output={tmp_path / 'mine.json'}"]
-    first = run_small("experiments.tune", *search, "--trials=1")
+    first = run_small_here("experiments.tune", *search, "--trials=1")
     assert first.returncode == 0, first.stderr
-    second = run_small("experiments.tune", *search, "--trials=2")
+    second = run_small_here("experiments.tune", *search, "--trials=2")
     assert second.returncode == 0, second.stderr
     assert re.search(r"\[2/2\] trial 1 of c2\+gap: learning_rate ", second.stderr)
     assert "[1/2]" not in second.stderr
     (chosen,) = json.loads((tmp_path / "mine.json").read_text())["methods"].values()
     recipe = [f"--recipe={tmp_path / 'mine.json'}", *GLYPHS, "--explain"]
-    explained = run_module("experiments.fair_eval", *recipe)
+    explained = run_here("experiments.fair_eval", *recipe)
     (line,) = (line for line in explained.stdout.splitlines() if line.startswith("learning_rate "))
     assert line.split()[1] == str(chosen["learning_rate"])
     assert "tuned (" in line

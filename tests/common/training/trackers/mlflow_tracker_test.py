@@ -7,7 +7,7 @@ import pytest
 from common.errors import InvalidInput
 from common.training.trackers import RunDescription, TrackerChoice
 from common.training.trackers.mlflow_tracker import check_server, mlflow, named
-from tests.mlflow_server import free_port, mlflow_server, needs_server
+from tests.mlflow_server import free_port, mlflow_server, needs_server, way_to
 
 DESCRIPTION = RunDescription("c2+gap fold 0", "c2+gap-0123456789", {"learning_rate": 0.001}, {"fold": "0"})
 RESULT = {"test": {"MAP@R": 0.25}, "validation": {"best": {"step": 4, "MAP@R": 0.5}}}
@@ -68,13 +68,10 @@ def test_a_stopped_run_continues_as_the_same_one(server, tmp_path):
 
 @needs_server
 @pytest.mark.slow
-def test_a_server_that_goes_away_costs_one_warning_and_hears_the_rest_later(tmp_path, capsys, monkeypatch):
+def test_a_server_that_goes_away_costs_one_warning_and_hears_the_rest_later(server, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    folder, store = tmp_path / "run", tmp_path / "store"
-    folder.mkdir()
-    store.mkdir()
-    port = free_port()
-    with mlflow_server(store, port) as url:
+    folder, port = tmp_path, free_port()
+    with way_to(server, port) as url:
         choice = TrackerChoice("mlflow", url, "lost")
         tracked = choice.tracked(DESCRIPTION, folder)
         tracked.start()
@@ -85,7 +82,7 @@ def test_a_server_that_goes_away_costs_one_warning_and_hears_the_rest_later(tmp_
     assert capsys.readouterr().err.count("warning: Mlflow does not follow c2+gap fold 0 any more") == 1
     lines = [f'{{"step": {step}, "loss": {4.0 / step}, "validation": {{}}}}' for step in (2, 4, 8)]
     (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-    with mlflow_server(store, port) as url:
+    with way_to(server, port) as url:
         choice.tracked(DESCRIPTION, folder).complete(RESULT)
         client, (run,) = runs(url, "lost")
         assert curve(client, run, "loss") == [(2, 2.0), (4, 1.0), (8, 0.5)]
