@@ -7,6 +7,7 @@ from common.lazy_names import import_when_used
 if TYPE_CHECKING:
     from common.index.approximate import ApproximateSearch
     from common.index.embedding_index import EmbeddingIndex, ImageEmbedder
+    from common.index.label_suspects import LabelSuspects, find_label_suspects
     from common.index.near_duplicates import DuplicatePairs, find_near_duplicates
     from common.index.neighbors import Neighbors
     from common.index.query_expansion import QueryExpansion, expand_queries
@@ -19,11 +20,13 @@ __all__ = [
     "DuplicatePairs",
     "ImageEmbedder",
     "EmbeddingIndex",
+    "LabelSuspects",
     "Neighbors",
     "QueryExpansion",
     "Reranking",
     "calibrate_threshold",
     "expand_queries",
+    "find_label_suspects",
     "find_near_duplicates",
     "k_reciprocal_distances",
     "precision_interval",

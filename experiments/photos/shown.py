@@ -107,15 +107,15 @@ def _values(tile: Tile) -> dict[str, str]:
     }
 
 
-def thumbnail_of(path: str) -> str:
-    """Return a small copy as a data address, or explain the failure."""
+def thumbnail_of(path: str, pixels: int = _PIXELS) -> str:
+    """Return a copy of at most so many pixels a side as a data address, or explain the failure."""
     from common.data.image_files import decode_rgb
 
     contents = contents_of(path)
     image = contents if isinstance(contents, str) else decode_rgb(contents)
     if isinstance(image, str):
         return shown_text(image)
-    image.thumbnail((_PIXELS, _PIXELS), Image.Resampling.LANCZOS)
+    image.thumbnail((pixels, pixels), Image.Resampling.LANCZOS)
     file = io.BytesIO()
     image.save(file, "JPEG", quality=85)
     return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"

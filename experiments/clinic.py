@@ -1,0 +1,90 @@
+"""Photo clinic: copies, wrong labels and outliers of a collection, on a page to decide on.
+
+Regenerates: no table; looks at photos of your own.
+Command: python -m experiments.clinic --index=photo_index --output=clinic
+    python -m experiments.clinic --apply=decisions.csv --images=photos [--yes]    (what the page has saved)
+Expected: clinic/index.html with large pictures, clinic/findings.csv; 20 exchanged labels among 294 photos of birds:
+    17.6 of them among the first 40 suspects (mean of ten draws).
+Cost: an exact search, and reading the photos.
+
+--index is a folder that `experiments.search index --index=photo_index --model=model.keras --images=photos` has made.
+--apply lists the moves; with --yes it makes them, and writes them to moved.csv. Nothing is deleted: removed photos go
+to the folder `removed` of --output.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+from absl import flags
+
+from common.errors import invalid
+from common.index import EmbeddingIndex
+from experiments.photos.clinic import examine
+from experiments.photos.clinic_files import carry_out, planned_moves, write_clinic
+from experiments.settings import flags as experiment_flags
+
+_LISTED = 10  # moves that are printed
+
+
+def main() -> None:
+    """Write the page, or carry out its decisions."""
+    values = flags.FLAGS
+    if values.apply:
+        _apply(values)
+        return
+    experiment_flags.refuse_flags(values, "yes", because="only --apply moves files")
+    index = _index(values)
+    findings = examine(index, values.threshold)
+    name = pathlib.Path(values.index).name
+    write_clinic(values.output, name, len(index), findings, values.shown)
+    counts = {each.kind: sum(other.kind == each.kind for other in findings) for each in findings}
+    found = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing"
+    print(f"{len(index)} photos; found: {found}.")
+    print(f"Written: {values.output}/index.html and {values.output}/findings.csv")
+
+
+def _index(values: flags.FlagValues) -> EmbeddingIndex:
+    if values.index is None:
+        fix = "`python -m experiments.search index` makes one of photos and a model."
+        raise invalid("--index", received=None, expected="the folder of an index", fix=fix)
+    experiment_flags.refuse_flags(values, "images", because="--index knows its photos")
+    index = EmbeddingIndex.load(values.index)
+    if index.metric != "cosine":
+        raise invalid("--index", received=f"an index by {index.metric}", expected="one by cosine")
+    return index
+
+
+def _apply(values: flags.FlagValues) -> None:
+    experiment_flags.refuse_flags(values, "index", "threshold", "shown", because="--apply only moves files")
+    if not values.images or not os.path.isdir(values.images):
+        raise invalid("--images", received=values.images, expected="the folder whose photos --apply moves")
+    moves = planned_moves(values.apply, values.images, os.path.join(values.output, "removed"))
+    for move in moves[:_LISTED]:
+        print(f"{move.source} -> {move.target}")
+    if len(moves) > _LISTED:
+        print(f"and {len(moves) - _LISTED} more")
+    if not values.yes:
+        print(f"{len(moves)} moves planned; --yes makes them.")
+        return
+    log = os.path.join(values.output, "moved.csv")
+    os.makedirs(values.output, exist_ok=True)
+    carry_out(moves, log)
+    print(f"{len(moves)} photos moved; {log} lists them.")
+
+
+def define_flags() -> None:
+    """Define the flags of the command."""
+    flags.DEFINE_string("images", None, "--apply: the folder of class folders whose photos move.")
+    flags.DEFINE_string("index", None, "An index of `experiments.search index`, by cosine.")
+    flags.DEFINE_string("output", "clinic", "Folder for the page and its tables.")
+    flags.DEFINE_float("threshold", 0.95, "Similarity (cosine) from which on photos are near copies.", -1.0, 1.0)
+    flags.DEFINE_integer("shown", 40, "Most findings of a kind on the page.", lower_bound=1)
+    flags.DEFINE_string("apply", None, "The decisions.csv that the page has saved: list its moves.")
+    flags.DEFINE_boolean("yes", False, "With --apply: make the moves.")
+
+
+if __name__ == "__main__":
+    define_flags()
+    experiment_flags.run_command(main)

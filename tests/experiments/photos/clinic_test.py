@@ -1,0 +1,168 @@
+import collections
+import csv
+import re
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from common.errors import InvalidInput
+from common.index import EmbeddingIndex
+from experiments.photos.clinic import EXACT, LABEL, NEAR, OUTLIER, TINY, Finding, examine
+from experiments.photos.clinic_files import carry_out, planned_moves, write_clinic
+from tests.command_line import check_clean_failure, run_module
+
+
+@pytest.fixture
+def collection(tmp_path):
+    """Two classes of twelve; a copy in the other class, a near copy, a wrong label, an outlier and a tiny photo."""
+    rng = np.random.default_rng(0)
+    paths, labels, vectors = [], [], []
+    for label, center in (("jay", [1.0, 0, 0, 0]), ("owl", [0, 1.0, 0, 0])):
+        (tmp_path / "photos" / label).mkdir(parents=True)
+        for number in range(12):
+            path = tmp_path / "photos" / label / f"{number:02}.png"
+            Image.fromarray(rng.integers(0, 256, (80, 80, 3), np.uint8)).save(path)
+            paths.append(str(path))
+            labels.append(label)
+            vectors.append(np.array(center) + 0.2 * rng.normal(size=4))
+    shutil.copy(paths[0], paths[23])
+    vectors[23] = vectors[0]
+    vectors[5] = vectors[4] + 1e-3
+    vectors[13] = np.array([1.0, 0.1, 0.1, 0])
+    vectors[7] = np.array([0, 0, 0, -3.0])
+    Image.fromarray(np.zeros((20, 90, 3), np.uint8)).save(paths[9])
+    return EmbeddingIndex.build(np.array(vectors, np.float32), paths, labels), paths
+
+
+def test_each_kind_is_found(collection):
+    index, paths = collection
+    found = examine(index, 0.9999)
+    of_kind = {kind: [each for each in found if each.kind == kind] for kind in (EXACT, NEAR, LABEL, OUTLIER, TINY)}
+    assert [(each.path, each.suggestion, each.label) for each in of_kind[EXACT]] == [(paths[23], paths[0], "owl")]
+    assert [(each.path, each.suggestion) for each in of_kind[NEAR]] == [(paths[5], paths[4])]
+    assert {paths[13], paths[23]} <= {each.path for each in of_kind[LABEL]}
+    suspect = next(each for each in of_kind[LABEL] if each.path == paths[13])
+    assert (suspect.label, suspect.suggestion) == ("owl", "jay")
+    assert len(suspect.beside) == 3
+    assert all("/jay/" in path for path in suspect.beside)
+    assert of_kind[OUTLIER][0].path == paths[7]
+    assert [(each.path, each.score) for each in of_kind[TINY]] == [(paths[9], "20")]
+
+
+def test_copies_in_another_class_come_first(collection):
+    index, paths = collection
+    shutil.copy(paths[1], paths[2])
+    copies = [each.path for each in examine(index, 0.9999) if each.kind in (EXACT, NEAR)]
+    assert copies == [paths[23], paths[2], paths[5]]
+
+
+def test_without_labels_none_is_suspected(collection):
+    index, paths = collection
+    found = examine(EmbeddingIndex.build(np.asarray(index.embeddings), paths), 0.9999)
+    assert {each.kind for each in found} == {EXACT, NEAR, OUTLIER, TINY}
+
+
+def test_the_page_and_the_table_show_the_findings(collection, tmp_path):
+    index, paths = collection
+    found = [*examine(index, 0.9999), Finding(TINY, "5", str(tmp_path / "<gone>.jpg"), "<b>", "")]
+    write_clinic(str(tmp_path / "clinic"), "birds", len(index), found, most=2)
+    with open(tmp_path / "clinic" / "findings.csv", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert [line["finding"] for line in lines] == [each.kind for each in found]
+    assert [line["path"] for line in lines][:2] == [paths[23], paths[5]]
+    page = (tmp_path / "clinic" / "index.html").read_text()
+    assert "Photo clinic: birds" in page
+    assert re.findall(r'data-path="([^"]+)"', page)[0] == paths[23]
+    of_kind = collections.Counter(each.kind for each in found)
+    assert page.count('class="finding photos"') == sum(min(count, 2) for count in of_kind.values())
+    assert "&lt;b&gt;" in page
+    assert "<gone>" not in page
+    assert "https:" not in page
+
+
+def decisions(tmp_path, *lines):
+    file = tmp_path / "decisions.csv"
+    file.write_text("\n".join(["action,path,class", *lines]) + "\n")
+    return str(file)
+
+
+def test_decisions_move_photos(collection, tmp_path):
+    _, paths = collection
+    root = str(tmp_path / "photos")
+    Image.open(paths[13]).save(tmp_path / "photos" / "owl" / "wrong.png")
+    wrong = str(tmp_path / "photos" / "owl" / "wrong.png")
+    file = decisions(tmp_path, f"move,{wrong},jay", f"remove,{paths[23]},")
+    moves = planned_moves(file, root, str(tmp_path / "removed"))
+    assert (tmp_path / "photos" / "owl" / "wrong.png").exists()  # only planned
+    carry_out(moves, str(tmp_path / "moved.csv"))
+    assert (tmp_path / "photos" / "jay" / "wrong.png").exists()
+    assert (tmp_path / "removed" / "owl" / "11.png").exists()
+    assert not (tmp_path / "photos" / "owl" / "wrong.png").exists()
+    with open(tmp_path / "moved.csv", newline="") as moved:
+        assert [line["from"] for line in csv.DictReader(moved)] == [wrong, paths[23]]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("delete,{photo},", r"line 2\): received 'delete', expected move or remove"),
+        ("move,{photo}x,jay", "expected a photo in"),
+        ("remove,{outside},", "expected a photo in"),
+        ("move,{photo},../jay", "expected a class, a folder in"),
+        ("move,{photo},", "expected a class, a folder in"),
+        ("move,{photo},jay", "which is taken"),
+    ],
+)
+def test_decisions_that_cannot_be_carried_out_are_refused(collection, tmp_path, line, message):
+    _, paths = collection
+    outside = tmp_path / "outside.png"
+    outside.write_bytes(b"x")
+    file = decisions(tmp_path, line.format(photo=paths[12], outside=outside))
+    with pytest.raises(InvalidInput, match=message):
+        planned_moves(file, str(tmp_path / "photos"), str(tmp_path / "removed"))
+
+
+def test_moves_made_before_an_error_are_listed(collection, tmp_path):
+    _, paths = collection
+    file = decisions(tmp_path, f"remove,{paths[20]},", f"remove,{paths[21]},")
+    moves = planned_moves(file, str(tmp_path / "photos"), str(tmp_path / "removed"))
+    (tmp_path / "photos" / "owl" / "09.png").unlink()
+    with pytest.raises(FileNotFoundError):
+        carry_out(moves, str(tmp_path / "moved.csv"))
+    assert paths[20] in (tmp_path / "moved.csv").read_text()
+    assert paths[21] not in (tmp_path / "moved.csv").read_text()
+
+
+def clinic(*arguments):
+    return run_module("experiments.clinic", *arguments)
+
+
+def test_from_an_index_to_moved_photos(collection, tmp_path):
+    index, paths = collection
+    index.save(tmp_path / "index")
+    output = f"--output={tmp_path / 'clinic'}"
+    finished = clinic(f"--index={tmp_path / 'index'}", output, "--threshold=0.9999")
+    assert finished.returncode == 0, finished.stderr
+    assert "24 photos; found: copy 1, near copy 1, label" in finished.stdout
+    assert (tmp_path / "clinic" / "index.html").exists()
+    file = decisions(tmp_path, f"remove,{paths[23]},")
+    planned = clinic(f"--apply={file}", f"--images={tmp_path / 'photos'}", output)
+    assert "1 moves planned; --yes makes them." in planned.stdout
+    assert clinic(f"--apply={file}", f"--images={tmp_path / 'photos'}", output, "--yes").returncode == 0
+    assert (tmp_path / "clinic" / "removed" / "owl" / "11.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Invalid --index: received None"),
+        (["--index=nowhere"], "nowhere"),
+        (["--index=nowhere", "--yes"], "only --apply moves files"),
+        (["--apply=decisions.csv"], "Invalid --images"),
+        (["--apply=decisions.csv", "--images=/", "--shown=3"], "--apply only moves files"),
+    ],
+)
+def test_the_command_refuses_in_a_line(arguments, words):
+    check_clean_failure(clinic(*arguments), words)
