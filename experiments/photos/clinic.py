@@ -119,7 +119,8 @@ def _outliers(index: EmbeddingIndex, labels: list[str]) -> list[Finding]:
     low, high = np.quantile(nearest, (0.25, 0.75))
     rows = np.flatnonzero(nearest < low - 1.5 * (high - low))
     rows = rows[np.argsort(nearest[rows])]
-    return [Finding(OUTLIER, shown_similarity(float(nearest[row])), index.ids[row], labels[row], "") for row in rows]
+    found = zip(rows.tolist(), nearest[rows].tolist())
+    return [Finding(OUTLIER, shown_similarity(mean), index.ids[row], labels[row], "") for row, mean in found]
 
 
 def _tiny(paths: Sequence[str], labels: list[str]) -> list[Finding]:
