@@ -63,6 +63,9 @@ CCP = [
 RESNET = {"backbone": "resnet50"}
 CONVENTIONAL = [
     ("bninception_small.yaml", ("cars196", "c1+xbm", "gap+gmp"), {}, {"xbm_batches": 50, "xbm_start": 1000}),
+    ("bninception_small.yaml", ("cub200", "c1+xbm", "gap+gmp"), {}, {"beta_2": 0.999, "clip_norm": 10.0}),
+    ("bninception_small.yaml", ("cub200", "c1+xbm", "gap+gmp"), {}, {"fold_order": "forward", "plateau_patience": 4}),
+    ("bninception_large.yaml", ("sop", "c1+xbm", "gap+gmp"), {}, {"xbm_batches": 1400, "patience": 10}),
     ("resnet50_small.yaml", ("cars196", "c1+xbm", "gap+gmp"), RESNET, {"xbm_batches": 25, "xbm_start": 100}),
     ("bninception_small.yaml", ("cars196", "c2", "gap+gmp"), {}, {"learning_rate": 1e-5, "plateau_patience": 4}),
     ("bninception_large.yaml", ("sop", "c2", "gap+gmp"), {}, {"learning_rate": 1e-4, "plateau_patience": 3}),
@@ -76,10 +79,15 @@ CONVENTIONAL = [
     ("trainModel.py", ("cub200", "panchor", "gap+gmp"), {}, {"classes_per_batch": 100, "samples_per_class": 1}),
     ("conventional_*.yaml", ("sop", "c2", "gap+gmp"), {}, {"warm_up_trains_all": False, "embedding_dim": 512}),
 ]
+CONVENTIONAL_CCP = [
+    ("bninception_large.yaml", ("inshop", "c2", "gap+gmp"), {}, {"patience": 15}),
+    ("resnet50_large.yaml", ("inshop", "c2", "gap+gmp"), RESNET, {"patience": 10}),
+]
 CASES = [
     *((row, "plain", None) for row in FAIR),
     *((row, "ccp", None) for row in CCP),
     *((row, "plain", "conventional") for row in CONVENTIONAL),
+    *((row, "ccp", "conventional") for row in CONVENTIONAL_CCP),
 ]
 
 

@@ -334,25 +334,6 @@ def test_conventional_values_of_the_thesis(dataset, backbone, expected):
     assert config.negative_margin == resolve(dataset, "c2", "gap", "thesis", "full", {}).negative_margin
 
 
-def test_conventional_values_of_the_published_code():
-    def settings(config, *names):
-        return tuple(getattr(config, name) for name in names)
-
-    small = conventional("cub200", "c1+xbm", "published_code")
-    assert settings(small, "xbm_batches", "xbm_start", "plateau_patience") == (50, 1000, 4)
-    assert settings(small, "beta_2", "clip_norm", "fold_order") == (0.999, 10.0, "forward")
-    resnet = conventional("cub200", "c1+xbm", "published_code", backbone="resnet50", embedding_dim=128)
-    assert settings(resnet, "xbm_batches", "xbm_start", "embedding_dim") == (25, 100, 128)
-    large = conventional("sop", "c1+xbm", "published_code")
-    assert settings(large, "xbm_batches", "xbm_start", "plateau_patience", "patience") == (1400, 1000, 3, 10)
-    assert conventional("inshop", "c2", "published_code", method="ccp").patience == 15
-    assert conventional("inshop", "c2", "published_code", method="ccp", backbone="resnet50").patience == 10
-    assert conventional("cars196", "c2", "published_code").learning_rate == 1e-5
-    assert settings(conventional("sop", "c2", "published_code"), "positive_margin", "negative_margin") == (0.0, 1.0)
-    assert conventional("sop", "triplet", "published_code").margin == 0.2
-    assert settings(conventional("cars196", "ms", "published_code"), "ms_alpha", "ms_beta", "ms_base") == (2, 40, 0.5)
-
-
 def test_proxy_losses_take_one_image_a_class_and_never_more_classes_than_there_are():
     for dataset, protocol, classes in [
         ("sop", "conventional", 128),
