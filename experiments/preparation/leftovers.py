@@ -76,7 +76,7 @@ def caches_in(cache_dir: str) -> list[Leftover]:
     """Find prepared images and cached features.
 
     Args:
-        cache_dir: the folder of caches; a missing one has none.
+        cache_dir: the folder of caches; it may be missing.
     """
     root, found = pathlib.Path(cache_dir), []
     for kind, (place, names) in _CACHES.items():
@@ -89,10 +89,10 @@ def caches_in(cache_dir: str) -> list[Leftover]:
 
 
 def runs_in(runs_dir: str) -> list[Leftover]:
-    """Find the runs at any depth of a folder; a missing one has none.
+    """Find the runs at any depth of a folder.
 
     Args:
-        runs_dir: the folder.
+        runs_dir: the folder; it may be missing.
     """
     found = []
     for place, folders, names in os.walk(runs_dir):
