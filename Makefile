@@ -14,8 +14,8 @@ THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml experiments/runs
   $(addprefix tests/common/, backbones deployment losses miners ops pooling references retrieval/search training keras_classes_test.py) \
   $(addprefix tests/common/data/, $(addsuffix _test.py, images image_files image_formats input_pipeline fixed_views two_views philox))
 # A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
-PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
-# Two workers fill two cores: threads of their libraries would only wait for one another, which counts as work.
+PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Three workers fill two cores: tests wait for servers and processes of theirs, and threads of libraries for one another.
 ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 

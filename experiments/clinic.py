@@ -1,4 +1,4 @@
-"""Photo clinic: copies, wrong labels and outliers of a collection, on a page to decide on.
+"""Photo clinic: copies, wrong labels and outliers, on a page to decide on.
 
 Regenerates: no table; looks at photos of your own.
 Command: python -m experiments.clinic --index=photo_index --output=clinic

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common import retrieval
 from common.errors import check_positive, invalid
-from common.retrieval import find_nearest_neighbors
 
 _NEIGHBORS = 50
 _BLOCK = 1024
@@ -81,7 +81,7 @@ def _own_similarity(vectors: np.ndarray, of_row: np.ndarray, num_votes: int) -> 
 def _best_other(vectors: np.ndarray, of_row: np.ndarray, num_votes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return each row's similarity with its nearest other class, and that class."""
     depth = min(_NEIGHBORS, len(vectors) - 1)
-    neighbors = find_nearest_neighbors(vectors, num_neighbors=depth, similarity="inner_product")
+    neighbors = retrieval.find_nearest_neighbors(vectors, num_neighbors=depth, similarity="inner_product")
     best, suggested = np.full(len(vectors), np.nan, np.float32), np.zeros(len(vectors), np.int64)
     for row, found in enumerate(neighbors):
         cosines, classes = vectors[found] @ vectors[row], of_row[found]
