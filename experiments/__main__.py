@@ -17,7 +17,7 @@ import sys
 import textwrap
 
 GROUPS = {  # commands without a group are listed last
-    "Photos": ("demo", "search", "serve", "clinic"),
+    "Photos": ("search", "serve", "clinic"),
     "Data and weights": ("prepare_data", "convert_weights", "pretrain"),
     "Training and evaluation": (
         *("fair_eval", "conventional_eval", "revisiting_eval", "tune", "train_final", "export", "evaluate"),

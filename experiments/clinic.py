@@ -4,7 +4,7 @@ Regenerates: no table; looks at photos of your own.
 Command: python -m experiments.clinic --index=photo_index --output=clinic
     python -m experiments.clinic --apply=decisions.csv --images=photos [--yes]    (what the page has saved)
 Expected: clinic/index.html with large pictures, clinic/findings.csv; 20 exchanged labels among 294 photos of birds:
-    17.6 of them among the first 40 suspects (mean of ten draws).
+    16.7 of them among the first 40 suspects (mean of ten draws).
 Cost: an exact search, and reading the photos.
 
 --index is a folder that `experiments.search index --index=photo_index --model=model.keras --images=photos` has made.

@@ -1,4 +1,4 @@
-"""Emoji of seven open designs: coloured drawings in the package, unseen emoji to test; no download."""
+"""Emoji of seven open designs, as drawings in the package."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load_emoji(data_dir: str | None = None, *, cache_dir: str | os.PathLike, see
 
     Args:
         data_dir: unused; every loader has this argument.
-        cache_dir: where the decoded drawings are kept (8 MB).
+        cache_dir: where the decoded drawings are kept (12 MB).
         seed: of the division into training and test classes and of the classes' order.
 
     Returns:
@@ -70,7 +70,7 @@ def emoji_name(code_points: str) -> str:
 
 
 def _distinct_drawings() -> dict[str, np.ndarray]:
-    """Decode the drawings in the order of their names; the first of equal ones stays."""
+    """Decode the drawings by name, without repeated ones."""
     images, emoji, seen = [], [], set()
     with zipfile.ZipFile(_ARCHIVE) as archive:
         for name in sorted(archive.namelist()):

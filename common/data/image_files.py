@@ -19,7 +19,7 @@ from PIL import Image, UnidentifiedImageError
 from common.data.image_formats import EXIF_PREFIX, ORIENTATION, SHORT, open_image, orientation_of, upright
 from common.data.images import ImageTransform, cut
 from common.data.jpeg_soundness import jpeg_complaint
-from common.data.regular_files import read_regular_file
+from common.data.regular_files import contents_of, read_regular_file
 from common.data.rgb_conversion import to_rgb
 from common.errors import invalid
 
@@ -193,6 +193,13 @@ def decode_rgb(contents: bytes, exif_orientation: bool = True) -> Image.Image | 
         return "its format is unknown"
     except Exception as error:  # noqa: BLE001 (Pillow raises what it likes about damaged files)
         return str(error) or type(error).__name__
+
+
+def complaint_about(path: str) -> str | None:
+    """Return the reason why a file is no image to its end, or None."""
+    contents = contents_of(path)
+    image = contents if isinstance(contents, str) else decode_rgb(contents)
+    return image if isinstance(image, str) else None
 
 
 def _is_complete_jpeg(contents: tf.Tensor) -> tf.Tensor:

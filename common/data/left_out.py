@@ -14,7 +14,6 @@ import numpy as np
 from common.data.content_digests import content_digests
 from common.data.dataset import Dataset, Examples, parts_of
 from common.data.image_jobs import cannot_write_cache, run_image_jobs
-from common.data.regular_files import contents_of
 from common.errors import invalid
 from common.files import read_json, write_json
 from common.progress import write_notice
@@ -88,15 +87,14 @@ def _complaints(examples: Examples, cache_dir: str | os.PathLike) -> dict[str, s
     record = os.path.join(cache_dir, "sound", f"{hashlib.sha256(described.encode()).hexdigest()}.json")
     known = read_json(record)
     if known is None:
-        from common.data.image_files import decode_rgb  # which imports TensorFlow
+        from common.data.image_files import complaint_about  # which imports TensorFlow
 
         known = {}
 
         def look(path: str) -> None:
-            read = contents_of(path)
-            image = read if isinstance(read, str) else decode_rgb(read)
-            if isinstance(image, str):
-                known[contents[path]] = image
+            complaint = complaint_about(path)
+            if complaint is not None:
+                known[contents[path]] = complaint
 
         run_image_jobs((functools.partial(look, path) for path in paths), "checking images", len(paths))
         try:

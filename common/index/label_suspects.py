@@ -30,7 +30,7 @@ class LabelSuspects(NamedTuple):
 
 
 def find_label_suspects(embeddings: np.ndarray, labels: Sequence[object], *, num_votes: int = 3) -> LabelSuspects:
-    """Rank rows by how much nearer they are to another class than to their own.
+    """Rank labelled rows by their nearness to another class.
 
     A row's similarity with a class is the mean of its cosines with the `num_votes` nearest other rows of that class.
     Other classes are judged by the 50 nearest rows; votes that are missing there count as the last of these. Each row

@@ -51,7 +51,7 @@ def examine(index: EmbeddingIndex, threshold: float) -> list[Finding]:
         threshold: cosine from which on photos are near copies.
     """
     labels = [""] * len(index) if index.labels is None else list(index.labels)
-    exact = _exact_copies(index.ids, labels)
+    exact = exact_copies(index.ids, labels)
     found = [*exact, *_near_copies(index, labels, threshold, {each.path for each in exact})]
     label_of = dict(zip(index.ids, labels))
     found.sort(key=lambda each: each.label == label_of[each.suggestion])
@@ -60,7 +60,7 @@ def examine(index: EmbeddingIndex, threshold: float) -> list[Finding]:
     return [*found, *_outliers(index, labels), *_tiny(index.ids, labels)]
 
 
-def _exact_copies(paths: Sequence[str], labels: list[str]) -> list[Finding]:
+def exact_copies(paths: Sequence[str], labels: list[str]) -> list[Finding]:
     """Find files with equal bytes; the first of each group is the original."""
     by_size = collections.defaultdict(list)
     for row, path in enumerate(paths):
@@ -90,7 +90,7 @@ def _near_copies(index: EmbeddingIndex, labels: list[str], threshold: float, exa
 
 
 def _suspected_labels(index: EmbeddingIndex, labels: list[str]) -> list[Finding]:
-    """Find photos nearer to another class, with examples of that class and of their own."""
+    """Find photos nearer to another class, with examples of it."""
     suspects = find_label_suspects(np.asarray(index.embeddings, np.float32), labels)
     of_class = collections.defaultdict(list)
     for row, label in enumerate(labels):
@@ -111,7 +111,10 @@ def _nearest(index: EmbeddingIndex, row: int, among: list[int]) -> tuple[str, ..
 
 
 def _outliers(index: EmbeddingIndex, labels: list[str]) -> list[Finding]:
-    """Find photos far from all others: below the quartile by 1.5 times the quartiles' distance (Tukey's fence)."""
+    """Find photos far from all others.
+
+    Their mean cosine is below the first quartile by 1.5 times the distance of the quartiles (Tukey's fence).
+    """
     depth = min(_NEIGHBORS, len(index) - 1)
     if depth < 1:
         return []
@@ -133,7 +136,7 @@ def _tiny(paths: Sequence[str], labels: list[str]) -> list[Finding]:
 
 
 def _shorter_side(path: str) -> int | None:
-    """Return the pixels of a photo's shorter side, or None for a file that is gone or damaged."""
+    """Return a photo's shorter side in pixels; None if unreadable."""
     contents = contents_of(path)
     if isinstance(contents, str):
         return None

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import find_image_files, read_image_table
-from common.data.regular_files import contents_of, regular_status
+from common.data.regular_files import regular_status
 from common.errors import InvalidInput, check_positive, invalid
 from common.files import read_json, write_atomically, write_json
 from common.index import ImageEmbedder
@@ -122,15 +122,10 @@ def embed_photos(
 
 def unreadable_photos(paths: Sequence[str]) -> dict[str, str]:
     """Map files that are not fully readable images to the reason."""
-    from common.data.image_files import decode_rgb
-
-    def complaint(path: str) -> str | None:
-        contents = contents_of(path)
-        image = contents if isinstance(contents, str) else decode_rgb(contents)
-        return image if isinstance(image, str) else None
+    from common.data.image_files import complaint_about
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return {path: found for path, found in zip(paths, pool.map(complaint, paths)) if found is not None}
+        return {path: found for path, found in zip(paths, pool.map(complaint_about, paths)) if found is not None}
 
 
 def _part(

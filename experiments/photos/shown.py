@@ -108,7 +108,12 @@ def _values(tile: Tile) -> dict[str, str]:
 
 
 def thumbnail_of(path: str, pixels: int = _PIXELS) -> str:
-    """Return a copy of at most so many pixels a side as a data address, or explain the failure."""
+    """Return a small copy as a data address, or explain the failure.
+
+    Args:
+        path: of the photo.
+        pixels: of its longer side, at most.
+    """
     from common.data.image_files import decode_rgb
 
     contents = contents_of(path)

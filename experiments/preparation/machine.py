@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
-import re
 import shutil
 import tempfile
 
+from common.errors import InvalidInput, check_keras
 from experiments.process.exit_code import import_tensorflow
 
 EXTRAS = {  # module by extra of setup.py
@@ -57,10 +57,11 @@ def _software() -> tuple[dict[str, str], list[str]]:
         "processor": f"{facts['cpu'] or 'unknown'}, {facts['cores']} cores{memory}",
         "GPU": ", ".join(facts["gpus"]) or f"no GPU: {reason_of_no_gpu(tf.test.is_built_with_cuda())}",
     }
-    version = tuple(int(number) for number in re.findall(r"\d+", facts["keras"])[:2])
-    refused = version < (2, 15) or (3, 0) <= version < (3, 5)
-    problem = f"Keras {facts['keras']} calls no loss with references: install 2.15, or 3.5 or newer."
-    return found, [problem] if refused else []
+    try:
+        check_keras(tf.keras)
+    except InvalidInput as error:
+        return found, [str(error)]
+    return found, []
 
 
 def reason_of_no_gpu(built_with_cuda: bool) -> str:

@@ -1,15 +1,20 @@
 import collections
 import csv
+import pathlib
 import re
 import shutil
 
 import numpy as np
 import pytest
+import scipy.io
 from PIL import Image
 
+from common.backbones import efficientnet_lite0
+from common.data import CenterCrop, find_image_files
+from common.data.image_files import read_image
 from common.errors import InvalidInput
-from common.index import EmbeddingIndex
-from experiments.photos.clinic import EXACT, LABEL, NEAR, OUTLIER, TINY, Finding, examine
+from common.index import EmbeddingIndex, find_label_suspects
+from experiments.photos.clinic import EXACT, LABEL, NEAR, OUTLIER, TINY, Finding, exact_copies, examine
 from experiments.photos.clinic_files import carry_out, planned_moves, write_clinic
 from tests.command_line import check_clean_failure, run_module
 
@@ -133,6 +138,42 @@ def test_moves_made_before_an_error_are_listed(collection, tmp_path):
         carry_out(moves, str(tmp_path / "moved.csv"))
     assert paths[20] in (tmp_path / "moved.csv").read_text()
     assert paths[21] not in (tmp_path / "moved.csv").read_text()
+
+
+@pytest.mark.slow
+def test_exchanged_labels_of_birds_come_first(shared_data):
+    """The figures of docs/clinic.md: 20 of 294 labels, ten draws, the network in the package at 160 pixels."""
+    found = find_image_files(str(pathlib.Path(shared_data("cub200_2010_10classes")) / "CUB_200_2011" / "images"))
+    labels = np.array([label for _, label in found])
+    crop = CenterCrop(160)
+    images = np.stack([read_image(path, crop).numpy() for path, _ in found])
+    network = efficientnet_lite0(weights="imagenet")
+    features = np.concatenate([network(images[start : start + 49]).numpy() for start in range(0, len(images), 49)])
+    embeddings = features.mean(axis=(1, 2))
+    among_first, named = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        rows, given = rng.choice(len(labels), 20, replace=False), labels.copy()
+        for row in rows:
+            given[row] = rng.choice(np.setdiff1d(labels, labels[row]))
+        suspects = find_label_suspects(embeddings, given)
+        among_first.append(np.isin(suspects.rows[:40], rows).sum())
+        named.append((suspects.suggested == labels[suspects.rows])[np.isin(suspects.rows, rows)].sum())
+    assert np.mean(among_first) == pytest.approx(16.7, abs=0.5)
+    assert np.mean(named) == pytest.approx(15.2, abs=0.5)
+
+
+@pytest.mark.slow
+def test_copies_of_cars_are_in_other_classes(shared_data):
+    """The other figure of docs/clinic.md."""
+    root = pathlib.Path(shared_data("cars196_half"))
+    annotations = scipy.io.loadmat(root / "cars_annos.mat")["annotations"][0]
+    paths = [str(root / each["relative_im_path"][0]) for each in annotations]
+    labels = [str(each["class"][0, 0]) for each in annotations]
+    assert len(paths) == 8144
+    copies, label_of = exact_copies(paths, labels), dict(zip(paths, labels))
+    assert len(copies) == 11
+    assert all(copy.label != label_of[copy.suggestion] for copy in copies)
 
 
 def clinic(*arguments):
