@@ -45,8 +45,8 @@ def find_label_suspects(embeddings: np.ndarray, labels: Sequence[object], *, num
         InvalidInput: other shapes, or fewer than two classes.
 
     Examples:
-        >>> find_label_suspects(np.float32([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [0, 1]]), list("aabba")).rows[0]
-        4
+        >>> find_label_suspects(np.float32([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [0, 1]]), list("aabba")).rows[:1]
+        array([4])
     """
     check_positive("num_votes", num_votes)
     vectors = np.asarray(embeddings, np.float32)
