@@ -270,7 +270,7 @@ def test_a_configuration_of_before_still_makes_the_layer():
     assert GeneralizedSumPooling.from_config(old).get_config() == {**old, **new}
 
 
-@pytest.mark.default_stack  # TensorFlow 2.15 maps sorting by a loop that fails where no example sorts
+@pytest.mark.skipif(tf.__version__ < "2.17", reason="TensorFlow 2.15 and 2.16 fail to map a sort that sorts nothing")
 @pytest.mark.parametrize("smoothing", [5.0, 5000.0])  # with the second, some images have costs that are far apart
 @pytest.mark.parametrize("close", [0, 1, 6])
 def test_a_vectorised_map_over_images_is_the_batch(smoothing, close):
