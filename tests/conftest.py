@@ -30,8 +30,33 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption(
+        "--sample",
+        type=int,
+        default=1,
+        help="of each test with more cases than this one case in so many, others for the next test of its file",
+    )
+
+
+def _sample(items, one_in):
+    """Of each table of cases one in so many; the next test of the same file takes the rows beside them."""
+    seen, offsets, kept = collections.Counter(), {}, []
+    sizes = collections.Counter((item.path, item.originalname) for item in items)
+    for item in items:
+        test = item.path, item.originalname
+        if test not in offsets:
+            offsets[test] = sum(path == item.path for path, _ in offsets)
+        if sizes[test] <= one_in or (seen[test] - offsets[test]) % one_in == 0:
+            kept.append(item)
+        seen[test] += 1
+    return kept
+
+
+def pytest_collection_modifyitems(config, items):
     """Files with many slow tests first, those of a file together: in the end no worker waits for a long one."""
+    if config.getoption("sample") > 1:
+        items[:] = _sample(items, config.getoption("sample"))
     num_slow = collections.Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -num_slow[item.path])
 
