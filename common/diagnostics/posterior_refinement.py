@@ -180,8 +180,8 @@ def bilinear_embeddings(
 def principal_axes(features: np.ndarray, dim: int) -> np.ndarray:
     """Return the `dim` directions of largest variance as a neck `[channels, dim]`.
 
-    The directions are its columns. Its `metric_matrix` is the identity on these directions: the identity refinement at
-    the embedding's size.
+    The directions are its columns, whose largest entries are positive. Its `metric_matrix` is the identity on these
+    directions: the identity refinement at the embedding's size.
 
     Args:
         features: `[items, channels]`, of training images; more items than `dim`.
@@ -195,7 +195,8 @@ def principal_axes(features: np.ndarray, dim: int) -> np.ndarray:
         expected = f"1 to {min(features.shape[1], len(features) - 1)}, with {features.shape[0]} items of "
         raise invalid("dim", received=dim, expected=f"{expected}{features.shape[1]} channels")
     centred = features - features.mean(axis=0)
-    return np.linalg.eigh(centred.T @ centred)[1][:, : -dim - 1 : -1]
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, : -dim - 1 : -1]
+    return axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(dim)])
 
 
 def random_axes(channels: int, dim: int, seed: int = 0) -> np.ndarray:

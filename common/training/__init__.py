@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RetrievalEvaluation,
     )
     from common.training.checkpoint import Checkpoint
+    from common.training.closed_forms import AffineMap, principal_components, within_class_whitening
     from common.training.embedding_head import EmbeddingHead
     from common.training.embedding_model import EmbeddingModel
     from common.training.fit import TrainingSchedule, fit
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from common.training.training_session import training_session
 
 __all__ = [
+    "AffineMap",
     "BestWeights",
     "CachedFeatures",
     "Checkpoint",
@@ -78,8 +80,10 @@ __all__ = [
     "fit",
     "held_back_figures",
     "model_above_cut",
+    "principal_components",
     "train_in",
     "training_session",
+    "within_class_whitening",
     "without_classes",
 ]
 import_when_used(__name__)

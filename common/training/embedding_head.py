@@ -13,7 +13,7 @@ from common.ops.shapes import InputShape
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class EmbeddingHead(keras.layers.Layer):
-    """Pools local features and projects them linearly, without bias.
+    """Pools local features and projects them linearly.
 
     `project_first=False`: pool, then `Dense(embedding_dim)`. `project_first=True`: a 1 x 1 convolution to
     `embedding_dim` channels, then the pooling. Generalised sum pooling needs the latter (its prototypes live in the
@@ -21,13 +21,14 @@ class EmbeddingHead(keras.layers.Layer):
     the embedding.
 
     Reference: thesis section 5.2.4 (1 x 1 convolution before pooling); no bias, Glorot uniform as in its code; section
-    5.3.1 (no projection).
+    5.3.1 (no projection). A bias serves a projection in closed form, which removes the mean (`principal_components`).
 
     Args:
         pooling: a pooling layer, from `[batch, height, width, channels]` (or `[batch, positions, channels]`) to
             `[batch, channels]`, or to a dictionary with `pooled` and `attributes`.
         embedding_dim: the size of the embedding, > 0; None for that of the pooled features.
         project_first: whether the projection precedes the pooling.
+        use_bias: whether the projection adds a vector; it starts at 0.
 
     Input shape:
         `[batch, height, width, channels]` or `[batch, positions, channels]`.
@@ -38,17 +39,24 @@ class EmbeddingHead(keras.layers.Layer):
     """
 
     def __init__(
-        self, pooling: keras.layers.Layer, embedding_dim: int | None, project_first: bool = False, **kwargs: Any
+        self,
+        pooling: keras.layers.Layer,
+        embedding_dim: int | None,
+        project_first: bool = False,
+        use_bias: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.pooling = pooling
-        self.embedding_dim, self.project_first = embedding_dim, project_first
+        self.embedding_dim, self.project_first, self.use_bias = embedding_dim, project_first, use_bias
         self.projection: keras.layers.Dense | None = None
         if embedding_dim is not None:
             check_positive("embedding_dim", embedding_dim)
-            self.projection = keras.layers.Dense(embedding_dim, use_bias=False, name="projection")
+            self.projection = keras.layers.Dense(embedding_dim, use_bias=use_bias, name="projection")
         elif project_first:
             raise invalid("project_first", received=True, expected="False, where there is no projection")
+        elif use_bias:
+            raise invalid("use_bias", received=True, expected="False, where there is no projection")
 
     def build(self, input_shape: InputShape) -> None:
         if self.projection is not None:
@@ -74,6 +82,7 @@ class EmbeddingHead(keras.layers.Layer):
             "pooling": keras.layers.serialize(self.pooling),
             "embedding_dim": self.embedding_dim,
             "project_first": self.project_first,
+            **({"use_bias": True} if self.use_bias else {}),  # older versions read the other heads
         }
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -64,12 +65,15 @@ def trunk_of(trained: TrainedModel) -> Trunk:
     )
 
 
-def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarray:
+def pooled_features(
+    model: EmbeddingModel, batches: tf.data.Dataset, advance: Callable[[int], object] = lambda _: None
+) -> np.ndarray:
     """Compute the head's pooled features in inference mode, `[examples, channels]`, float32, unnormalised.
 
     Args:
         model: whose head pools first.
         batches: inputs without labels.
+        advance: called with the size of each batch, once its features are computed.
     """
     import tensorflow as tf
 
@@ -77,7 +81,11 @@ def pooled_features(model: EmbeddingModel, batches: tf.data.Dataset) -> np.ndarr
     def pooled(inputs):
         return model.head.pooling(model.backbone(inputs, training=False), training=False)
 
-    return np.concatenate([pooled(inputs).numpy() for inputs in batches]).astype(np.float32)
+    features = []
+    for inputs in batches:
+        features.append(pooled(inputs).numpy())
+        advance(len(features[-1]))
+    return np.concatenate(features).astype(np.float32)
 
 
 def _neck(trained: TrainedModel) -> np.ndarray:
@@ -92,5 +100,10 @@ def _neck(trained: TrainedModel) -> np.ndarray:
             f"Invalid --run: received one with --pooling={trained.config.pooling}, which projects before it pools, so "
             "there is no metric matrix between its features. Expected a pooling with a linear neck behind it, such as "
             "gap, gmp or gemean."
+        )
+    if head.use_bias:
+        raise InvalidInput(
+            f"Invalid --run: received one with --head_start={trained.config.head_start}, whose neck has a bias: its "
+            "embeddings are not linear in the features. Expected a run with --head_start=random."
         )
     return np.asarray(check_given("projection", head.projection).kernel)

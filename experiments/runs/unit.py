@@ -16,6 +16,7 @@ from common.progress import write_notice
 from common.records import RunDirectory
 from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.cached_training import FeaturePlace, features_below_cut
+from experiments.runs.closed_form import start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.feature_figures import feature_figures
 from experiments.runs.image_groups import group_figures, regrouping_of
@@ -132,6 +133,7 @@ class Unit:
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         write_notice(f"before training, the backbone's average features on the test set: {figures}")
         with model.distribute_strategy.scope():
+            start_head(model, self.config, self._inputs, self.training)
             transforms, callbacks, projections = self._training_parts(model)
             taught = teacher_of(model, self.config, self._inputs, self.watched, self.seed)
             regrouping = self._regrouping(model)

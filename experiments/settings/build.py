@@ -25,7 +25,7 @@ from experiments.settings.method_names import parse_loss
 from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.own_data import OWN_DATASETS
-from experiments.settings.run_settings import RunSettings
+from experiments.settings.run_settings import RANDOM_START, RunSettings
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -339,6 +339,7 @@ def network(
 def build_head(config: RunSettings) -> EmbeddingHead | CombinedSumHead:
     """Build pooling and projection, in the pooling's order; tokens need no projection."""
     check_choice("--pooling", config.pooling, POOLINGS)
+    _check_head_start(config)
     layer = POOLINGS[config.pooling](config)
     if config.backbone == "token_embedding":
         return _token_head(config, layer)
@@ -353,7 +354,22 @@ def build_head(config: RunSettings) -> EmbeddingHead | CombinedSumHead:
         raise invalid("--pooling", received=received, expected=expected, fix="Use gap, for example.")
     if config.embedding_dim % parts:
         raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {parts}")
-    return training.EmbeddingHead(layer, config.embedding_dim // parts, config.pooling in PROJECT_FIRST)
+    projects_first, use_bias = config.pooling in PROJECT_FIRST, config.head_start != RANDOM_START
+    return training.EmbeddingHead(layer, config.embedding_dim // parts, projects_first, use_bias)
+
+
+def _check_head_start(config: RunSettings) -> None:
+    """Refuse a closed form unless one linear layer follows the pooling."""
+    name = f"--head_start={config.head_start}"
+    if config.head_start == RANDOM_START:
+        return
+    if config.pooling in PROJECT_FIRST or config.pooling in COMBINED_WITH_GSP or config.backbone == "token_embedding":
+        at = f"{config.pooling} on --backbone={config.backbone}"
+        expected = "a pooling with one linear layer behind it, such as gap, gmp or gemean"
+        raise invalid(f"--pooling with {name}", received=at, expected=expected, fix="Or remove --head_start.")
+    if feature_sizes_of(config) is not None:
+        expected = "a loss with one feature: the closed form is one embedding"
+        raise invalid(f"--loss with {name}", received=config.loss, expected=expected, fix="Or remove --head_start.")
 
 
 def _token_head(config: RunSettings, layer: keras.layers.Layer) -> EmbeddingHead:

@@ -17,6 +17,8 @@ REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
 RECIPES = ("thesis", "published_code", REVISITING)
 METHODS = ("plain", "ccp")
 BUDGETS = ("smoke", "demo", "full")
+RANDOM_START = "random"
+HEAD_STARTS = ("pca", "whitening")  # in closed form
 COSINE, ADAMW = "cosine", "adamw"
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
@@ -126,6 +128,13 @@ class NetworkSettings(Settings):
     )
     weights: str = setting("initial backbone parameters: `imagenet`, `none`, `preset` (kerashub), or an .npz file")
     embedding_dim: int = setting("size of the embedding", within=POSITIVE)
+    head_start: str = setting(
+        "first values of the linear layer behind the pooling: `random`, or on the training classes `pca` (their "
+        "principal axes) or `whitening` (within classes, then principal axes) (default: random)",
+        RANDOM_START,
+        choices=(RANDOM_START, *HEAD_STARTS),
+        omit_default=True,
+    )
     normalization: str = setting("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
     frozen_batch_norm: bool = setting("batch normalisation of the backbone in inference mode, not trained")
     fold_batch_norm: bool = setting(

@@ -1,0 +1,56 @@
+"""Closed forms on a run's training classes: the first values of its head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from common import training
+from common.data import Examples
+from common.errors import check_given, invalid
+from common.progress import progress_bar
+from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.runs.trunk import pooled_features
+from experiments.settings.run_settings import RANDOM_START, RunSettings
+
+if TYPE_CHECKING:
+    from common.training import EmbeddingModel
+    from common.training.closed_forms import AffineMap
+
+
+def start_head(model: EmbeddingModel, config: RunSettings, inputs: EvaluationInputs, examples: Examples) -> None:
+    """Set the head's linear layer to its closed form, unless it starts at random.
+
+    The kernel gets the norm that a random one has in the mean, so that learning rates mean the same. Embeddings of unit
+    length do not change by it.
+
+    Args:
+        model: with initial weights.
+        config: names the closed form, in `head_start`.
+        inputs: of the examples, as evaluation reads them.
+        examples: of the training classes.
+
+    Raises:
+        InvalidInput: an embedding larger than the pooled features, or than the number of images.
+    """
+    if config.head_start == RANDOM_START:
+        return
+    projection = check_given("projection", model.head.projection)
+    channels, dim = projection.kernel.shape
+    most = min(channels, len(examples) - 1)
+    if dim > most:
+        expected = f"at most {most}, for {channels} channels of {len(examples):,} images"
+        raise invalid(f"--embedding_dim with --head_start={config.head_start}", received=dim, expected=expected)
+    with progress_bar(total=len(examples), desc="features of the training classes", unit="image") as bar:
+        features = pooled_features(model, inputs(examples), bar.update)
+    found = closed_form(config.head_start, features, examples.labels, dim)
+    scale = np.sqrt(2 * channels * dim / (channels + dim)) / np.linalg.norm(found.kernel)  # Glorot's, over its own
+    projection.set_weights([found.kernel * scale, found.bias * scale])
+
+
+def closed_form(name: str, features: np.ndarray, labels: np.ndarray, dim: int) -> AffineMap:
+    """Return the closed form of a name of `HEAD_STARTS` on features `[items, channels]`."""
+    if name == "pca":
+        return training.principal_components(features, dim)
+    return training.within_class_whitening(features, labels, dim)

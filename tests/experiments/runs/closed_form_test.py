@@ -1,0 +1,91 @@
+"""Heads that start from a closed form on the training classes."""
+
+import numpy as np
+import pytest
+
+from common.errors import InvalidInput
+from common.training import within_class_whitening
+from experiments.runs.closed_form import start_head
+from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.runs.trained_model import load_trained_model
+from experiments.runs.trunk import pooled_features, trunk_of
+from experiments.runs.unit_runs import UnitRuns
+from experiments.settings import build
+from experiments.settings.places import Places
+from experiments.settings.recipes import resolve
+from tests.experiments.patterned_images import patterned_images
+
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+
+DIM = 16
+SETTINGS = {
+    "num_folds": 2,
+    "embedding_dim": DIM,
+    "image_size": 32,
+    "crop": "shift_flip",
+    "classes_per_batch": 4,
+    "samples_per_class": 4,
+    "steps_per_evaluation": 1,
+    "max_steps": 1,
+    "backbone": "resnet10",
+    "head_start": "whitening",
+}
+
+
+def configuration(pooling="gap", **overrides):
+    return resolve("cifar10", "c2", pooling, "thesis", "smoke", {**SETTINGS, **overrides})
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return patterned_images(8, 10)
+
+
+def started(config, dataset):
+    model = build.build_model(config, dataset, dataset.train.num_classes, seed=0)
+    inputs = EvaluationInputs(config, dataset)
+    model(next(iter(inputs(dataset.train))))
+    start_head(model, config, inputs, dataset.train)
+    return model, inputs(dataset.train)
+
+
+def test_embeddings_start_as_the_closed_form_of_the_pooled_features(dataset):
+    model, batches = started(configuration(pooling="gmp"), dataset)
+    features = pooled_features(model, batches)
+    expected = within_class_whitening(features, dataset.train.labels, DIM)(features)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.embed(batches), expected, atol=1e-3)
+    channels = features.shape[1]
+    kernel = model.head.projection.kernel.numpy()
+    assert np.square(kernel).sum() == pytest.approx(2 * channels * DIM / (channels + DIM), rel=1e-4)
+
+
+def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path):
+    places = Places(str(tmp_path / "runs"), str(tmp_path / "cache"))
+    runs = UnitRuns(dataset, places)
+    config = configuration(trained_from="head", views=2, learning_rate=1e-9)
+    runs.train(config, fold=0, repeat=0)
+    path = runs.unit_dir(config, 0, 0)
+    trained = load_trained_model(path, dataset=dataset, cache_dir=places.cache_dir)
+    batches = EvaluationInputs(config, trained.dataset)
+    features = pooled_features(trained.model, batches(trained.training))
+    closed_form = within_class_whitening(features, trained.training.labels, DIM)
+    kernel, bias = (weight.numpy().astype(np.float64) for weight in trained.model.head.projection.weights)
+    shapes = [matrix @ matrix.T / np.square(matrix).sum() for matrix in (kernel, closed_form.kernel)]  # without signs
+    np.testing.assert_allclose(*shapes, atol=2e-3)
+    queries = np.load(path / "test_embeddings.npz")["queries"]
+    np.testing.assert_allclose(trained.model.embed(batches(trained.dataset.test)), queries, atol=2e-3)
+    assert np.abs(bias).max() > 0
+    with pytest.raises(InvalidInput, match="--head_start=whitening, whose neck has a bias"):
+        trunk_of(trained)
+
+
+@pytest.mark.parametrize("overrides", [{"pooling": "gsp"}, {"pooling": "weldon"}, {"backbone": "token_embedding"}])
+def test_heads_without_a_single_linear_layer_behind_the_pooling_are_refused(overrides):
+    with pytest.raises(InvalidInput, match="--pooling with --head_start=whitening: .* such as gap, gmp or gemean"):
+        build.build_head(configuration(**overrides))
+
+
+def test_embeddings_larger_than_the_features_are_refused(dataset):
+    with pytest.raises(InvalidInput, match="--embedding_dim with --head_start=pca: received 600, expected at most"):
+        started(configuration(head_start="pca", embedding_dim=600), dataset)
