@@ -238,25 +238,39 @@ class EmbeddingModel(keras.Model):
         update.apply(gradients, variables, self._split(variables)[1])
         return {"loss": loss, "gradients_are_finite": tf.cast(finite, tf.float32)}
 
-    def embed(self, batches: tf.data.Dataset, *, output: str = "embeddings") -> np.ndarray:
+    def embed(
+        self,
+        batches: tf.data.Dataset,
+        *,
+        output: str = "embeddings",
+        advance: Callable[[int], object] = lambda _: None,
+    ) -> np.ndarray:
         """Embed every batch in inference mode.
 
         Args:
             batches: inputs without labels.
             output: `embeddings`, or `features` for the backbone's global average, of unit length (the
-                frozen backbone without training).
+                frozen backbone without training), or `averages` for that average as it is.
+            advance: called with the size of each batch, once it is embedded.
 
         Returns:
             float32 `[examples, embedding_dim]` (or `[examples, channels]`).
         """
-        step = {"embeddings": self._embedding_step, "features": self._feature_step}[
-            check_choice("output", output, ("embeddings", "features"))
-        ]
+        steps = {
+            "embeddings": self._embedding_step,
+            "features": self._feature_step,
+            "averages": self._average_step,
+        }
+        step = steps[check_choice("output", output, tuple(steps))]
         shared = self._sharing()
         if shared is not None and isinstance(batches, tf.data.Dataset):
             inputs = batches.element_spec
             step = shared(output, inputs, functools.partial(step.get_concrete_function, inputs), self.variables)
-        return np.concatenate([step(inputs).numpy() for inputs in batches]).astype(np.float32)
+        found = []
+        for inputs in batches:
+            found.append(step(inputs).numpy())
+            advance(len(found[-1]))
+        return np.concatenate(found).astype(np.float32)
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _embedding_step(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -264,5 +278,12 @@ class EmbeddingModel(keras.Model):
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _feature_step(self, inputs: tf.Tensor) -> tf.Tensor:
+        return normalize(self._averages_of(inputs), "unit")
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def _average_step(self, inputs: tf.Tensor) -> tf.Tensor:
+        return self._averages_of(inputs)
+
+    def _averages_of(self, inputs: tf.Tensor) -> tf.Tensor:
         features = self.features_of(inputs, training=False)
-        return normalize(tf.reduce_mean(features, axis=list(range(1, len(features.shape) - 1))), "unit")
+        return tf.reduce_mean(features, axis=list(range(1, len(features.shape) - 1)))

@@ -134,8 +134,8 @@ def write_fair_table(
         if units:
             methods[label] = _method(rows[label], table, repeats, of_row[0], units)
     complete = {label: method for label, method in methods.items() if not method.missing}
-    before = next((row for method in methods.values() if (row := method.untrained_row())), None)
-    lines = [before] if before else []
+    before = max((method.untrained_rows() for method in methods.values()), key=len, default=[])
+    lines = [*before]
     for label, method in complete.items():
         baseline = rows[label].baseline
         lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
@@ -145,9 +145,8 @@ def write_fair_table(
     said += [line for method in methods.values() for line in partial_lines(method)]
     said += warning_lines([warning for method in complete.values() for warning in method_warnings(method)])
     if complete:
-        figures = {metric: cell.estimate.mean for (_, metric), cell in before.cells.items()} if before else {}
-        drawn = [line for line in lines if line is not before]
-        draw_rows(drawn, folder / f"{name}.png", title=title, untrained=figures.get("MAP@R"))
+        figures = {metric: cell.estimate.mean for (_, metric), cell in before[0].cells.items()} if before else {}
+        draw_rows(lines[len(before) :], folder / f"{name}.png", title=title, untrained=figures.get("MAP@R"))
         said.append(f"Figure: {folder / f'{name}.png'}")
     return "\n".join([text, *said])
 

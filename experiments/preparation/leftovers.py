@@ -37,7 +37,7 @@ _CACHES = {  # by kind: place below the cache folder, and names of files below i
     ),
 }
 _RUN_FILES = (
-    r"(?:config|sources|features|untrained|training_diagnostics|target_shares|tracker|row|result|result\.copy)\.json"
+    r"(?:config|sources|features|untrained|closed_form|training_diagnostics|target_shares|tracker|row|result|result\.copy)\.json"
     r"|(?:checkpoint|checkpoint\.previous|checkpoint\.damaged|weights|test_embeddings|class_scores|sampling)\.npz"
     rf"|problem\d+\.npz|metrics\.jsonl|lock|model\.keras|tensorboard/events\.out\.tfevents\.[^/]+|{_TEMPORARY}"
 )

@@ -7,13 +7,12 @@ import functools
 import pathlib
 from collections.abc import Sequence
 
-import numpy as np
-
 from common.errors import check_given
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
 from experiments.protocols.report_files import write_report_files
 from experiments.reports import best_of_repeats
+from experiments.reports.training_effect import rows_without_training
 from experiments.rows import Scores
 from experiments.runs.unit import MONITORED, unit_label
 from experiments.settings.config import ExperimentConfig
@@ -92,14 +91,10 @@ class ConventionalReport:
             f"held-out classes; interval [{100 * rule.low:+.2f}, {100 * rule.high:+.2f}])"
         )
 
-    def untrained_row(self) -> reports.TableRow | None:
-        """Average the metrics of the backbones' average features before training."""
-        units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
-        if not units:
-            return None
-        means = {metric: float(np.mean([unit.measured["untrained"][metric] for unit in units])) for metric in METRICS}
-        cells = {metric: reports.TableCell(reports.FairEstimate(mean)) for metric, mean in means.items()}
-        return self._row("untrained backbone", cells)
+    def untrained_rows(self) -> list[reports.TableRow]:
+        """Average the metrics of the backbones' average features, and of their closed forms."""
+        results = [unit.measured for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
+        return rows_without_training(results, f"{self.config.embedding_dim}-D")
 
     def curves(self) -> list[reports.Curve]:
         """Return evaluated units' monitored curves: of the test set, and held-out classes."""
@@ -204,8 +199,7 @@ def write_report(
 ) -> str:
     """Write `<name>.md`, `.csv`, `.tex`, `validation_curves.png`; return the terminal's text."""
     rows = [row for method in methods for row in method.rows()]
-    untrained = next((row for method in methods if (row := method.untrained_row())), None)
-    rows = [untrained, *rows] if untrained else rows
+    rows = max((method.untrained_rows() for method in methods), key=len, default=[]) + rows
     optimism = [line for method in methods if (line := method.optimism_line())]
     explanations = [EXPLANATION, *optimism] if optimism else []
     curves = [curve for method in methods for curve in method.curves()]

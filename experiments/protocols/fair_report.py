@@ -15,7 +15,7 @@ from experiments.protocols.feature_report import write_parts, write_recall
 from experiments.protocols.report_files import MethodWarning, warning_lines, write_report_files
 from experiments.published.values import DISSERTATION, dissertation_value
 from experiments.reports.projection_runs import runs_without_problem
-from experiments.reports.training_effect import training_did_not_help
+from experiments.reports.training_effect import rows_without_training, training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT
 from experiments.rows.run_rows import collection_rows
 from experiments.rows.scores import Scores
@@ -85,16 +85,10 @@ class MethodReport:
         dim = self.config.embedding_dim
         return {"single": dim, "concatenated": dim * self.config.num_folds}
 
-    def untrained_row(self) -> reports.TableRow | None:
-        """Average the metrics of the backbones' average features before training."""
-        units = _with_untrained(self)
-        if not units:
-            return None
-        cells = {}
-        for metric in METRICS:
-            mean = float(np.mean([unit.measured["untrained"][metric] for unit in units]))
-            cells[f"single {self.config.embedding_dim}-D", metric] = reports.TableCell(reports.FairEstimate(mean))
-        return reports.TableRow("untrained backbone", cells)
+    def untrained_rows(self) -> list[reports.TableRow]:
+        """Average the metrics of the backbones' average features, and of their closed forms."""
+        results = [unit.measured for unit in self.runs.finished.values()]
+        return rows_without_training(results, f"single {self.config.embedding_dim}-D")
 
     def curves(self) -> list[reports.Curve]:
         """Return the validation curve of every evaluated unit."""
@@ -188,8 +182,7 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, 
     """Write `report.md`, `.csv`, `.tex` and `validation_curves.png`; return the terminal's text."""
     complete = [method for method in methods if not method.missing]
     trained = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
-    untrained = next((row for method in methods if (row := method.untrained_row())), None)
-    rows = ([untrained] if untrained else []) + trained
+    rows = max((method.untrained_rows() for method in methods), key=len, default=[]) + trained
     curves = [curve for method in methods for curve in method.curves()]
     table, picture = write_report_files(rows, curves, folder, title, notes=notes)
     recall = write_recall_of_methods(methods, folder)

@@ -58,6 +58,7 @@ _METRICS = {name: Number(float, 0, 1) for name in METRICS}
 _RESULT = {
     "test": _METRICS,
     "untrained": _METRICS,
+    "closed_form": Maybe({str: _METRICS}, is_null_allowed=False),
     "steps": Number(int, 0),
     "train_seconds": Number(float, 0),
     "validation": {"best": {str: float}},

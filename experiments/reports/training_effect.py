@@ -2,6 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from experiments.reports.statistics import FairEstimate
+from experiments.reports.table_cells import TableCell, TableRow
+from experiments.settings.run_settings import HEAD_STARTS
+
+UNTRAINED, CLOSED_FORM = "untrained", "closed_form"  # of results and rows
+METRICS = ("P@1", "MAP@R")
+
+
+def means_without_training(untrained: Iterable[Mapping], closed_forms: Iterable[Mapping]) -> dict[str, dict]:
+    """Average what runs measured without training; return metrics by row of a table.
+
+    Args:
+        untrained: metrics of the backbone's average features, of each run with some.
+        closed_forms: metrics by name of the closed form, of each run; older runs and further repeats have none.
+    """
+    found = {"untrained backbone": list(untrained)}
+    closed_forms = list(closed_forms)
+    for name in HEAD_STARTS:
+        found[f"{name}, untrained"] = [figures[name] for figures in closed_forms if name in figures]
+    return {
+        label: {metric: float(np.mean([one[metric] for one in figures])) for metric in METRICS}
+        for label, figures in found.items()
+        if figures
+    }
+
+
+def rows_without_training(results: Iterable[Mapping], size: str) -> list[TableRow]:
+    """Return the table rows of runs' figures without training, the backbone's first.
+
+    Args:
+        results: of finished runs.
+        size: the columns' heading, before the metric.
+    """
+    results = list(results)
+    means = means_without_training(
+        [result[UNTRAINED] for result in results if result.get(UNTRAINED)],
+        [result.get(CLOSED_FORM, {}) for result in results],
+    )
+    return [
+        TableRow(label, {(size, metric): TableCell(FairEstimate(mean)) for metric, mean in figures.items()})
+        for label, figures in means.items()
+    ]
+
 
 def training_did_not_help(trained: float, untrained: float | None) -> str | None:
     """Return a clause if training did not raise the score, else None.

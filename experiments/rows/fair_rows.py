@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from common.errors import InvalidInput
 from experiments import reports
+from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, means_without_training
 from experiments.rows.rows import TRAINING
 from experiments.rows.run_rows import repeats_of_all_folds
 from experiments.rows.scores import cell, collection_scores, labels_of, scores_of_trainings, training_scores
@@ -66,10 +65,11 @@ def method_difference(study: StudyRows, label: str, baseline: str) -> reports.In
     return ours.difference(theirs, "MAP@R")
 
 
-def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, float]:
-    """Average metrics of the untrained backbone's mean features over methods' runs."""
+def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Average metrics without training over methods' runs; see `means_without_training`."""
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels]
-    return {metric: float(np.mean([row["untrained"][metric] for row in rows])) for metric in ("P@1", "MAP@R")}
+    closed_forms = [row["extras"].get(CLOSED_FORM, {}) for row in rows]
+    return means_without_training([row[UNTRAINED] for row in rows], closed_forms)
 
 
 def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[reports.TableRow]:

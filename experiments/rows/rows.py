@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from experiments import reports
+from experiments.reports.training_effect import CLOSED_FORM
 
 METRICS = ("MAP@R", "P@1")  # whose sums over the queries of each class are kept
 TRAINING, COLLECTION = "training", "collection"
@@ -87,7 +88,7 @@ def training_row(unit: reports.UnitRun) -> dict:
     result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
     best = dict(result["validation"]["best"])
-    extras = {name: result[name] for name in ("diagnostics", "problems", "features") if name in result}
+    extras = {name: result[name] for name in ("diagnostics", "problems", "features", CLOSED_FORM) if name in result}
     extras |= _perplexities(unit, best.get("step"))
     folder = unit.path.parent
     method, _, config_hash = folder.name.rpartition("-")

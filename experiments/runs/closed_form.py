@@ -1,20 +1,24 @@
-"""Closed forms on a run's training classes: the first values of its head."""
+"""Closed forms on a run's training classes: the first values of its head, and figures without training."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from common import training
 from common.data import Examples
-from common.errors import check_given, invalid
-from common.progress import progress_bar
+from common.errors import InvalidInput, check_given, invalid
+from common.progress import LoggedBar, progress_bar, write_notice
+from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trunk import pooled_features
-from experiments.settings.run_settings import RANDOM_START, RunSettings
+from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START, RunSettings
 
 if TYPE_CHECKING:
+    from tqdm import tqdm
+
     from common.training import EmbeddingModel
     from common.training.closed_forms import AffineMap
 
@@ -42,7 +46,7 @@ def start_head(model: EmbeddingModel, config: RunSettings, inputs: EvaluationInp
     if dim > most:
         expected = f"at most {most}, for {channels} channels of {len(examples):,} images"
         raise invalid(f"--embedding_dim with --head_start={config.head_start}", received=dim, expected=expected)
-    with progress_bar(total=len(examples), desc="features of the training classes", unit="image") as bar:
+    with _bar(examples) as bar:
         features = pooled_features(model, inputs(examples), bar.update)
     found = closed_form(config.head_start, features, examples.labels, dim)
     scale = np.sqrt(2 * channels * dim / (channels + dim)) / np.linalg.norm(found.kernel)  # Glorot's, over its own
@@ -54,3 +58,47 @@ def closed_form(name: str, features: np.ndarray, labels: np.ndarray, dim: int) -
     if name == "pca":
         return training.principal_components(features, dim)
     return training.within_class_whitening(features, labels, dim)
+
+
+def closed_form_figures(
+    model: EmbeddingModel,
+    config: RunSettings,
+    inputs: EvaluationInputs,
+    examples: Examples,
+    test: Mapping[str, np.ndarray],
+) -> dict[str, dict[str, float]]:
+    """Evaluate every closed form of the backbone's average features, without training.
+
+    Args:
+        model: with initial weights.
+        config: names the data set, and the size of embeddings; there may be fewer channels or training images.
+        inputs: of the examples, as evaluation reads them.
+        examples: of the training classes.
+        test: average features of the test set, in the format of `evaluate_embeddings`.
+
+    Returns:
+        Metrics by name of `HEAD_STARTS`. One that the features do not have is left out with a notice.
+    """
+    with _bar(examples) as bar:
+        features = model.embed(inputs(examples), output="averages", advance=bar.update)
+    dim = min(config.embedding_dim, features.shape[1], len(features) - 1)
+    figures = {}
+    for name in HEAD_STARTS:
+        try:
+            found = closed_form(name, features, examples.labels, dim)
+        except InvalidInput as error:
+            write_notice(f"no figures of {name} without training: {error}")
+            continue
+        mapped = {part: unit_length(found(test[part])) for part in ("queries", "gallery") if part in test}
+        figures[name] = evaluate_embeddings({**test, **mapped}, config.dataset).as_dict()
+    return figures
+
+
+def unit_length(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors `[items, dim]` of length one, float32; zeros stay."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+
+
+def _bar(examples: Examples) -> tqdm | LoggedBar:
+    return progress_bar(total=len(examples), desc="features of the training classes", unit="image")

@@ -16,7 +16,7 @@ from common.progress import write_notice
 from common.records import RunDirectory
 from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.cached_training import FeaturePlace, features_below_cut
-from experiments.runs.closed_form import start_head
+from experiments.runs.closed_form import closed_form_figures, start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.feature_figures import feature_figures
 from experiments.runs.image_groups import group_figures, regrouping_of
@@ -129,7 +129,7 @@ class Unit:
             model = self._above_cut(whole)
             cost = records.TrainingCost()  # without the features, which are computed once for many units
         model.share_traces(traces, (self.config, self.training.num_classes, build.drawing_seed(self.config, self.seed)))
-        untrained = self._untrained_metrics(model)
+        untrained, closed_forms = self._untrained_metrics(model)
         figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
         write_notice(f"before training, the backbone's average features on the test set: {figures}")
         with model.distribute_strategy.scope():
@@ -143,7 +143,7 @@ class Unit:
             lambda: self._validation_metrics(model),
             self._schedule(checkpoint_seconds),
             functools.partial(update_rule, self.config, model),
-            lambda history: self._figures(model, untrained, projections, taught[1] if taught else None),
+            lambda history: self._figures(model, untrained, closed_forms, projections, taught[1] if taught else None),
             cost,
             gradient_transforms=transforms,
             callbacks=[*callbacks, *(taught or ()), *regrouping, *([projections] if projections is not None else [])],
@@ -196,14 +196,21 @@ class Unit:
         found = regrouping_of(model, self.config, self._inputs, self.training, batches_per_epoch, self.seed)
         return [] if found is None else [found]
 
-    def _untrained_metrics(self, model: EmbeddingModel) -> dict:
-        """Evaluate the backbone's average features on the test set, before training."""
-        path = self.run.path / "untrained.json"
-        metrics = read_json(path)
-        if metrics is None:
-            metrics = self._evaluate(model, self.dataset.test, self.dataset.gallery, output="features").as_dict()
-            write_json(path, metrics)
-        return metrics
+    def _untrained_metrics(self, model: EmbeddingModel) -> tuple[dict, dict]:
+        """Evaluate the backbone's average features on the test set, before training.
+
+        Closed forms of these features are evaluated in the first repeat of each fold alone.
+        """
+        paths = [self.run.path / name for name in ("untrained.json", "closed_form.json")]
+        untrained, closed_forms = map(read_json, paths)
+        if untrained is None:
+            untrained = self._evaluate(model, self.dataset.test, self.dataset.gallery, output="features").as_dict()
+            write_json(paths[0], untrained)
+        if closed_forms is None and not self.repeat:
+            test = self._arrays(model, self.dataset.test, self.dataset.gallery, output="averages")
+            closed_forms = closed_form_figures(model, self.config, self._inputs, self.training, test)
+            write_json(paths[1], closed_forms)
+        return untrained, closed_forms or {}
 
     def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
         return embedded(model, self._inputs, examples)["queries"]
@@ -266,6 +273,7 @@ class Unit:
         self,
         model: EmbeddingModel,
         untrained: dict,
+        closed_forms: dict,
         projections: AlternatingProjections | None,
         sampling: SamplingRecord | None,
     ) -> tuple[dict, dict]:
@@ -281,6 +289,8 @@ class Unit:
             "untrained": untrained,
             "diagnostics": diagnostics.diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
         }
+        if closed_forms:
+            result["closed_form"] = closed_forms
         result["validation_classes"] = self.queries.num_classes
         if projections is not None:
             result["problems"] = [problem.as_dict() for problem in projections.problems]

@@ -170,11 +170,11 @@ def _fair_study(methods: list[Method]) -> Study:
     if not rows:
         rows, of_shared = _rows_of_shared_runs(found)
         notes = [*of_shared, *notes]
-    untrained = next((row for report in found if (row := report.untrained_row())), None)
+    untrained = max((report.untrained_rows() for report in found), key=len, default=[])
     return Study(
         f"Fair protocol on {_setting(methods)}: {first.num_folds} folds, {plural(repeats, 'repeat')}",
         methods,
-        [untrained, *rows] if untrained else rows,
+        untrained + rows,
         [curve for report in found for curve in report.curves()],
         "MAP@R",
         notes,
@@ -218,9 +218,9 @@ def _conventional_study(methods: list[Method], kind: str) -> Study:
     curves, optimism, missing = [], [], []
     for biased, unbiased in _both_rules(methods):
         report = ConventionalReport(biased.config, unbiased.config, biased.runs, unbiased.runs, repeats)
-        untrained = None if rows else report.untrained_row()
+        untrained = [] if rows else report.untrained_rows()
         try:
-            rows += revisiting_report.rows_of(report) if is_revisiting else [*filter(None, [untrained]), *report.rows()]
+            rows += revisiting_report.rows_of(report) if is_revisiting else [*untrained, *report.rows()]
             line = None if is_revisiting else report.optimism_line()
         except InvalidInput as error:
             missing.append(f"{biased.label} is not in the table: {error}")

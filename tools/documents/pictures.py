@@ -41,8 +41,8 @@ class Picture(NamedTuple):
 def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str) -> None:
     """Draw bars of a table of the fair protocol."""
     rows = table_rows(study, baselines_of(study, table))
-    untrained = untrained_means(study, [row.method for row in rows])["MAP@R"]
-    draw_rows(rows, path, title=title, untrained=untrained)
+    before, *_ = untrained_means(study, [row.method for row in rows]).values()
+    draw_rows(rows, path, title=title, untrained=before["MAP@R"])
 
 
 def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:

@@ -114,11 +114,12 @@ def fair_table(study: StudyRows, table: str) -> Table:
         )
     labels = [row.method for row in rows]
     header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "compared with", "difference, MAP@R"]
-    means = untrained_means(study, labels)
+    before, *closed_forms = untrained_means(study, labels).items()
     notes = [
-        f"Before training the backbone's average features have MAP@R {100 * means['MAP@R']:.2f} and P@1 "
-        f"{100 * means['P@1']:.2f}."
+        f"Before training the backbone's average features have MAP@R {100 * before[1]['MAP@R']:.2f} and P@1 "
+        f"{100 * before[1]['P@1']:.2f}."
     ]
+    notes += [f"{name}: MAP@R {100 * of['MAP@R']:.2f}, P@1 {100 * of['P@1']:.2f}." for name, of in closed_forms]
     if missing := ", ".join(_short(label) for label in baselines if label not in labels):
         notes.append(f"Without rows of every fold, and so not in the table: {missing}.")
     for label in labels:
@@ -135,7 +136,7 @@ def fair_summary(study: StudyRows, methods: str) -> Table:
     dim = _first(study)["configuration"]["embedding_dim"]
     sizes = {SINGLE: f"single {dim}-D", CONCATENATED: f"concatenated {_joined_size(study)}-D"}
     before = untrained_means(study, labels)
-    lines = [["untrained backbone", *(f"{100 * before[metric]:.2f}" for metric in before), "-", "-"]]
+    lines = [[name, *(f"{100 * of[metric]:.2f}" for metric in of), "-", "-"] for name, of in before.items()]
     for row in table_rows(study, dict.fromkeys(labels)):
         lines.append([row.method, *(reports.cell_text(row.cells.get(column)).figure for column in columns)])
     header = ["characters unseen in training", *(f"{sizes[kind]} {metric}" for kind, metric in columns)]

@@ -1,6 +1,6 @@
 """One rule of whether training helped."""
 
-from experiments.reports.training_effect import training_did_not_help
+from experiments.reports.training_effect import rows_without_training, training_did_not_help
 
 
 def test_equal_is_no_gain():
@@ -12,3 +12,13 @@ def test_equal_is_no_gain():
 def test_a_gain_and_an_unknown_start_are_silent():
     assert training_did_not_help(0.15, 0.148) is None
     assert training_did_not_help(0.15, None) is None
+
+
+def test_rows_without_training_are_means_of_the_runs_that_have_them():
+    half, whole = {"P@1": 0.5, "MAP@R": 0.25}, {"P@1": 1.0, "MAP@R": 0.75}
+    first = {"untrained": half, "closed_form": {"pca": half, "whitening": whole}}
+    rows = rows_without_training([first, {"untrained": whole}], "8-D")
+    means = {row.method: row.cells["8-D", "MAP@R"].estimate.mean for row in rows}
+    assert means == {"untrained backbone": 0.5, "pca, untrained": 0.25, "whitening, untrained": 0.75}
+    assert [row.method for row in rows_without_training([{"untrained": whole}], "8-D")] == ["untrained backbone"]
+    assert rows_without_training([], "8-D") == []
