@@ -1,4 +1,4 @@
-"""Closed forms on a run's training classes: the first values of its head, and figures without training."""
+"""Closed forms on training classes: starts of heads, and figures without training."""
 
 from __future__ import annotations
 
