@@ -49,7 +49,7 @@ setup(
         **{package: ["py.typed"] for package in PACKAGES},
         "common.backbones": ["imagenet/*"],
         "common.data": ["emoji_drawings/*"],
-        "experiments.deployment": ["model_card.md.jinja"],
+        "experiments.deployment": ["*.jinja"],
         "experiments.photos": ["page.*"],
         "experiments.published": ["*.csv"],
         "experiments.site": ["templates/*"],

@@ -1,11 +1,12 @@
-"""Export of a finished run: Keras, SavedModel, TFLite or ONNX, and a card.
+"""Export of a run or an untrained network: Keras, SavedModel, TFLite, ONNX.
 
 The model contains the network and, in the first two formats, the preprocessing of evaluation. Before the file gets its
-name, it is read back and compared with the run's stored test embeddings.
+name, it is read back and compared with the run's stored test embeddings, or with the network.
 
 Regenerates: no table; docs/deploy.md says which run to export.
 Command: python -m experiments.export --run=runs/fair/glyphs/c2+gap-0123456789/fold0-repeat0 --format=keras
     [--output=model.keras] (`fair_eval` and `conventional_eval` write model.keras into each run automatically)
+    python -m experiments.export --backbone=efficientnet_lite0 --weights=imagenet --output=model.keras (no training)
 Expected: differences from the stored embeddings below 1e-6 (keras, savedmodel), 1e-4 (tflite), 1e-5 (onnx).
 Cost: seconds to a minute on one CPU core, mostly for the conversion to TFLite or ONNX.
 """
@@ -14,6 +15,9 @@ from __future__ import annotations
 
 from absl import flags, logging
 
+from common.errors import invalid
+from experiments.deployment.untrained import FLAGS as UNTRAINED_FLAGS
+from experiments.deployment.untrained import define_untrained_flags, export_untrained, untrained_from_flags
 from experiments.deployment.writing import FORMAT_NAMES, export_run
 from experiments.settings import flags as experiment_flags
 
@@ -22,6 +26,18 @@ def main() -> None:
     """Write the model and its card; print its deviation from the run."""
     logging.set_verbosity(logging.WARNING)  # converters log every pass
     values = flags.FLAGS
+    if (values.run is None) == (values.backbone is None):
+        received = "neither" if values.run is None else "both"
+        fix = "--run exports a finished run, --backbone a network with published weights and without training."
+        raise invalid("--run and --backbone", received=received, expected="exactly one of them", fix=fix)
+    if values.backbone is not None:
+        refuse = ("num_checked", "data_dir", "cache_dir")
+        experiment_flags.refuse_flags(values, *refuse, because="--backbone exports a network without a run")
+        card = export_untrained(untrained_from_flags(values), values.format, values.output)
+        print(f"Written: {values.output} and {card}")
+        return
+    because = "it describes a network of --backbone, and a run has its own"
+    experiment_flags.refuse_flags(values, *UNTRAINED_FLAGS, because=because)
     places = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
     written = export_run(values.run, values.format, values.output, num_checked=values.num_checked, **places)
     print(*written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
@@ -29,9 +45,10 @@ def main() -> None:
 
 if __name__ == "__main__":
     experiment_flags.define_plugin_flag()
-    flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
+    flags.DEFINE_string("run", None, "A finished run's directory.")
+    define_untrained_flags()
     flags.DEFINE_string("format", "keras", f"One of {', '.join(FORMAT_NAMES)}.")
-    flags.DEFINE_string("output", None, "Path of the model, a folder for savedmodel (default: in the run's directory).")
+    flags.DEFINE_string("output", None, "Path of the model, a folder for savedmodel (default: in --run's directory).")
     flags.DEFINE_integer("num_checked", 256, "Test images on which the model is compared with the run.", lower_bound=1)
     flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
     flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")

@@ -1,15 +1,17 @@
 """Image search: neighbours of a photo, and near-duplicates.
 
 Regenerates: no table; searches photos of your own.
-Command: python -m experiments.search embed --model=model.keras --images=photos --output=photos.npz
-    python -m experiments.search index --index=photo_index --embeddings=photos.npz   (or --model, --images directly)
-    python -m experiments.search neighbours --index=photo_index --model=model.keras --images=new.jpg --html=found.html
+Command: python -m experiments.search index --index=photo_index --images=photos   (and --model, if you trained one)
+    python -m experiments.search neighbours --index=photo_index --images=new.jpg --html=found.html
     python -m experiments.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
+    python -m experiments.search embed --images=photos --output=photos.npz   (for `index --embeddings`, or elsewhere)
 Expected: neighbours with similarities (cosine), as a table and as a page with pictures; see docs/search.md.
 Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
 
 --images is a folder (labels are the names of the folders in it), a CSV or Parquet table with a column path and possibly
 label, or one file. Rerun `index` to add photos; photos already indexed (matched by path) are skipped.
+Without --model, a network with published weights embeds (--backbone, by default one in this package). An index keeps a
+copy of its model.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from absl import flags
 
 from common.index.approximate import KINDS
 from common.index.similarity import METRICS
+from experiments.deployment.untrained import define_untrained_flags
 from experiments.photos import actions
 from experiments.settings import flags as experiment_flags
 
@@ -30,11 +33,12 @@ def main(action: str) -> None:
 def define_flags() -> None:
     """Define the flags of all actions."""
     experiment_flags.define_plugin_flag()
-    flags.DEFINE_string("model", None, "The model.keras that embeds, as `experiments.export` writes it.")
+    flags.DEFINE_string("model", None, "A trained model.keras that embeds (default: the index's, else --backbone's).")
+    define_untrained_flags()
     flags.DEFINE_string("images", None, "Photos: a folder, a .csv or .parquet table, or one image file.")
     flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
     flags.DEFINE_string("output", None, "embed: the .npz or .parquet file to write.")
-    flags.DEFINE_string("index", None, "Folder of the index.")
+    flags.DEFINE_string("index", None, "Folder of the index, which also keeps its model.")
     flags.DEFINE_integer("batch_size", 64, "Photos in a pass through the network.", lower_bound=1)
     flags.DEFINE_boolean("skip_unreadable", False, "Leave photos out that cannot be read, and name them.")
     flags.DEFINE_enum("metric", "cosine", METRICS, "index: how embeddings are compared.")

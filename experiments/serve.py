@@ -1,7 +1,7 @@
 """Local web page for an index: drop a photo, browse its neighbours.
 
 Regenerates: no table; searches photos of your own.
-Command: python -m experiments.serve --index=photo_index --model=model.keras
+Command: python -m experiments.serve --index=photo_index   (--model=model.keras, if the index keeps no model)
 Expected: the address of the page, http://127.0.0.1:8000/; see docs/serve.md.
 Cost: a forward pass per photo; needs fastapi, uvicorn and python-multipart (the extra "serve").
 
@@ -27,7 +27,9 @@ def main() -> None:
 
 if __name__ == "__main__":
     flags.DEFINE_string("index", None, "Folder of the index, as `experiments.search index` writes it.")
-    flags.DEFINE_string("model", None, "The model.keras of the index; without it no photos are taken.")
+    flags.DEFINE_string(
+        "model", None, "The model.keras of the index (default: its own; without any no photos are taken)."
+    )
     flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0: other machines may open the page, too.")
     flags.DEFINE_integer("port", 8000, "Port; 0: any that is free.")
     flags.DEFINE_float("max_upload_mb", 15, "Largest upload in MB (10^6 bytes).", lower_bound=0.001, upper_bound=1000)

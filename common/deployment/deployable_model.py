@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import pathlib
+import re
 import secrets
+import zipfile
 from collections.abc import Sequence
+from typing import BinaryIO
 
 from tensorflow import keras
 
@@ -15,6 +20,7 @@ from common.errors import invalid
 from common.files import replace_file, target_of
 
 PREPROCESSING, NETWORK = "preprocessing", "network"
+_OBJECT_ID = re.compile(rb'("shared_object_id": )(\d+)')
 
 
 def deployable_model(
@@ -56,6 +62,8 @@ def deployable_model(
 def save_model(model: keras.Model, path: str | os.PathLike) -> None:
     """Write a `.keras` file under its name once it is complete.
 
+    The file holds no dates or addresses: one model gives the same bytes, and so the same digest, again.
+
     Args:
         model: from `deployable_model`.
         path: ends in `.keras`; its folder exists.
@@ -71,7 +79,24 @@ def save_model(model: keras.Model, path: str | os.PathLike) -> None:
     try:
         model.save(temporary)
         with temporary.open("rb+") as file:
+            _make_reproducible(file)
             os.fsync(file.fileno())
         replace_file(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _make_reproducible(file: BinaryIO) -> None:
+    """Rewrite a Keras archive without dates, and with counted ids instead of addresses in memory."""
+    contents, ids = io.BytesIO(), dict[bytes, int]()
+    with zipfile.ZipFile(file) as dated, zipfile.ZipFile(contents, "w") as undated:
+        for entry in dated.infolist():
+            content = dated.read(entry)
+            if entry.filename == "metadata.json":
+                content = json.dumps({**json.loads(content), "date_saved": ""}).encode()
+            elif entry.filename == "config.json":
+                content = _OBJECT_ID.sub(lambda found: found[1] + b"%d" % ids.setdefault(found[2], len(ids)), content)
+            undated.writestr(zipfile.ZipInfo(entry.filename), content)
+    file.seek(0)
+    file.write(contents.getbuffer())
+    file.truncate()

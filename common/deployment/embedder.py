@@ -185,7 +185,7 @@ def load_embedder(path: str | os.PathLike) -> Embedder:
     """
     path = pathlib.Path(path)
     if not path.is_file():
-        fix = "`python -m experiments.export --run=RUN` writes one."
+        fix = "`python -m experiments.export` writes one, of --run or without training of --backbone."
         raise invalid("model", received=os.fspath(path), expected="a file model.keras that exists", fix=fix)
     try:
         _check_keras_hub(path)

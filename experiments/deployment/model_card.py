@@ -6,11 +6,10 @@ import json
 import pathlib
 import re
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any, NamedTuple
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from common import backbones
 from common.errors import invalid
@@ -27,7 +26,7 @@ from experiments.settings.recipes import recall_at
 CARD = "README.md"
 _FRONT = "---\nlibrary_name: keras\n"  # what every card of ours begins with
 _DESCRIBED = "Written as `(.+?)`"
-_TAGS = ("deep-metric-learning", "image-retrieval", "embeddings")
+TAGS = ("deep-metric-learning", "image-retrieval", "embeddings")
 _WITH_INTERVAL = ("MAP@R", "P@1")
 _TYPES = {"MAP@R": "map_at_r", "P@1": "precision_at_1"}  # R@k: recall_at_k
 
@@ -95,17 +94,12 @@ def model_card(run: RunModel, written: Written) -> str:
     intervals = _intervals(run, result)
     layers = {layer.name: layer for layer in run.model.layers}
     preprocessing = layers.get(PREPROCESSING)
-    template = (resources.files("experiments.deployment") / "model_card.md.jinja").read_text("utf-8")
-    environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    environment.filters["quoted"] = json.dumps  # JSON's strings are YAML's
-    return environment.from_string(template).render(
+    return card_template("model_card.md.jinja").render(
         config=config,
         result=result,
         data=data,
         training=run.trained.training,
-        tags=dict.fromkeys([*_TAGS, config.backbone, config.loss, config.pooling]),
+        tags=dict.fromkeys([*TAGS, config.backbone, config.loss, config.pooling]),
         metrics=_metrics(config.dataset, result, intervals),
         has_few_classes=intervals["MAP@R"].has_few_classes,
         warnings=_warnings(result),
@@ -126,6 +120,19 @@ def model_card(run: RunModel, written: Written) -> str:
         is_of_glyphs=began == "none" and config.dataset in EMBEDDED_DATASETS,
         **_plugins(run, written),
     )
+
+
+def card_template(name: str) -> Template:
+    """Return a template of this package by its file's name."""
+    environment = Environment(
+        loader=PackageLoader("experiments.deployment", ""),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["quoted"] = json.dumps  # JSON's strings are YAML's
+    return environment.get_template(name)
 
 
 def _intervals(run: RunModel, result: dict) -> dict[str, reports.Interval]:

@@ -58,18 +58,29 @@ def export_run(
     check_choice("--format", name, FORMAT_NAMES)
     check_positive("--num_checked", num_checked)
     path = default_output(run, name) if output is None else pathlib.Path(output)
+    check_output(path, name)
+    config, _ = run_configuration(run)
+    check_pooling(name, config.pooling)
+    dataset = build.load_dataset_of(config, data_dir, cache_dir)
+    return write_run(RunModel(run, dataset, cache_dir, num_checked), name, path)
+
+
+def check_output(path: pathlib.Path, name: str) -> None:
+    """Raise `InvalidInput` unless a model of the format `name` and its card can be written to `path`."""
+    check_choice("--format", name, FORMAT_NAMES)
     ending = pathlib.Path(_NAMES[name]).suffix
     if ending and path.suffix != ending:
         raise invalid("--output", received=str(path), expected=f"a name that ends in {ending}")
     if path.is_dir():
         raise invalid("--output", received=str(path), expected="a place where there is no folder yet")
     check_card(path, name)
-    config, _ = run_configuration(run)
-    if name in ("tflite", "onnx") and config.pooling in _LACKING:
-        expected = f"keras or savedmodel: it lacks {_LACKING[config.pooling]} that {config.pooling} pools by"
+
+
+def check_pooling(name: str, pooling: str) -> None:
+    """Raise `InvalidInput` if the format `name` lacks an operation of a pooling."""
+    if name in ("tflite", "onnx") and pooling in _LACKING:
+        expected = f"keras or savedmodel: it lacks {_LACKING[pooling]} that {pooling} pools by"
         raise invalid("--format", received=name, expected=expected)
-    dataset = build.load_dataset_of(config, data_dir, cache_dir)
-    return write_run(RunModel(run, dataset, cache_dir, num_checked), name, path)
 
 
 def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str] = ()) -> Written:

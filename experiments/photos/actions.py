@@ -9,26 +9,25 @@ from absl import flags
 
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex, QueryExpansion, Reranking
+from experiments.deployment.untrained import FLAGS as UNTRAINED
 from experiments.photos import duplicates, neighbors
 from experiments.photos.embedding import Photos, embed_photos, find_photos
 from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
+from experiments.photos.models import ChosenModel, choose_model, load_model
 from experiments.photos.shown import aligned, shown_threshold, write_csv
-from experiments.process.exit_code import import_tensorflow
 from experiments.settings.flags import refuse_flags
 from experiments.site.markup import plural
 
 # The flags that each action reads; others are refused.
+_EMBEDDING = ("model", *UNTRAINED, "images", "batch_size", "skip_unreadable")
 FLAGS = {
-    "embed": ("model", "images", "output", "batch_size", "skip_unreadable"),
-    "index": (
-        *("index", "model", "images", "embeddings", "batch_size", "skip_unreadable"),
-        *("metric", "dtype", "approximate", "target_recall"),
-    ),
+    "embed": (*_EMBEDDING, "output"),
+    "index": (*_EMBEDDING, "index", "embeddings", "metric", "dtype", "approximate", "target_recall"),
     "neighbours": (
-        *("index", "model", "images", "embeddings", "batch_size", "skip_unreadable", "k", "search"),
+        *(*_EMBEDDING, "index", "embeddings", "k", "search"),
         *("expand", "rerank", "csv", "html", "shown"),
     ),
-    "duplicates": ("index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
+    "duplicates": (*_EMBEDDING, "index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
 }
 
 
@@ -52,11 +51,11 @@ def run(action: str, values: flags.FlagValues) -> None:
 
 
 def _embed(values: flags.FlagValues) -> None:
-    _need(values, "model", "images", "output")
+    _need(values, "images", "output")
     check_table_name("--output", values.output)
     if os.path.exists(values.output):
         raise invalid("--output", received=values.output, expected="a file that does not exist yet")
-    table = _embedded(values, find_photos(values.images), f"{values.output}.parts")
+    table = _embedded(values, choose_model(values), find_photos(values.images), f"{values.output}.parts")
     write_table(values.output, table)
     print(f"{values.output}: {len(table.paths)} embeddings of {table.embeddings.shape[1]} components.")
 
@@ -70,7 +69,7 @@ def _index(values: flags.FlagValues) -> None:
     if values.embeddings or values.images:
         index = _with_photos(values, index)
     if index is None:
-        raise InvalidInput("Missing --images (with --model) or --embeddings: expected photos to make the index of.")
+        raise InvalidInput("Missing --images or --embeddings: expected photos to make the index of.")
     if values.approximate:
         built = index.build_approximate(values.approximate, target_recall=values.target_recall)
         print(
@@ -86,8 +85,7 @@ def _index(values: flags.FlagValues) -> None:
 
 def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> EmbeddingIndex:
     """Create the index, or add the photos that it lacks."""
-    known = set(index.ids) if index is not None else set()
-    table = _table(values, f"{values.index.rstrip(os.sep)}.parts", known, None if index is None else index.model_digest)
+    table = _table(values, f"{values.index.rstrip(os.sep)}.parts", index, adds=True)
     if index is None:
         index = EmbeddingIndex.build(
             table.embeddings,
@@ -118,10 +116,10 @@ def _neighbours(values: flags.FlagValues) -> None:
     if not 0 < values.k <= len(index):
         raise invalid("--k", received=values.k, expected=f"a number in [1, {len(index)}], the photos of the index")
     if not (values.images or values.embeddings):
-        raise InvalidInput("Missing --images (with --model) or --embeddings: expected photos to look up.")
+        raise InvalidInput("Missing --images or --embeddings: expected photos to look up.")
     name = pathlib.Path(values.index).name
     parts = str(pathlib.Path(values.index).with_name(f"{name}.queries.parts"))
-    queries = _table(values, parts, set(), index.model_digest)
+    queries = _table(values, parts, index)
     found = neighbors.find_neighbors(
         index,
         queries,
@@ -143,12 +141,15 @@ def _neighbours(values: flags.FlagValues) -> None:
 
 
 def _duplicates(values: flags.FlagValues) -> None:
-    _need(values, "index")
+    if (values.index is None) == (values.images is None):
+        raise InvalidInput("Expected either --index, or --images, photos that are compared without one.")
     if (values.threshold is None) == (values.pairs is None):
         raise InvalidInput("Expected either --threshold, a similarity, or --pairs, labelled pairs that choose one.")
     if values.pairs is None:
         refuse_flags(values, "precision", because="there are no --pairs to measure it")
-    index = EmbeddingIndex.load(values.index)
+    if values.images is None:
+        refuse_flags(values, *_EMBEDDING, because="--index has been embedded already")
+    index = EmbeddingIndex.load(values.index) if values.index else _index_in_memory(values)
     _check_search(values, index)
     threshold = values.threshold
     if values.pairs is not None:
@@ -168,36 +169,48 @@ def _duplicates(values: flags.FlagValues) -> None:
     _say_written(values)
 
 
-def _table(values: flags.FlagValues, parts: str, known: set[str], digest: str | None) -> EmbeddingTable:
-    """Read `--embeddings` or embed `--images` by `--model`, skipping known photos."""
+def _index_in_memory(values: flags.FlagValues) -> EmbeddingIndex:
+    """Embed photos for this command alone."""
+    refuse_flags(values, "search", because="--images are compared exactly")
+    table = _embedded(values, choose_model(values), find_photos(values.images), "duplicates.parts")
+    return EmbeddingIndex.build(table.embeddings, table.paths, table.labels, model_digest=table.model_digest)
+
+
+def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *, adds: bool = False) -> EmbeddingTable:
+    """Read `--embeddings`, or embed `--images` by the chosen model.
+
+    Args:
+        values: of the command line.
+        parts: see `embed_photos`.
+        index: that exists already, whose model must be the same.
+        adds: whether the index, which keeps its model, receives the photos; it skips known ones.
+    """
+    known = set(index.ids) if index is not None and adds else set()
     if values.embeddings:
-        refuse_flags(
-            values, "model", "images", "batch_size", "skip_unreadable", because="--embeddings has been embedded already"
-        )
+        refuse_flags(values, *_EMBEDDING, because="--embeddings has been embedded already")
         table = read_table(values.embeddings)
         kept = [row for row, path in enumerate(table.paths) if path not in known]
         labels = None if table.labels is None else [table.labels[row] for row in kept]
         return EmbeddingTable(table.embeddings[kept], [table.paths[row] for row in kept], labels, table.model_digest)
-    _need(values, "model", "images")
+    _need(values, "images")
+    chosen = choose_model(values, values.index, index)
     photos = find_photos(values.images)
     new = photos.without(known)
     if len(new.paths) < len(photos.paths):
         print(f"{len(photos.paths) - len(new.paths)} photos are in the index already and are not embedded again.")
-    return _embedded(values, new, parts, digest)
+    digest = None if index is None else index.model_digest
+    return _embedded(values, chosen, new, parts, digest, values.index if adds else None)
 
 
-def _embedded(values: flags.FlagValues, photos: Photos, parts: str, digest: str | None = None) -> EmbeddingTable:
-    import_tensorflow()
-    from common.deployment import load_embedder
-
-    embedder = load_embedder(values.model)
-    if digest is not None and embedder.digest != digest:
-        raise invalid(
-            "--model",
-            received=f"{values.model} with digest {embedder.digest}",
-            expected=f"the model that made the index, with digest {digest}",
-            fix="Embeddings of two models cannot be compared: take that model, or build a new index with this one.",
-        )
+def _embedded(
+    values: flags.FlagValues,
+    chosen: ChosenModel,
+    photos: Photos,
+    parts: str,
+    digest: str | None = None,
+    keep_in: str | None = None,
+) -> EmbeddingTable:
+    embedder = load_model(chosen, digest, keep_in)
     if not photos.paths:
         return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
     return embed_photos(photos, embedder, parts, batch_size=values.batch_size, skip=values.skip_unreadable)

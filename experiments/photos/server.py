@@ -17,6 +17,7 @@ from common.deployment import load_embedder
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
 from experiments.photos.gallery import Gallery
+from experiments.photos.models import own_model
 from experiments.photos.network import PhotoNetwork
 from experiments.photos.service import Limits, PhotoService
 
@@ -51,7 +52,8 @@ def serve(values: flags.FlagValues) -> None:
     index = EmbeddingIndex.load(values.index)
     listener = listen(values.host, values.port)
     with listener:
-        embedder = None if values.model is None else load_embedder(values.model)
+        model = values.model or own_model(values.index)
+        embedder = None if model is None else load_embedder(model)
         if embedder is not None:
             index.attach(embedder)
         gallery = Gallery(index, pathlib.Path(values.index).name, limits.pixels)
@@ -60,7 +62,7 @@ def serve(values: flags.FlagValues) -> None:
         address = address_of(listener, values.host)
         print(f"{values.index}: {len(index)} photos at {address}. Ctrl-C ends it.", flush=True)
         if embedder is None:
-            print("Without --model, only photos of the index can be looked up.", flush=True)
+            print("The index keeps no model: without --model, only photos of the index can be looked up.", flush=True)
         if not is_loopback(listener):
             print("Everyone who can reach this machine can search the index and see its photos.", flush=True)
         make_server(service, listener, values.host).run(sockets=[listener])

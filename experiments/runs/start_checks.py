@@ -46,7 +46,7 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
 
 def _check_without_data(config: ExperimentConfig) -> None:
     def network() -> None:
-        build.check_network(config)
+        build.check_network(config.backbone, config.pooling)
         weights = functools.partial(check_weights, config.backbone, config.weights)
         check_all([weights, lambda: _check_cut(config), lambda: _check_fold(config)])
 

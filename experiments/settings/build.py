@@ -274,22 +274,22 @@ def check_backbone_name(name: str) -> None:
         check_choice("--backbone", name, (*BACKBONES, f"{backbones.PRESET_PREFIX}PRESET"))
 
 
-def check_network(config: RunSettings) -> None:
+def check_network(backbone: str, pooling_name: str) -> None:
     """Raise `InvalidInput` if the network is unknown or cannot serve the pooling."""
-    check_backbone_name(config.backbone)
-    if backbones.is_preset(config.backbone):
-        backbones.check_preset(preset_name(config.backbone))
-    if config.pooling == CLASS_TOKEN_POOLING and not may_be_transformer(config.backbone):
+    check_backbone_name(backbone)
+    if backbones.is_preset(backbone):
+        backbones.check_preset(preset_name(backbone))
+    if pooling_name == CLASS_TOKEN_POOLING and not may_be_transformer(backbone):
         raise invalid(
             f"--backbone of --pooling={CLASS_TOKEN_POOLING}",
-            received=config.backbone,
+            received=backbone,
             expected=f"a transformer, which has a class token: {', '.join(TRANSFORMERS)} or kerashub:PRESET",
         )
 
 
 def check_backbone(config: RunSettings, dataset: data.Dataset) -> None:
     """Raise `InvalidInput` if the network is unknown or cannot read the data."""
-    check_network(config)
+    check_network(config.backbone, config.pooling)
     if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
 

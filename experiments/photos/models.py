@@ -1,0 +1,105 @@
+"""The model that embeds a command's photos: a file, an index's own copy, or an untrained network."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import tempfile
+from typing import TYPE_CHECKING, TypeAlias
+
+from absl import flags
+
+from common.errors import InvalidInput, invalid
+from common.files import write_atomically
+from experiments.deployment.untrained import FLAGS, UntrainedNetwork, untrained_from_flags
+from experiments.process.exit_code import import_tensorflow
+from experiments.settings.flags import refuse_flags
+
+if TYPE_CHECKING:
+    from common.deployment import Embedder
+    from common.index import EmbeddingIndex
+
+ChosenModel: TypeAlias = "pathlib.Path | UntrainedNetwork"
+_NAME = "model.keras"
+
+
+def own_model(index_folder: str | os.PathLike) -> pathlib.Path | None:
+    """Return the path of the model that an index keeps, or None."""
+    path = pathlib.Path(index_folder, _NAME)
+    return path if path.is_file() else None
+
+
+def choose_model(
+    values: flags.FlagValues, folder: str | None = None, index: EmbeddingIndex | None = None
+) -> ChosenModel:
+    """Return the model that flags and index choose, without loading it.
+
+    Args:
+        values: of the command line: `--model`, or flags of an untrained network.
+        folder: of the index; None without one.
+        index: that exists in the folder, whose model is the default.
+
+    Raises:
+        InvalidInput: flags that contradict each other or the index, an index that keeps no model, or a network that
+            needs training.
+    """
+    if values.model:
+        refuse_flags(values, *FLAGS, because="--model has been made already")
+        return pathlib.Path(values.model)
+    own = own_model(folder) if folder is not None and index is not None else None
+    if own is not None:
+        refuse_flags(values, *FLAGS, because="the index keeps its own model")
+        return own
+    if index is not None and not any(values[name].present for name in FLAGS):
+        raise InvalidInput(
+            f"Missing --model: {folder} keeps no model. Give the one that made it (digest {index.model_digest}), or "
+            f"--backbone if it was an untrained network. `python -m experiments.search index --index={folder} "
+            "--model=MODEL` keeps a copy in the index, so that later commands need no --model."
+        )
+    return untrained_from_flags(values)
+
+
+def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | None = None) -> Embedder:
+    """Load a chosen model, or build it from published weights.
+
+    Args:
+        chosen: the model.
+        digest: of the model that made the index; None for any.
+        keep_in: the folder of an index that keeps a copy, made if missing; None for no copy.
+
+    Raises:
+        InvalidInput: a file that is no model, another model than the index's, or a file that changed while it was read.
+    """
+    import_tensorflow()
+    from common.deployment import load_embedder, save_model
+
+    with tempfile.TemporaryDirectory() as folder:
+        path, name = chosen, str(chosen)
+        if isinstance(path, UntrainedNetwork):
+            weights, name = path.described_weights[:40], path.backbone
+            source = f"weights {weights}, pooling {path.pooling}, {path.image_size} pixels"
+            print(f"Embedding by {name} without training: {source}.", flush=True)
+            network, path = path, pathlib.Path(folder, _NAME)
+            save_model(network.model(), path)
+        embedder = load_embedder(path)
+        if digest is not None and embedder.digest != digest:
+            raise invalid(
+                "--model",
+                received=f"{name} with digest {embedder.digest}",
+                expected=f"the model that made the index, with digest {digest}",
+                fix="Embeddings of two models cannot be compared: take that one, or build a new index with this one.",
+            )
+        if keep_in is not None:
+            _keep(path, embedder.digest, pathlib.Path(keep_in, _NAME))
+    return embedder
+
+
+def _keep(path: pathlib.Path, digest: str, kept: pathlib.Path) -> None:
+    """Copy a model's file, which must still have its digest, unless it is kept already."""
+    if kept.is_file() and hashlib.sha256(kept.read_bytes()).hexdigest() == digest:
+        return
+    contents = path.read_bytes()
+    if hashlib.sha256(contents).hexdigest() != digest:
+        raise invalid("--model", received=f"{path}, which has changed meanwhile", expected="a file that stays")
+    write_atomically(kept, lambda file: file.write(contents))
