@@ -1,13 +1,14 @@
 """Photo clinic: copies, wrong labels and outliers, on a page to decide on.
 
 Regenerates: no table; looks at photos of your own.
-Command: python -m experiments.clinic --index=photo_index --output=clinic
+Command: python -m experiments.clinic --images=photos --output=clinic    (or --index=photo_index, embedded already)
     python -m experiments.clinic --apply=decisions.csv --images=photos [--yes]    (what the page has saved)
 Expected: clinic/index.html with large pictures, clinic/findings.csv; 20 exchanged labels among 294 photos of birds:
     16.7 of them among the first 40 suspects (mean of ten draws).
-Cost: an exact search, and reading the photos.
+Cost: embedding the photos, a forward pass each (not with --index), an exact search, and reading the photos.
 
---index is a folder that `experiments.search index --index=photo_index --model=model.keras --images=photos` has made.
+--index is a folder that `experiments.search index --index=photo_index --images=photos` has made. Without --model, a
+network with published weights embeds --images.
 --apply lists the moves; with --yes it makes them, and writes them to moved.csv. Nothing is deleted: removed photos go
 to the folder `removed` of --output.
 """
@@ -19,10 +20,11 @@ import pathlib
 
 from absl import flags
 
-from common.errors import invalid
+from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
 from experiments.photos.clinic import examine
 from experiments.photos.clinic_files import carry_out, planned_moves, write_clinic
+from experiments.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
 from experiments.settings import flags as experiment_flags
 
 _LISTED = 10  # moves that are printed
@@ -37,7 +39,7 @@ def main() -> None:
     experiment_flags.refuse_flags(values, "yes", because="only --apply moves files")
     index = _index(values)
     findings = examine(index, values.threshold)
-    name = pathlib.Path(values.index).name
+    name = pathlib.Path(values.index or values.images).name
     write_clinic(values.output, name, len(index), findings, values.shown)
     counts = {each.kind: sum(other.kind == each.kind for other in findings) for each in findings}
     found = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing"
@@ -47,9 +49,10 @@ def main() -> None:
 
 def _index(values: flags.FlagValues) -> EmbeddingIndex:
     if values.index is None:
-        fix = "`python -m experiments.search index` makes one of photos and a model."
-        raise invalid("--index", received=None, expected="the folder of an index", fix=fix)
-    experiment_flags.refuse_flags(values, "images", because="--index knows its photos")
+        if values.images is None:
+            raise InvalidInput("Missing --images, photos to examine, or --index, which has embedded them already.")
+        return index_in_memory(values, f"{values.output.rstrip(os.sep)}.parts")
+    experiment_flags.refuse_flags(values, "images", *MODEL_FLAGS, because="--index knows its photos")
     index = EmbeddingIndex.load(values.index)
     if index.metric != "cosine":
         raise invalid("--index", received=f"an index by {index.metric}", expected="one by cosine")
@@ -57,7 +60,9 @@ def _index(values: flags.FlagValues) -> EmbeddingIndex:
 
 
 def _apply(values: flags.FlagValues) -> None:
-    experiment_flags.refuse_flags(values, "index", "threshold", "shown", because="--apply only moves files")
+    experiment_flags.refuse_flags(
+        values, "index", "threshold", "shown", *MODEL_FLAGS, because="--apply only moves files"
+    )
     if not values.images or not os.path.isdir(values.images):
         raise invalid("--images", received=values.images, expected="the folder whose photos --apply moves")
     moves = planned_moves(values.apply, values.images, os.path.join(values.output, "removed"))
@@ -76,8 +81,11 @@ def _apply(values: flags.FlagValues) -> None:
 
 def define_flags() -> None:
     """Define the flags of the command."""
-    flags.DEFINE_string("images", None, "--apply: the folder of class folders whose photos move.")
-    flags.DEFINE_string("index", None, "An index of `experiments.search index`, by cosine.")
+    flags.DEFINE_string(
+        "images", None, "Photos to examine, a folder or a table; with --apply, the folder whose photos move."
+    )
+    define_model_flags()
+    flags.DEFINE_string("index", None, "Instead of --images: an index of `experiments.search index`, by cosine.")
     flags.DEFINE_string("output", "clinic", "Folder for the page and its tables.")
     flags.DEFINE_float("threshold", 0.95, "Similarity (cosine) from which on photos are near copies.", -1.0, 1.0)
     flags.DEFINE_integer("shown", 40, "Most findings of a kind on the page.", lower_bound=1)

@@ -58,6 +58,9 @@ def main() -> None:
         protocol.follow_report()
     record_finished(protocol.finished(fold=values.fold, repeat=values.repeat), places)
     check_no_failures(failures)
+    advice = protocol.export_advice()
+    if advice:
+        print(advice)
 
 
 if __name__ == "__main__":

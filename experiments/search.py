@@ -20,8 +20,8 @@ from absl import flags
 
 from common.index.approximate import KINDS
 from common.index.similarity import METRICS
-from experiments.deployment.untrained import define_untrained_flags
 from experiments.photos import actions
+from experiments.photos.models import define_model_flags
 from experiments.settings import flags as experiment_flags
 
 
@@ -32,15 +32,11 @@ def main(action: str) -> None:
 
 def define_flags() -> None:
     """Define the flags of all actions."""
-    experiment_flags.define_plugin_flag()
-    flags.DEFINE_string("model", None, "A trained model.keras that embeds (default: the index's, else --backbone's).")
-    define_untrained_flags()
+    define_model_flags()
     flags.DEFINE_string("images", None, "Photos: a folder, a .csv or .parquet table, or one image file.")
     flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
     flags.DEFINE_string("output", None, "embed: the .npz or .parquet file to write.")
     flags.DEFINE_string("index", None, "Folder of the index, which also keeps its model.")
-    flags.DEFINE_integer("batch_size", 64, "Photos in a pass through the network.", lower_bound=1)
-    flags.DEFINE_boolean("skip_unreadable", False, "Leave photos out that cannot be read, and name them.")
     flags.DEFINE_enum("metric", "cosine", METRICS, "index: how embeddings are compared.")
     flags.DEFINE_enum("dtype", "float32", ("float32", "float16"), "index: how embeddings are stored.")
     flags.DEFINE_enum("approximate", None, KINDS, "index: also build an approximate index (needs faiss).")

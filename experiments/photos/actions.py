@@ -9,17 +9,16 @@ from absl import flags
 
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex, QueryExpansion, Reranking
-from experiments.deployment.untrained import FLAGS as UNTRAINED
 from experiments.photos import duplicates, neighbors
-from experiments.photos.embedding import Photos, embed_photos, find_photos
+from experiments.photos.embedding import find_photos
 from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
-from experiments.photos.models import ChosenModel, choose_model, load_model
+from experiments.photos.models import MODEL_FLAGS, choose_model, embedded, index_in_memory
 from experiments.photos.shown import aligned, shown_threshold, write_csv
 from experiments.settings.flags import refuse_flags
 from experiments.site.markup import plural
 
 # The flags that each action reads; others are refused.
-_EMBEDDING = ("model", *UNTRAINED, "images", "batch_size", "skip_unreadable")
+_EMBEDDING = (*MODEL_FLAGS, "images")
 FLAGS = {
     "embed": (*_EMBEDDING, "output"),
     "index": (*_EMBEDDING, "index", "embeddings", "metric", "dtype", "approximate", "target_recall"),
@@ -55,7 +54,7 @@ def _embed(values: flags.FlagValues) -> None:
     check_table_name("--output", values.output)
     if os.path.exists(values.output):
         raise invalid("--output", received=values.output, expected="a file that does not exist yet")
-    table = _embedded(values, choose_model(values), find_photos(values.images), f"{values.output}.parts")
+    table = embedded(values, choose_model(values), find_photos(values.images), f"{values.output}.parts")
     write_table(values.output, table)
     print(f"{values.output}: {len(table.paths)} embeddings of {table.embeddings.shape[1]} components.")
 
@@ -147,10 +146,13 @@ def _duplicates(values: flags.FlagValues) -> None:
         raise InvalidInput("Expected either --threshold, a similarity, or --pairs, labelled pairs that choose one.")
     if values.pairs is None:
         refuse_flags(values, "precision", because="there are no --pairs to measure it")
-    if values.images is None:
-        refuse_flags(values, *_EMBEDDING, because="--index has been embedded already")
-    index = EmbeddingIndex.load(values.index) if values.index else _index_in_memory(values)
-    _check_search(values, index)
+    if values.index:
+        refuse_flags(values, *MODEL_FLAGS, because="--index has been embedded already")
+        index = EmbeddingIndex.load(values.index)
+        _check_search(values, index)
+    else:
+        refuse_flags(values, "search", because="--images are compared exactly")
+        index = index_in_memory(values, "duplicates.parts")
     threshold = values.threshold
     if values.pairs is not None:
         calibrated = duplicates.calibrated(values.pairs, index, values.precision)
@@ -167,13 +169,6 @@ def _duplicates(values: flags.FlagValues) -> None:
     if values.html:
         duplicates.write_page(values.html, pairs, index, threshold, values.shown)
     _say_written(values)
-
-
-def _index_in_memory(values: flags.FlagValues) -> EmbeddingIndex:
-    """Embed photos for this command alone."""
-    refuse_flags(values, "search", because="--images are compared exactly")
-    table = _embedded(values, choose_model(values), find_photos(values.images), "duplicates.parts")
-    return EmbeddingIndex.build(table.embeddings, table.paths, table.labels, model_digest=table.model_digest)
 
 
 def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *, adds: bool = False) -> EmbeddingTable:
@@ -199,21 +194,7 @@ def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *
     if len(new.paths) < len(photos.paths):
         print(f"{len(photos.paths) - len(new.paths)} photos are in the index already and are not embedded again.")
     digest = None if index is None else index.model_digest
-    return _embedded(values, chosen, new, parts, digest, values.index if adds else None)
-
-
-def _embedded(
-    values: flags.FlagValues,
-    chosen: ChosenModel,
-    photos: Photos,
-    parts: str,
-    digest: str | None = None,
-    keep_in: str | None = None,
-) -> EmbeddingTable:
-    embedder = load_model(chosen, digest, keep_in)
-    if not photos.paths:
-        return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
-    return embed_photos(photos, embedder, parts, batch_size=values.batch_size, skip=values.skip_unreadable)
+    return embedded(values, chosen, new, parts, digest=digest, keep_in=values.index if adds else None)
 
 
 def _check_search(values: flags.FlagValues, index: EmbeddingIndex) -> None:

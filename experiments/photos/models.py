@@ -1,4 +1,4 @@
-"""The model that embeds a command's photos: a file, an index's own copy, or an untrained network."""
+"""Embedding of a command's photos by a model file, an index's own copy, or an untrained network."""
 
 from __future__ import annotations
 
@@ -12,16 +12,50 @@ from absl import flags
 
 from common.errors import InvalidInput, invalid
 from common.files import write_atomically
-from experiments.deployment.untrained import FLAGS, UntrainedNetwork, untrained_from_flags
+from common.index import EmbeddingIndex
+from experiments.deployment.untrained import FLAGS, UntrainedNetwork, define_untrained_flags, untrained_from_flags
+from experiments.photos.embedding import Photos, embed_photos, find_photos
+from experiments.photos.embedding_tables import EmbeddingTable
 from experiments.process.exit_code import import_tensorflow
-from experiments.settings.flags import refuse_flags
+from experiments.settings.flags import define_plugin_flag, refuse_flags
 
 if TYPE_CHECKING:
     from common.deployment import Embedder
-    from common.index import EmbeddingIndex
 
 ChosenModel: TypeAlias = "pathlib.Path | UntrainedNetwork"
+MODEL_FLAGS = ("model", *FLAGS, "batch_size", "skip_unreadable")  # how `--images` are embedded
 _NAME = "model.keras"
+
+
+def define_model_flags() -> None:
+    """Define `MODEL_FLAGS` and `--plugin`."""
+    define_plugin_flag()
+    flags.DEFINE_string("model", None, "A trained model.keras that embeds (default: the index's, else --backbone's).")
+    define_untrained_flags()
+    flags.DEFINE_integer("batch_size", 64, "Photos in a pass through the network.", lower_bound=1)
+    flags.DEFINE_boolean("skip_unreadable", False, "Leave photos out that cannot be read, and name them.")
+
+
+def index_in_memory(values: flags.FlagValues, parts: str) -> EmbeddingIndex:
+    """Embed `--images` for one command, which stores no index."""
+    table = embedded(values, choose_model(values), find_photos(values.images), parts)
+    return EmbeddingIndex.build(table.embeddings, table.paths, table.labels, model_digest=table.model_digest)
+
+
+def embedded(
+    values: flags.FlagValues,
+    chosen: ChosenModel,
+    photos: Photos,
+    parts: str,
+    *,
+    digest: str | None = None,
+    keep_in: str | None = None,
+) -> EmbeddingTable:
+    """Embed photos by a chosen model; see `embed_photos` for `parts`, `load_model` for the rest."""
+    embedder = load_model(chosen, digest, keep_in)
+    if not photos.paths:
+        return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
+    return embed_photos(photos, embedder, parts, batch_size=values.batch_size, skip=values.skip_unreadable)
 
 
 def own_model(index_folder: str | os.PathLike) -> pathlib.Path | None:

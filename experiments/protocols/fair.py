@@ -13,7 +13,7 @@ from collections.abc import Callable
 from common.data import Dataset
 from common.errors import invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
-from experiments.protocols.fair_report import MethodReport, write_report
+from experiments.protocols.fair_report import MethodReport, export_advice, write_report
 from experiments.reports import UnitRun, collect_method
 from experiments.runs.tracked_units import follow_pictures
 from experiments.runs.unit_runs import UnitRuns
@@ -90,10 +90,16 @@ class FairProtocol:
 
     def report(self) -> str:
         """Write the table and picture beside the runs; return the terminal's text."""
-        methods = [
+        return write_report(self._methods(), self.runs.report_dir(self.configs), self.title, self.runs.data_notes())
+
+    def export_advice(self) -> str | None:
+        """Name the command that exports the better of trained and untrained; see `export_advice`."""
+        return export_advice(self._methods(), self.dataset, self.runs.places.data_dir)
+
+    def _methods(self) -> list[MethodReport]:
+        return [
             MethodReport(config, collect_method(self.runs.method_dir(config)), self.repeats) for config in self.configs
         ]
-        return write_report(methods, self.runs.report_dir(self.configs), self.title, self.runs.data_notes())
 
     @property
     def title(self) -> str:

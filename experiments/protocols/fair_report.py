@@ -6,10 +6,12 @@ import dataclasses
 import functools
 import itertools
 import pathlib
+import shlex
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from common.data import Dataset
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
 from experiments.protocols.report_files import MethodWarning, warning_lines, write_report_files
@@ -213,6 +215,11 @@ def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:
     return [unit for unit in method.runs.finished.values() if unit.measured.get("untrained")]
 
 
+def _mean_of(method: MethodReport, moment: str) -> float:
+    """Average MAP@R of `test` or `untrained` over the runs that recorded both."""
+    return float(np.mean([unit.measured[moment][COMPARED] for unit in _with_untrained(method)]))
+
+
 def method_warnings(method: MethodReport) -> list[MethodWarning]:
     """Warn of no training gain, CCP without problems, or few validation classes."""
     counts = [unit.measured.get("validation_classes") for unit in method.runs.finished.values()]
@@ -226,16 +233,42 @@ def method_warnings(method: MethodReport) -> list[MethodWarning]:
 
 def training_has_not_helped(method: MethodReport) -> MethodWarning | None:
     """Warn if training did not raise mean test MAP@R."""
-    units = _with_untrained(method)
-    if not units:
+    if not _with_untrained(method):
         return None
-    means = (float(np.mean([unit.measured[moment]["MAP@R"] for unit in units])) for moment in ("test", "untrained"))
-    text = training_did_not_help(*means)
+    text = training_did_not_help(_mean_of(method, "test"), _mean_of(method, "untrained"))
     return (
         MethodWarning(method.name, text, "More classes, a lower learning rate or more steps may help.")
         if text
         else None
     )
+
+
+def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: str | None) -> str | None:
+    """Name the command that exports the better of trained and untrained.
+
+    Args:
+        methods: of one data set; the one with the highest mean test MAP@R of single models is compared.
+        dataset: as loaded.
+        data_dir: the folder of its files, or None.
+
+    Returns:
+        The figures, and the command on a line of its own; None without a complete method with untrained figures. A
+        network with random weights, or of other data than colour photos, has no use without training.
+    """
+    complete = [method for method in methods if _with_untrained(method) and not method.missing]
+    if not complete:
+        return None
+    best = max(complete, key=lambda method: _mean_of(method, "test"))
+    trained, untrained, config = _mean_of(best, "test"), _mean_of(best, "untrained"), best.config
+    run = best.runs.finished[min(best.runs.finished)].path
+    name, chosen = "trained", [f"--run={run}", *([f"--data_dir={data_dir}"] if data_dir else [])]
+    is_exportable = config.weights != "none" and dataset.kind == "image_files" and dataset.channels == 3
+    if is_exportable and training_did_not_help(trained, untrained):
+        name = "untrained"
+        chosen = [f"--backbone={config.backbone}", f"--weights={config.weights}", f"--image_size={config.image_size}"]
+    command = shlex.join(["dml", "export", *chosen, "--output=model.keras"])
+    figures = f"MAP@R {100 * trained:.2f} trained ({best.name}), {100 * untrained:.2f} untrained"
+    return f"{figures}. To export the {name} network:\n{command}"
 
 
 def partial_lines(method: MethodReport) -> list[str]:

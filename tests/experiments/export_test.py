@@ -101,7 +101,7 @@ def test_the_final_model_stands_beside_the_folds(finished):
 @pytest.mark.parametrize(
     ("module", "arguments", "phrases"),
     [
-        ("export", [], ["--run"]),
+        ("export", [], ["--run", "--backbone"]),
         ("export", ["--run=nowhere"], ["nowhere is no run directory"]),
         ("export", ["--run=nowhere", "--format=torch"], ["received 'torch'", "keras, savedmodel, tflite, onnx"]),
         ("export", ["--run=nowhere", "--num_checked=0"], ["num_checked"]),

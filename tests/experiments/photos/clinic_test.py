@@ -198,7 +198,7 @@ def test_from_an_index_to_moved_photos(collection, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "Invalid --index: received None"),
+        ([], "Missing --images"),
         (["--index=nowhere"], "nowhere"),
         (["--index=nowhere", "--yes"], "only --apply moves files"),
         (["--apply=decisions.csv"], "Invalid --images"),

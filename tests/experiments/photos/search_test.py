@@ -38,20 +38,20 @@ def done(action, cwd, *arguments):
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_run(model, photos, tmp_path):
-    """Those that need no faiss, in their order; what is before them makes a model."""
+    """Those that need no faiss, in their order, by a small model."""
     text = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
     commands = [
         shlex.split(line) for line in re.findall(r"^    python -m experiments\.search (.*)$", text, re.MULTILINE)
     ]
     assert {action for action, *_ in commands} == set(FLAGS)
-    shutil.copy(model, tmp_path / "model.keras")
     write_photo(tmp_path / "new.jpg", 20)
     names = [tmp_path / "photos" / "jay" / f"{place}.png" for place in range(3)]
     (tmp_path / "pairs.csv").write_text(f"first,second,same\n{names[0]},{names[1]},1\n{names[0]},{names[2]},1\n")
     has_faiss = importlib.util.find_spec("faiss") is not None
     for action, *arguments in commands:
         if has_faiss or not re.search("approximate", " ".join(arguments)):
-            done(action, tmp_path, *arguments)
+            embeds = [f"--model={model}"] if action in ("embed", "index") and "--images=photos" in arguments else []
+            done(action, tmp_path, *arguments, *embeds)
     assert (tmp_path / "found.html").exists()
     assert (tmp_path / "duplicates.html").exists()
 
@@ -246,12 +246,14 @@ def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_pa
         ([*look_up, "--images=photos", f"--model={other}"], "--model", "digest", "new index"),
         ([*look_up, "--images=photos", f"--model={model}", "--k=13"], "--k", "received 13", "[1, 12]"),
         ([*look_up, "--images=photos", "--model=nothing.keras"], "nothing.keras"),
-        ([*look_up, "--images=photos"], "--model"),
+        ([*look_up, "--images=photos", "--backbone=vgg16"], "--backbone", "the index keeps its own model"),
         ([*look_up, "--embeddings=long.npz", "--k=2"], "5 components", "4, as the index has"),
         ([*look_up, "--images=photos", f"--model={model}", "--search=approximate"], "--search", "--approximate=hnsw"),
         ([*look_up, "--images=photos", f"--model={model}", "--html=no/x.html"], "--html", "folder that exists"),
         (["neighbours", "--index=nothing", *made], "nothing", "index.json"),
         (["duplicates", "--index=index"], "--threshold", "--pairs"),
+        (["duplicates", "--threshold=0.9"], "--index", "--images"),
+        (["duplicates", "--threshold=0.9", "--index=index", f"--model={model}"], "--model", "embedded already"),
         (["duplicates", "--index=index", "--threshold=0.9", "--precision=0.9"], "--precision", "no --pairs"),
     ]
     for (action, *arguments), *phrases in cases:

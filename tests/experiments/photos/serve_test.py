@@ -85,7 +85,7 @@ def test_two_hundred_requests_in_bounded_memory_and_a_graceful_end(index_folder,
 def test_ctrl_c_ends_it(index_folder):
     skip_without_extra()
     with Served(f"--index={index_folder}") as served:
-        assert "Without --model, only photos of the index" in served.text(served.output)
+        assert "The index keeps no model: without --model, only photos of the index" in served.text(served.output)
         assert ask(served.port, "/api/index")[2]["takes_uploads"] is False
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(60) == 130

@@ -1,0 +1,144 @@
+"""Search, clinic and export without training, and what `fair_eval` says of it, with a network of one convolution."""
+
+import csv
+import json
+import re
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from common.backbones.pretrained_weights import save_parameters
+from common.data import load_image_folder
+from common.deployment import load_embedder
+from common.index import EmbeddingIndex
+from common.retrieval import evaluate_retrieval
+from experiments.deployment.untrained import POOLINGS, UntrainedNetwork
+from experiments.runs.trained_model import load_trained_model
+from tests.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, run_here, run_small_here
+from tests.experiments.tiny_network import CHANNELS, in_place_of_small_networks, tiny_network
+
+
+def done(module, *arguments):
+    """The output of a command that succeeds; Keras counts its layers from 0, as in a new process."""
+    tf.keras.backend.clear_session()
+    finished = run_small_here(f"experiments.{module}", *arguments)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A file of "trained" parameters of the tiny network."""
+    path = tmp_path_factory.mktemp("weights") / "tiny.npz"
+    save_parameters(tiny_network(3), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def network(weights):
+    return ["--backbone=resnet10", f"--weights={weights}", "--image_size=32"]
+
+
+@pytest.fixture(scope="module")
+def index(image_folder, network, tmp_path_factory):
+    """The folder of an index that was made without a model."""
+    folder = tmp_path_factory.mktemp("untrained") / "ix"
+    said = done("search", "index", f"--images={image_folder}", f"--index={folder}", *network)
+    assert re.match(r"Embedding by resnet10 without training: weights sha256:\w+, pooling gap, 32 pixels\.\n", said)
+    return folder
+
+
+def test_an_index_keeps_its_network(index, image_folder, network, tmp_path):
+    query = f"--images={image_folder / 'class03' / '1.png'}"
+    found = done("search", "neighbours", f"--index={index}", query, "--k=2")
+    assert "without training" not in found
+    assert [line.split()[1] for line in found.splitlines()] == ["rank", "1", "2"]
+    embedder = load_embedder(index / "model.keras")
+    assert EmbeddingIndex.load(index).model_digest == embedder.digest
+    refused = run_here("experiments.search", "neighbours", f"--index={index}", query, "--backbone=resnet10")
+    check_clean_failure(refused, "--backbone", "the index keeps its own model")
+
+    model = tmp_path / "model.keras"
+    shutil.move(shutil.copytree(index, tmp_path / "old") / "model.keras", model)  # as an index of before
+    old = ["neighbours", f"--index={tmp_path / 'old'}", query, "--k=2"]
+    check_clean_failure(run_here("experiments.search", *old), "Missing --model", embedder.digest, "keeps no model")
+    assert done("search", *old, f"--model={model}") == found
+    # the same network, made again, has the same digest
+    assert found in done("search", *old, *network)
+    other = run_small_here("experiments.search", *old, *network[:2], "--image_size=16")
+    check_clean_failure(other, "the model that made the index", "digest")
+
+
+def test_other_commands_embed_as_the_index_does(index, image_folder, network, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vectors = np.asarray(EmbeddingIndex.load(index).embeddings)
+    done("search", "embed", f"--images={image_folder}", "--output=photos.npz", *network)
+    np.testing.assert_allclose(np.load("photos.npz")["embeddings"], vectors, atol=1e-6)
+    pairs = done("search", "duplicates", f"--images={image_folder}", "--threshold=0.99", *network).splitlines()
+    assert pairs[1:] == done("search", "duplicates", f"--index={index}", "--threshold=0.99").splitlines()
+    examined = done("clinic", f"--images={image_folder}", *network, "--output=one").splitlines()
+    assert examined[1] == done("clinic", f"--index={index}", "--output=two").splitlines()[0]
+    assert (tmp_path / "one" / "findings.csv").read_bytes() == (tmp_path / "two" / "findings.csv").read_bytes()
+    done("export", *network, "--output=exported/model.keras")
+    exported = load_embedder(tmp_path / "exported" / "model.keras")
+    assert exported.digest == load_embedder(index / "model.keras").digest
+    card = (tmp_path / "exported" / "README.md").read_text()
+    assert "# resnet10, not trained by this project" in card
+    (block,) = re.findall("```python\n(.*?)```", card, re.DOTALL)
+    monkeypatch.chdir(tmp_path / "exported")
+    exec(block, {})
+
+
+@pytest.mark.slow
+def test_figures_equal_those_of_fair_eval(image_folder, network, tmp_path):
+    """On the prepared copies that it evaluates; its last line exports the better network."""
+    photographs = [each for each in SMALL_PHOTOGRAPHS if "--weights" not in each and "--image_size" not in each]
+    places = [f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}"]
+    short = [*ONE_EVALUATION, "--loss=c2", "--pooling=gap", "--num_folds=2", "--noexport_model"]
+    said = done("fair_eval", *photographs, *network[1:], *places, *short, f"--runs_dir={tmp_path / 'runs'}")
+    runs = sorted((tmp_path / "runs").rglob("result.json"))
+    results = [json.loads(path.read_text()) for path in runs]
+    trained, untrained = (np.mean([result[of]["MAP@R"] for result in results]) for of in ("test", "untrained"))
+    last = shlex.split(said.splitlines()[-1])
+    better = network if untrained >= trained else [f"--run={runs[0].parent}", places[0]]
+    assert last == ["dml", "export", *better, "--output=model.keras"]
+
+    data = load_image_folder(str(image_folder))
+    with in_place_of_small_networks():
+        test = load_trained_model(runs[0].parent, dataset=data, cache_dir=str(tmp_path / "cache")).dataset.test
+    with open(tmp_path / "copies.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("path", "label"), *zip(test.file_names, test.labels)])
+    done("search", "index", f"--images={tmp_path / 'copies.csv'}", f"--index={tmp_path / 'ix'}", *network)
+    index = EmbeddingIndex.load(tmp_path / "ix")
+    figures = evaluate_retrieval(np.asarray(index.embeddings), np.unique(index.labels, return_inverse=True)[1]).as_dict()
+    for name in ("P@1", "MAP@R"):
+        assert figures[name] == pytest.approx(results[0]["untrained"][name], abs=1e-4)
+
+
+@pytest.mark.parametrize("pooling", [name for name in POOLINGS if name != "cls"])  # of transformers
+def test_poolings_need_no_training(pooling, weights):
+    with in_place_of_small_networks():
+        model = UntrainedNetwork("resnet10", str(weights), pooling, 32).check().model()
+    assert model.output_shape[-1] in (CHANNELS, 2 * CHANNELS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrases"),
+    [
+        (["--backbone=nosuch"], ["--backbone", "nosuch"]),
+        (["--backbone=bn_inception"], ["--weights", "imagenet", "convert_weights"]),
+        (["--backbone=efficientnet_lite0", "--weights=none"], ["random ones find nothing"]),
+        (["--backbone=efficientnet_lite0", "--pooling=gsp"], ["prototypes", "fair_eval"]),
+        (["--backbone=efficientnet_lite0", "--pooling=cls"], ["a transformer"]),
+        (["--backbone=efficientnet_lite0", "--image_size=0"], ["--image_size"]),
+        (["--backbone=token_embedding"], ["a network of images"]),
+        (["--backbone=efficientnet_lite0", "--num_checked=3"], ["--num_checked", "without a run"]),
+        (["--backbone=efficientnet_lite0", "--run=runs"], ["exactly one"]),
+        (["--run=runs", "--pooling=gap"], ["--pooling", "a run has its own"]),
+    ],
+)
+def test_what_needs_training_is_refused(arguments, phrases, tmp_path):
+    check_clean_failure(run_here("experiments.export", *arguments, f"--output={tmp_path / 'm.keras'}"), *phrases)
