@@ -87,7 +87,7 @@ def save_model(model: keras.Model, path: str | os.PathLike) -> None:
 
 
 def _make_reproducible(file: BinaryIO) -> None:
-    """Rewrite a Keras archive without dates, and with counted ids instead of addresses in memory."""
+    """Replace dates, and addresses in memory by counted ids, in a Keras archive."""
     contents, ids = io.BytesIO(), dict[bytes, int]()
     with zipfile.ZipFile(file) as dated, zipfile.ZipFile(contents, "w") as undated:
         for entry in dated.infolist():

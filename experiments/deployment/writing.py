@@ -66,7 +66,7 @@ def export_run(
 
 
 def check_output(path: pathlib.Path, name: str) -> None:
-    """Raise `InvalidInput` unless a model of the format `name` and its card can be written to `path`."""
+    """Raise `InvalidInput` unless a model and its card can be written to `path`."""
     check_choice("--format", name, FORMAT_NAMES)
     ending = pathlib.Path(_NAMES[name]).suffix
     if ending and path.suffix != ending:

@@ -1,4 +1,4 @@
-"""Embedding of a command's photos by a model file, an index's own copy, or an untrained network."""
+"""A command's model (a file, the index's own, or untrained), and its embeddings."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
 
 
 def _keep(path: pathlib.Path, digest: str, kept: pathlib.Path) -> None:
-    """Copy a model's file, which must still have its digest, unless it is kept already."""
+    """Copy a model's file, unless it is kept already or has changed."""
     if kept.is_file() and hashlib.sha256(kept.read_bytes()).hexdigest() == digest:
         return
     contents = path.read_bytes()

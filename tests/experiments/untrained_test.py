@@ -113,7 +113,8 @@ def test_figures_equal_those_of_fair_eval(image_folder, network, tmp_path):
         csv.writer(file).writerows([("path", "label"), *zip(test.file_names, test.labels)])
     done("search", "index", f"--images={tmp_path / 'copies.csv'}", f"--index={tmp_path / 'ix'}", *network)
     index = EmbeddingIndex.load(tmp_path / "ix")
-    figures = evaluate_retrieval(np.asarray(index.embeddings), np.unique(index.labels, return_inverse=True)[1]).as_dict()
+    classes = np.unique(index.labels, return_inverse=True)[1]
+    figures = evaluate_retrieval(np.asarray(index.embeddings), classes).as_dict()
     for name in ("P@1", "MAP@R"):
         assert figures[name] == pytest.approx(results[0]["untrained"][name], abs=1e-4)
 
