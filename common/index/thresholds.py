@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta
 
 from common.errors import check_choice, invalid
 
@@ -111,6 +110,8 @@ def precision_interval(
     Returns:
         Lower and upper ends `[...]`.
     """
+    from scipy.stats import beta  # two seconds of processor time, which other searches need not spend
+
     correct, accepted = np.asarray(correct), np.asarray(accepted)
     tail = (1 - confidence) / 2
     with np.errstate(invalid="ignore"):

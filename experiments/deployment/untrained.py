@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -119,34 +118,30 @@ def untrained_from_flags(values: flags.FlagValues) -> UntrainedNetwork:
 
 
 def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -> pathlib.Path:
-    """Write an untrained model and return the path of its card; see `write_untrained`."""
-    if output is None:
-        raise InvalidInput("Missing --output: expected the path of the model, such as model.keras.")
-    check_output(pathlib.Path(output), name)
-    check_pooling(name, network.pooling)
-    import_tensorflow()
-    return write_untrained(network, output, name)
-
-
-def write_untrained(network: UntrainedNetwork, path: str | os.PathLike, name: str = "keras") -> pathlib.Path:
     """Write an untrained model with its card, read back and compared.
 
-    Two calls with one stack give the same bytes of a `.keras` file, and so the same digest.
+    Two processes with one stack write the same bytes of a `.keras` file, and so the same digest.
 
     Args:
         network: checked.
-        path: of the model; an existing file is replaced.
         name: of the format.
+        output: path of the model; an existing file is replaced.
 
     Returns:
         The path of the card.
 
     Raises:
-        InvalidInput: see `write_format`.
+        InvalidInput: no output, a place that cannot be written to, a format that lacks an operation of the pooling, or
+            a written model that differs.
     """
+    if output is None:
+        raise InvalidInput("Missing --output: expected the path of the model, such as model.keras.")
+    path = pathlib.Path(output)
+    check_output(path, name)
+    check_pooling(name, network.pooling)
+    import_tensorflow()
     from common.deployment.formats import FORMATS, write_format
 
-    path = pathlib.Path(path)
     model, form = network.model(), FORMATS[name]
     side = network.image_size
     images = np.random.default_rng(0).integers(0, 256, (_NUM_CHECKED, side, side, 3)).astype(np.float32)
