@@ -1,0 +1,133 @@
+"""A map made of the photos of an index: similar photos lie together."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import pathlib
+
+import numpy as np
+from PIL import Image
+
+from common.data.regular_files import contents_of
+from common.files import write_text
+from common.index import EmbeddingIndex
+from common.progress import progress_bar, write_notice
+from experiments.photos.shown import shown_path, shown_text
+from experiments.site.markup import render
+
+MOST_PHOTOS = 10_000
+_NUM_NEIGHBORS = 12
+_TILES_PER_SIDE = 32  # of a sheet
+_TILE_PIXELS = ((2_500, 64), (MOST_PHOTOS, 40))  # for up to so many photos
+_COMPONENTS = 50  # that t-SNE compares
+_PERPLEXITY = 30.0
+_FEWEST = 4
+
+
+def write_map(path: str, index: EmbeddingIndex, name: str) -> int:
+    """Write a self-contained HTML file; a photo's file opens from where it lies.
+
+    Args:
+        path: of the file.
+        index: of the photos. Of more than `MOST_PHOTOS`, evenly spaced ones are shown.
+        name: of the collection.
+
+    Returns:
+        The number of photos on the map.
+    """
+    rows = np.unique(np.linspace(0, len(index) - 1, min(len(index), MOST_PHOTOS)).astype(int))
+    pixels = next(pixels for most, pixels in _TILE_PIXELS if len(rows) <= most)
+    sheets, sizes = _sheets([index.ids[row] for row in rows], pixels)
+    embeddings = np.asarray(index.embeddings[rows], np.float32)
+    if len(rows) > 2 * _COMPONENTS:
+        write_notice(f"Arranging {len(rows):,} photos by t-SNE: about a minute for 5,000.")
+    places = plane(embeddings)
+    labels = [""] * len(rows) if index.labels is None else [shown_text(index.labels[row]) for row in rows]
+    classes = sorted(set(labels))
+    number = {label: position for position, label in enumerate(classes)}
+    data = {
+        "pixels": pixels,
+        "perSide": _TILES_PER_SIDE,
+        "sheets": sheets,
+        "sizes": sizes,
+        "places": np.round(places, 4).tolist(),
+        "classes": classes,
+        "labels": [number[label] for label in labels],
+        "names": [shown_path(index.ids[row]) for row in rows],
+        "addresses": [pathlib.Path(index.ids[row]).absolute().as_uri() for row in rows],
+        "neighbors": _neighbors(embeddings, index.metric),
+    }
+    title = f"Map of {name}"
+    write_text(path, render("map.html", generator="experiments.search", title=title, num_photos=len(index), data=data))
+    return len(rows)
+
+
+def plane(embeddings: np.ndarray) -> np.ndarray:
+    """Arrange embeddings in the unit square by t-SNE of their principal components.
+
+    Args:
+        embeddings: `[photos, dim]`.
+
+    Returns:
+        `[photos, 2]`, in [0, 1]. Fewer than four photos lie on a diagonal.
+    """
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    if len(embeddings) < _FEWEST:
+        return np.repeat(np.linspace(0, 1, len(embeddings))[:, None], 2, axis=1)
+    components = min(_COMPONENTS, *embeddings.shape)
+    with threadpool_limits(1):  # the map does not depend on the number of processors
+        reduced = PCA(components, random_state=0).fit_transform(embeddings)
+        start = "pca" if components > 1 else "random"
+        perplexity = min(_PERPLEXITY, (len(reduced) - 1) / 3)
+        points = TSNE(perplexity=perplexity, init=start, random_state=0, n_jobs=1).fit_transform(reduced)
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (points - low) / np.maximum(high - low, 1e-9)
+
+
+def _neighbors(embeddings: np.ndarray, metric: str) -> list[list[int]]:
+    """Return the positions of each photo's nearest others on the map."""
+    shown = EmbeddingIndex.build(embeddings, [str(row) for row in range(len(embeddings))], metric=metric)
+    count = min(_NUM_NEIGHBORS, len(embeddings) - 1)
+    return shown.neighbors_of(np.arange(len(embeddings)), count).rows.tolist() if count else [[]]
+
+
+def _sheets(paths: list[str], pixels: int) -> tuple[list[str], list[list[int]]]:
+    """Draw small copies on sheets.
+
+    Returns:
+        Data addresses of the sheets, and width and height of each copy; zeros for a file that is no picture.
+    """
+    per_sheet = _TILES_PER_SIDE**2
+    sheets, sizes = [], []
+    with progress_bar(total=len(paths), desc="small copies", unit="image") as bar:
+        for start in range(0, len(paths), per_sheet):
+            part = paths[start : start + per_sheet]
+            height = math.ceil(len(part) / _TILES_PER_SIDE)
+            sheet = Image.new("RGB", (pixels * _TILES_PER_SIDE, pixels * height), "#888")
+            for position, path in enumerate(part):
+                copy = _small_copy(path, pixels)
+                if copy is not None:
+                    down, right = divmod(position, _TILES_PER_SIDE)
+                    sheet.paste(copy, (right * pixels, down * pixels))
+                sizes.append([0, 0] if copy is None else list(copy.size))
+                bar.update(1)
+            file = io.BytesIO()
+            sheet.save(file, "JPEG", quality=80)
+            sheets.append(f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}")
+    return sheets, sizes
+
+
+def _small_copy(path: str, pixels: int) -> Image.Image | None:
+    from common.data.image_files import decode_rgb
+
+    contents = contents_of(path)
+    image = contents if isinstance(contents, str) else decode_rgb(contents)
+    if isinstance(image, str):
+        return None
+    image.thumbnail((pixels, pixels), Image.Resampling.LANCZOS)
+    return image
