@@ -26,6 +26,7 @@ FLAGS = {
         *(*_EMBEDDING, "index", "embeddings", "k", "search"),
         *("expand", "rerank", "csv", "html", "shown"),
     ),
+    "map": ("index", "html"),
     "duplicates": (*_EMBEDDING, "index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
 }
 
@@ -46,7 +47,9 @@ def run(action: str, values: flags.FlagValues) -> None:
         place = values[name].value
         if place and not pathlib.Path(place).absolute().parent.is_dir():
             raise invalid(f"--{name}", received=place, expected="a file in a folder that exists")
-    {"embed": _embed, "index": _index, "neighbours": _neighbours, "duplicates": _duplicates}[action](values)
+    {"embed": _embed, "index": _index, "neighbours": _neighbours, "map": _map, "duplicates": _duplicates}[action](
+        values
+    )
 
 
 def _embed(values: flags.FlagValues) -> None:
@@ -136,6 +139,18 @@ def _neighbours(values: flags.FlagValues) -> None:
         write_csv(values.csv, neighbors.HEADER, rows)
     if values.html:
         neighbors.write_page(values.html, found, values.index, values.shown)
+    _say_written(values)
+
+
+def _map(values: flags.FlagValues) -> None:
+    from experiments.photos.photo_map import write_map  # here, for a page template's start takes time
+
+    _need(values, "index", "html")
+    index = EmbeddingIndex.load(values.index)
+    if not len(index):
+        raise invalid("--index", received=values.index, expected="an index with photos")
+    shown = write_map(values.html, index, pathlib.Path(values.index).name)
+    print(f"A map of {shown:,} of {plural(len(index), 'photo')}.")
     _say_written(values)
 
 

@@ -21,7 +21,9 @@ def page(tmp_path):
     for name in ("wide.png", odd, "e.png"):
         write_photo(tmp_path / name, 1, size=(400, 100) if name == "wide.png" else (50, 50))
     (tmp_path / "text.png").write_text("text")
-    index = EmbeddingIndex.build(EMBEDDINGS, [str(tmp_path / name) for name in names], ["</script>", "b", "b", "b", "b"])
+    index = EmbeddingIndex.build(
+        EMBEDDINGS, [str(tmp_path / name) for name in names], ["</script>", "b", "b", "b", "b"]
+    )
     assert write_map(str(tmp_path / "map.html"), index, "five") == 5
     return tmp_path / "map.html"
 
@@ -63,7 +65,9 @@ def test_a_click_shows_the_photo_and_its_neighbours(page, width, tmp_path):
         browser.evaluate("canvas.setPointerCapture = () => {}")  # of a pointer that no hand moves
         assert browser.evaluate(click) == 4
         assert browser.evaluate("element('label').textContent") == "b"
-        assert browser.evaluate("[...element('near').children].map(each => each.title.split('/').pop())")[0] == "lost.png"
+        assert (
+            browser.evaluate("[...element('near').children].map(each => each.title.split('/').pop())")[0] == "lost.png"
+        )
         assert browser.evaluate("document.documentElement.scrollWidth") <= width
         browser.evaluate("element('find').value = 'wide'; element('find').dispatchEvent(new Event('input'))")
         assert browser.evaluate("element('state').textContent") == "1 of 5 photos match"

@@ -63,6 +63,7 @@ def test_from_a_folder_to_neighbours_and_duplicates(model, photos, tmp_path):
     assert "13 embeddings of 4 components" in done("embed", tmp_path, *made, "--output=photos.npz")
     stored = done("index", tmp_path, "--index=index", "--embeddings=photos.npz")
     assert stored == "index: 13 photos, 4 components, cosine, float32.\n"
+    assert done("map", tmp_path, "--index=index", "--html=map.html").startswith("A map of 13 of 13 photos.\n")
 
     write_photo(tmp_path / "new" / "owl" / "a.png", 20)  # as owl/0.png
     shown = done(
