@@ -2,6 +2,7 @@
 
 Regenerates: no table; searches photos of your own.
 Command: python -m experiments.search index --index=photo_index --images=photos   (and --model, if you trained one)
+    python -m experiments.search sync --index=photo_index --images=photos   (after changes of photos)
     python -m experiments.search neighbours --index=photo_index --images=new.jpg --html=found.html
     python -m experiments.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
     python -m experiments.search map --index=photo_index --html=map.html   (all photos, similar ones together)
@@ -10,7 +11,8 @@ Expected: neighbours with similarities (cosine), as a table and as a page with p
 Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
 
 --images is a folder (labels are the names of the folders in it), a CSV or Parquet table with a column path and possibly
-label, or one file. Rerun `index` to add photos; photos already indexed (matched by path) are skipped.
+label, or one file. Rerun `index` to add photos; photos already indexed (matched by path) are skipped. `sync` also finds
+changed, renamed and removed photos, and `remove` forgets some.
 Without --model, a network with published weights embeds (--backbone, by default one in this package). An index keeps a
 copy of its model.
 """
@@ -38,6 +40,9 @@ def define_flags() -> None:
     flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
     flags.DEFINE_string("output", None, "embed: the .npz or .parquet file to write.")
     flags.DEFINE_string("index", None, "Folder of the index, which also keeps its model.")
+    flags.DEFINE_string("root", None, "index, sync: store paths relative to this folder, so that both can be moved.")
+    flags.DEFINE_boolean("dry_run", False, "sync, remove: only print what would change.")
+    flags.DEFINE_multi_string("label", None, "neighbours, remove: only photos with this label; may be repeated.")
     flags.DEFINE_enum("metric", "cosine", METRICS, "index: how embeddings are compared.")
     flags.DEFINE_enum("dtype", "float32", ("float32", "float16"), "index: how embeddings are stored.")
     flags.DEFINE_enum("approximate", None, KINDS, "index: also build an approximate index (needs faiss).")

@@ -1,4 +1,4 @@
-"""A saved index of embeddings: exact or approximate search, additions."""
+"""A saved index of embeddings: exact or approximate search, additions, removals."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from common.index.neighbors import Neighbors
 from common.index.query_expansion import QueryExpansion, checked_expansion, expand_queries
 from common.index.reranking import Reranking
 from common.index.row_search import nearest_approximately, nearest_exactly, reranked
-from common.index.rows import Rows, new_rows
+from common.index.rows import Rows, merged_embeddings, new_rows, rows_labelled, rows_without
 from common.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
+from common.index.text_column import as_texts
 
 _DTYPES = ("float32", "float16")
 
@@ -47,8 +48,9 @@ class EmbeddingIndex:
     Create it by `build`, or read it by `load`. Search is exact, by `common.retrieval.find_nearest_neighbors`, unless
     `approximate=True` selects the faiss index from `build_approximate`.
 
-    A saved index is memory-mapped, so only the rows in use are read. `add` appends without rewriting; a process killed
-    meanwhile leaves the index unchanged. Ids are unique texts, such as paths.
+    A saved index is memory-mapped, so only the rows in use are read. `add` appends without rewriting. `remove`,
+    `upsert` and `rebuild` write new files. A process killed meanwhile leaves the index unchanged. Ids are unique texts,
+    such as paths.
 
     Examples:
         >>> index = EmbeddingIndex.build(np.eye(3, dtype="float32"), ["a", "b", "c"])
@@ -74,6 +76,7 @@ class EmbeddingIndex:
         metric: str = "cosine",
         dtype: str = "float32",
         model_digest: str | None = None,
+        digests: Sequence[str] | None = None,
     ) -> EmbeddingIndex:
         """Build an index in memory.
 
@@ -84,6 +87,7 @@ class EmbeddingIndex:
             metric: "cosine", "inner_product" or "euclidean". For "cosine" rows are stored with unit norm.
             dtype: "float32", or "float16", which halves the index; `rounding_error` is its largest error.
             model_digest: of the model that made the embeddings; queries of another are refused.
+            digests: of the file behind each row, by which `experiments.search sync` recognises it; "" if unknown.
 
         Raises:
             InvalidInput: mismatched shapes, a number that is not finite, a row of zeros under "cosine", a duplicate
@@ -92,40 +96,51 @@ class EmbeddingIndex:
         check_choice("metric", metric, METRICS)
         check_choice("dtype", dtype, _DTYPES)
         stored, error = stored_rows(embeddings, metric, dtype)
-        rows = new_rows(stored, ids, labels, ())
+        rows = new_rows(stored, ids, labels, (), digests)
         settings = {"dim": stored.shape[1], "dtype": dtype, "metric": metric, "model_digest": model_digest}
         return cls(rows, {**settings, "rounding_error": error, "approximate": None})
 
     @classmethod
-    def load(cls, folder: str | os.PathLike, embedder: ImageEmbedder | None = None) -> EmbeddingIndex:
+    def load(
+        cls,
+        folder: str | os.PathLike,
+        embedder: ImageEmbedder | None = None,
+        root: str | os.PathLike | None = None,
+    ) -> EmbeddingIndex:
         """Open a saved index; its rows stay on the disk until used.
 
         Args:
             folder: written by `save`.
             embedder: embeds images for `search` and `add`.
+            root: folder that stored paths are relative to, if it is no longer the recorded one; see `save`. The next
+                write records it.
 
         Raises:
             InvalidInput: there is no index, it is damaged, or another model than the embedder built it.
         """
-        opened = IndexFolder(folder)
+        opened = IndexFolder(folder, root)
         index = cls(opened.rows(), opened.record, opened)
         if embedder is not None:
             index.attach(embedder)
         return index
 
-    def save(self, folder: str | os.PathLike, *, replace: bool = False) -> None:
+    def save(self, folder: str | os.PathLike, *, replace: bool = False, root: str | os.PathLike | None = None) -> None:
         """Write the index to a folder, and memory-map it from there.
 
         Args:
             folder: made if missing.
             replace: replace an existing index once this one is written.
+            root: ids that are paths below this folder are stored relative to it, and the folder relative to the index.
+                So the index can be moved together with its photos. `ids` are full paths all the same. None: the
+                root of the folder that the index was loaded from, if it has one.
 
         Raises:
             InvalidInput: there is an index already, or another process is writing one.
         """
         settings = {key: self._record[key] for key in ("dim", "dtype", "metric", "model_digest", "rounding_error")}
         approximate = self._loaded_approximate() if self._record["approximate"] else None
-        opened = IndexFolder.create(folder, {**settings, "approximate": None}, self._rows, replace=replace)
+        settings["approximate"] = None
+        opened = IndexFolder.create(folder, settings, self._rows, replace=replace, root=root or self.root)
         self._folder, self._record, self._rows = opened, opened.record, opened.rows()
         if approximate is not None:
             self._keep_approximate(approximate)
@@ -174,6 +189,24 @@ class EmbeddingIndex:
         return self._rows.labels
 
     @property
+    def digests(self) -> Sequence[str] | None:
+        """The digest of each row's file.
+
+        "" if unknown. None in an index of an older version.
+        """
+        return self._rows.digests
+
+    @property
+    def root(self) -> str | None:
+        """Absolute path of the folder that stored paths are relative to, or None."""
+        return None if self._folder is None else self._folder.root
+
+    @property
+    def root_is_new(self) -> bool:
+        """True if `load` was given another root than the recorded one."""
+        return self._folder is not None and self._folder.root != self._folder.recorded_root
+
+    @property
     def dim(self) -> int:
         """Number of components of an embedding."""
         return self._record["dim"]
@@ -201,7 +234,13 @@ class EmbeddingIndex:
         """The record of the approximate index (see `ApproximateSearch`), or None."""
         return self._record["approximate"]
 
-    def add(self, items: Any, ids: Sequence[object], labels: Sequence[object] | None = None) -> None:  # noqa: ANN401
+    def add(
+        self,
+        items: Any,  # noqa: ANN401
+        ids: Sequence[object],
+        labels: Sequence[object] | None = None,
+        digests: Sequence[str] | None = None,
+    ) -> None:
         """Append rows; existing data is not rewritten.
 
         Until the approximate index is rebuilt, the new rows are searched exactly.
@@ -210,6 +249,7 @@ class EmbeddingIndex:
             items: embeddings `[rows, dim]`, or images for the embedder (see `search`).
             ids: as in `build`; none may be in the index already.
             labels: for each row, if the index has labels.
+            digests: as in `build`; an index of an older version does not store them.
 
         Raises:
             InvalidInput: as in `build`; or only one of index and input has labels.
@@ -217,17 +257,103 @@ class EmbeddingIndex:
         if (labels is None) != (self._rows.labels is None) and len(self):
             has = "none" if self._rows.labels is None else "one for each row"
             raise invalid("labels", received="none" if labels is None else "labels", expected=f"{has}, as in the index")
-        embeddings = checked_embeddings("embeddings", self._embeddings_of(items), self.dim)
-        stored, error = stored_rows(embeddings, self.metric, self._record["dtype"])
-        new = new_rows(stored, ids, labels, self._rows.ids)
-        error = max(error, self.rounding_error)
+        stored, error = self._stored(items)
+        new = new_rows(stored, ids, labels, self._rows.ids, digests)
         if self._folder is not None:
             self._folder.append(new, rounding_error=error, has_labels=labels is not None)
             self._record, self._rows = self._folder.record, self._folder.rows()
             return
         texts = None if labels is None else [*(self._rows.labels or ()), *(new.labels or ())]
-        self._rows = Rows(np.concatenate([self.embeddings, stored]), [*self.ids, *new.ids], texts)
+        known = [*(self._rows.digests or [""] * len(self)), *(digests or [""] * len(stored))]
+        self._rows = Rows(np.concatenate([self.embeddings, stored]), [*self.ids, *new.ids], texts, known)
         self._record = {**self._record, "rounding_error": error}
+
+    def remove(self, ids: Sequence[object]) -> None:
+        """Delete rows; the others keep their order.
+
+        The files are rewritten, and the approximate index is dropped.
+
+        Args:
+            ids: of rows of the index.
+
+        Raises:
+            InvalidInput: an id that is not in the index.
+        """
+        removed = set(as_texts(ids))
+        missing = removed.difference(self.ids)
+        if missing:
+            raise invalid("ids", received=f"{min(missing)!r}", expected="ids of the index")
+        kept, texts = rows_without(self._rows, removed)
+        self.rebuild(kept, np.zeros((0, self.dim), np.float32), *texts)
+
+    def upsert(
+        self,
+        items: Any,  # noqa: ANN401
+        ids: Sequence[object],
+        labels: Sequence[object] | None = None,
+        digests: Sequence[str] | None = None,
+    ) -> None:
+        """Replace the rows that have these ids, and append the others, at once.
+
+        All of them are the last rows afterwards. The approximate index is dropped.
+
+        Args:
+            items, ids, labels, digests: as in `add`, except that ids may be in the index.
+
+        Raises:
+            InvalidInput: as `add`.
+        """
+        kept, (kept_ids, kept_labels, kept_digests) = rows_without(self._rows, set(as_texts(ids)))
+        if (labels is None) != (kept_labels is None) and len(kept):
+            raise invalid("labels", received="none" if labels is None else "labels", expected="labels as in the index")
+        new_labels = None if labels is None else [*(kept_labels or ()), *labels]
+        known = [*kept_digests, *(digests or [""] * len(ids))]
+        self.rebuild(np.r_[kept, np.full(len(ids), -1)], items, [*kept_ids, *ids], new_labels, known)
+
+    def rebuild(
+        self,
+        sources: Sequence[int] | np.ndarray,
+        items: Any,  # noqa: ANN401
+        ids: Sequence[object],
+        labels: Sequence[object] | None = None,
+        digests: Sequence[str] | None = None,
+    ) -> None:
+        """Replace all rows at once by kept and new ones, in a given order.
+
+        A saved index is rewritten to new files, and the approximate index is dropped.
+
+        Args:
+            sources: `[rows]`, int: the present row whose embedding a row takes, or -1 for the next of `items`.
+            items: embeddings `[new, dim]` or images, as in `add`.
+            ids, labels, digests: of each row, as in `build`.
+
+        Raises:
+            InvalidInput: as in `build`, or sources that do not fit.
+        """
+        stored, error = self._stored(items)
+        rows = new_rows(merged_embeddings(self.embeddings, stored, sources), ids, labels, (), digests)
+        if self._folder is not None:
+            self._folder.rewrite(rows, rounding_error=error)
+            self._record, self._rows = self._folder.record, self._folder.rows()
+        else:
+            self._rows = rows._replace(embeddings=rows.embeddings[:])
+            self._record = {**self._record, "rounding_error": error, "approximate": None}
+        self._approximate = None
+
+    def rows_labelled(self, labels: Sequence[object]) -> np.ndarray:
+        """Return the rows that have one of these labels `[any]`, int64, for `search(among=...)`.
+
+        Raises:
+            InvalidInput: a label that no row has.
+        """
+        return rows_labelled(self._rows, labels)
+
+    def _stored(self, items: Any) -> tuple[np.ndarray, float]:  # noqa: ANN401
+        """Return new embeddings as stored, and the largest rounding error with them."""
+        embeddings = checked_embeddings("embeddings", self._embeddings_of(items), self.dim)
+        stored, error = stored_rows(embeddings, self.metric, self._record["dtype"])
+        error = max(error, self.rounding_error)
+        return stored, error
 
     def search(
         self,

@@ -17,20 +17,27 @@ import numpy as np
 from common.errors import InvalidInput, invalid
 from common.files import Maybe, Number, checked, hold_lock, read_json, write_json
 from common.index.approximate import KINDS
+from common.index.rooted_ids import RootedIds, without_root
 from common.index.rows import Rows
 from common.index.similarity import METRICS
 from common.index.text_column import TextColumn, encoded
 
 RECORD = "index.json"
 _FORMAT = 1
-_COLUMNS = ("embeddings", "ids", "id_ends", "labels", "label_ends")
+_FIRST_COLUMNS = ("embeddings", "ids", "id_ends", "labels", "label_ends")
+_LATER_COLUMNS = ("digests", "digest_ends")  # which older indexes lack
+_COLUMNS = (*_FIRST_COLUMNS, *_LATER_COLUMNS)
 _OWN_NAME = re.compile(rf"({'|'.join(_COLUMNS)}|approximate)-[0-9a-f]{{8}}\.(bin|faiss)")
 _COUNT = Number(int, 0, 2**48)
 _DESCRIPTION = {
     "rows": _COUNT,
     "dim": _COUNT,
-    "files": dict.fromkeys(_COLUMNS, _OWN_NAME),
-    "bytes": {"ids": _COUNT, "labels": _COUNT},
+    "files": {
+        **dict.fromkeys(_FIRST_COLUMNS, _OWN_NAME),
+        **dict.fromkeys(_LATER_COLUMNS, Maybe(_OWN_NAME, is_null_allowed=False)),
+    },
+    "bytes": {"ids": _COUNT, "labels": _COUNT, "digests": Maybe(_COUNT, is_null_allowed=False)},
+    "root": Maybe(str),
     "has_labels": bool,
     "dtype": {"float32", "float16"},
     "metric": set(METRICS),
@@ -59,19 +66,30 @@ class IndexFolder:
 
     Args:
         folder: with an `index.json`; see `create`.
+        root: folder that stored paths are relative to; None: the recorded one, if any. The next write records it.
 
     Raises:
         InvalidInput: there is no index, it is damaged, or another version of the code wrote it.
     """
 
-    def __init__(self, folder: str | os.PathLike) -> None:
+    def __init__(self, folder: str | os.PathLike, root: str | os.PathLike | None = None) -> None:
         self.folder = pathlib.Path(folder)
         self._maps: list[mmap.mmap] = []
         self.record = self._read()
+        recorded = self.record.get("root")
+        self.recorded_root = None if recorded is None else os.path.abspath(self.folder / recorded)
+        self.root = self.recorded_root if root is None else os.path.abspath(root)
 
     @classmethod
     def create(
-        cls, folder: str | os.PathLike, settings: dict, rows: Rows, *, replace: bool = False, **more: object
+        cls,
+        folder: str | os.PathLike,
+        settings: dict,
+        rows: Rows,
+        *,
+        replace: bool = False,
+        root: str | os.PathLike | None = None,
+        **more: object,
     ) -> IndexFolder:
         """Write a new index.
 
@@ -80,6 +98,7 @@ class IndexFolder:
             settings: `dim`, `dtype`, `metric`, `model_digest`, `rounding_error`, `approximate`.
             rows: the first rows, of the stored type; possibly none.
             replace: replace an existing index once the new one is complete; otherwise it is an `InvalidInput`.
+            root: paths below this folder are stored relative to it.
             **more: entries of the record that only the caller reads.
         """
         folder = pathlib.Path(folder)
@@ -87,15 +106,12 @@ class IndexFolder:
             fix = "Add to it, name another folder, or say that it may be replaced."
             raise invalid("index folder", received=str(folder), expected="a folder without an index", fix=fix)
         folder.mkdir(parents=True, exist_ok=True)
-        token = secrets.token_hex(4)
-        files = {column: f"{column}-{token}.bin" for column in _COLUMNS}
-        empty = {"format": _FORMAT, "rows": 0, "files": files, "bytes": {"ids": 0, "labels": 0}}
+        place = None if root is None else os.path.abspath(root)
         with _locked(folder):
-            for name in files.values():
-                (folder / name).touch()
-            record = {**empty, **settings, "has_labels": rows.labels is not None, **more}
-            write_json(folder / RECORD, _filled(folder, record, rows))
-            remove_other_files(folder, set(files.values()))
+            settings = {"format": _FORMAT, **settings, **more, "root": _entry_of(folder, place)}
+            record = _written(folder, settings, rows, place)
+            write_json(folder / RECORD, record)
+            remove_other_files(folder, set(record["files"].values()))
         return cls(folder)
 
     def rows(self) -> Rows:
@@ -108,8 +124,10 @@ class IndexFolder:
         embeddings = self._mapped(
             "embeddings", np.dtype(self.record["dtype"]), (self.record["rows"], self.record["dim"])
         )
+        ids = self._texts("ids", "id_ends")
         labels = self._texts("labels", "label_ends") if self.record["has_labels"] else None
-        return Rows(embeddings, self._texts("ids", "id_ends"), labels)
+        digests = self._texts(*_LATER_COLUMNS) if _has_digests(self.record) else None
+        return Rows(embeddings, ids if self.root is None else RootedIds(ids, self.root), labels, digests)
 
     def check_whole(self) -> None:
         """Refuse truncated mapped files (`InvalidInput`), since reading them is a bus error."""
@@ -129,16 +147,39 @@ class IndexFolder:
             InvalidInput: another process is writing, or has added rows since this one opened the index.
         """
         with _locked(self.folder):
-            record = self._read()
-            if record["rows"] != self.record["rows"] or record["files"] != self.record["files"]:
-                fix = "Load the index again and repeat the step."
-                raise invalid("index", received=f"{self.folder}, changed meanwhile", expected="one writer", fix=fix)
-            self._commit({**_filled(self.folder, record, rows), **changes})
+            self._commit_rows({**_filled(self.folder, self._unchanged(), rows, self.root), **changes})
+
+    def rewrite(self, rows: Rows, **changes: object) -> None:
+        """Replace all rows at once, by new files.
+
+        Args:
+            rows: of the stored type; they may be read from the present files.
+            **changes: of the record.
+
+        Raises:
+            InvalidInput: as `append`.
+        """
+        with _locked(self.folder):
+            record = {**_written(self.folder, self._unchanged(), rows, self.root), **changes, "approximate": None}
+            self._commit_rows(record)
+            remove_other_files(self.folder, set(self.record["files"].values()))
 
     def change(self, **changes: object) -> None:
         """Change entries of the record, such as that of an approximate index."""
         with _locked(self.folder):
             self._commit({**self._read(), **changes})
+
+    def _unchanged(self) -> dict:
+        """Return the record, or raise `InvalidInput` if another process has changed the rows."""
+        record = self._read()
+        if record["rows"] != self.record["rows"] or record["files"] != self.record["files"]:
+            fix = "Load the index again and repeat the step."
+            raise invalid("index", received=f"{self.folder}, changed meanwhile", expected="one writer", fix=fix)
+        return record
+
+    def _commit_rows(self, record: dict) -> None:
+        self._commit({**record, "root": _entry_of(self.folder, self.root)})
+        self.recorded_root = self.root
 
     def _commit(self, record: dict) -> None:
         write_json(self.folder / RECORD, record)
@@ -158,7 +199,7 @@ class IndexFolder:
         return record
 
     def _texts(self, column: str, ends_column: str) -> TextColumn:
-        size, ends = self.record["bytes"][column], self._mapped(ends_column, np.int64, (self.record["rows"],))
+        size, ends = self.record["bytes"].get(column, 0), self._mapped(ends_column, np.int64, (self.record["rows"],))
         if np.any(np.diff(ends, prepend=0) < 0) or (ends[-1] if len(ends) else 0) != size:
             path = self.folder / self.record["files"][ends_column]
             raise InvalidInput(f"{path} is damaged: ends of texts do not ascend to {size}. Build the index again.")
@@ -179,14 +220,37 @@ class IndexFolder:
         return mapped
 
 
-def _filled(folder: pathlib.Path, record: dict, rows: Rows) -> dict:
+def _written(folder: pathlib.Path, settings: dict, rows: Rows, root: str | None) -> dict:
+    """Write rows to new files; return a record of these."""
+    token = secrets.token_hex(4)
+    files = {column: f"{column}-{token}.bin" for column in _COLUMNS}
+    for name in files.values():
+        (folder / name).touch()
+    empty = {"rows": 0, "files": files, "bytes": {"ids": 0, "labels": 0, "digests": 0}}
+    return _filled(folder, {**settings, **empty, "has_labels": rows.labels is not None}, rows, root)
+
+
+def _entry_of(folder: pathlib.Path, root: str | None) -> str | None:
+    """Return the root as recorded, relative to the index."""
+    return None if root is None else os.path.relpath(root, folder)
+
+
+def _has_digests(record: dict) -> bool:
+    return all(column in record["files"] for column in _LATER_COLUMNS)
+
+
+def _filled(folder: pathlib.Path, record: dict, rows: Rows, root: str | None) -> dict:
     """Write rows behind the counted ones; return the record that includes them."""
     count, files, sizes = record["rows"], record["files"], dict(record["bytes"])
+    ids = rows.ids if root is None else without_root(rows.ids, root)
+    texts_of = [("ids", "id_ends", ids), ("labels", "label_ends", rows.labels or ())]
+    if _has_digests(record):
+        texts_of.append((*_LATER_COLUMNS, rows.digests or [""] * len(rows.embeddings)))
     row_bytes = record["dim"] * np.dtype(record["dtype"]).itemsize
     with _appending(folder / files["embeddings"], count * row_bytes) as file:
         for start in range(0, len(rows.embeddings), _ROWS_AT_ONCE):
             file.write(np.ascontiguousarray(rows.embeddings[start : start + _ROWS_AT_ONCE]).data)
-    for column, ends_column, texts in (("ids", "id_ends", rows.ids), ("labels", "label_ends", rows.labels or ())):
+    for column, ends_column, texts in texts_of:
         content, ends = encoded(texts, sizes[column])
         with _appending(folder / files[column], sizes[column]) as file:
             file.write(content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -17,10 +17,15 @@ class Rows(NamedTuple):
     embeddings: np.ndarray  # [rows, dim] as stored
     ids: Sequence[str]
     labels: Sequence[str] | None
+    digests: Sequence[str] | None = None  # of the file behind each row, "" if unknown; None in an older index
 
 
 def new_rows(
-    stored: np.ndarray, ids: Sequence[object], labels: Sequence[object] | None, present: Sequence[str]
+    stored: np.ndarray,
+    ids: Sequence[object],
+    labels: Sequence[object] | None,
+    present: Sequence[str],
+    digests: Sequence[str] | None = None,
 ) -> Rows:
     """Return rows with ids and labels as text, after checks.
 
@@ -28,7 +33,7 @@ def new_rows(
     """
     texts = as_texts(ids)
     label_texts = None if labels is None else as_texts(labels)
-    for name, values in (("ids", texts), ("labels", label_texts)):
+    for name, values in (("ids", texts), ("labels", label_texts), ("digests", digests)):
         if values is not None and len(values) != len(stored):
             raise invalid(name, received=f"{len(values)} of them", expected=f"{len(stored)}, one for each embedding")
     known = set(present)
@@ -36,4 +41,72 @@ def new_rows(
         if text in known:
             raise invalid("ids", received=f"{text!r} twice", expected="another id for each row")
         known.add(text)
-    return Rows(stored, texts, label_texts)
+    return Rows(stored, texts, label_texts, digests)
+
+
+def rows_without(rows: Rows, removed: set[str]) -> tuple[np.ndarray, tuple[list[str], list[str] | None, list[str]]]:
+    """Return the remaining rows `[kept]`, int64, with their texts.
+
+    The texts are ids, labels and digests.
+    """
+    ids, labels = list(rows.ids), None if rows.labels is None else list(rows.labels)
+    digests = list(rows.digests or [""] * len(ids))
+    kept = [row for row, text in enumerate(ids) if text not in removed]
+    kept_labels = None if labels is None else [labels[row] for row in kept]
+    return np.array(kept, np.int64), ([ids[row] for row in kept], kept_labels, [digests[row] for row in kept])
+
+
+def rows_labelled(rows: Rows, labels: Sequence[object]) -> np.ndarray:
+    """Return the rows with one of these labels `[any]`, int64.
+
+    Raises:
+        InvalidInput: a label that no row has.
+    """
+    wanted, present = set(as_texts(labels)), list(rows.labels or ())
+    missing = wanted.difference(present)
+    if missing:
+        some = sorted(set(present))[:10]
+        expected = f"one that the index has ({', '.join(some)}, ...)" if some else "an index with labels"
+        raise invalid("label", received=min(missing), expected=expected)
+    return np.flatnonzero([label in wanted for label in present])
+
+
+def merged_embeddings(present: np.ndarray, new: np.ndarray, sources: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Arrange present and new embeddings in one order, gathered when a slice is read.
+
+    So an index that is larger than the memory can be rewritten.
+
+    Args:
+        present: `[present, dim]`, perhaps memory-mapped.
+        new: `[new, dim]`.
+        sources: `[rows]`, int: a row of `present`, or -1 for the next of `new`.
+
+    Returns:
+        `[rows, dim]`; only its length and its slices may be used.
+
+    Raises:
+        InvalidInput: sources that are no rows, or with another number of new ones.
+    """
+    sources = np.asarray(sources, np.int64)
+    is_valid = sources.ndim == 1 and (not len(sources) or -1 <= sources.min() <= sources.max() < len(present))
+    if not is_valid or (sources < 0).sum() != len(new):
+        expected = f"rows in [0, {len(present)}), and -1 for each of {len(new)} new embeddings"
+        raise invalid("sources", received=sources, expected=expected)
+    return cast("np.ndarray", _MergedEmbeddings(present, new, sources))
+
+
+class _MergedEmbeddings:
+    def __init__(self, present: np.ndarray, new: np.ndarray, sources: np.ndarray) -> None:
+        self._present, self._new, self._sources = present, new, sources
+        self._places = np.cumsum(sources < 0) - 1  # in `new`
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        sources = self._sources[part]
+        is_new = sources < 0
+        gathered = np.empty((len(sources), self._present.shape[1]), self._present.dtype)
+        gathered[~is_new] = self._present[sources[~is_new]]
+        gathered[is_new] = self._new[self._places[part][is_new]]
+        return gathered

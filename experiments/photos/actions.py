@@ -9,7 +9,7 @@ from absl import flags
 
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex, QueryExpansion, Reranking
-from experiments.photos import duplicates, neighbors
+from experiments.photos import duplicates, neighbors, sync
 from experiments.photos.embedding import find_photos
 from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
 from experiments.photos.models import MODEL_FLAGS, choose_model, embedded, index_in_memory
@@ -21,9 +21,11 @@ from experiments.site.markup import plural
 _EMBEDDING = (*MODEL_FLAGS, "images")
 FLAGS = {
     "embed": (*_EMBEDDING, "output"),
-    "index": (*_EMBEDDING, "index", "embeddings", "metric", "dtype", "approximate", "target_recall"),
+    "index": (*_EMBEDDING, "index", "embeddings", "root", "metric", "dtype", "approximate", "target_recall"),
+    "sync": (*_EMBEDDING, "index", "root", "dry_run"),
+    "remove": ("index", "images", "label", "dry_run"),
     "neighbours": (
-        *(*_EMBEDDING, "index", "embeddings", "k", "search"),
+        *(*_EMBEDDING, "index", "embeddings", "label", "k", "search"),
         *("expand", "rerank", "csv", "html", "shown"),
     ),
     "map": ("index", "html"),
@@ -47,9 +49,19 @@ def run(action: str, values: flags.FlagValues) -> None:
         place = values[name].value
         if place and not pathlib.Path(place).absolute().parent.is_dir():
             raise invalid(f"--{name}", received=place, expected="a file in a folder that exists")
-    {"embed": _embed, "index": _index, "neighbours": _neighbours, "map": _map, "duplicates": _duplicates}[action](
-        values
-    )
+    if values.root and not os.path.isdir(values.root):
+        raise invalid("--root", received=values.root, expected="a folder that exists")
+    if action in ("sync", "remove"):
+        _need(values, "index")
+    {
+        "embed": _embed,
+        "index": _index,
+        "sync": sync.sync,
+        "remove": sync.remove,
+        "neighbours": _neighbours,
+        "map": _map,
+        "duplicates": _duplicates,
+    }[action](values)
 
 
 def _embed(values: flags.FlagValues) -> None:
@@ -66,7 +78,7 @@ def _index(values: flags.FlagValues) -> None:
     _need(values, "index")
     exists = pathlib.Path(values.index, "index.json").exists()
     if exists:
-        refuse_flags(values, "metric", "dtype", because="the index is there already and keeps its own")
+        refuse_flags(values, "metric", "dtype", "root", because="the index is there already and keeps its own")
     index = EmbeddingIndex.load(values.index) if exists else None
     if values.embeddings or values.images:
         index = _with_photos(values, index)
@@ -96,8 +108,9 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
             metric=values.metric,
             dtype=values.dtype,
             model_digest=table.model_digest,
+            digests=table.digests,
         )
-        index.save(values.index)
+        index.save(values.index, root=values.root)
         return index
     index.check_model(table.model_digest)
     labels = table.labels
@@ -106,7 +119,7 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
         print("The index has no labels: those of the new photos are left out.")
     elif index.labels is not None and labels is None:
         labels = [""] * len(table.paths)
-    index.add(table.embeddings, table.paths, labels)
+    index.add(table.embeddings, table.paths, labels, table.digests)
     print(f"{len(table.paths)} photos added.")
     return index
 
@@ -115,8 +128,12 @@ def _neighbours(values: flags.FlagValues) -> None:
     _need(values, "index")
     index = EmbeddingIndex.load(values.index)
     _check_search(values, index)
-    if not 0 < values.k <= len(index):
-        raise invalid("--k", received=values.k, expected=f"a number in [1, {len(index)}], the photos of the index")
+    among = index.rows_labelled(values.label) if values.label else None
+    count = len(index) if among is None else len(among)
+    if not 0 < values.k <= count:
+        raise invalid("--k", received=values.k, expected=f"a number in [1, {count}], the photos that are searched")
+    if among is not None and values.search == "approximate":
+        raise invalid("--search", received="approximate", expected="exact together with --label")
     if not (values.images or values.embeddings):
         raise InvalidInput("Missing --images or --embeddings: expected photos to look up.")
     name = pathlib.Path(values.index).name
@@ -126,6 +143,7 @@ def _neighbours(values: flags.FlagValues) -> None:
         index,
         queries,
         values.k,
+        among=among,
         approximate=values.search == "approximate",
         expansion=QueryExpansion(values.expand) if values.expand else None,
         reranking=Reranking(values.rerank) if values.rerank else None,
@@ -209,7 +227,11 @@ def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *
     if len(new.paths) < len(photos.paths):
         print(f"{len(photos.paths) - len(new.paths)} photos are in the index already and are not embedded again.")
     digest = None if index is None else index.model_digest
-    return embedded(values, chosen, new, parts, digest=digest, keep_in=values.index if adds else None)
+    if not adds:
+        return embedded(values, chosen, new, parts, digest=digest)
+    digest_of = dict(zip(new.paths, sync.photo_digests(new.paths, values.index)))  # before a photo can change
+    table = embedded(values, chosen, new, parts, digest=digest, keep_in=values.index)
+    return table._replace(digests=[digest_of[path] for path in table.paths])
 
 
 def _check_search(values: flags.FlagValues, index: EmbeddingIndex) -> None:

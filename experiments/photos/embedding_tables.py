@@ -24,12 +24,14 @@ class EmbeddingTable(NamedTuple):
         paths: one of each.
         labels: the class of each as text, or None.
         model_digest: of the model that made them, or None where that is not known.
+        digests: of the photos' files, or None; not in a file of this table.
     """
 
     embeddings: np.ndarray
     paths: list[str]
     labels: list[str] | None
     model_digest: str | None
+    digests: list[str] | None = None
 
 
 def check_table_name(flag: str, path: str) -> None:

@@ -37,6 +37,7 @@ def find_neighbors(
     queries: EmbeddingTable,
     k: int,
     *,
+    among: np.ndarray | None = None,
     approximate: bool = False,
     expansion: QueryExpansion | None = None,
     reranking: Reranking | None = None,
@@ -46,15 +47,15 @@ def find_neighbors(
     Args:
         index: to search.
         queries: photos of the model that made the index.
-        k, approximate, expansion, reranking: see `EmbeddingIndex.search`.
+        k, among, approximate, expansion, reranking: see `EmbeddingIndex.search`.
 
     Raises:
         InvalidInput: embeddings of another model or length, or k larger than the index.
     """
     index.check_model(queries.model_digest)
-    depth = k + 1 if k < len(index) else k
+    depth = k + 1 if k < (len(index) if among is None else len(among)) else k
     neighbors = index.search(
-        queries.embeddings, depth, approximate=approximate, expansion=expansion, reranking=reranking
+        queries.embeddings, depth, among=among, approximate=approximate, expansion=expansion, reranking=reranking
     )
     labels = queries.labels or [""] * len(queries.paths)
     return [_found(path, labels[row], neighbors, row, k) for row, path in enumerate(queries.paths)]

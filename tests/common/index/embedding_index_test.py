@@ -92,6 +92,68 @@ def test_rows_are_added_without_writing_again_what_is_there(tmp_path):
         assert list(each.labels) == names(60)
 
 
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_rows_are_removed_replaced_and_arranged_anew(is_saved, tmp_path):
+    """Against lists of the same rows; float16, whose rows must not be rounded again."""
+    gallery = rows(10)
+    index = EmbeddingIndex.build(
+        gallery, names(10), names(10), dtype="float16", digests=[str(row) for row in range(10)]
+    )
+    if is_saved:
+        index.save(tmp_path)
+        index = EmbeddingIndex.load(tmp_path)
+    vector_of = dict(zip(index.ids, np.array(index.embeddings)))
+    index.remove([names(1, 4)[0], names(1)[0]])
+    assert list(index.ids) == [name for place, name in enumerate(names(10)) if place not in (0, 4)]
+    index.upsert(rows(2, seed=1), [*names(1, 7), "new.jpg"], ["owl", "jay"], ["x", "y"])
+    order = [index.ids.index("new.jpg"), 0, index.ids.index("photo 7.jpg")]
+    index.rebuild([*order, -1], rows(1, seed=2), ["a", "b", "c", "d"], list("efgh"), ["i", *index.digests[:1], "k", ""])
+    again = EmbeddingIndex.load(tmp_path) if is_saved else index
+    assert (list(again.ids), list(again.labels), list(again.digests)) == (
+        list("abcd"),
+        list("efgh"),
+        ["i", "1", "k", ""],
+    )
+    new = EmbeddingIndex.build(np.r_[rows(2, seed=1), rows(1, seed=2)], list("cad"), dtype="float16")
+    vectors = dict(zip(new.ids, new.embeddings)) | {"b": vector_of["photo 1.jpg"]}
+    assert all((vector == vectors[name]).all() for name, vector in zip(again.ids, again.embeddings))
+    assert again.rows_labelled(["h", "f"]).tolist() == [1, 3]
+    assert len(list(tmp_path.glob("embeddings-*"))) == is_saved
+
+
+def test_an_index_moves_with_its_photos(tmp_path):
+    """Paths below the root follow it, others stay; a root that is elsewhere is recorded by the next write."""
+    (tmp_path / "a").mkdir()
+    names_below = [os.path.join(tmp_path, "a", "photos", name) for name in ("owl/1.jpg", os.fsdecode(b"\xff.jpg"))]
+    index = EmbeddingIndex.build(rows(3), [*names_below, "/elsewhere.jpg"])
+    index.save(tmp_path / "a" / "index", root=tmp_path / "a" / "photos")
+    assert list(index.ids) == [*names_below, "/elsewhere.jpg"]
+    os.rename(tmp_path / "a", tmp_path / "b")
+    moved = EmbeddingIndex.load(tmp_path / "b" / "index")
+    assert list(moved.ids) == [*(name.replace("/a/photos", "/b/photos") for name in names_below), "/elsewhere.jpg"]
+    assert moved.ids[1:] == list(moved.ids)[1:]
+    other = EmbeddingIndex.load(tmp_path / "b" / "index", root="/other")
+    other.add(rows(1, seed=1), ["/other/2.jpg"])
+    assert EmbeddingIndex.load(tmp_path / "b" / "index").ids[3] == "/other/2.jpg"
+
+
+def test_an_index_of_the_version_without_digests_is_read_and_written(tmp_path):
+    EmbeddingIndex.build(rows(3), names(3)).save(tmp_path)
+    record = json.loads((tmp_path / "index.json").read_text())
+    for part in (record["files"], record["bytes"]):
+        for name in ("digests", "digest_ends"):
+            part.pop(name, None)
+    del record["root"]
+    (tmp_path / "index.json").write_text(json.dumps(record))
+    index = EmbeddingIndex.load(tmp_path)
+    assert index.digests is None
+    index.add(rows(1, seed=1), names(1, 3), digests=["x"])
+    assert EmbeddingIndex.load(tmp_path).digests is None
+    index.remove(names(1))
+    assert list(EmbeddingIndex.load(tmp_path).digests) == ["", "", ""]
+    assert list(index.ids) == names(3, 1)
+
+
 def test_an_index_in_memory_takes_rows_too():
     index = EmbeddingIndex.build(rows(0), [])
     index.add(rows(5), names(5), names(5))
@@ -125,6 +187,8 @@ def test_a_write_that_is_stopped_before_its_end_changes_nothing(tmp_path, monkey
             EmbeddingIndex.load(folder).add(rows(5, seed=1), names(5, 40))
         with pytest.raises(KeyboardInterrupt):
             EmbeddingIndex.build(rows(3), names(3)).save(folder, replace=True)
+        with pytest.raises(KeyboardInterrupt):
+            EmbeddingIndex.load(folder).remove(names(5))
     index = EmbeddingIndex.load(folder)
     assert list(index.ids) == names(40)
     assert index.search(rows(40), 1).rows[:, 0].tolist() == list(range(40))
@@ -148,6 +212,8 @@ def test_a_reader_keeps_what_it_has_opened(tmp_path):
     assert reader.search(rows(1), 1).ids == [[names(1)[0]]]
     with pytest.raises(InvalidInput, match="changed meanwhile"):
         reader.add(rows(2, seed=1), names(2, 50))
+    with pytest.raises(InvalidInput, match="changed meanwhile"):
+        reader.remove(names(2))
     EmbeddingIndex.build(rows(3), names(3)).save(folder, replace=True)
     assert reader.search(rows(40)[39:], 1).ids == [["photo 39.jpg"]]
     assert len(EmbeddingIndex.load(folder)) == 3
@@ -259,6 +325,10 @@ def wrong_steps(index):
         "too large for float16 in row 2.*float32": lambda: EmbeddingIndex.build(
             np.float32([[1], [2], [1e6]]), names(3), metric="euclidean", dtype="float16"
         ),
+        "ids.*'new.jpg'.*ids of the index": lambda: index.remove(["new.jpg"]),
+        "label.*owl.*with labels": lambda: index.rows_labelled(["owl"]),
+        "sources.*\\[0, 60\\)": lambda: index.rebuild([60], rows(0), names(1)),
+        "sources.*each of 2 new": lambda: index.rebuild([0, -1], rows(2), names(2)),
         "num_neighbors": lambda: index.search(rows(1), expansion=QueryExpansion(0)),
         "expansion.*euclidean.*cosine": lambda: EmbeddingIndex.build(rows(), names(60), metric="euclidean").search(
             rows(1), expansion=QueryExpansion()

@@ -10,14 +10,18 @@ import time
 
 import numpy as np
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 from PIL import Image
 
 from common.deployment import load_embedder, save_model
 from common.index import EmbeddingIndex
+from experiments.photos.actions import FLAGS, run
 from experiments.photos.gallery import Gallery
 from experiments.photos.network import PhotoNetwork
 from experiments.photos.server import listen, make_server
 from experiments.photos.service import Limits, PhotoService
+from experiments.search import define_flags
 from gsp_dml import GeneralizedSumPooling
 from tests.common.deployment.small_models import of_images
 
@@ -49,6 +53,32 @@ def photos(tmp_path):
         for place in range(PHOTOS_PER_CLASS):
             write_photo(tmp_path / "photos" / name / f"{place}.png", 10 * number + place)
     return tmp_path / "photos"
+
+
+@pytest.fixture
+def run_here(tmp_path, monkeypatch):
+    """Runs an action of `experiments.search` in this process, where another command's flags may be defined already."""
+    names = [
+        name for name in {name for names in (*FLAGS.values(), ["plugin"]) for name in names} if name in flags.FLAGS
+    ]
+    others = {name: flags.FLAGS[name] for name in names}
+    for name in others:
+        delattr(flags.FLAGS, name)
+    before = set(flags.FLAGS)
+    define_flags()
+    own = set(flags.FLAGS) - before
+    monkeypatch.chdir(tmp_path)
+
+    def run_with(action, *arguments):
+        with flagsaver.flagsaver():
+            flags.FLAGS(["search", *arguments])
+            run(action, flags.FLAGS)
+
+    yield run_with
+    for name in own:
+        delattr(flags.FLAGS, name)
+    for name, flag in others.items():
+        flags.FLAGS[name] = flag
 
 
 EXTRA = ("fastapi", "uvicorn", "python_multipart")

@@ -9,16 +9,13 @@ import shutil
 
 import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
 from common.deployment import load_embedder, save_model
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.photos import duplicates
-from experiments.photos.actions import FLAGS, run
+from experiments.photos.actions import FLAGS
 from experiments.photos.shown import write_csv
-from experiments.search import define_flags
 from tests.command_line import check_clean_failure, run_module
 from tests.common.deployment.small_models import of_images
 from tests.experiments.photos.conftest import write_photo
@@ -195,32 +192,6 @@ def test_approximate_search_states_its_recall(tmp_path):
     assert len(reranked.splitlines()) == len(exact.splitlines())
 
 
-@pytest.fixture
-def run_here(tmp_path, monkeypatch):
-    """Runs an action in this process, where another command's flags may be defined already."""
-    names = [
-        name for name in {name for names in (*FLAGS.values(), ["plugin"]) for name in names} if name in flags.FLAGS
-    ]
-    others = {name: flags.FLAGS[name] for name in names}
-    for name in others:
-        delattr(flags.FLAGS, name)
-    before = set(flags.FLAGS)
-    define_flags()
-    own = set(flags.FLAGS) - before
-    monkeypatch.chdir(tmp_path)
-
-    def run_with(action, *arguments):
-        with flagsaver.flagsaver():
-            flags.FLAGS(["search", *arguments])
-            run(action, flags.FLAGS)
-
-    yield run_with
-    for name in own:
-        delattr(flags.FLAGS, name)
-    for name, flag in others.items():
-        flags.FLAGS[name] = flag
-
-
 def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_path, run_here):
     made = [f"--model={model}", "--images=photos"]
     run_here("index", "--index=index", *made)
@@ -252,6 +223,14 @@ def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_pa
         ([*look_up, "--images=photos", f"--model={model}", "--search=approximate"], "--search", "--approximate=hnsw"),
         ([*look_up, "--images=photos", f"--model={model}", "--html=no/x.html"], "--html", "folder that exists"),
         (["neighbours", "--index=nothing", *made], "nothing", "index.json"),
+        ([*look_up, *made, "--label=jay", "--k=5"], "--k", "received 5", "[1, 4]"),
+        ([*look_up, *made, "--label=emu"], "label", "emu", "jay, kea, owl"),
+        (["index", "--index=index", "--root=photos", *made], "--root", "keeps its own"),
+        (["sync", "--index=index"], "--images", "no --root"),
+        (["sync", "--index=index", "--images=photos", "--root=gone"], "--root", "gone", "folder that exists"),
+        (["sync", "--index=index", "--images=photos/jay/0.png"], "--images", "a folder or a table"),
+        (["remove", "--index=index"], "--images", "--label"),
+        (["remove", "--index=index", "--images=gone.png"], "photos", "--images=gone.png", "some that index has"),
         (["duplicates", "--index=index"], "--threshold", "--pairs"),
         (["duplicates", "--threshold=0.9"], "--index", "--images"),
         (["duplicates", "--threshold=0.9", "--index=index", f"--model={model}"], "--model", "embedded already"),
@@ -266,4 +245,4 @@ def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_pa
 
 def test_another_action_is_refused_in_one_message(tmp_path):
     finished = run_module("experiments.search", "find", "--k=2", cwd=tmp_path)
-    check_clean_failure(finished, "action", "'find'", "one of embed, index, neighbours, duplicates")
+    check_clean_failure(finished, "action", "'find'", "one of embed, index, sync, remove, neighbours, map, duplicates")
