@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from common.deployment.formats import Embed
 
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
 FLAGS = ("backbone", "weights", "pooling", "image_size")
 BACKBONE, IMAGE_SIZE = "efficientnet_lite0", 227  # the size at which `fair_eval` evaluates photos
 # These start without random weights; the others, and a projection, have to be trained.

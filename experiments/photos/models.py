@@ -22,6 +22,8 @@ from experiments.settings.flags import define_plugin_flag, refuse_flags
 if TYPE_CHECKING:
     from common.deployment import Embedder
 
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
 ChosenModel: TypeAlias = "pathlib.Path | UntrainedNetwork"
 MODEL_FLAGS = ("model", *FLAGS, "batch_size", "skip_unreadable")  # how `--images` are embedded
 _NAME = "model.keras"
