@@ -24,7 +24,7 @@ def means_without_training(untrained: Iterable[Mapping], closed_forms: Iterable[
     found = {"untrained backbone": list(untrained)}
     closed_forms = list(closed_forms)
     for name in HEAD_STARTS:
-        found[f"{name}, untrained"] = [figures[name] for figures in closed_forms if name in figures]
+        found[f"untrained + {name}"] = [figures[name] for figures in closed_forms if name in figures]
     return {
         label: {metric: float(np.mean([one[metric] for one in figures])) for metric in METRICS}
         for label, figures in found.items()
