@@ -21,7 +21,6 @@ from experiments.photos.gallery import Gallery
 from experiments.photos.network import PhotoNetwork
 from experiments.photos.server import listen, make_server
 from experiments.photos.service import Limits, PhotoService
-from experiments.search import define_flags
 from gsp_dml import GeneralizedSumPooling
 from tests.common.deployment.small_models import of_images
 
@@ -58,6 +57,8 @@ def photos(tmp_path):
 @pytest.fixture
 def run_here(tmp_path, monkeypatch):
     """Runs an action of `experiments.search` in this process, where another command's flags may be defined already."""
+    from experiments.search import define_flags  # here, for `run_module` warns of commands that are imported already
+
     names = [
         name for name in {name for names in (*FLAGS.values(), ["plugin"]) for name in names} if name in flags.FLAGS
     ]
