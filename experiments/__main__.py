@@ -17,6 +17,7 @@ import sys
 import textwrap
 
 GROUPS = {  # commands without a group are listed last
+    "Demo": ("demo",),
     "Photos": ("search", "serve", "clinic"),
     "Data and weights": ("prepare_data", "convert_weights", "pretrain"),
     "Training and evaluation": (

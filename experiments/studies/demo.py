@@ -1,0 +1,123 @@
+"""The demo: a network fine-tuned on half of the emoji, searched among the other half.
+
+Regenerates: nothing printed: what a memory and CCP add to a loss when the whole network is trained.
+Command: python -m experiments.demo
+Expected: MAP@R 24 of the untrained network, more with the loss, most with CCP.
+Cost: 400 steps of .25 s for each of three runs, about 7 minutes on 2 CPU cores (estimated).
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping, Sequence
+
+from common.errors import check_given, invalid
+from experiments import reports
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.reports import PlainTable, UnitRun
+from experiments.rows.scores import Scores
+from experiments.settings.build import parse_method
+from experiments.studies.demo_page import (
+    NUM_FOUND,
+    NUM_QUERIES,
+    draw_picture,
+    drawn_queries,
+    found_by,
+    untrained_embeddings,
+    write_page,
+)
+
+DATASET, LOSS = "emoji", "ms"
+UNTRAINED = "untrained"
+_METRICS = ("P@1", "MAP@R")
+_HEADER = ("trained by", *_METRICS, "difference", "95 % interval")
+_SCHEDULE = {"max_steps": 400, "steps_per_evaluation": 100, "fold_batch_norm": True}
+
+
+class Demo(Study):
+    """A loss alone, with a memory and with CCP, each trained once on the first fold.
+
+    Args:
+        options: of the study; `--loss` names another pair loss.
+
+    Raises:
+        InvalidInput: another data set, several losses, or a pooling or chapter given by hand.
+    """
+
+    def __init__(self, options: StudyOptions):
+        if options.dataset != DATASET:
+            raise invalid("--dataset", received=options.dataset, expected=f"{DATASET}, which the page shows")
+        loss = options.only_loss(LOSS)
+        self.loss = loss
+        self.proxies = f"{loss} + CCP"
+        self.rows = {loss: f"{loss}+gap", f"{loss} + memory": f"{loss}+xbm+gap", self.proxies: f"{loss}+ccp+gap"}
+        settings = {} if options.budget == "smoke" else _SCHEDULE
+        self.groups: dict[str, list[Cell]] = {}
+        for label, method in self.rows.items():
+            name, way, pooling = parse_method(method)
+            config = options.with_pooling(pooling).configuration(name, way, settings=settings)
+            self.groups[label] = options.cells(method, config, one_split=True)
+        self.num_cells = sum(map(len, self.groups.values()))
+        self.title = "Search among emoji that training has not seen (per cent)"
+        covered = "other emoji, not for other runs" if options.repeats == 1 else "other emoji and other runs"
+        self.notes = (
+            f"difference: MAP@R minus that of {loss} alone. The interval is for {covered}; a star: it excludes 0.",
+        )
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Write the table, and the page and picture once every row has a run."""
+        units = {label: finished_units(cells, finished) for label, cells in self.groups.items()}
+        units = {label: of_row for label, of_row in units.items() if of_row}
+        table = PlainTable(self.title, _HEADER, figures_of(units, self.loss))
+        write_table(PlainTable(table.title, table.header, table.rows, self.notes), folder, name)
+        written = self._page(units, finished, folder, table) if len(units) == len(self.rows) else []
+        return "\n".join([*written, table.as_text().rstrip(), *self.notes])
+
+    def _page(
+        self, units: Mapping[str, Sequence[UnitRun]], finished: FinishedCells, folder: pathlib.Path, table: PlainTable
+    ) -> list[str]:
+        """Write the page and the picture; return lines that name them."""
+        dataset = check_given("dataset", finished.dataset)
+        cell, unit = self.groups[self.loss][0], units[self.loss][0]
+        embeddings = {
+            UNTRAINED: untrained_embeddings(unit, cell.config, dataset, finished.cache_dir, folder),
+            **{label: units[label][0].test_embeddings()["queries"] for label in (self.loss, self.proxies)},
+        }
+        labels, means = dataset.test.labels, {row[0]: row[2] for row in table.rows}
+        queries = drawn_queries(labels, NUM_QUERIES)
+        columns = [
+            found_by(f"{label} (MAP@R {means[label]})", of_network, labels, queries, NUM_FOUND)
+            for label, of_network in embeddings.items()
+        ]
+        values = {"title": self.title, "heads": table.header, "rows": table.rows, "notes": self.notes}
+        page, picture = write_page(folder, dataset, queries, columns, values), folder / "found.png"
+        draw_picture(picture, dataset, queries, columns)
+        return [f"Picture: {picture}", f"Page: {page}"]
+
+
+def figures_of(units: Mapping[str, Sequence[UnitRun]], baseline: str) -> list[tuple[str, ...]]:
+    """Return the table's lines: the untrained network, then each row.
+
+    Args:
+        units: finished runs of each row, at least one.
+        baseline: the row that is subtracted.
+    """
+    first = next(iter(units.values()))[0]
+    lines = [(UNTRAINED, *(_percent(first.measured["untrained"][metric]) for metric in _METRICS), "", "")]
+    scores = {label: Scores.of_runs(of_row) for label, of_row in units.items()}
+    for label, of_row in scores.items():
+        means = [_percent(of_row.estimate(metric).estimate) for metric in _METRICS]
+        compared = label != baseline and baseline in units and reports.same_trainings(units[label], units[baseline])
+        lines.append((label, *means, *(_difference(of_row, scores[baseline]) if compared else ("", ""))))
+    return lines
+
+
+def _difference(scores: Scores, baseline: Scores) -> tuple[str, str]:
+    bounds = scores.difference(baseline, "MAP@R")
+    low, high = bounds.ends(of_difference=True)
+    star = "*" if bounds.excludes_zero else ""
+    return f"{100 * bounds.estimate:+.1f}{star}", f"[{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.1f}"

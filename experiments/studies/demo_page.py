@@ -1,0 +1,183 @@
+"""The demo's page and picture: what each network finds for the same emoji."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from common import retrieval
+from common.data import Dataset
+from common.data.array_cache import cached_arrays
+from common.files import write_atomically, write_text
+from experiments.reports import UnitRun
+from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
+from experiments.site.drawings import READABLE, Drawings
+from experiments.site.markup import render
+from experiments.site.retrieval_grid import shown_classes
+
+NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
+_PICTURED = 5  # queries of the picture, with one emoji fewer each
+_GENERATOR = "experiments.demo"
+_GREEN, _RED, _INK = "#0b6b3a", "#a3271b", "#1c2530"
+
+
+class Found(NamedTuple):
+    """The nearest emoji of some queries, by one network.
+
+    Attributes:
+        title: of the network, with its figure.
+        places: test images `[queries, found]`, nearest first.
+        is_right: whether each is the query's emoji `[queries, found]`.
+    """
+
+    title: str
+    places: np.ndarray
+    is_right: np.ndarray
+
+
+def untrained_embeddings(
+    unit: UnitRun, config: ExperimentConfig, dataset: Dataset, cache_dir: str | None, folder: pathlib.Path
+) -> np.ndarray:
+    """Embed the test images by the average features before training, once.
+
+    Args:
+        unit: a run that began with this network.
+        config: of the run.
+        dataset: as loaded.
+        cache_dir: folder for prepared images, or None for the default.
+        folder: keeps the embeddings.
+    """
+
+    def embedded() -> dict[str, np.ndarray]:
+        prepared = build.prepare_dataset(dataset, config, cache_dir)
+        inputs = EvaluationInputs(config, prepared)(prepared.test)
+        model = build.build_model(config, prepared, prepared.train.num_classes)
+        return {"queries": model.embed(inputs, output="features")}
+
+    return cached_arrays(folder, f"untrained-{unit.path.parent.name}", ("queries",), embedded)["queries"]
+
+
+def drawn_queries(labels: np.ndarray, count: int) -> np.ndarray:
+    """Draw one image of each of some classes, whatever is found for it."""
+    generator = np.random.default_rng(1)
+    return np.array([generator.choice(np.flatnonzero(labels == label)) for label in shown_classes(labels, count)])
+
+
+def found_by(title: str, embeddings: np.ndarray, labels: np.ndarray, queries: np.ndarray, count: int) -> Found:
+    """Search the test images for queries, without the queries themselves.
+
+    Args:
+        title: of the network.
+        embeddings: of all test images `[images, dim]`.
+        labels: their classes `[images]`.
+        queries: places of the queries.
+        count: nearest images of each.
+    """
+    nearest = retrieval.find_nearest_neighbors(embeddings[queries], embeddings, num_neighbors=count + 1)
+    places = np.array([[place for place in line if place != query][:count] for query, line in zip(queries, nearest)])
+    return Found(title, places, labels[places] == labels[queries][:, None])
+
+
+def write_page(
+    folder: pathlib.Path,
+    dataset: Dataset,
+    queries: np.ndarray,
+    columns: Sequence[Found],
+    table: Mapping[str, Any],
+) -> pathlib.Path:
+    """Write `index.html` with its images; return its path.
+
+    Args:
+        folder: of the page.
+        dataset: whose test images are shown.
+        queries: places of the queries.
+        columns: what each network finds.
+        table: title, heads, rows and notes.
+    """
+    images, labels = dataset.test.inputs, dataset.test.labels
+    drawings = Drawings(folder)
+
+    def tile(place: int) -> dict[str, Any]:
+        return {"image": drawings.image(images[place]), "name": _name(dataset, labels[place])}
+
+    lines = []
+    for row, query in enumerate(queries):
+        strips = [
+            {
+                "title": column.title,
+                "num_right": int(column.is_right[row].sum()),
+                "tiles": [
+                    {**tile(place), "is_right": bool(right)}
+                    for place, right in zip(column.places[row], column.is_right[row])
+                ],
+            }
+            for column in columns
+        ]
+        designs = int((labels == labels[query]).sum()) - 1
+        lines.append({"query": tile(query), "strips": strips, "designs": designs})
+    path = folder / "index.html"
+    write_text(
+        path, render("demo.html", generator=_GENERATOR, lines=lines, num_found=columns[0].places.shape[1], **table)
+    )
+    path.chmod(READABLE)
+    return path
+
+
+def draw_picture(path: pathlib.Path, dataset: Dataset, queries: np.ndarray, columns: Sequence[Found]) -> None:
+    """Draw the first queries and what each network finds (atomic PNG of 256 colours).
+
+    Args:
+        path: of the PNG.
+        dataset: whose test images are shown.
+        queries: places of the queries.
+        columns: what each network finds.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    images = dataset.test.inputs
+    queries, count = queries[:_PICTURED], columns[0].places.shape[1] - 1
+    gap = 0.35  # in tiles, between networks
+    width, height = 1 + len(columns) * (gap + count), len(queries) + 0.5
+    figure = Figure(figsize=(0.72 * width, 0.72 * height), dpi=100)
+    axes = FigureCanvasAgg(figure).figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, width), ylim=(height, 0))
+    axes.axis("off")
+
+    def draw(place: int, left: float, row: int, color: str, style: str = "-") -> None:
+        top = row + 0.5
+        axes.imshow(images[place], extent=(left + 0.08, left + 0.92, top + 0.92, top + 0.08), aspect="auto", zorder=1)
+        box = {"edgecolor": color, "facecolor": "none", "linewidth": 1.6, "linestyle": style, "zorder": 2}
+        axes.add_patch(Rectangle((left + 0.04, top + 0.04), 0.92, 0.92, **box))
+
+    from matplotlib.patches import Rectangle
+
+    axes.text(0.5, 0.42, "query", ha="center", fontsize=10, color=_INK)
+    for row, query in enumerate(queries):
+        draw(query, 0, row, _INK)
+    for index, column in enumerate(columns):
+        start = 1 + gap + index * (gap + count)
+        axes.text(start + 0.04, 0.42, column.title, fontsize=10, color=_INK)
+        for row in range(len(queries)):
+            for place in range(count):
+                right = column.is_right[row, place]
+                draw(column.places[row, place], start + place, row, *((_GREEN, "-") if right else (_RED, ":")))
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", facecolor="white")
+    with Image.open(drawn) as image:
+        reduced = image.convert("RGB").quantize(256)
+    write_atomically(path, lambda file: reduced.save(file, "PNG", optimize=True))
+    path.chmod(READABLE)
+
+
+def _name(dataset: Dataset, label: int) -> str:
+    """Return a class's name without its code points: `"runner"`."""
+    words = [part.split(" ", 1)[-1] for part in dataset.class_names[label].split(", ")]
+    return ", ".join(word for word in words if "SELECTOR" not in word and "JOINER" not in word).lower()

@@ -1,0 +1,76 @@
+"""The demo: its table, page and picture; a second call only reports."""
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from common.data import Dataset, Examples
+from experiments.settings import build
+from experiments.studies.demo_page import found_by
+from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here
+from tests.experiments.tiny_network import tiny_network
+
+
+def few_emoji(data_dir=None, *, cache_dir, seed=0):
+    generator = np.random.default_rng(0)
+    patterns = generator.uniform(0, 255, (28, 32, 32, 3))
+
+    def examples(classes):
+        labels = np.repeat(classes, 6)
+        images = patterns[labels] + generator.normal(0, 60, (len(labels), 32, 32, 3))
+        return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
+
+    return Dataset(
+        name="emoji",
+        train=examples(np.arange(16)),
+        test=examples(np.arange(16, 28)),
+        class_names=[f"U+{place:04X} RUNNER <{place}>, U+FE0F VARIATION SELECTOR-16" for place in range(28)],
+        kind="memory_images",
+        native_size=32,
+        channels=3,
+    )
+
+
+@pytest.fixture
+def demo(tmp_path, monkeypatch):
+    monkeypatch.setitem(build.DATASETS, "emoji", few_emoji)
+    monkeypatch.setitem(build.BACKBONES, "efficientnet_lite0", tiny_network)
+    arguments = [f"--runs_dir={tmp_path}/runs", f"--cache_dir={tmp_path}/cache", "--budget=smoke", *ONE_EVALUATION]
+    arguments += ["--weights=none", "--image_size=32"]
+    return lambda *others: run_small_here("experiments.demo", *arguments, *others)
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_a_short_table_a_page_and_a_picture(demo, tmp_path):
+    first = demo()
+    assert first.returncode == 0, first.stderr
+    lines = first.stdout.splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("Search among emoji"))
+    table = lines[start : start + 9]
+    assert [line.split("  ")[0] for line in table[4:8]] == ["untrained", "ms", "ms + memory", "ms + CCP"]
+    assert table[8] == "-" * len(table[8])
+    assert [len(re.findall(r"\[-?\d", line)) for line in table[4:8]] == [0, 0, 1, 1]
+    (page,) = tmp_path.rglob("index.html")
+    text = page.read_text()
+    assert "runner &lt;" in text
+    assert "SELECTOR" not in text.upper().split("</STYLE>")[-1]
+    assert all((page.parent / address).exists() for address in re.findall(r'src="([^"]+)"', text))
+    assert len(re.findall('class="search', text)) == 12
+    with Image.open(page.parent / "found.png") as image:
+        assert image.width > 800
+    again = demo()
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+
+
+def test_another_data_set_is_refused(tmp_path):
+    finished = run_here("experiments.demo", "--dataset=glyphs", f"--runs_dir={tmp_path}")
+    check_clean_failure(finished, "--dataset", "glyphs", "emoji")
+
+
+def test_a_query_does_not_find_itself():
+    embeddings = np.array([[1, 0], [1, 0], [0.9, 0.1], [0, 1]], np.float32)
+    found = found_by("net", embeddings, np.array([0, 0, 1, 0]), np.array([0, 1]), 2)
+    np.testing.assert_array_equal(found.places, [[1, 2], [0, 2]])
+    np.testing.assert_array_equal(found.is_right, [[True, False], [True, False]])
