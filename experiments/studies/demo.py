@@ -1,4 +1,4 @@
-"""The demo: a network fine-tuned on half of the emoji, searched among the other half.
+"""The demo: a network fine-tuned on emoji, searched among others.
 
 Regenerates: nothing printed: what a memory and CCP add to a loss when the whole network is trained.
 Command: python -m experiments.demo
@@ -35,7 +35,7 @@ _SCHEDULE = {"max_steps": 400, "steps_per_evaluation": 100, "fold_batch_norm": T
 
 
 class Demo(Study):
-    """A loss alone, with a memory and with CCP, each trained once on the first fold.
+    """A loss alone, with memory and with CCP, on the first fold.
 
     Args:
         options: of the study; `--loss` names another pair loss.
@@ -70,7 +70,7 @@ class Demo(Study):
         units = {label: of_row for label, of_row in units.items() if of_row}
         table = PlainTable(self.title, _HEADER, figures_of(units, self.loss))
         write_table(PlainTable(table.title, table.header, table.rows, self.notes), folder, name)
-        written = self._page(units, finished, folder, table) if len(units) == len(self.rows) else []
+        written = self._page(units, finished, folder, table) if {self.loss, self.proxies} <= units.keys() else []
         return "\n".join([*written, table.as_text().rstrip(), *self.notes])
 
     def _page(
