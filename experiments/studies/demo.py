@@ -30,7 +30,7 @@ from experiments.studies.demo_page import (
 DATASET, LOSS = "emoji", "ms"
 UNTRAINED = "untrained"
 _METRICS = ("P@1", "MAP@R")
-_HEADER = ("trained by", *_METRICS, "difference", "95 % interval")
+_HEADER = ("trained by", *_METRICS, "minus loss", "95 % interval")
 _SCHEDULE = {"max_steps": 400, "steps_per_evaluation": 100, "fold_batch_norm": True}
 
 
@@ -59,10 +59,8 @@ class Demo(Study):
             self.groups[label] = options.cells(method, config, one_split=True)
         self.num_cells = sum(map(len, self.groups.values()))
         self.title = "Search among emoji that training has not seen (per cent)"
-        covered = "other emoji, not for other runs" if options.repeats == 1 else "other emoji and other runs"
-        self.notes = (
-            f"difference: MAP@R minus that of {loss} alone. The interval is for {covered}; a star: it excludes 0.",
-        )
+        covered = "other emoji, not other runs" if options.repeats == 1 else "other emoji and other runs"
+        self.notes = (f"minus loss: MAP@R minus that of {loss}. *: its interval, for {covered}, excludes 0.",)
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table, and the page and picture once every row has a run."""

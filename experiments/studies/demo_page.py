@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -13,6 +13,7 @@ from PIL import Image
 from common import retrieval
 from common.data import Dataset
 from common.data.array_cache import cached_arrays
+from common.errors import check_given
 from common.files import write_atomically, write_text
 from experiments.reports import UnitRun
 from experiments.runs.evaluation_inputs import EvaluationInputs
@@ -101,7 +102,7 @@ def write_page(
         columns: what each network finds.
         table: title, heads, rows and notes.
     """
-    images, labels = dataset.test.inputs, dataset.test.labels
+    images, labels = check_given("images", dataset.test.inputs), dataset.test.labels
     drawings = Drawings(folder)
 
     def tile(place: int) -> dict[str, Any]:
@@ -141,8 +142,9 @@ def draw_picture(path: pathlib.Path, dataset: Dataset, queries: np.ndarray, colu
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
 
-    images = dataset.test.inputs
+    images = check_given("images", dataset.test.inputs)
     queries, count = queries[:_PICTURED], columns[0].places.shape[1] - 1
     gap = 0.35  # in tiles, between networks
     width, height = 1 + len(columns) * (gap + count), len(queries) + 0.5
@@ -151,13 +153,12 @@ def draw_picture(path: pathlib.Path, dataset: Dataset, queries: np.ndarray, colu
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
 
-    def draw(place: int, left: float, row: int, color: str, style: str = "-") -> None:
+    def draw(place: int, left: float, row: int, color: str, style: Literal["-", ":"] = "-") -> None:
         top = row + 0.5
         axes.imshow(images[place], extent=(left + 0.08, left + 0.92, top + 0.92, top + 0.08), aspect="auto", zorder=1)
-        box = {"edgecolor": color, "facecolor": "none", "linewidth": 1.6, "linestyle": style, "zorder": 2}
-        axes.add_patch(Rectangle((left + 0.04, top + 0.04), 0.92, 0.92, **box))
-
-    from matplotlib.patches import Rectangle
+        box = Rectangle((left + 0.04, top + 0.04), 0.92, 0.92, fill=False, edgecolor=color, linewidth=1.6, zorder=2)
+        box.set_linestyle(style)
+        axes.add_patch(box)
 
     axes.text(0.5, 0.42, "query", ha="center", fontsize=10, color=_INK)
     for row, query in enumerate(queries):
@@ -168,7 +169,7 @@ def draw_picture(path: pathlib.Path, dataset: Dataset, queries: np.ndarray, colu
         for row in range(len(queries)):
             for place in range(count):
                 right = column.is_right[row, place]
-                draw(column.places[row, place], start + place, row, *((_GREEN, "-") if right else (_RED, ":")))
+                draw(column.places[row, place], start + place, row, _GREEN if right else _RED, "-" if right else ":")
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", facecolor="white")
     with Image.open(drawn) as image:

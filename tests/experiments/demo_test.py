@@ -47,6 +47,7 @@ def test_the_demo_ends_with_a_short_table_a_page_and_a_picture(demo, tmp_path):
     first = demo()
     assert first.returncode == 0, first.stderr
     lines = first.stdout.splitlines()
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 100
     start = next(place for place, line in enumerate(lines) if line.startswith("Search among emoji"))
     table = lines[start : start + 9]
     assert [line.split("  ")[0] for line in table[4:8]] == ["untrained", "ms", "ms + memory", "ms + CCP"]
