@@ -42,7 +42,7 @@ def test_the_command_that_scores_embeddings_reads_it(tmp_path):
 def test_a_file_of_another_origin_will_do(tmp_path):
     np.savez(tmp_path / "x.npz", embeddings=np.eye(2), paths=["a", "b"], labels=[7, 8])
     found = read_table(str(tmp_path / "x.npz"))
-    assert found[1:] == (["a", "b"], ["7", "8"], None)
+    assert found[1:] == (["a", "b"], ["7", "8"], None, None)
 
 
 def test_bad_files_are_named(tmp_path):
