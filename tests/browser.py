@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import time
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _OPTIONS = (
     "--headless",
@@ -25,6 +27,14 @@ _OPTIONS = (
 
 def find_chromium() -> str | None:
     return os.environ.get("CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def need_chromium() -> str:
+    """The browser's path; the test skips where there is none."""
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("no Chromium is installed (Debian: apt-get install chromium; or set CHROMIUM to its path)")
+    return chromium
 
 
 class Page:

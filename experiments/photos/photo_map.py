@@ -10,11 +10,10 @@ import pathlib
 import numpy as np
 from PIL import Image
 
-from common.data.regular_files import contents_of
 from common.files import write_text
 from common.index import EmbeddingIndex
 from common.progress import progress_bar, write_notice
-from experiments.photos.shown import shown_path, shown_text
+from experiments.photos.shown import shown_path, shown_text, small_picture
 from experiments.site.markup import render
 
 MOST_PHOTOS = 10_000
@@ -22,8 +21,6 @@ _NUM_NEIGHBORS = 12
 _TILES_PER_SIDE = 32  # of a sheet
 _TILE_PIXELS = ((2_500, 64), (MOST_PHOTOS, 40))  # for up to so many photos
 _COMPONENTS = 50  # that t-SNE compares
-_PERPLEXITY = 30.0
-_FEWEST = 4
 
 
 def write_map(path: str, index: EmbeddingIndex, name: str) -> int:
@@ -43,7 +40,7 @@ def write_map(path: str, index: EmbeddingIndex, name: str) -> int:
     embeddings = np.asarray(index.embeddings[rows], np.float32)
     if len(rows) > 2 * _COMPONENTS:
         write_notice(f"Arranging {len(rows):,} photos by t-SNE: about a minute for 5,000.")
-    places = plane(embeddings)
+    places = arranged(embeddings)
     labels = [""] * len(rows) if index.labels is None else [shown_text(index.labels[row]) for row in rows]
     classes = sorted(set(labels))
     number = {label: position for position, label in enumerate(classes)}
@@ -64,29 +61,20 @@ def write_map(path: str, index: EmbeddingIndex, name: str) -> int:
     return len(rows)
 
 
-def plane(embeddings: np.ndarray) -> np.ndarray:
-    """Arrange embeddings in the unit square by t-SNE of their principal components.
-
-    Args:
-        embeddings: `[photos, dim]`.
+def arranged(embeddings: np.ndarray) -> np.ndarray:
+    """Arrange embeddings `[photos, dim]` in the unit square by t-SNE of their principal components.
 
     Returns:
         `[photos, 2]`, in [0, 1]. Fewer than four photos lie on a diagonal.
     """
     from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
 
-    if len(embeddings) < _FEWEST:
+    from experiments.site.embedding_map import FEWEST, plane
+
+    if len(embeddings) < FEWEST:
         return np.repeat(np.linspace(0, 1, len(embeddings))[:, None], 2, axis=1)
     components = min(_COMPONENTS, *embeddings.shape)
-    with threadpool_limits(1):  # the map does not depend on the number of processors
-        reduced = PCA(components, random_state=0).fit_transform(embeddings)
-        start = "pca" if components > 1 else "random"
-        perplexity = min(_PERPLEXITY, (len(reduced) - 1) / 3)
-        points = TSNE(perplexity=perplexity, init=start, random_state=0, n_jobs=1).fit_transform(reduced)
-    low, high = points.min(axis=0), points.max(axis=0)
-    return (points - low) / np.maximum(high - low, 1e-9)
+    return plane(PCA(components, random_state=0).fit_transform(embeddings))
 
 
 def _neighbors(embeddings: np.ndarray, metric: str) -> list[list[int]]:
@@ -110,24 +98,13 @@ def _sheets(paths: list[str], pixels: int) -> tuple[list[str], list[list[int]]]:
             height = math.ceil(len(part) / _TILES_PER_SIDE)
             sheet = Image.new("RGB", (pixels * _TILES_PER_SIDE, pixels * height), "#888")
             for position, path in enumerate(part):
-                copy = _small_copy(path, pixels)
-                if copy is not None:
+                copy = small_picture(path, pixels)
+                if not isinstance(copy, str):
                     down, right = divmod(position, _TILES_PER_SIDE)
                     sheet.paste(copy, (right * pixels, down * pixels))
-                sizes.append([0, 0] if copy is None else list(copy.size))
+                sizes.append([0, 0] if isinstance(copy, str) else list(copy.size))
                 bar.update(1)
             file = io.BytesIO()
             sheet.save(file, "JPEG", quality=80)
             sheets.append(f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}")
     return sheets, sizes
-
-
-def _small_copy(path: str, pixels: int) -> Image.Image | None:
-    from common.data.image_files import decode_rgb
-
-    contents = contents_of(path)
-    image = contents if isinstance(contents, str) else decode_rgb(contents)
-    if isinstance(image, str):
-        return None
-    image.thumbnail((pixels, pixels), Image.Resampling.LANCZOS)
-    return image

@@ -114,13 +114,20 @@ def thumbnail_of(path: str, pixels: int = _PIXELS) -> str:
         path: of the photo.
         pixels: of its longer side, at most.
     """
+    image = small_picture(path, pixels)
+    if isinstance(image, str):
+        return shown_text(image)
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=85)
+    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def small_picture(path: str, pixels: int) -> Image.Image | str:
+    """Return a photo with at most so many pixels on its longer side, or explain the failure."""
     from common.data.image_files import decode_rgb
 
     contents = contents_of(path)
     image = contents if isinstance(contents, str) else decode_rgb(contents)
-    if isinstance(image, str):
-        return shown_text(image)
-    image.thumbnail((pixels, pixels), Image.Resampling.LANCZOS)
-    file = io.BytesIO()
-    image.save(file, "JPEG", quality=85)
-    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    if not isinstance(image, str):
+        image.thumbnail((pixels, pixels), Image.Resampling.LANCZOS)
+    return image

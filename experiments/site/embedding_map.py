@@ -15,7 +15,21 @@ from experiments.site.example_images import class_name
 from experiments.site.retrieval_grid import shown_classes
 
 _PER_CLASS = 30
-_FEWEST = 4  # points that a map is drawn of
+FEWEST = 4  # points that a map is drawn of
+
+
+def perplexity_of(num_points: int) -> float:
+    """Return t-SNE's perplexity for so many points."""
+    return min(30.0, (num_points - 1) / 3)
+
+
+def plane(vectors: np.ndarray) -> np.ndarray:
+    """Arrange four vectors or more `[points, dim]` in the unit square `[points, 2]` by t-SNE."""
+    perplexity, start = perplexity_of(len(vectors)), "pca" if vectors.shape[1] > 1 else "random"
+    with threadpool_limits(1):  # few points are faster on one core, and the map does not depend on their number
+        points = TSNE(perplexity=perplexity, init=start, random_state=0, n_jobs=1).fit_transform(vectors)
+    low, high = points.min(axis=0), points.max(axis=0)
+    return (points - low) / np.maximum(high - low, 1e-9)
 
 
 def map_record(unit: UnitRun, load: Callable[[], Dataset], num_classes: int) -> dict:
@@ -33,19 +47,14 @@ def map_record(unit: UnitRun, load: Callable[[], Dataset], num_classes: int) -> 
     labels = arrays["query_labels"]
     classes = shown_classes(labels, num_classes)
     rows = np.concatenate([np.flatnonzero(labels == label)[:_PER_CLASS] for label in classes])
-    if len(rows) < _FEWEST:
-        return {"classes": [], "reason": f"A map needs {_FEWEST} examples or more; there are {len(rows)}."}
+    if len(rows) < FEWEST:
+        return {"classes": [], "reason": f"A map needs {FEWEST} examples or more; there are {len(rows)}."}
     try:
         dataset = load()
     except InvalidInput:
         dataset = None
-    perplexity = min(30.0, (len(rows) - 1) / 3)
-    chosen = np.asarray(arrays["queries"][rows], np.float32)
-    start = "pca" if chosen.shape[1] > 1 else "random"
-    with threadpool_limits(1):  # so few points are faster on one core, and the map does not depend on their number
-        points = TSNE(perplexity=perplexity, init=start, random_state=0, n_jobs=1).fit_transform(chosen)
-    low, high = points.min(axis=0), points.max(axis=0)
-    places = (points - low) / np.maximum(high - low, 1e-9)  # [points, 2] in 0..1
+    perplexity = perplexity_of(len(rows))
+    places = plane(np.asarray(arrays["queries"][rows], np.float32))
     drawn = [
         {"name": class_name(dataset, label), "points": np.round(places[labels[rows] == label], 3).tolist()}
         for label in classes

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from experiments.photos.service import PhotoService
-from tests.browser import Page, find_chromium
+from tests.browser import Page, need_chromium
 from tests.experiments.photos.conftest import HOSTILE_LABEL, LIMITS, running
 from tests.experiments.photos.hostile_files import animation
 
@@ -15,9 +15,7 @@ NAMES = "[...document.querySelectorAll('#found .faint')].map(each => each.textCo
 
 @pytest.fixture
 def browser(tmp_path):
-    chromium = find_chromium()
-    if chromium is None:
-        pytest.skip("no Chromium is installed (Debian: apt-get install chromium; or set CHROMIUM to its path)")
+    chromium = need_chromium()
     with Page(chromium, tmp_path / "profile") as opened:
         yield opened
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common.index import EmbeddingIndex
-from experiments.photos.photo_map import plane, write_map
-from tests.browser import Page, find_chromium
+from experiments.photos.photo_map import arranged, write_map
+from tests.browser import Page, need_chromium
 from tests.experiments.photos.conftest import write_photo
 
 EMBEDDINGS = np.float32([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [0.2, 1]])
@@ -41,20 +41,18 @@ def test_similar_embeddings_lie_together_at_the_same_places_each_time():
     rng = np.random.default_rng(0)
     centres = np.repeat(rng.normal(size=(2, 8)), 10, axis=0)
     embeddings = np.float32(centres + 0.01 * rng.normal(size=(20, 8)))
-    places = plane(embeddings)
+    places = arranged(embeddings)
     first, second = places[:10], places[10:]
     assert np.linalg.norm(first.mean(0) - second.mean(0)) > 3 * np.linalg.norm(first - first.mean(0), axis=1).max()
     assert places.min() == 0
     assert places.max() == 1
-    np.testing.assert_array_equal(plane(embeddings), places)
-    assert plane(embeddings[:1]).tolist() == [[0, 0]]
+    np.testing.assert_array_equal(arranged(embeddings), places)
+    assert arranged(embeddings[:1]).tolist() == [[0, 0]]
 
 
 @pytest.mark.parametrize("width", [400, 1200])
 def test_a_click_shows_the_photo_and_its_neighbours(page, width, tmp_path):
-    chromium = find_chromium()
-    if chromium is None:
-        pytest.skip("no Chromium is installed (Debian: apt-get install chromium; or set CHROMIUM to its path)")
+    chromium = need_chromium()
     with Page(chromium, tmp_path / "profile") as browser:
         browser.open(page.as_uri(), width=width)
         click = (

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from experiments.photos.shown import Tile, aligned, shown_path, shown_text, write_strips
-from tests.browser import Page, find_chromium
+from tests.browser import Page, need_chromium
 from tests.experiments.photos.conftest import write_photo
 
 HOSTILE = "<img src=x onerror=alert(1)> \"'&\n\u202e"
@@ -34,9 +34,7 @@ def test_every_text_is_escaped_and_every_photo_embedded(page):
 
 @pytest.mark.parametrize("width", [380, 1400])
 def test_a_browser_shows_it_without_complaint(page, width, tmp_path):
-    chromium = find_chromium()
-    if chromium is None:
-        pytest.skip("no Chromium is installed (Debian: apt-get install chromium; or set CHROMIUM to its path)")
+    chromium = need_chromium()
     with Page(chromium, tmp_path / "profile") as browser:
         browser.open(page.as_uri(), width=width)
         assert browser.complaints() == []

@@ -14,7 +14,7 @@ from experiments import reports
 from experiments.site.groups import read_studies
 from experiments.site.method_page import link_to
 from experiments.site.report_folder import DrawingOptions, write_report
-from tests.browser import Page, find_chromium
+from tests.browser import Page, need_chromium
 
 OPTIONS = DrawingOptions(num_queries=3, num_neighbors=4, num_images=2, num_prototypes=2, num_classes=6)
 VOID = {"meta", "link", "img", "br"}
@@ -199,9 +199,7 @@ def test_a_browser_shows_every_page_without_complaint(browser, report, width, sc
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    chromium = find_chromium()
-    if chromium is None:
-        pytest.skip("no Chromium is installed (Debian: apt-get install chromium; or set CHROMIUM to its path)")
+    chromium = need_chromium()
     with Page(chromium, tmp_path_factory.mktemp("profile")) as page:
         yield page
 
