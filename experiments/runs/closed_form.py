@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,15 +89,26 @@ def closed_form_figures(
         except InvalidInput as error:
             write_notice(f"no figures of {name} without training: {error}")
             continue
-        mapped = {part: unit_length(found(test[part])) for part in ("queries", "gallery") if part in test}
-        figures[name] = evaluate_embeddings({**test, **mapped}, config.dataset).as_dict()
+        figures[name] = figures_on_sphere(test, config.dataset, found)
     return figures
 
 
-def unit_length(vectors: np.ndarray) -> np.ndarray:
-    """Return vectors `[items, dim]` of length one, float32; zeros stay."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+def figures_on_sphere(
+    test: Mapping[str, np.ndarray], dataset: str, mapping: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> dict[str, float]:
+    """Evaluate mapped vectors of length one; zeros stay.
+
+    Args:
+        test: vectors of the test set, in the format of `evaluate_embeddings`.
+        dataset: names the metrics.
+        mapping: of vectors `[items, dim]`; by default the identity.
+    """
+    found = dict(test)
+    for part in found.keys() & {"queries", "gallery"}:
+        vectors = mapping(test[part])
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        found[part] = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
+    return evaluate_embeddings(found, dataset).as_dict()
 
 
 def _bar(examples: Examples) -> tqdm | LoggedBar:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,7 +18,7 @@ from common.progress import write_notice
 from common.records import RunDirectory
 from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.cached_training import FeaturePlace, features_below_cut
-from experiments.runs.closed_form import closed_form_figures, start_head
+from experiments.runs.closed_form import closed_form_figures, figures_on_sphere, start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.feature_figures import feature_figures
 from experiments.runs.image_groups import group_figures, regrouping_of
@@ -199,27 +201,39 @@ class Unit:
     def _untrained_metrics(self, model: EmbeddingModel) -> tuple[dict, dict]:
         """Evaluate the backbone's average features on the test set, before training.
 
-        Closed forms of these features are evaluated in the first repeat of each fold alone.
+        Closed forms of these features are evaluated in the first repeat of each fold alone. Of methods with the same
+        features and training images, the first computes both.
         """
-        paths = [self.run.path / name for name in ("untrained.json", "closed_form.json")]
-        untrained, closed_forms = map(read_json, paths)
-        if untrained is None:
-            untrained = self._evaluate(model, self.dataset.test, self.dataset.gallery, output="features").as_dict()
-            write_json(paths[0], untrained)
-        if closed_forms is None and not self.repeat:
+        path = self.run.path / "untrained.json"
+        found = read_json(path) or {}
+        if "of" not in found:  # no file, or one of an earlier version
             test = self._arrays(model, self.dataset.test, self.dataset.gallery, output="averages")
-            closed_forms = closed_form_figures(model, self.config, self._inputs, self.training, test)
-            write_json(paths[1], closed_forms)
-        return untrained, closed_forms or {}
+            digest = self._digest_of_features(test["queries"])
+            others = map(read_json, sorted(path.parents[2].glob(f"*/{path.parent.name}/{path.name}")))
+            found = next((other for other in others if other and other.get("of") == digest), None)
+            if found is None:
+                closed = (
+                    {} if self.repeat else closed_form_figures(model, self.config, self._inputs, self.training, test)
+                )
+                found = {"of": digest, "untrained": figures_on_sphere(test, self.config.dataset), "closed_form": closed}
+            write_json(path, found)
+        return found["untrained"], found["closed_form"]
+
+    def _digest_of_features(self, averages: np.ndarray) -> str:
+        """Return a digest of test features and of everything else that decides their closed forms."""
+        data_read = self.features and self.features.fingerprint
+        digest = hashlib.sha256(repr((data_read, self.config.embedding_dim)).encode())
+        names, labels = self.image_names, self.training.labels
+        images = self.training.arrays if names is None else np.array([*map(os.fsencode, names.tolist())])
+        for array in (averages, labels, images):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
         return embedded(model, self._inputs, examples)["queries"]
 
     def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
         return embedded(model, self._inputs, queries, gallery, output)
-
-    def _evaluate(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings"):
-        return evaluate_embeddings(self._arrays(model, queries, gallery, output), self.config.dataset)
 
     def _validation_metrics(self, model) -> dict[str, float]:
         """Evaluate current weights, with NMI and every R@k that tables print."""

@@ -1,5 +1,6 @@
 """Heads that start from a closed form on the training classes."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from common.errors import InvalidInput
 from common.training import within_class_whitening
+from experiments.runs import unit
 from experiments.runs.closed_form import start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trained_model import load_trained_model
@@ -62,7 +64,7 @@ def test_embeddings_start_as_the_closed_form_of_the_pooled_features(dataset):
     assert np.square(kernel).sum() == pytest.approx(2 * channels * DIM / (channels + DIM), rel=1e-4)
 
 
-def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path):
+def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path, monkeypatch):
     places = Places(str(tmp_path / "runs"), str(tmp_path / "cache"))
     runs = UnitRuns(dataset, places)
     config = configuration(trained_from="head", views=2, learning_rate=1e-9)
@@ -84,6 +86,13 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path)
     assert json.loads((path / "row.json").read_text())["row"]["extras"]["closed_form"] == result["closed_form"]
     with pytest.raises(InvalidInput, match="--head_start=whitening, whose neck has a bias"):
         trunk_of(trained)
+    monkeypatch.setattr(unit, "closed_form_figures", None)  # the second method of a fold finds those of the first
+    other = dataclasses.replace(config, loss="pnca")
+    runs.train(other, fold=0, repeat=0)
+    untrained = [json.loads((runs.unit_dir(each, 0, 0) / "untrained.json").read_text()) for each in (config, other)]
+    assert untrained[0] == untrained[1]
+    with pytest.raises(TypeError):  # of other training classes there are none
+        runs.train(config, fold=1, repeat=0)
 
 
 @pytest.mark.parametrize("overrides", [{"pooling": "gsp"}, {"pooling": "weldon"}, {"backbone": "token_embedding"}])
