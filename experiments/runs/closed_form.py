@@ -94,7 +94,7 @@ def closed_form_figures(
 
 
 def figures_on_sphere(
-    test: Mapping[str, np.ndarray], dataset: str, mapping: Callable[[np.ndarray], np.ndarray] = np.asarray
+    test: Mapping[str, np.ndarray], dataset: str, mapping: Callable[[np.ndarray], np.ndarray] | AffineMap = np.asarray
 ) -> dict[str, float]:
     """Evaluate mapped vectors of length one; zeros stay.
 

@@ -210,14 +210,15 @@ class Unit:
             test = self._arrays(model, self.dataset.test, self.dataset.gallery, output="averages")
             digest = self._digest_of_features(test["queries"])
             others = map(read_json, sorted(path.parents[2].glob(f"*/{path.parent.name}/{path.name}")))
-            found = next((other for other in others if other and other.get("of") == digest), None)
-            if found is None:
-                closed = (
-                    {} if self.repeat else closed_form_figures(model, self.config, self._inputs, self.training, test)
-                )
-                found = {"of": digest, "untrained": figures_on_sphere(test, self.config.dataset), "closed_form": closed}
+            same = [other for other in others if other and other.get("of") == digest]
+            found = same[0] if same else {"of": digest, **self._measured_before(model, test)}
             write_json(path, found)
         return found["untrained"], found["closed_form"]
+
+    def _measured_before(self, model: EmbeddingModel, test: dict[str, np.ndarray]) -> dict[str, dict]:
+        examples = self._inputs, self.training, test
+        closed_forms = {} if self.repeat else closed_form_figures(model, self.config, *examples)
+        return {"untrained": figures_on_sphere(test, self.config.dataset), "closed_form": closed_forms}
 
     def _digest_of_features(self, averages: np.ndarray) -> str:
         """Return a digest of test features and of everything else that decides their closed forms."""

@@ -11,11 +11,13 @@ from experiments.plans.cost import duration, estimated_seconds, rate_of
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.settings.recipes import resolve
+from experiments.studies.demo import Demo
 from experiments.studies.figures import FIGURES
 from experiments.studies.figures import FULL_REPEATS as FIGURE_REPEATS
 from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+DEMO = Demo(StudyOptions("emoji", "demo"))
 DATASETS = {"SOP": "sop", "CUB": "cub200"}
 COST = re.compile(
     r"on (SOP|CUB) (\d+) runs?(?: \([^)]*\))? of ([\d.]+) (hours|minutes)"  # "full on SOP 52 runs of 4 hours"
@@ -87,6 +89,15 @@ def test_a_network_of_twice_the_work_takes_twice_the_time():
         for backbone in ("bn_inception", "resnet50")
     )
     assert large == pytest.approx(2 * small)
+
+
+def test_the_demo_is_estimated_by_its_network_and_its_emoji():
+    config = resolve("emoji", "ms", "gap", "thesis", "demo", {"max_steps": 400, "steps_per_evaluation": 100})
+    embedded = 4 * 3_599 / 4 + 2 * 3_578
+    assert seconds_of(config) == pytest.approx(12 + (400 * 32 + embedded / 3) * 0.6 / 32)
+    whole = DEMO.cells(NothingFinished())
+    assert 15 * 60 < sum(seconds_of(cell.config) for cell in whole) < 25 * 60  # it took 19 minutes
+    assert rate_of(config.replace(image_size=192), ()).seconds_per_image == pytest.approx(4 * 0.6 / 32)
 
 
 def test_training_from_cached_features_costs_its_steps_on_a_processor():
