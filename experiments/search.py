@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from common.index.approximate import KINDS
+from common.index.approximate import KINDS, TARGET_RECALL
 from common.index.similarity import METRICS
 from experiments.photos import actions
 from experiments.photos.models import define_model_flags
@@ -46,7 +46,9 @@ def define_flags() -> None:
     flags.DEFINE_enum("metric", "cosine", METRICS, "index: how embeddings are compared.")
     flags.DEFINE_enum("dtype", "float32", ("float32", "float16"), "index: how embeddings are stored.")
     flags.DEFINE_enum("approximate", None, KINDS, "index: also build an approximate index (needs faiss).")
-    flags.DEFINE_float("target_recall", 0.95, "index: recall@10 at which its effort is enough; in (0, 1].", 0.0, 1.0)
+    flags.DEFINE_float(
+        "target_recall", TARGET_RECALL, "index: recall@10 at which its effort is enough; in (0, 1].", 0.0, 1.0
+    )
     flags.DEFINE_integer("k", 10, "neighbours: how many for each photo.")
     flags.DEFINE_enum(
         "search", "exact", ("exact", "approximate"), "Compare with every photo, or ask the approximate index."

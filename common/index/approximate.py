@@ -16,6 +16,7 @@ from common.files import write_atomically
 from common.index.similarity import search_similarity, similarities_of
 
 KINDS = ("hnsw", "ivf_pq")
+TARGET_RECALL = 0.95
 _LINKS = 32  # of a node of the graph
 _CONSTRUCTION_EFFORT = 80  # nodes looked at to place a new one
 _DIMS_PER_BYTE = 4  # of a product code
@@ -37,6 +38,7 @@ class ApproximateSearch(NamedTuple):
             without itself (of fewer than ten if there are fewer).
         num_queries: of that measurement.
         index: of faiss.
+        target_recall: that the build was asked for.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class ApproximateSearch(NamedTuple):
     recall_at_10: float
     num_queries: int
     index: Any
+    target_recall: float = TARGET_RECALL
 
     def as_record(self) -> dict:
         """Return everything except the faiss index, for JSON."""
@@ -75,7 +78,7 @@ def build_approximate(
     metric: str,
     kind: str,
     *,
-    target_recall: float = 0.95,
+    target_recall: float = TARGET_RECALL,
     num_queries: int = 500,
     seed: int = 0,
 ) -> ApproximateSearch:
@@ -112,7 +115,7 @@ def build_approximate(
     exact = without_own_row(exact, sample)
     effort = 16 if kind == "hnsw" else 1
     while True:
-        found = ApproximateSearch(kind, len(embeddings), effort, 0.0, len(sample), index)
+        found = ApproximateSearch(kind, len(embeddings), effort, 0.0, len(sample), index, target_recall)
         rows = best_of(queries, embeddings, found.candidates(queries, depth + 1), depth + 1, metric)
         recall = recall_of(without_own_row(rows, sample), exact)
         if recall >= target_recall or effort >= _MOST_EFFORT[kind]:
@@ -171,7 +174,7 @@ def read_approximate(path: str | os.PathLike, record: dict) -> ApproximateSearch
     if index.ntotal != record["rows"]:
         raise InvalidInput(f"{path} has {index.ntotal} rows, expected {record['rows']}. Build it again.")
     return ApproximateSearch(
-        **{name: record[name] for name in ApproximateSearch._fields if name != "index"}, index=index
+        **{name: record[name] for name in ApproximateSearch._fields if name in record}, index=index
     )
 
 

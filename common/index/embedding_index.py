@@ -11,6 +11,7 @@ import numpy as np
 
 from common.errors import check_choice, check_given, check_positive, invalid
 from common.index.approximate import (
+    TARGET_RECALL,
     ApproximateSearch,
     build_approximate,
     read_approximate,
@@ -432,7 +433,7 @@ class EmbeddingIndex:
         )
 
     def build_approximate(
-        self, kind: str = "hnsw", *, target_recall: float = 0.95, num_queries: int = 500, seed: int = 0
+        self, kind: str = "hnsw", *, target_recall: float = TARGET_RECALL, num_queries: int = 500, seed: int = 0
     ) -> ApproximateSearch:
         """Build a faiss index over all rows, and measure its recall.
 

@@ -51,6 +51,7 @@ _DESCRIPTION = {
             "effort": Number(int, 1),
             "recall_at_10": Number(float, 0, 1),
             "num_queries": _COUNT,
+            "target_recall": Maybe(Number(float, 0, 1), is_null_allowed=False),
         }
     ),
 }

@@ -85,13 +85,7 @@ def _index(values: flags.FlagValues) -> None:
     if index is None:
         raise InvalidInput("Missing --images or --embeddings: expected photos to make the index of.")
     if values.approximate:
-        built = index.build_approximate(values.approximate, target_recall=values.target_recall)
-        print(
-            f"Approximate index ({built.kind}): recall@10 {built.recall_at_10:.3f} against exact search, "
-            f"with {built.num_queries} of the photos as queries."
-        )
-        if built.recall_at_10 < values.target_recall:
-            print(f"This is below the {values.target_recall:g} that --target_recall asks for.")
+        sync.build_approximate(index, values.approximate, values.target_recall)
     rounding = f", rounded by at most {index.rounding_error:.1e}" if index.rounding_error else ""
     stored = f"{index.dim} components, {index.metric}, {index.embeddings.dtype}{rounding}"
     print(f"{values.index}: {len(index)} photos, {stored}.")

@@ -14,6 +14,7 @@ from common.data import read_csv_table
 from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
+from common.index.approximate import TARGET_RECALL
 from experiments.photos.embedding import Photos, find_photos, unreadable_photos
 from experiments.photos.embedding_tables import EmbeddingTable
 from experiments.photos.models import choose_model, embedded
@@ -80,9 +81,9 @@ def sync(values: flags.FlagValues) -> None:
         num_embedded = len(table.paths)
         plan = _without_unread(plan, index, photos, table)
         if not plan.is_empty or index.root_is_new:
-            had_approximate = index.approximate is not None
+            approximate = index.approximate
             _apply(index, photos, digests, plan, table.embeddings)
-            _say_dropped(values.index, had_approximate and index.approximate is None)
+            _restore_approximate(index, approximate)
     done = "to embed" if values.dry_run else "embedded"
     print(f"{_counted(plan, len(photos.paths))}; {plural(num_embedded, 'photo')} {done}.")
     print(f"{values.index}: {plural(len(index), 'photo')}{', not changed by --dry_run' if values.dry_run else ''}.")
@@ -104,9 +105,9 @@ def remove(values: flags.FlagValues) -> None:
         _print_kind("removed", ids)
         print(f"{plural(len(ids), 'photo')} of {len(index)} would be removed.")
         return
-    had_approximate = index.approximate is not None
+    approximate = index.approximate
     index.remove(ids)
-    _say_dropped(values.index, had_approximate)
+    _restore_approximate(index, approximate)
     print(f"{plural(len(ids), 'photo')} removed.")
     print(f"{values.index}: {plural(len(index), 'photo')}.")
 
@@ -269,7 +270,22 @@ def _print_kind(name: str, paths: Sequence[str]) -> None:
         print(f"{name}: {len(paths) - _NUM_NAMED} more")
 
 
-def _say_dropped(index_folder: str, is_dropped: bool) -> None:
-    if is_dropped:
-        command = f"python -m experiments.search index --index={index_folder} --approximate=KIND"
-        print(f"The approximate index was of the earlier photos and is dropped: `{command}` builds another.")
+def _restore_approximate(index: EmbeddingIndex, earlier: dict | None) -> None:
+    """Build the approximate index of changed rows as the earlier one was built, or say why not."""
+    if earlier is None:
+        return
+    try:
+        build_approximate(index, earlier["kind"], earlier.get("target_recall", TARGET_RECALL))
+    except InvalidInput as error:
+        print(f"The approximate index was of the earlier photos and is dropped. {error}")
+
+
+def build_approximate(index: EmbeddingIndex, kind: str, target_recall: float) -> None:
+    """Build an approximate index, and print its recall."""
+    built = index.build_approximate(kind, target_recall=target_recall)
+    print(
+        f"Approximate index ({built.kind}): recall@10 {built.recall_at_10:.3f} against exact search, "
+        f"with {built.num_queries} of the photos as queries."
+    )
+    if built.recall_at_10 < target_recall:
+        print(f"This is below the {target_recall:g} that --target_recall asks for.")
