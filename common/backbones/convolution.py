@@ -6,8 +6,13 @@ in a parameter file is `<layer name>.<parameter>` and needs no translation (see 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 from tensorflow import keras
+
+from common.backbones.network_names import OUTPUT_STRIDE, OUTPUT_STRIDES
+from common.errors import check_choice
 
 
 def convolution(
@@ -17,6 +22,7 @@ def convolution(
     name: str,
     *,
     stride: int = 1,
+    dilation: int = 1,
     use_bias: bool = False,
     padding: str = "symmetric",
 ) -> tf.Tensor:
@@ -32,6 +38,7 @@ def convolution(
         kernel_size: side of the square kernel, odd.
         name: the layer's name.
         stride: 1 or more.
+        dilation: places between two entries of the kernel, 1 or more; above 1 only with stride 1.
         use_bias: whether an offset is added to each output channel.
         padding: "symmetric" (PyTorch's), or "same" for parameters that were trained in TensorFlow.
 
@@ -44,6 +51,7 @@ def convolution(
         kernel_size,
         strides=stride,
         padding=padding,
+        dilation_rate=dilation,
         use_bias=use_bias,
         kernel_initializer=keras.initializers.VarianceScaling(2.0, "fan_out", "untruncated_normal"),
         name=name,
@@ -51,7 +59,7 @@ def convolution(
 
 
 def depthwise_convolution(
-    x: tf.Tensor, kernel_size: int, name: str, *, stride: int = 1, padding: str = "symmetric"
+    x: tf.Tensor, kernel_size: int, name: str, *, stride: int = 1, dilation: int = 1, padding: str = "symmetric"
 ) -> tf.Tensor:
     """Apply a convolution with one kernel per channel.
 
@@ -62,6 +70,7 @@ def depthwise_convolution(
         kernel_size,
         strides=stride,
         padding=padding,
+        dilation_rate=dilation,
         use_bias=False,
         depthwise_initializer=keras.initializers.HeNormal(),
         name=name,
@@ -73,6 +82,29 @@ def _pad(x: tf.Tensor, kernel_size: int, stride: int, name: str, padding: str) -
     if stride == 1 or kernel_size == 1 or padding == "same":
         return x, "same"
     return keras.layers.ZeroPadding2D(kernel_size // 2, name=f"{name}.padding")(x), "valid"
+
+
+def stage_settings(strides: Sequence[int], output_stride: int) -> list[tuple[dict[str, int], dict[str, int]]]:
+    """Return `stride` and `dilation` of each stage's first block, and of its others.
+
+    At output stride 16, the last strided stage has stride 1, and all kernels behind that place are dilated by 2. So
+    every second place of the larger map has the features of the usual map, up to rounding and with fixed statistics.
+
+    Reference: Yu and Koltun, Multi-scale context aggregation by dilated convolutions (ICLR 2016).
+
+    Args:
+        strides: of each stage's first block.
+        output_stride: 32 (the network's own) or 16.
+
+    Raises:
+        InvalidInput: another output stride.
+    """
+    check_choice("output_stride", output_stride, OUTPUT_STRIDES)
+    last = max(stage for stage, stride in enumerate(strides) if stride > 1)
+    last = len(strides) if output_stride == OUTPUT_STRIDE else last
+    dilated = {"dilation": 2}
+    settings: list[tuple[dict[str, int], dict[str, int]]] = [({"stride": stride}, {}) for stride in strides[:last]]
+    return settings + [(dilated if stage else {}, dilated) for stage in range(len(strides[last:]))]
 
 
 def batch_normalization(x: tf.Tensor, name: str, *, momentum: float = 0.9, epsilon: float = 1e-5) -> tf.Tensor:

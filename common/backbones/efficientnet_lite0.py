@@ -13,8 +13,10 @@ from common.backbones.convolution import (
     depthwise_convolution,
     freeze_batch_norm,
     rectifier,
+    stage_settings,
 )
 from common.backbones.input_normalization import InputNormalization, check_image_channels
+from common.backbones.network_names import OUTPUT_STRIDE
 from common.backbones.pretrained_weights import initialize_weights
 
 # Tan & Le, table 1, without attention: expansion, channels, number of blocks, stride of the first one, kernel.
@@ -30,7 +32,11 @@ _STAGES = (
 
 
 def efficientnet_lite0(
-    input_channels: int = 3, *, frozen_batch_norm: bool = True, weights: str | os.PathLike = "none"
+    input_channels: int = 3,
+    *,
+    frozen_batch_norm: bool = True,
+    weights: str | os.PathLike = "none",
+    output_stride: int = OUTPUT_STRIDE,
 ) -> keras.Model:
     """Build EfficientNet-lite0 without its classifier, with timm's names.
 
@@ -44,15 +50,16 @@ def efficientnet_lite0(
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
         frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
         weights: "none", "imagenet" (in this package), or the path of a file with timm's names.
+        output_stride: 32, or 16 for a map twice as large: the last strided stage dilated instead, with the same weights.
 
     Input shape: [batch, height, width, input_channels], values 0..255.
-    Output shape: [batch, ceil(height / 32), ceil(width / 32), 1280]
+    Output shape: [batch, ceil(height / output_stride), ceil(width / output_stride), 1280]
 
     Returns:
         a keras.Model
 
     Raises:
-        InvalidInput: another number of channels, or weights that do not exist or do not fit.
+        InvalidInput: another number of channels or output stride, or weights that do not exist or do not fit.
     """
     check_image_channels(input_channels)
     images = keras.Input((None, None, input_channels), name="images")
@@ -60,10 +67,11 @@ def efficientnet_lite0(
     x = InputNormalization((127.0,) * 3, 128.0, scale=1.0, name="input_normalization")(images)
     x = convolution(x, 32, 3, "conv_stem", stride=2, padding="same")
     x = _activate(x, "bn1")
-    for stage, (expansion, filters, num_blocks, first_stride, kernel_size) in enumerate(_STAGES):
+    settings = stage_settings([stage[3] for stage in _STAGES], output_stride)
+    for stage, (expansion, filters, num_blocks, _, kernel_size) in enumerate(_STAGES):
         for block in range(num_blocks):
-            stride = first_stride if block == 0 else 1
-            x = _inverted_residual(x, filters, kernel_size, f"blocks.{stage}.{block}", expansion, stride)
+            name = f"blocks.{stage}.{block}"
+            x = _inverted_residual(x, filters, kernel_size, name, expansion, **settings[stage][block > 0])
     x = _activate(convolution(x, 1280, 1, "conv_head"), "bn2")
     model = keras.Model(images, x, name="efficientnet_lite0")
     if frozen_batch_norm:
@@ -72,7 +80,7 @@ def efficientnet_lite0(
 
 
 def _inverted_residual(
-    x: tf.Tensor, filters: int, kernel_size: int, name: str, expansion: int, stride: int
+    x: tf.Tensor, filters: int, kernel_size: int, name: str, expansion: int, stride: int = 1, dilation: int = 1
 ) -> tf.Tensor:
     """Expand by 1 x 1, filter each channel, project linearly.
 
@@ -83,7 +91,7 @@ def _inverted_residual(
     if expansion > 1:
         y = _activate(convolution(y, expansion * channels, 1, f"{name}.conv_pw"), f"{name}.bn1")
         projection, norm = "conv_pwl", 2
-    y = depthwise_convolution(y, kernel_size, f"{name}.conv_dw", stride=stride, padding="same")
+    y = depthwise_convolution(y, kernel_size, f"{name}.conv_dw", stride=stride, dilation=dilation, padding="same")
     y = _activate(y, f"{name}.bn{norm}")
     y = convolution(y, filters, 1, f"{name}.{projection}")
     y = _normalize(y, f"{name}.bn{norm + 1}")

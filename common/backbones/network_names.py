@@ -5,6 +5,8 @@ from __future__ import annotations
 PACKAGED_WEIGHTS = ("efficientnet_lite0",)  # networks whose ImageNet parameters are in `imagenet/` beside this file
 PRESET_PREFIX = "kerashub:"
 PRESET_WEIGHTS = "preset"  # the weights that a preset comes with
+OUTPUT_STRIDE, OUTPUT_STRIDES = 32, (32, 16)  # pixels between two places of a feature map: usual, possible
+DILATED = ("efficientnet_lite0", "mobilenet_v2", "resnet50")  # networks that offer both
 HEAD = "head"  # the cut behind the whole network: training begins with the pooling
 CLASS_TOKEN, PATCHES = "class", "patches"
 TOKENS = (PATCHES, CLASS_TOKEN)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 from tensorflow import keras
 
-from common.backbones.convolution import batch_normalization, convolution, rectifier
+from common.backbones.convolution import batch_normalization, convolution, rectifier, stage_settings
+from common.backbones.network_names import OUTPUT_STRIDE
 
 
 def basic_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) -> tf.Tensor:
@@ -34,7 +35,7 @@ def basic_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) -> tf
     return _add(_shortcut(x, filters, name, stride), residual, name)
 
 
-def bottleneck_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) -> tf.Tensor:
+def bottleneck_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1, dilation: int = 1) -> tf.Tensor:
     """Build a bottleneck block: relu(x + F(x)).
 
     F is a 1 x 1, a 3 x 3 and a 1 x 1 convolution; the 3 x 3 one has the stride.
@@ -47,13 +48,14 @@ def bottleneck_block(x: tf.Tensor, filters: int, name: str, *, stride: int = 1) 
         filters: number of output channels; the inner convolutions have a quarter of it.
         name: prefix of the layers' names.
         stride: 1, or 2 to halve the map.
+        dilation: of the 3 x 3 convolution, 1 with stride 2.
 
     Returns:
         [batch, ceil(height / stride), ceil(width / stride), filters]
     """
     residual = convolution(x, filters // 4, 1, f"{name}.conv1")
     residual = rectifier(batch_normalization(residual, f"{name}.bn1"), f"{name}.relu1")
-    residual = convolution(residual, filters // 4, 3, f"{name}.conv2", stride=stride)
+    residual = convolution(residual, filters // 4, 3, f"{name}.conv2", stride=stride, dilation=dilation)
     residual = rectifier(batch_normalization(residual, f"{name}.bn2"), f"{name}.relu2")
     residual = convolution(residual, filters, 1, f"{name}.conv3")
     residual = batch_normalization(residual, f"{name}.bn3")
@@ -66,6 +68,7 @@ def residual_stages(
     filters: Sequence[int],
     num_blocks: Sequence[int],
     strides: Sequence[int],
+    output_stride: int = OUTPUT_STRIDE,
 ) -> tf.Tensor:
     """Apply stages of `block` in sequence.
 
@@ -77,13 +80,15 @@ def residual_stages(
         filters: output channels of each stage.
         num_blocks: blocks of each stage.
         strides: stride of each stage's first block.
+        output_stride: 16 for a dilated last stage of bottleneck blocks, see `stage_settings`.
 
     Returns:
         [batch, height', width', filters[-1]]
     """
-    for stage, (width, depth, stride) in enumerate(zip(filters, num_blocks, strides), start=1):
+    settings = stage_settings(strides, output_stride)
+    for stage, (width, depth, of_blocks) in enumerate(zip(filters, num_blocks, settings), start=1):
         for index in range(depth):
-            x = block(x, width, f"layer{stage}.{index}", stride=stride if index == 0 else 1)
+            x = block(x, width, f"layer{stage}.{index}", **of_blocks[index > 0])
     return x
 
 

@@ -16,10 +16,11 @@ from common.backbones.input_normalization import (
     check_image_channels,
 )
 from common.backbones.keras_application import keras_application
+from common.backbones.network_names import OUTPUT_STRIDE
 from common.backbones.pretrained_weights import initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
 from common.backbones.residual_network import bottleneck_block, residual_stages
-from common.errors import check_choice
+from common.errors import check_choice, invalid
 
 LAYOUTS = ("auto", "torchvision", "keras")
 KERAS_WEIGHTS_URL = (
@@ -34,6 +35,7 @@ def resnet50(
     frozen_batch_norm: bool = True,
     weights: str | os.PathLike = "none",
     layout: str = "auto",
+    output_stride: int = OUTPUT_STRIDE,
 ) -> keras.Model:
     """Build ResNet-50 without its classifier.
 
@@ -49,38 +51,42 @@ def resnet50(
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
         frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
         weights: "none", "imagenet" (Keras' layout only) or a path.
-        layout: "torchvision", "keras", or "auto": torchvision's for the path of an `.npz`, else Keras'.
+        layout: "torchvision", "keras", or "auto": torchvision's for the path of an `.npz` or output stride 16, else Keras'.
+        output_stride: 32, or 16 for a map twice as large: the last stage dilated instead of strided, same weights.
 
     Input shape: [batch, height, width, input_channels], values 0..255; height and width 32 or more.
-    Output shape: [batch, ceil(height / 32), ceil(width / 32), 2048]
+    Output shape: [batch, ceil(height / output_stride), ceil(width / output_stride), 2048]
 
     Returns:
         a keras.Model
 
     Raises:
-        InvalidInput: another number of channels, an unknown layout, or weights that do not exist or do not fit.
+        InvalidInput: another number of channels, an unknown layout or output stride, or weights that do not exist or do not fit.
     """
     check_image_channels(input_channels)
     check_choice("layout", layout, LAYOUTS)
     if layout == "auto":
-        layout = "torchvision" if os.fspath(weights).endswith(".npz") else "keras"
+        is_torchvision = os.fspath(weights).endswith(".npz") or output_stride != OUTPUT_STRIDE
+        layout = "torchvision" if is_torchvision else "keras"
+    if layout == "keras" and output_stride != OUTPUT_STRIDE:
+        raise invalid("output_stride", received=output_stride, expected=f"{OUTPUT_STRIDE} with Keras' layout")
     images = keras.Input((None, None, input_channels), name="images")
     if layout == "keras":
         x = InputNormalization(CAFFE_MEAN_BGR, scale=1.0, channel_order="bgr", name="input_normalization")(images)
         model = keras_application(keras.applications.ResNet50, x, weights, url=KERAS_WEIGHTS_URL)
     else:
-        model = keras.Model(images, _torchvision_features(images), name="resnet50")
+        model = keras.Model(images, _torchvision_features(images, output_stride), name="resnet50")
         initialize_weights(model, weights, imagenet=conversion_instructions("resnet50"))
     if frozen_batch_norm:
         freeze_batch_norm(model)
     return model
 
 
-def _torchvision_features(images: tf.Tensor) -> tf.Tensor:
+def _torchvision_features(images: tf.Tensor, output_stride: int) -> tf.Tensor:
     x = InputNormalization(IMAGENET_MEAN, IMAGENET_STD, name="input_normalization")(images)
     x = convolution(x, 64, 7, "conv1", stride=2)
     x = rectifier(batch_normalization(x, "bn1"), "relu1")
     x = keras.layers.ZeroPadding2D(1, name="maxpool.padding")(x)  # zeros never win: the rectifier's output is >= 0
     x = keras.layers.MaxPooling2D(3, strides=2, name="maxpool")(x)
     filters, num_blocks, strides = (256, 512, 1024, 2048), (3, 4, 6, 3), (1, 2, 2, 2)
-    return residual_stages(x, bottleneck_block, filters, num_blocks, strides)
+    return residual_stages(x, bottleneck_block, filters, num_blocks, strides, output_stride)
