@@ -50,7 +50,7 @@ def efficientnet_lite0(
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
         frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
         weights: "none", "imagenet" (in this package), or the path of a file with timm's names.
-        output_stride: 32, or 16 for a map twice as large: the last strided stage dilated instead, with the same weights.
+        output_stride: 32, or 16 for a map twice as large: the last strided stage dilated instead, same weights.
 
     Input shape: [batch, height, width, input_channels], values 0..255.
     Output shape: [batch, ceil(height / output_stride), ceil(width / output_stride), 1280]

@@ -51,7 +51,7 @@ def resnet50(
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
         frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
         weights: "none", "imagenet" (Keras' layout only) or a path.
-        layout: "torchvision", "keras", or "auto": torchvision's for the path of an `.npz` or output stride 16, else Keras'.
+        layout: "torchvision", "keras", or "auto": torchvision's for an `.npz` or output stride 16, else Keras'.
         output_stride: 32, or 16 for a map twice as large: the last stage dilated instead of strided, same weights.
 
     Input shape: [batch, height, width, input_channels], values 0..255; height and width 32 or more.
@@ -61,7 +61,7 @@ def resnet50(
         a keras.Model
 
     Raises:
-        InvalidInput: another number of channels, an unknown layout or output stride, or weights that do not exist or do not fit.
+        InvalidInput: another number of channels, layout or output stride, or weights that do not exist or do not fit.
     """
     check_image_channels(input_channels)
     check_choice("layout", layout, LAYOUTS)

@@ -9,6 +9,7 @@ import numpy as np
 from absl import flags
 
 from common import backbones
+from common.backbones.network_names import DILATED, OUTPUT_STRIDE
 from common.errors import InvalidInput, check_choice, check_positive, invalid
 from common.files import write_text
 from experiments.deployment.model_card import TAGS, card_path, card_template
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
-FLAGS = ("backbone", "weights", "pooling", "image_size")
+FLAGS = ("backbone", "weights", "pooling", "image_size", "output_stride")
 BACKBONE, IMAGE_SIZE = "efficientnet_lite0", 227  # the size at which `fair_eval` evaluates photos
 # These start without random weights; the others, and a projection, have to be trained.
 POOLINGS = ("gap", "gmp", "gap+gmp", "crow", "gemax", "gemean", "tsmk", build.CLASS_TOKEN_POOLING)
@@ -43,12 +44,14 @@ class UntrainedNetwork(NamedTuple):
         weights: its parameters, `imagenet`, `preset` or a file.
         pooling: one of `POOLINGS`.
         image_size: height and width of its input in pixels.
+        output_stride: 32, or 16 for feature maps twice as large.
     """
 
     backbone: str = BACKBONE
     weights: str = "imagenet"
     pooling: str = "gap"
     image_size: int = IMAGE_SIZE
+    output_stride: int = OUTPUT_STRIDE
 
     def check(self) -> UntrainedNetwork:
         """Return this network, unless it cannot be built without training.
@@ -63,7 +66,7 @@ class UntrainedNetwork(NamedTuple):
             expected = f"one of {', '.join(POOLINGS)}: {self.pooling} has {what} that must be trained first"
             fix = "Train it by `python -m experiments.fair_eval`, or choose another pooling."
             raise invalid("--pooling of an untrained network", received=self.pooling, expected=expected, fix=fix)
-        build.check_network(self.backbone, self.pooling)
+        build.check_network(self.backbone, self.pooling, self.output_stride)
         if self.backbone == "token_embedding":
             raise invalid("--backbone", received=self.backbone, expected="a network of images")
         if self.weights == "none":
@@ -90,6 +93,7 @@ class UntrainedNetwork(NamedTuple):
             3,
             weights=self.weights,
             image_size=self.image_size,
+            output_stride=self.output_stride,
             tokens=build.tokens_of(self.pooling),
             own=own() if own else None,
             frozen_batch_norm=True,
@@ -109,6 +113,8 @@ def define_untrained_flags() -> None:
     flags.DEFINE_string("weights", None, "Its parameters: imagenet, preset or a file (default: imagenet).")
     flags.DEFINE_string("pooling", None, f"Its pooling: one of {', '.join(POOLINGS)} (default: gap).")
     flags.DEFINE_integer("image_size", None, f"Its input's height and width in pixels (default: {IMAGE_SIZE}).")
+    text = f"Pixels between two places of its feature map: {OUTPUT_STRIDE}, or 16 of {', '.join(DILATED)}"
+    flags.DEFINE_integer("output_stride", None, f"{text} (default: {OUTPUT_STRIDE}).")
 
 
 def untrained_from_flags(values: flags.FlagValues) -> UntrainedNetwork:
@@ -116,7 +122,8 @@ def untrained_from_flags(values: flags.FlagValues) -> UntrainedNetwork:
     backbone = values.backbone or BACKBONE
     weights = backbones.PRESET_WEIGHTS if backbones.is_preset(backbone) else "imagenet"
     size = IMAGE_SIZE if values.image_size is None else values.image_size
-    return UntrainedNetwork(backbone, values.weights or weights, values.pooling or "gap", size).check()
+    stride = OUTPUT_STRIDE if values.output_stride is None else values.output_stride
+    return UntrainedNetwork(backbone, values.weights or weights, values.pooling or "gap", size, stride).check()
 
 
 def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -> pathlib.Path:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from absl import flags
 
+from common.backbones.network_names import OUTPUT_STRIDE
 from common.errors import InvalidInput, invalid
 from common.files import write_atomically
 from common.index import EmbeddingIndex
@@ -115,6 +116,8 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
         if isinstance(path, UntrainedNetwork):
             weights, name = path.described_weights[:40], path.backbone
             source = f"weights {weights}, pooling {path.pooling}, {path.image_size} pixels"
+            if path.output_stride != OUTPUT_STRIDE:
+                source += f", output stride {path.output_stride}"
             print(f"Embedding by {name} without training: {source}.", flush=True)
             network, path = path, pathlib.Path(folder, _NAME)
             save_model(network.model(), path)

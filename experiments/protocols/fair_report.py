@@ -265,7 +265,8 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
     is_exportable = config.weights != "none" and dataset.kind == "image_files" and dataset.channels == 3
     if is_exportable and training_did_not_help(trained, untrained):
         name = "untrained"
-        chosen = [f"--backbone={config.backbone}", f"--weights={config.weights}", f"--image_size={config.image_size}"]
+        names = ("backbone", "weights", "image_size", "output_stride")
+        chosen = [f"--{name}={getattr(config, name)}" for name in names if name in config.stored()]
     command = shlex.join(["dml", "export", *chosen, "--output=model.keras"])
     figures = f"MAP@R {100 * trained:.2f} trained ({best.name}), {100 * untrained:.2f} untrained"
     return f"{figures}. To export the {name} network:\n{command}"

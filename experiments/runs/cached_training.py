@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from common import training
+from common.backbones.network_names import OUTPUT_STRIDE
 from common.data import Dataset
 from common.errors import InvalidInput
 from common.files import read_json, write_json
@@ -47,12 +48,14 @@ def features_below_cut(
         InvalidInput: see `cache_features`; or the run was begun with other features.
     """
     folder = os.path.join(place.cache_dir or build.default_cache_dir(), "features", dataset.name)
-    origin = {
+    origin: dict[str, object] = {
         "data": place.fingerprint,
         "backbone": config.backbone,
         "trained_from": config.trained_from,
         "image_size": config.image_size,
     }
+    if config.output_stride != OUTPUT_STRIDE:
+        origin["output_stride"] = config.output_stride
     augmentation, preprocessing = build.build_augmentation(config, dataset), build.build_preprocessing(config, dataset)
     batch_size = build.evaluation_batch_size(config)
     features = training.cache_features(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from experiments.settings.initial_weights import check_weights, is_file, may_be_
 from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import GroupSettings
-from experiments.settings.setting import Settings
 
 
 def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | None) -> None:
@@ -46,7 +46,7 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
 
 def _check_without_data(config: ExperimentConfig) -> None:
     def network() -> None:
-        build.check_network(config.backbone, config.pooling)
+        build.check_network(config.backbone, config.pooling, config.output_stride)
         weights = functools.partial(check_weights, config.backbone, config.weights)
         check_all([weights, lambda: _check_cut(config), lambda: _check_fold(config)])
 
@@ -180,44 +180,35 @@ def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
     content: object = weights_file(config.weights) if is_file(config.weights) else None
     if backbones.is_preset(config.backbone):
         content = preset_digest(config.backbone, config.weights)
-    tokens = build.tokens_of(config.pooling)
-    _fits(config.backbone, config.weights, content, config.image_size, dataset.channels, tokens, config.own("backbone"))
+    _fits(config.backbone, config.weights, content, dataset.channels, **build.shape_settings(config))
 
 
 @functools.lru_cache(maxsize=16)
-def _fits(
-    backbone: str, weights: str, content: object, image_size: int, channels: int, tokens: str, own: Settings | None
-) -> None:
+def _fits(backbone: str, weights: str, content: object, channels: int, **shape: Any) -> None:
     del content  # what a file held when it was looked at
-    build.network(backbone, channels, weights=weights, image_size=image_size, tokens=tokens, own=own)
+    build.network(backbone, channels, weights=weights, **shape)
 
 
 def _check_cut(config: ExperimentConfig) -> None:
     """Build and cut the network at a named layer, ignoring image channels."""
     if config.trained_from not in (None, HEAD):
-        tokens = build.tokens_of(config.pooling)
-        _can_be_cut(config.backbone, config.trained_from, config.image_size, tokens, config.own("backbone"))
+        _can_be_cut(config.backbone, config.trained_from, **build.shape_settings(config))
 
 
 @functools.lru_cache(maxsize=16)
-def _can_be_cut(backbone: str, trained_from: str, image_size: int, tokens: str, own: Settings | None) -> None:
-    network = build.network(backbone, channels=3, weights="none", image_size=image_size, tokens=tokens, own=own)
-    backbones.cut_network(network, trained_from)
+def _can_be_cut(backbone: str, trained_from: str, **shape: Any) -> None:
+    backbones.cut_network(build.network(backbone, channels=3, weights="none", **shape), trained_from)
 
 
 def _check_fold(config: ExperimentConfig) -> None:
     """Check that a network to be folded has batch normalisation."""
     if not config.fold_batch_norm:
         return
-    tokens = build.tokens_of(config.pooling)
-    if config.backbone == "token_embedding" or not _num_folded(
-        config.backbone, config.image_size, tokens, config.own("backbone")
-    ):
+    if config.backbone == "token_embedding" or not _num_folded(config.backbone, **build.shape_settings(config)):
         expected = f"off with --backbone={config.backbone}, which has no batch normalisation behind a convolution"
         raise invalid("--fold_batch_norm", received=True, expected=expected)
 
 
 @functools.lru_cache(maxsize=16)
-def _num_folded(backbone: str, image_size: int, tokens: str, own: Settings | None) -> int:
-    network = build.network(backbone, channels=3, weights="none", image_size=image_size, tokens=tokens, own=own)
-    return backbones.folded_network(network)[1]
+def _num_folded(backbone: str, **shape: Any) -> int:
+    return backbones.folded_network(build.network(backbone, channels=3, weights="none", **shape))[1]

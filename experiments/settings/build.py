@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from common import backbones, data, pooling, training
-from common.backbones.network_names import CLASS_TOKEN, PATCHES
+from common.backbones.network_names import CLASS_TOKEN, DILATED, OUTPUT_STRIDE, OUTPUT_STRIDES, PATCHES
 from common.errors import InvalidInput, check_choice, invalid
 from common.progress import write_notice
 from experiments.process.exit_code import import_tensorflow
@@ -274,9 +274,12 @@ def check_backbone_name(name: str) -> None:
         check_choice("--backbone", name, (*BACKBONES, f"{backbones.PRESET_PREFIX}PRESET"))
 
 
-def check_network(backbone: str, pooling_name: str) -> None:
-    """Raise `InvalidInput` if the network is unknown or cannot serve the pooling."""
+def check_network(backbone: str, pooling_name: str, output_stride: int = OUTPUT_STRIDE) -> None:
+    """Raise `InvalidInput` if the network is unknown, or has no such pooling or stride."""
     check_backbone_name(backbone)
+    if check_choice("--output_stride", output_stride, OUTPUT_STRIDES) != OUTPUT_STRIDE and backbone not in DILATED:
+        expected = f"{OUTPUT_STRIDE} with --backbone={backbone}; {', '.join(DILATED)} have another"
+        raise invalid("--output_stride", received=output_stride, expected=expected)
     if backbones.is_preset(backbone):
         backbones.check_preset(preset_name(backbone))
     if pooling_name == CLASS_TOKEN_POOLING and not may_be_transformer(backbone):
@@ -289,7 +292,7 @@ def check_network(backbone: str, pooling_name: str) -> None:
 
 def check_backbone(config: RunSettings, dataset: data.Dataset) -> None:
     """Raise `InvalidInput` if the network is unknown or cannot read the data."""
-    check_network(config.backbone, config.pooling)
+    check_network(config.backbone, config.pooling, config.output_stride)
     if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
 
@@ -302,8 +305,13 @@ def build_backbone(config: RunSettings, dataset: data.Dataset) -> keras.Model:
     settings: dict[str, Any] = {"frozen_batch_norm": config.frozen_batch_norm}
     if config.backbone == "bn_inception":
         settings["input_mean"] = config.input_mean
-    settings |= {"image_size": config.image_size, "tokens": tokens_of(config.pooling), "own": config.own("backbone")}
-    return network(config.backbone, dataset.channels, weights=config.weights, **settings)
+    return network(config.backbone, dataset.channels, weights=config.weights, **shape_settings(config), **settings)
+
+
+def shape_settings(config: RunSettings) -> dict[str, Any]:
+    """Return the arguments of `network` that decide its layers."""
+    settings = {"image_size": config.image_size, "output_stride": config.output_stride}
+    return settings | {"tokens": tokens_of(config.pooling), "own": config.own("backbone")}
 
 
 def tokens_of(pooling_name: str) -> str:
@@ -312,7 +320,15 @@ def tokens_of(pooling_name: str) -> str:
 
 
 def network(
-    name: str, channels: int, *, weights: str, image_size: int, tokens: str = PATCHES, own: Any = None, **settings: Any
+    name: str,
+    channels: int,
+    *,
+    weights: str,
+    image_size: int,
+    output_stride: int = OUTPUT_STRIDE,
+    tokens: str = PATCHES,
+    own: Any = None,
+    **settings: Any,
 ) -> keras.Model:
     """Build a backbone by name, with its initial parameters.
 
@@ -321,6 +337,7 @@ def network(
         channels: of the images: 3 (RGB) or 1 (grey).
         weights: as its function takes them.
         image_size: height and width of the images in pixels, for networks of a fixed size.
+        output_stride: 16 for a dilated last stage, of `DILATED` networks.
         tokens: of a transformer: `patches` or `class`.
         own: settings of a plug-in's backbone.
         **settings: more arguments of its function.
@@ -329,6 +346,8 @@ def network(
         settings["image_size"] = image_size
     if own:
         settings["own"] = own
+    if output_stride != OUTPUT_STRIDE:
+        settings["output_stride"] = output_stride
     if may_be_transformer(name):
         settings["tokens"] = tokens
     if backbones.is_preset(name):

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
+from common.backbones.network_names import OUTPUT_STRIDE
 from common.errors import invalid
 from experiments.settings.provided import OWN_SETTINGS
 from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, NumberRange, Settings, setting
@@ -127,6 +128,13 @@ class NetworkSettings(Settings):
         "`kerashub:PRESET`, a preset of keras-hub's or a folder with one"
     )
     weights: str = setting("initial backbone parameters: `imagenet`, `none`, `preset` (kerashub), or an .npz file")
+    output_stride: int = setting(
+        "efficientnet_lite0, mobilenet_v2, resnet50: pixels between two places of the feature map; 16 dilates the last "
+        "stage, for maps twice as large with the same weights (default: 32)",
+        OUTPUT_STRIDE,
+        within=POSITIVE,
+        omit_default=True,
+    )
     embedding_dim: int = setting("size of the embedding", within=POSITIVE)
     head_start: str = setting(
         "first values of the linear layer behind the pooling: `random`, or on the training classes `pca` (their "

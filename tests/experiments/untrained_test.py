@@ -126,6 +126,19 @@ def test_poolings_need_no_training(pooling, weights):
     assert model.output_shape[-1] in (CHANNELS, 2 * CHANNELS)
 
 
+def test_larger_maps_differ_in_the_embedding_and_on_the_card(tmp_path):
+    """EfficientNet-lite0 itself, since no small network has an output stride."""
+    digests = []
+    for stride, flags in ((32, []), (16, ["--output_stride=16"])):
+        output = tmp_path / str(stride) / "model.keras"
+        arguments = ["--backbone=efficientnet_lite0", "--image_size=64", *flags, f"--output={output}"]
+        finished = run_here("experiments.export", *arguments)
+        assert finished.returncode == 0, finished.stderr
+        digests.append(load_embedder(output).digest)
+        assert ("| Output stride | 16 |" in (output.parent / "README.md").read_text()) == bool(flags)
+    assert digests[0] != digests[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "phrases"),
     [
@@ -135,6 +148,11 @@ def test_poolings_need_no_training(pooling, weights):
         (["--backbone=efficientnet_lite0", "--pooling=gsp"], ["prototypes", "fair_eval"]),
         (["--backbone=efficientnet_lite0", "--pooling=cls"], ["a transformer"]),
         (["--backbone=efficientnet_lite0", "--image_size=0"], ["--image_size"]),
+        (["--backbone=MobileNetV2", "--output_stride=16"], ["--output_stride", "mobilenet_v2, resnet50 have another"]),
+        (
+            ["--backbone=efficientnet_lite0", "--output_stride=8"],
+            ["--output_stride: received 8, expected one of 32, 16"],
+        ),
         (["--backbone=token_embedding"], ["a network of images"]),
         (["--backbone=efficientnet_lite0", "--num_checked=3"], ["--num_checked", "without a run"]),
         (["--backbone=efficientnet_lite0", "--run=runs"], ["exactly one"]),

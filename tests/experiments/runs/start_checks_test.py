@@ -50,6 +50,11 @@ def test_what_can_be_trained_passes():
         ({"proxy_initializer": "he", "loss": "pnca"}, "initializer"),
         ({"backbone": "resnet_51"}, "--backbone.*resnet50"),
         ({"backbone": "bn_inception", "weights": "imagenet"}, "convert_weights --backbone=bn_inception"),
+        (
+            {"backbone": "resnet10", "output_stride": 16},
+            "--output_stride: received 16, expected 32 with --backbone=resn",
+        ),
+        ({"backbone": "mobilenet_v2", "output_stride": 24}, "--output_stride: received 24, expected one of 32, 16"),
         ({"weights": "nowhere.npz"}, r"nowhere\.npz cannot be read"),
         ({**FOLDED, "backbone": "VGG16", "image_size": 32}, "--fold_batch_norm.*VGG16, which has no batch normalisat"),
         ({**FOLDED, "backbone": "token_embedding"}, "--fold_batch_norm.*token_embedding, which has no batch"),

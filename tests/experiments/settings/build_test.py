@@ -152,6 +152,19 @@ def test_bn_inception_takes_the_mean_of_its_recipe_off(recipe, blue):
     assert network.get_layer("input_normalization").mean[0] == pytest.approx(blue)
 
 
+def test_the_output_stride_reaches_the_network_and_the_hash():
+    examples = Examples(np.zeros(1, int), paths=np.array(["image.png"]))
+    values = {"backbone": "mobilenet_v2", "weights": "none", "image_size": 64}
+    usual, same, dilated = (
+        resolve("cub200", "c2", "gap", "thesis", "full", {**values, **stride})
+        for stride in ({}, {"output_stride": 32}, {"output_stride": 16})
+    )
+    assert usual.hash("data") == same.hash("data") != dilated.hash("data")
+    assert ("output_stride" in usual.stored(), dilated.stored()["output_stride"]) == (False, 16)
+    network = build.build_backbone(dilated, Dataset("files", examples, examples))
+    assert network(np.zeros((1, 64, 64, 3))).shape == (1, 4, 4, 1280)
+
+
 @pytest.mark.parametrize("name", build.LOSSES)
 def test_every_loss_builds_and_learns(name):
     config = resolve("glyphs", name, "gap", "thesis", "demo", {})
