@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from common.training.trackers.tracked_run import TrackedRun, tensorboard_run
 from common.training.trackers.tracker import STOPPED, curve_values
 
 if TYPE_CHECKING:
+    from tensorflow import keras
     from tqdm import tqdm
 
 
@@ -154,6 +156,31 @@ class BestWeights(ResumableCallback):
         # Checkpoints without this entry kept nothing of an evaluation that did not count.
         self._counts = state.get("counts", state["best"] is not None)
         self._weights = list(arrays)
+
+
+class OnAverages(ResumableCallback):
+    """Calls other callbacks with the averages of the weights in the model.
+
+    Args:
+        averaged: a context in which the model has its averages, such as `ProxyRateOptimizer.averaged_weights`.
+        callbacks: called in this order, at each evaluation.
+    """
+
+    def __init__(
+        self, averaged: Callable[[], AbstractContextManager[None]], callbacks: Sequence[ResumableCallback]
+    ) -> None:
+        super().__init__()
+        self.averaged, self.callbacks = averaged, callbacks
+
+    def set_model(self, model: keras.Model) -> None:
+        super().set_model(model)
+        for callback in self.callbacks:
+            callback.set_model(model)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        with self.averaged():
+            for callback in self.callbacks:
+                callback.on_epoch_end(epoch, logs)
 
 
 class PlateauSchedule(ResumableCallback):

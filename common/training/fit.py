@@ -13,6 +13,7 @@ from common.records import ResumableCallback, RunDirectory
 from common.training.callbacks import (
     BestWeights,
     MeanLoss,
+    OnAverages,
     PlateauSchedule,
     ProgressBar,
     RecordMetrics,
@@ -75,7 +76,8 @@ def fit(
     """Train `model` until the schedule ends, then load its best weights.
 
     A run stopped at any moment resumes from its last checkpoint, with the same figures as without the stop: batches and
-    augmentation are functions of the step, and the checkpoint holds everything else.
+    augmentation are functions of the step, and the checkpoint holds everything else. Averages of the weights, if the
+    optimiser has them, are evaluated and selected; the other callbacks see the weights themselves.
 
     Args:
         model: with all weights made (`build_from_batch`).
@@ -113,7 +115,9 @@ def fit(
     if not is_over and epochs_done < schedule.max_epochs:
         mean_loss = MeanLoss(steps, schedule.warm_up_steps)
         shown = _showing_callbacks(description, schedule, best, RecordMetrics(run, steps, tracked), watch)
-        callbacks = [mean_loss, RetrievalEvaluation(evaluate), *stateful, *shown, checkpoint]
+        selection = OnAverages(model.compiled_update.averaged_weights, [RetrievalEvaluation(evaluate), best])
+        others = [callback for callback in stateful if callback is not best]
+        callbacks = [mean_loss, selection, *others, *shown, checkpoint]
         epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
     best.set_model(model)  # a run that was over before this call has not set it
     best.load_best()

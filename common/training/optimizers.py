@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeAlias, runtime_checkable
 
+import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
@@ -115,14 +117,18 @@ class ProxyRateOptimizer:
         schedule: the learning rate by step, from 0; None: the rate last assigned to the optimiser.
         rates: variables with smaller updates, by a factor in (0, 1] each. An update of Adam or AdamW is
             proportional to the rate, so this is a separate rate.
+        ema_decay: δ, of moving averages of all trained variables, in [0, 1); 0: none. After step t, from 1,
+            `average += (1 - min(δ, (1 + t) / (10 + t))) (variable - average)`, as in TensorFlow's
+            `ExponentialMovingAverage`. They are part of `variables`; `averaged_weights` puts them into the model.
 
     Both copies may be `LossScaleOptimizer`s. A gradient that is not finite then stops the step of both, so that their
     scales stay the same. `global_clipnorm` bounds one norm, that of all gradients. With `use_ema` all variables have
     their averages at the end of `fit`.
 
     Raises:
-        InvalidInput: a learning rate that is a `LearningRateSchedule`, a multiplier that is not above 0, `use_ema` with
-            `rates`, or, in `build`, `global_clipnorm` with `gradient_accumulation_steps` and proxies.
+        InvalidInput: a learning rate that is a `LearningRateSchedule`, a multiplier that is not above 0, a decay
+            outside of [0, 1), `use_ema` with `rates`, or, in `build`, `global_clipnorm` with
+            `gradient_accumulation_steps` and proxies.
     """
 
     def __init__(
@@ -132,6 +138,7 @@ class ProxyRateOptimizer:
         *,
         schedule: Callable[[tf.Tensor], tf.Tensor] | None = None,
         rates: Sequence[tuple[tf.Variable, float]] = (),
+        ema_decay: float = 0.0,
     ) -> None:
         _check_rate_is_assignable(optimizer)
         self.optimizer = optimizer
@@ -141,6 +148,10 @@ class ProxyRateOptimizer:
         self._rates = [(variable, check_fraction("rate", rate)) for variable, rate in rates if rate != 1]
         if self._rates and without_scale(optimizer).use_ema:
             raise invalid("use_ema", received=True, expected="False with rates of single variables")
+        if not 0 <= ema_decay < 1:
+            raise invalid("ema_decay", received=ema_decay, expected="a number in [0, 1)")
+        self.ema_decay = ema_decay
+        self._averages: list[tuple[tf.Variable, tf.Variable]] = []  # each trained variable with its average
 
     def build(self, variables: list[tf.Variable], proxy_variables: list[tf.Variable]) -> None:
         """Create the slots now, so that a checkpoint can restore them."""
@@ -151,6 +162,10 @@ class ProxyRateOptimizer:
             raise invalid("gradient_accumulation_steps", received=steps, expected=expected, fix="Use clipnorm.")
         self.optimizer.build(variables)
         self.proxy_optimizer.build(proxy_variables)
+        if self.ema_decay:
+            settings = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
+            trained = [*variables, *proxy_variables]
+            self._averages = [(each, tf.Variable(tf.convert_to_tensor(each), **settings)) for each in trained]
         if proxy_variables and inner.use_ema:
             parts = (self.optimizer, variables), (self.proxy_optimizer, proxy_variables)
 
@@ -187,11 +202,28 @@ class ProxyRateOptimizer:
             variable.assign(old + rate * (tf.convert_to_tensor(variable) - old))
         if proxies:
             apply_gradients(self.proxy_optimizer, *_unzipped(proxies))
+        step = tf.cast(tf.convert_to_tensor(without_scale(self.optimizer).iterations), tf.float32)
+        decay = tf.minimum(self.ema_decay, (1 + step) / (10 + step))
+        for variable, average in self._averages:
+            average.assign(average + tf.cast(1 - decay, average.dtype) * (tf.convert_to_tensor(variable) - average))
+
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Put the averages in place of the trained variables; put these back afterwards."""
+        kept = [np.array(variable) for variable, _ in self._averages]
+        for variable, average in self._averages:
+            variable.assign(np.array(average))
+        try:
+            yield
+        finally:
+            for (variable, _), value in zip(self._averages, kept):
+                variable.assign(value)
 
     @property
     def variables(self) -> list[tf.Variable]:
-        """Learning rates, step counters and slots of both, in a fixed order."""
-        return [*self.optimizer.variables, *self.proxy_optimizer.variables]
+        """Learning rates, step counters, slots and averages, in a fixed order."""
+        averages = [average for _, average in self._averages]
+        return [*self.optimizer.variables, *self.proxy_optimizer.variables, *averages]
 
     @property
     def state_variables(self) -> list[tf.Variable]:

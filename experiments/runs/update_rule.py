@@ -43,6 +43,7 @@ def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOpt
         config.proxy_multiplier,
         schedule=training.CosineSchedule(config.learning_rate, config.max_steps) if cosine else None,
         rates=() if config.layer_decay is None else backbones.block_rates(model.backbone, config.layer_decay),
+        ema_decay=config.ema_decay,
     )
 
 

@@ -203,6 +203,13 @@ class TrainingSettings(Settings):
         None,
         within=NumberRange(0, 1),
     )
+    ema_decay: float = setting(
+        "decay of moving averages of the weights, which are evaluated, selected and kept in their place; at step t at "
+        "most (1 + t) / (10 + t); 0: none (default: 0)",
+        0.0,
+        within=NumberRange(0, 1, low_included=True),
+        omit_default=True,
+    )
     beta_2: float = setting("Adam's second moment's decay", within=NumberRange(0, 1, low_included=True))
     weight_decay: float = setting("coupled L2 added to the gradient; of `adamw` decoupled", within=NOT_NEGATIVE)
     clip_norm: float = setting("largest global gradient norm, 0 for no clipping", within=NOT_NEGATIVE)

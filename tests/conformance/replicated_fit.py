@@ -84,7 +84,7 @@ def embedding_model():
     model = EmbeddingModel(backbone, head, ProxyNCALoss(CLASSES, DIM, initializer=initializer(3)))
     model.build_from_batch(*next(iter(batches())))
     transforms = [CoupledWeightDecay(0.01, model), GradientClipping(0.5, 0.1)]
-    update = ProxyRateOptimizer(FusedAdam(0.001), 10.0)
+    update = ProxyRateOptimizer(FusedAdam(0.001), 10.0, ema_decay=0.5)
     model.compile_training(update, transforms)
     return model
 
@@ -128,7 +128,11 @@ def sharded(dataset):
 
 def weights_of(model):
     parts = [model.network, model.metric_loss] if isinstance(model, MetricModel) else [model]
-    return [np.array(weight) for part in parts for weight in part.weights]
+    weights = [np.array(weight) for part in parts for weight in part.weights]
+    if isinstance(model, EmbeddingModel):
+        with model.update.averaged_weights():
+            weights += [np.array(average) for average in model.trainable_variables]
+    return weights
 
 
 def difference(found, expected):

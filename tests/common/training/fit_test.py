@@ -86,6 +86,7 @@ def run_training(
     extra_callbacks=(),
     batches=batches_from,
     watch=None,
+    ema_decay=0.0,
     **schedule,
 ):
     model = model or make_model()
@@ -97,7 +98,7 @@ def run_training(
         validation or Validation(model),
         run,
         TrainingSchedule(**schedule),
-        lambda: ProxyRateOptimizer(keras.optimizers.Adam(learning_rate, beta_2=0.99), 10.0),
+        lambda: ProxyRateOptimizer(keras.optimizers.Adam(learning_rate, beta_2=0.99), 10.0, ema_decay=ema_decay),
         [CoupledWeightDecay(1e-4, model)],
         extra_callbacks=extra_callbacks,
         watch=watch,
@@ -134,6 +135,32 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
 
 def test_an_interrupted_run_with_traces_of_its_own_goes_on_bit_for_bit(tmp_path):
     assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, {"warm_up_steps": 3}, "xbm", shares_traces=False)
+
+
+def test_an_interrupted_run_with_averages_goes_on_bit_for_bit(tmp_path):
+    schedule = {"warm_up_steps": 3, "plateau_patience": 1, "ema_decay": 0.7}
+    assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, "xbm", shares_traces=False)
+
+
+def test_averages_are_evaluated_and_kept_while_training_goes_on_as_without(tmp_path):
+    figures, seen = [0.1, 0.5, 0.2, 0.3, 0.4, 0.45], []
+    plain = make_model(shares_traces=False)
+    *_, plain_run = run_training(tmp_path / "plain", plain, Validation(plain, figures))
+    model = make_model(shares_traces=False)
+
+    def validation():
+        seen.append(model.get_weights())
+        return {"MAP@R": figures[len(seen) - 1]}
+
+    *_, run = run_training(tmp_path / "averaged", model, validation, ema_decay=0.9)
+    for kept, averages, last in zip(model.get_weights(), seen[1], seen[-1]):
+        np.testing.assert_array_equal(kept, averages)
+        assert kept.ndim == 1 or np.any(kept != last)
+    trained, expected = (each.read_checkpoint() for each in (run, plain_run))
+    names = [name for name in expected if name.startswith("weights.")]
+    assert any(np.any(trained[name] != average) for name, average in zip(names, seen[-1]))
+    for name in names:
+        np.testing.assert_array_equal(trained[name], expected[name])
 
 
 class EndAfter(ResumableCallback):

@@ -50,6 +50,27 @@ def test_proxies_learn_faster_by_the_multiplier_and_follow_the_schedule():
     np.testing.assert_allclose(float(np.asarray(update.proxy_optimizer.learning_rate)), 5e-2, rtol=1e-6)
 
 
+def test_averages_follow_their_formula_and_trade_places_with_the_weights():
+    """Also of proxies, and of a weight with a rate of its own."""
+    weights = slow, slower, fast = tf.Variable([1.0, -1.0]), tf.Variable([1.0]), tf.Variable([2.0])
+    update = ProxyRateOptimizer(keras.optimizers.Adam(0.1), 10.0, rates=[(slower, 0.5)], ema_decay=0.3)
+    update.build([slow, slower], [fast])
+    expected = [np.array(weight, np.float64) for weight in weights]
+    for step in range(1, 6):
+        update.apply([tf.constant([0.5, -step]), tf.constant([1.0]), tf.constant([-0.2])], weights, [fast])
+        decay = min(0.3, (1 + step) / (10 + step))
+        expected = [decay * average + (1 - decay) * np.array(weight) for average, weight in zip(expected, weights)]
+    before = [np.array(weight) for weight in weights]
+    with update.averaged_weights():
+        for weight, average, raw in zip(weights, expected, before):
+            np.testing.assert_allclose(weight, average, rtol=1e-6)
+            assert np.any(np.array(weight) != raw)
+    for weight, raw in zip(weights, before):
+        np.testing.assert_array_equal(weight, raw)
+    with pytest.raises(InvalidInput, match=r"ema_decay: received 1.0, expected a number in \[0, 1\)"):
+        ProxyRateOptimizer(keras.optimizers.Adam(), ema_decay=1.0)
+
+
 def test_the_state_of_both_paces_is_kept():
     slow, fast = tf.Variable([1.0]), tf.Variable([2.0])
     update = ProxyRateOptimizer(keras.optimizers.Adam(1e-3), multiplier=10.0)
