@@ -28,7 +28,7 @@ from experiments.studies.demo_page import (
 )
 
 DATASET, LOSS = "emoji", "ms"
-UNTRAINED = "untrained"
+UNTRAINED, WHITENED = "untrained", "untrained + whitening"
 _METRICS = ("P@1", "MAP@R")
 _HEADER = ("trained by", *_METRICS, "minus loss", "95 % interval")
 _SCHEDULE = {"max_steps": 400, "steps_per_evaluation": 100, "fold_batch_norm": True}
@@ -94,14 +94,19 @@ class Demo(Study):
 
 
 def figures_of(units: Mapping[str, Sequence[UnitRun]], baseline: str) -> list[tuple[str, ...]]:
-    """Return the table's lines: the untrained network, then each row.
+    """Return the table's lines: the untrained network, also whitened, then each row.
 
     Args:
         units: finished runs of each row, at least one.
         baseline: the row that is subtracted.
     """
-    first = next(iter(units.values()))[0]
-    lines = [(UNTRAINED, *(_percent(first.measured["untrained"][metric]) for metric in _METRICS), "", "")]
+    measured = next(iter(units.values()))[0].measured
+    without_training = {UNTRAINED: measured["untrained"], WHITENED: measured.get("closed_form", {}).get("whitening")}
+    lines = [
+        (label, *(_percent(figures[metric]) for metric in _METRICS), "", "")
+        for label, figures in without_training.items()
+        if figures
+    ]
     scores = {label: Scores.of_runs(of_row) for label, of_row in units.items()}
     for label, of_row in scores.items():
         means = [_percent(of_row.estimate(metric).estimate) for metric in _METRICS]
