@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from common.errors import invalid
@@ -76,6 +78,56 @@ def target_share(
     rows, columns = _overlap(height, tiles_per_side), _overlap(width, tiles_per_side)
     shares = np.einsum("tr,erc,sc->ets", rows, maps, columns).reshape(-1, num_tiles)
     return shares[np.arange(len(targets)), targets]
+
+
+def box_coverage(boxes: np.ndarray, image_shape: Sequence[int], map_shape: Sequence[int]) -> np.ndarray:
+    """Return the part of each position's area inside a box.
+
+    Position (r, c) of an H x W map has the area of the r-th of H rows and the c-th of W columns of the image.
+
+    Args:
+        boxes: `[examples, 4]` left, top, right, bottom in pixels; right and bottom excluded.
+        image_shape: height and width in pixels.
+        map_shape: rows and columns of the feature map.
+
+    Returns:
+        `[examples, positions]`, from 0 to 1, positions row by row.
+    """
+    boxes = np.asarray(boxes, np.float64)
+
+    def inside(first: np.ndarray, end: np.ndarray, pixels: int, count: int) -> np.ndarray:
+        edges = np.arange(count + 1) * pixels / count
+        common = np.minimum(edges[1:], end[:, None]) - np.maximum(edges[:-1], first[:, None])
+        return np.maximum(common, 0) * count / pixels
+
+    rows = inside(boxes[:, 1], boxes[:, 3], image_shape[0], map_shape[0])
+    columns = inside(boxes[:, 0], boxes[:, 2], image_shape[1], map_shape[1])
+    return np.einsum("er,ec->erc", rows, columns).reshape(len(boxes), -1)
+
+
+def coverage_auc(scores: np.ndarray, coverage: np.ndarray) -> np.ndarray:
+    """Return how well scores separate covered positions from the others.
+
+    The area under the ROC curve over an image's positions: the chance that a covered position has a higher score than
+    one that is not, ties counting half. A position covered by a part c counts as covered with weight c, and as not
+    covered with weight 1 - c.
+
+    Args:
+        scores: `[examples, positions]`.
+        coverage: from 0 to 1, `[examples, positions]`.
+
+    Returns:
+        `[examples]`, from 0 to 1; not a number if all or none of an image is covered.
+    """
+    scores, coverage = np.asarray(scores, np.float64), np.asarray(coverage, np.float64)
+    areas = np.full(len(scores), np.nan)
+    for index, (score, covered) in enumerate(zip(scores, coverage)):
+        pairs = np.outer(covered, 1 - covered)
+        np.fill_diagonal(pairs, 0.0)
+        higher = (np.sign(score[:, None] - score[None]) + 1) / 2
+        if pairs.sum() > 0:
+            areas[index] = (pairs * higher).sum() / pairs.sum()
+    return areas
 
 
 def _overlap(num_positions: int, num_tiles: int) -> np.ndarray:

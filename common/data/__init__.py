@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
     from common.data.emoji import load_emoji
+    from common.data.emoji_clutter import load_emoji_clutter
     from common.data.file_names import FileNames
     from common.data.fixed_views import fixed_views, view_numbers
     from common.data.glyph_collage import load_glyph_collage
@@ -98,6 +99,7 @@ __all__ = [
     "load_cifar_collage",
     "load_cub200",
     "load_emoji",
+    "load_emoji_clutter",
     "load_glyph_collage",
     "load_glyph_scripts",
     "load_glyphs",

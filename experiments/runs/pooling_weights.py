@@ -13,7 +13,7 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from gsp_dml.attention_maps import target_share, weighted_feature_norm
+from gsp_dml.attention_maps import box_coverage, coverage_auc, target_share, weighted_feature_norm
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -87,24 +87,36 @@ def image_batches(examples: Examples, config: ExperimentConfig, dataset: Dataset
 
 
 def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Dataset) -> dict[str, float] | None:
-    """Return collage targets' mean share of weight and of weighted norm.
+    """Return targets' mean share of weight and of weighted norm.
 
-    By chance both are .25. None for data without known targets and poolings without weights.
+    By chance both are .25 for the tile of a collage, and `area_of_target` for a box. Boxes also have the area under the
+    ROC curve of both over an image's positions. None for data without known targets and poolings without weights.
 
     Args:
         model: an embedding model.
-        examples: images whose `positions` name the target's tile.
+        examples: images in memory whose `positions` name the target's tile, or whose `boxes` surround it.
         batches: their inputs, in order.
     """
-    if examples.positions is None or not has_weights(model.head.pooling):
+    if not has_weights(model.head.pooling):
         return None
+    if examples.positions is not None:
+        pooled, values = _weights_and_norms(model, batches)
+        height, width = pooled.map_shape
+        shares = {of: target_share(each, examples.positions, (height, width)) for of, each in values.items()}
+        return {f"{of}_on_target": float(share.mean()) for of, share in shares.items()}
+    if examples.boxes is None or examples.inputs is None:
+        return None
+    pooled, values = _weights_and_norms(model, batches)
+    coverage = box_coverage(examples.boxes, examples.arrays.shape[1:3], pooled.map_shape)
+    figures = {"area_of_target": coverage.mean(axis=1)}
+    for of, each in values.items():
+        figures |= {f"{of}_on_target": (each * coverage).sum(axis=1), f"{of}_auc": coverage_auc(each, coverage)}
+    return {name: float(np.nanmean(figure)) for name, figure in figures.items()}
+
+
+def _weights_and_norms(model: EmbeddingModel, batches: tf.data.Dataset) -> tuple[PoolingWeights, dict[str, np.ndarray]]:
     pooled = pooling_weights_of(model, batches)
-    norms = weighted_feature_norm(pooled.weights, pooled.features)
-    shares = {"weight_on_target": pooled.weights, "norm_on_target": norms}
-    height, width = pooled.map_shape
-    return {
-        name: float(target_share(values, examples.positions, (height, width)).mean()) for name, values in shares.items()
-    }
+    return pooled, {"weight": pooled.weights, "norm": weighted_feature_norm(pooled.weights, pooled.features)}
 
 
 def perplexity_callbacks(

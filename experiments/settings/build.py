@@ -26,6 +26,7 @@ from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.run_settings import RANDOM_START, RunSettings
+from experiments.settings.thesis_values import EMOJI_CLUTTER
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -44,6 +45,7 @@ def _when_called(name: Callable[[], Callable[..., Any]], *first: Any, **settings
 
 DATASETS: dict[str, Callable[..., data.Dataset]] = {
     "emoji": _when_called(lambda: data.load_emoji),
+    **{name: _when_called(lambda: data.load_emoji_clutter, side=side) for name, side in EMOJI_CLUTTER.items()},
     "glyphs": _when_called(lambda: data.load_glyphs),
     "glyph_scripts": _when_called(lambda: data.load_glyph_scripts),
     "glyph_collage": _when_called(lambda: data.load_glyph_collage),

@@ -74,7 +74,7 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict[str, 
         "steps_per_evaluation": steps,
         "max_steps": 10_000 * steps,
         "patience": 30 if tokens or chapter == 3 else 10,
-        **(thesis.EMOJI if dataset == "emoji" else thesis.CIFAR.get(dataset, {})),
+        **(thesis.EMOJI if dataset in thesis.EMOJI_DATASETS else thesis.CIFAR.get(dataset, {})),
     }
 
 
@@ -151,7 +151,7 @@ def ccp_parameters(dataset: str, loss: str, begins_at_random: bool, is_photograp
         **(thesis.CCP_FROM_RANDOM if begins_at_random else {}),
     }
     if not is_photographs:
-        values |= thesis.EMOJI_CCP if dataset == "emoji" else {"proxy_multiplier": 0.1}
+        values |= thesis.EMOJI_CCP if dataset in thesis.EMOJI_DATASETS else {"proxy_multiplier": 0.1}
     return values | ({"ccp_anchors": "embeddings"} if loss in ANCHORED_LOSSES else {})
 
 

@@ -15,6 +15,8 @@ from typing import Any
 PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder", "manifest")
 PRINTED = ("cub200", "cars196", "sop", "inshop")  # whose hyper-parameters the thesis prints
 LARGE_DATASETS = ("sop", "inshop")
+EMOJI_CLUTTER = {"emoji_clutter_64": 64, "emoji_clutter_48": 48, "emoji_clutter_32": 32}  # their sides in pixels
+EMOJI_DATASETS = ("emoji", *EMOJI_CLUTTER)
 CHARACTERS = ("glyphs", "glyph_scripts")  # one in an image of 32 x 32
 RECALL_AT = {"sop": (1, 10, 100, 1000), "inshop": (1, 10, 20, 30)}  # k of R@k in tables; 1, 2, 4, 8 elsewhere
 
@@ -131,7 +133,7 @@ LOSSES_OF: dict[str, dict[str, dict[str, Any]]] = {
     "cars196": _CARS,
     "inshop": _IN_SHOP,
     "sop": _SOP,
-    "emoji": _SOP,
+    **dict.fromkeys(EMOJI_DATASETS, _SOP),
     "glyphs": _SOP,
     "glyph_scripts": _CUB,  # hundreds of classes that are hard to tell apart, as birds
     "glyph_collage": _SOP,
@@ -143,8 +145,11 @@ LOSSES_OF: dict[str, dict[str, dict[str, Any]]] = {
 # Memory, `+xbm`. Networks for glyphs start from scratch. Of 2, 4, 8 and 25 batches, the smallest memory validates best
 # (C1, fold 0, MAP@R after 1,000 steps: .746, .681, .489, .367). With 25, a start after 200 steps beats 0 and 400
 # (.231, .298).
-MEMORY_START = {"emoji": 50}  # 1000 elsewhere
-MEMORY_BATCHES = {"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400, "emoji": 32, "glyphs": 2}  # 25 elsewhere
+MEMORY_START = dict.fromkeys(EMOJI_DATASETS, 50)  # 1000 elsewhere
+MEMORY_BATCHES = {  # 25 elsewhere
+    **{"cub200": 25, "cars196": 25, "inshop": 400, "sop": 1400, "glyphs": 2},
+    **dict.fromkeys(EMOJI_DATASETS, 32),
+}
 
 # CCP, `--method=ccp`: section 3.3.2.1; the text leaves the others than `CCP_PRINTED` open.
 CCP_PRINTED = ("proxies_per_class", "pool_size", "ccp_lambda", "projection_patience")

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from gsp_dml.attention_maps import target_share, upsample_map, weighted_feature_norm
+from gsp_dml.attention_maps import (
+    box_coverage,
+    coverage_auc,
+    target_share,
+    upsample_map,
+    weighted_feature_norm,
+)
 
 
 def test_enlarging_interpolates_between_centres_and_holds_the_border():
@@ -58,3 +64,21 @@ def test_wrong_shapes_and_tiles_are_named():
         target_share(np.ones((2, 8)), [0, 1], (3, 3))
     with pytest.raises(InvalidInput, match="targets.*0 to 4.*0 to 3"):
         target_share(np.ones((2, 9)), [0, 4], (3, 3))
+
+
+def test_a_box_covers_positions_by_area():
+    coverage = box_coverage(np.array([[0, 0, 48, 96], [30, 10, 70, 20]]), (96, 96), (3, 3))
+    np.testing.assert_allclose(coverage[0].reshape(3, 3), np.tile([1, 0.5, 0], (3, 1)))
+    np.testing.assert_allclose(coverage.mean(axis=1), [0.5, 400 / 96**2])
+    assert coverage[1, 3:].sum() == 0
+
+
+def test_auc_of_whole_positions_is_that_of_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator = np.random.default_rng(0)
+    scores, covered = generator.integers(0, 5, (4, 36)) / 4, generator.random((4, 36)) < 0.2
+    expected = [metrics.roc_auc_score(*row) for row in zip(covered, scores)]
+    np.testing.assert_allclose(coverage_auc(scores, covered), expected)
+    assert np.isnan(coverage_auc(scores, np.zeros_like(scores))).all()
+    half = coverage_auc(np.array([[3.0, 2.0, 1.0]]), np.array([[1.0, 0.5, 0.0]]))
+    np.testing.assert_allclose(half, 1.0)

@@ -1,5 +1,6 @@
 """Every pooling name builds a head of the right size, and what is seen of it adds up."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -72,6 +73,17 @@ def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
         assert all(0 < share < 1 for share in shares.values())
     callbacks = perplexity_callbacks(model, collages.validation, EvaluationInputs(config, collages).repeated)
     assert len(callbacks) == pooling.endswith("gsp")
+
+
+def test_uniform_weights_fall_on_a_box_as_on_its_area(collages):
+    _, model = built("gap", collages)
+    boxes = np.tile([8, 8, 24, 40], (len(collages.test), 1))
+    examples = dataclasses.replace(collages.test, positions=None, boxes=boxes)
+    shares = target_shares(model, examples, tf.data.Dataset.from_tensor_slices(examples.inputs).batch(10))
+    assert shares["area_of_target"] == pytest.approx(16 * 32 / 48**2)
+    assert shares["weight_on_target"] == pytest.approx(shares["area_of_target"], rel=1e-5)
+    assert shares["weight_auc"] == pytest.approx(0.5)
+    assert 0 < shares["norm_auc"] < 1
 
 
 @pytest.mark.parametrize("loss", ["c1", "ms"])
