@@ -262,6 +262,8 @@ class AlternatingProjections(ResumableCallback):
         if previous is None and self.rules.first_centers == "origin":
             repelling = np.zeros_like(pools[:, :1])
         chosen = choose_representatives(pools, self.loss.representatives_per_class, repelling)
+        if previous is None and self.rules.first_centers == "random":
+            chosen = chosen._replace(embeddings=self.loss.representatives())
         self.loss.start_problem(index, chosen)
         before = None if previous is None else float(covering_radii(pools, previous).mean())
         after = float(covering_radii(pools, chosen.embeddings).mean())

@@ -8,7 +8,7 @@ from typing import Any
 from common.errors import check_choice, check_non_negative, check_positive, invalid
 
 CONTINUE_FROM = ("best", "last")
-FIRST_CENTERS = ("sample", "origin")
+FIRST_CENTERS = ("sample", "origin", "random")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ProjectionRules:
         continue_from: the next problem begins from the weights of the problem's `best` evaluation, which also embed
             its pools, or from the `last` weights; θ* and the proxies that repel are the best ones in both cases.
         first_centers: the first proxies are chosen beginning with a random `sample` of each class, or with the sample
-            that is farthest from the `origin`.
+            that is farthest from the `origin`; or they stay the `random` ones of the loss, a control.
         start_step: the first problem begins at the first evaluation after this many update steps, with the weights of
             that moment as θ*. Until then the in-batch loss trains alone, and λ is 0. The thesis uses 0, since its
             networks are pre-trained; embeddings of an untrained network make useless proxies.

@@ -87,6 +87,15 @@ def test_the_first_problem_begins_from_the_initial_weights(tmp_path, first_cente
     assert training.projections.problems[0].covering_radius_before is None
 
 
+def test_random_first_proxies_are_those_of_the_loss():
+    training = ScriptedTraining(ProjectionRules(first_centers="random"))
+    training.projections.set_model(training.model)
+    drawn = training.loss.representatives()
+    training.projections.on_train_begin()
+    np.testing.assert_array_equal(np.array(training.loss.proxies.proxies), drawn.reshape(-1, DIM))
+    assert np.abs(drawn - training.pools(0)[:, :PROXIES]).max() > 0.1
+
+
 def test_proxies_begin_as_embeddings_of_the_chosen_and_optimiser_slots_stay():
     training = ScriptedTraining()
     training.projections.set_model(training.model)
@@ -227,7 +236,7 @@ def test_pools_of_another_shape_are_refused():
         ({"patience": 0}, "projection_patience"),
         ({"min_delta": -1.0}, "min_delta"),
         ({"continue_from": "first"}, "best, last"),
-        ({"first_centers": "zeros"}, "sample, origin"),
+        ({"first_centers": "zeros"}, "sample, origin, random"),
         ({"start_step": -1}, "start_step"),
         ({"first_rate": -0.1}, "first_rate"),
         ({"max_problems": 0}, "max_problems"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
 import ccp_dml
+from ccp_dml.projection_rules import FIRST_CENTERS
 from common import losses, references
 from common.errors import InvalidInput, check_given
 from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, Settings, setting
@@ -55,7 +56,8 @@ class ProjectionSettings(Settings):
         "ccp: a problem begins from the `best` or the `last` weights", choices=("best", "last")
     )
     ccp_first_centers: str = setting(
-        "ccp: first proxies seeded by a `sample` per class or by the `origin`", choices=("sample", "origin")
+        "ccp: first proxies seeded by a `sample` per class or by the `origin`, or left `random`",
+        choices=FIRST_CENTERS,
     )
     ccp_reads_late: bool = setting("ccp: each validation is read one validation late")
     ccp_keeps_problems: bool = setting(
