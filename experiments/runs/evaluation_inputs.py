@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from common.data import Dataset, Examples
 from common.errors import check_non_negative
 from experiments.runs.pooling_weights import image_batches
+from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 
 if TYPE_CHECKING:
@@ -71,3 +74,21 @@ def decoded_bytes(examples: Examples, batches: tf.data.Dataset) -> int | None:
         return None
     spec = batches.element_spec
     return len(examples) * math.prod(spec.shape[1:]) * spec.dtype.size
+
+
+def untrained_embeddings(config: ExperimentConfig, dataset: Dataset, cache_dir: str | None) -> dict[str, np.ndarray]:
+    """Embed the test set by the average features of the network before training, of unit length.
+
+    Args:
+        config: of a run, with weights that can be had.
+        dataset: as loaded.
+        cache_dir: folder for prepared images, or None for the default.
+
+    Returns:
+        `queries` and, where it is apart, `gallery`, each `[examples, channels]`.
+    """
+    prepared = build.prepare_dataset(dataset, config, cache_dir)
+    inputs = EvaluationInputs(config, prepared)
+    model = build.build_model(config, prepared, prepared.train.num_classes)
+    parts = {"queries": prepared.test, "gallery": prepared.gallery}
+    return {part: model.embed(inputs(each), output="features") for part, each in parts.items() if each is not None}

@@ -15,13 +15,14 @@ GENERATOR = "experiments.report"
 _SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ ", "inconclusive": "? "}
 
 
-def index_page(studies: Sequence[Study], problems: Sequence[str], source: str) -> str:
+def index_page(studies: Sequence[Study], problems: Sequence[str], source: str, looks: Mapping[str, dict | None]) -> str:
     """Build the first page.
 
     Args:
         studies: in order.
         problems: runs that no study can show, a line each.
         source: the runs' folder, as it was given.
+        looks: beginnings of studies of custom data, by title; see `first_look.first_look_record`.
     """
     methods = [method for study in studies for method in study.methods]
     finished = sum(len(method.runs.finished) for method in methods)
@@ -34,7 +35,7 @@ def index_page(studies: Sequence[Study], problems: Sequence[str], source: str) -
         summary=f"{counts}, {plural(finished, 'finished run')} of {begun} begun, read from",
         source=source,
         problems=problems,
-        studies=[_section(study) for study in studies],
+        studies=[{**_section(study), "look": looks.get(study.title)} for study in studies],
         method_file=method_file,
     )
 

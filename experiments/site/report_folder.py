@@ -5,19 +5,24 @@ from __future__ import annotations
 import pathlib
 from typing import NamedTuple
 
-from common.errors import InvalidInput, invalid
+from common.data import Dataset
+from common.errors import InvalidInput, check_given, invalid
 from common.files import write_text
 from common.progress import progress_bar
 from experiments import reports
+from experiments.settings.own_data import OWN_DATASETS
 from experiments.site.attention_grid import attention_record
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.embedding_map import map_record
 from experiments.site.example_images import DataFolder
-from experiments.site.groups import Method, read_studies
+from experiments.site.first_look import first_look_record, mean_score, verdict_of
+from experiments.site.groups import Method, Study, read_studies
 from experiments.site.markup import plural
 from experiments.site.method_page import first_drawable, method_page
 from experiments.site.pages import GENERATOR, index_page, method_file
 from experiments.site.retrieval_grid import retrieval_record
+
+FIRST_LOOK = (6, 5)  # queries, and neighbours of each
 
 
 class DrawingOptions(NamedTuple):
@@ -55,13 +60,14 @@ def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder,
     check_output(output)
     studies, problems = read_studies(found)
     drawings, written = Drawings(output), set()
+    looks = {study.title: _first_look(study, drawings, data) for study in studies}
     methods = [method for study in studies for method in study.methods]
     for method in progress_bar(methods, desc="methods drawn"):
         unit = first_drawable(method.runs.units)
         records = _records(method, unit, drawings, data, options) if unit else {}
         write_text(output / method_file(method), method_page(method, records, unit, output))
         written.add(method_file(method))
-    write_text(output / "index.html", index_page(studies, problems, str(runs_dir)))
+    write_text(output / "index.html", index_page(studies, problems, str(runs_dir), looks))
     drawings.remove_unused()
     _remove_old_pages(output, written | {"index.html"})
     for name in sorted(written | {"index.html"}):
@@ -131,6 +137,24 @@ def _records(
         kind: drawings.record(kind, unit, settings, lambda draw=draw: _drawn_or_reason(draw))
         for kind, (settings, draw) in kinds.items()
     }
+
+
+def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | None:
+    """Draw the beginning of a study of custom data; None without a finished run of such."""
+    finished = [method for method in study.methods if first_drawable(method.runs.units)]
+    if not finished or study.methods[0].config.dataset not in OWN_DATASETS:
+        return None
+    method = max(finished, key=lambda each: mean_score(each.runs.finished.values()))
+    unit = check_given("run", first_drawable(method.runs.units))
+
+    def draw() -> dict:
+        def load() -> Dataset:
+            return data.dataset_of(unit, method.config)
+
+        return first_look_record(unit, method.config, load, drawings, data.cache_dir, *FIRST_LOOK)
+
+    record = drawings.record("look", unit, FIRST_LOOK, lambda: _drawn_or_reason(draw))
+    return {**record, "verdict": verdict_of(method.runs.finished.values()), "method": method.label}
 
 
 def _drawn_or_reason(draw) -> dict:

@@ -28,6 +28,17 @@ def shown_classes(labels: np.ndarray, count: int) -> np.ndarray:
     return np.random.default_rng(0).permutation(eligible)[:count]
 
 
+def drawn_queries(labels: np.ndarray, count: int) -> np.ndarray:
+    """Draw an example of each of some classes, whatever is found for it.
+
+    Args:
+        labels: of the test examples `[examples]`.
+        count: most queries.
+    """
+    generator = np.random.default_rng(1)
+    return np.array([generator.choice(np.flatnonzero(labels == label)) for label in shown_classes(labels, count)])
+
+
 def retrieval_record(
     unit: UnitRun,
     config: ExperimentConfig,
@@ -53,9 +64,8 @@ def retrieval_record(
     arrays = unit.test_embeddings()
     labels, gallery = arrays["query_labels"], arrays.get("gallery")
     found_labels = labels if gallery is None else arrays["gallery_labels"]
-    generator = np.random.default_rng(1)
-    rows = np.array([generator.choice(np.flatnonzero(labels == c)) for c in shown_classes(labels, num_queries)])
-    neighbors = _neighbors(arrays["queries"], gallery, rows, num_neighbors)
+    rows = drawn_queries(labels, num_queries)
+    neighbors = neighbors_of(arrays["queries"], gallery, rows, num_neighbors)
     try:
         dataset, reason = load(), ""
     except InvalidInput as error:
@@ -83,8 +93,15 @@ def retrieval_record(
     return {"lines": lines, "is_incomplete": dataset is None, "reason": reason}
 
 
-def _neighbors(queries: np.ndarray, gallery: np.ndarray | None, rows: np.ndarray, count: int) -> np.ndarray:
-    """Search as the evaluation does: indices `[rows, count]`, without the query."""
+def neighbors_of(queries: np.ndarray, gallery: np.ndarray | None, rows: np.ndarray, count: int) -> np.ndarray:
+    """Search as the evaluation does: indices `[rows, count]`, nearest first, without the query.
+
+    Args:
+        queries: embeddings `[examples, dim]`.
+        gallery: the searched embeddings; None: the queries.
+        rows: places of the queries that search.
+        count: most neighbours of each.
+    """
     if gallery is not None:
         return retrieval.find_nearest_neighbors(queries[rows], gallery, num_neighbors=min(count, len(gallery)))
     count = min(count, len(queries) - 1)

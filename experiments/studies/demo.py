@@ -8,22 +8,24 @@ Cost: 400 steps of .6 s for each of three runs, and evaluations: 19 minutes on 2
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
+from common.data.array_cache import cached_arrays
 from common.errors import check_given, invalid
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
 from experiments.reports import PlainTable, UnitRun
 from experiments.rows.scores import Scores
+from experiments.runs.evaluation_inputs import untrained_embeddings
 from experiments.settings.build import parse_method
+from experiments.site.retrieval_grid import drawn_queries
 from experiments.studies.demo_page import (
     NUM_FOUND,
     NUM_QUERIES,
     draw_picture,
-    drawn_queries,
     found_by,
-    untrained_embeddings,
     write_page,
 )
 
@@ -77,8 +79,9 @@ class Demo(Study):
         """Write the page and the picture; return lines that name them."""
         dataset = check_given("dataset", finished.dataset)
         cell, unit = self.groups[self.loss][0], units[self.loss][0]
+        untrained = functools.partial(untrained_embeddings, cell.config, dataset, finished.cache_dir)
         embeddings = {
-            UNTRAINED: untrained_embeddings(unit, cell.config, dataset, finished.cache_dir, folder),
+            UNTRAINED: cached_arrays(folder, f"untrained-{unit.path.parent.name}", ("queries",), untrained)["queries"],
             **{label: units[label][0].test_embeddings()["queries"] for label in (self.loss, self.proxies)},
         }
         labels, means = dataset.test.labels, {row[0]: row[2] for row in table.rows}

@@ -10,18 +10,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image
 
-from common import retrieval
 from common.data import Dataset
-from common.data.array_cache import cached_arrays
 from common.errors import check_given
 from common.files import write_atomically, write_text
-from experiments.reports import UnitRun
-from experiments.runs.evaluation_inputs import EvaluationInputs
-from experiments.settings import build
-from experiments.settings.config import ExperimentConfig
 from experiments.site.drawings import READABLE, Drawings
-from experiments.site.markup import render
-from experiments.site.retrieval_grid import shown_classes
+from experiments.site.markup import plural, render
+from experiments.site.retrieval_grid import neighbors_of
 
 NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
 _PICTURED = 5  # queries of the picture, with one emoji fewer each
@@ -43,34 +37,6 @@ class Found(NamedTuple):
     is_right: np.ndarray
 
 
-def untrained_embeddings(
-    unit: UnitRun, config: ExperimentConfig, dataset: Dataset, cache_dir: str | None, folder: pathlib.Path
-) -> np.ndarray:
-    """Embed the test images by the average features before training, once.
-
-    Args:
-        unit: a run that began with this network.
-        config: of the run.
-        dataset: as loaded.
-        cache_dir: folder for prepared images, or None for the default.
-        folder: keeps the embeddings.
-    """
-
-    def embedded() -> dict[str, np.ndarray]:
-        prepared = build.prepare_dataset(dataset, config, cache_dir)
-        inputs = EvaluationInputs(config, prepared)(prepared.test)
-        model = build.build_model(config, prepared, prepared.train.num_classes)
-        return {"queries": model.embed(inputs, output="features")}
-
-    return cached_arrays(folder, f"untrained-{unit.path.parent.name}", ("queries",), embedded)["queries"]
-
-
-def drawn_queries(labels: np.ndarray, count: int) -> np.ndarray:
-    """Draw one image of each of some classes, whatever is found for it."""
-    generator = np.random.default_rng(1)
-    return np.array([generator.choice(np.flatnonzero(labels == label)) for label in shown_classes(labels, count)])
-
-
 def found_by(title: str, embeddings: np.ndarray, labels: np.ndarray, queries: np.ndarray, count: int) -> Found:
     """Search the test images for queries, without the queries themselves.
 
@@ -81,8 +47,7 @@ def found_by(title: str, embeddings: np.ndarray, labels: np.ndarray, queries: np
         queries: places of the queries.
         count: nearest images of each.
     """
-    nearest = retrieval.find_nearest_neighbors(embeddings[queries], embeddings, num_neighbors=count + 1)
-    places = np.array([[place for place in line if place != query][:count] for query, line in zip(queries, nearest)])
+    places = neighbors_of(embeddings, None, queries, count)
     return Found(title, places, labels[places] == labels[queries][:, None])
 
 
@@ -121,12 +86,10 @@ def write_page(
             }
             for column in columns
         ]
-        designs = int((labels == labels[query]).sum()) - 1
-        lines.append({"query": tile(query), "strips": strips, "designs": designs})
+        caption = plural(int((labels == labels[query]).sum()) - 1, "other design")
+        lines.append({"query": tile(query), "caption": caption, "strips": strips})
     path = folder / "index.html"
-    write_text(
-        path, render("demo.html", generator=_GENERATOR, lines=lines, num_found=columns[0].places.shape[1], **table)
-    )
+    write_text(path, render("demo.html", generator=_GENERATOR, lines=lines, **table))
     path.chmod(READABLE)
     return path
 

@@ -70,7 +70,7 @@ def test_reasons_are_numbered_as_they_come():
 
 def test_a_query_is_not_among_its_neighbours_even_if_another_row_equals_it():
     rows = np.float32([[1, 0], [1, 0], [0, 1]])
-    assert retrieval_grid._neighbors(rows, None, np.array([0, 1]), 2).tolist() == [[1, 2], [0, 2]]
+    assert retrieval_grid.neighbors_of(rows, None, np.array([0, 1]), 2).tolist() == [[1, 2], [0, 2]]
 
 
 def test_runs_that_all_methods_have_stand_in_where_none_is_complete(empty_study):

@@ -7,10 +7,12 @@ import re
 import shutil
 import urllib.parse
 
+import numpy as np
 import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
+from experiments.site import first_look, report_folder
 from experiments.site.groups import read_studies
 from experiments.site.method_page import link_to
 from experiments.site.report_folder import DrawingOptions, write_report
@@ -181,6 +183,42 @@ def test_runs_that_have_only_begun_are_listed(empty_study):
     assert "unfinished" in page
     assert "MAP@R 40.00 at step 60" in page
     assert "No run has finished" in page
+
+
+@pytest.fixture
+def photo_report(tiny_study, tmp_path, monkeypatch):
+    """The report of a study as if its data were custom and its initial weights known."""
+    monkeypatch.setattr(report_folder, "OWN_DATASETS", ("glyphs",))
+    monkeypatch.setattr(first_look, "_are_known", lambda weights: True)
+    calls = []
+
+    def untrained(config, dataset, cache_dir):
+        calls.append(config.name)
+        return {"queries": np.roll(np.eye(8)[dataset.test.labels - 8], 1, axis=0)}
+
+    monkeypatch.setattr(first_look, "untrained_embeddings", untrained)
+    for _ in range(2):
+        write_report(tiny_study.folder, tmp_path / "report", tiny_study, OPTIONS)
+    assert calls == ["pnca+gsp"]  # the second report draws nothing
+    return tmp_path / "report"
+
+
+def test_custom_data_begin_with_a_verdict_and_pictures(photo_report):
+    page = parsed(photo_report / "index.html")
+    assert re.search(
+        r"Training helped: the nearest photo is of the right class for [\d.]+ % of the queries, 25.0 %", page.text
+    )
+    images = [attributes["alt"] for name, attributes in page.elements if name == "img"]
+    titles = re.findall(r"(untrained|trained): (\d) of 5", page.text)
+    assert [name for name, _ in titles] == ["untrained", "trained"] * 6
+    assert titles[0] != titles[1]
+    assert len(images) >= 6 * (1 + 2 * 5)
+    assert re.search(r"<letter & \d+> and <letter & \d+>: \d+ of 10 photos", page.text)
+    text = (photo_report / "index.html").read_text()
+    assert (
+        text.index("Training helped") < text.index("<img") < text.index("<details>") < text.index("untrained backbone")
+    )
+    assert "<details>" not in text[text.index("<details>") + 1 :]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
