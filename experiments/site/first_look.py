@@ -83,7 +83,9 @@ def first_look_record(
         return [{"image": drawings.image(image), "name": name} for image, name in zip(shown, names)]
 
     rows = drawn_queries(labels, num_queries)
-    lines = [{"query": query, "caption": "", "strips": []} for query in tiles(dataset.test, rows, labels)]
+    lines: list[dict[str, Any]] = [
+        {"query": query, "caption": "", "strips": []} for query in tiles(dataset.test, rows, labels)
+    ]
     for name, embeddings in networks.items():
         found = neighbors_of(embeddings["queries"], embeddings.get("gallery"), rows, num_neighbors)
         hits = iter(tiles(searched, found.ravel(), found_labels))
