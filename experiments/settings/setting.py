@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from common.errors import check_all, check_choice, invalid
@@ -51,6 +51,7 @@ def setting(
     choices: Collection[str] = (),
     stored_as: str | None = None,
     omit_default: bool = False,
+    argument: str | None = None,
 ) -> Any:
     """Define a field of a `Settings` class, and hence a flag.
 
@@ -61,8 +62,9 @@ def setting(
         choices: allowed strings, if the set is fixed.
         stored_as: the field's name in `config.json` and in hashes, if not the flag's.
         omit_default: whether to omit the default when storing, so that a new field preserves older runs' hashes.
+        argument: the constructor's name of it, if not the flag's.
     """
-    of_setting = {"help": help_text, "within": within, "choices": tuple(choices)}
+    of_setting = {"help": help_text, "within": within, "choices": tuple(choices), "argument": argument}
     of_storage = {"stored_as": stored_as, "omit_default": omit_default or default is None}
     return dataclasses.field(default=default, metadata={**of_setting, **of_storage})
 
@@ -88,6 +90,11 @@ class Settings:
     def names(cls) -> tuple[str, ...]:
         """Return the settings' names, which are those of their flags."""
         return _names(cls)  # type: ignore[arg-type]  # a class is hashable
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the settings by their names in the constructor that they feed."""
+        fields = [field for field in dataclasses.fields(self) if field.metadata]
+        return {field.metadata["argument"] or field.name: getattr(self, field.name) for field in fields}
 
     def stored(self) -> dict[str, Any]:
         """Return the JSON values for `config.json` and hashes, by original names."""
@@ -144,10 +151,12 @@ class LossSettings(Settings):
             memory, drawn triplets and CCP.
         sees_one_side: whether a pair loss sees a pair from one side only; under CCP, the sample's or the proxy's
             (`LossContext.anchors`).
+        constructor: returns the loss's class, without importing TensorFlow earlier; unused by a `build` of its own.
     """
 
     has_proxies: ClassVar[bool] = False
     sees_one_side: ClassVar[bool] = False
+    constructor: ClassVar[Callable[[], Callable[..., MetricLoss]]]
 
     def build(self, context: LossContext) -> MetricLoss:
         """Build the loss with these settings.
@@ -155,4 +164,9 @@ class LossSettings(Settings):
         Args:
             context: see `LossContext`.
         """
-        raise NotImplementedError
+        given: dict[str, Any] = {"normalization": context.normalization}
+        if self.has_proxies:
+            given |= {"num_classes": context.num_classes, "embedding_dim": context.embedding_dim}
+        if self.sees_one_side:
+            given["anchors"] = context.anchors
+        return self.constructor()(**given, **self.arguments())

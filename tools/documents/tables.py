@@ -47,7 +47,7 @@ from tools.documents.comparisons import refined_metrics as refined_metrics
 from tools.documents.provenance import provenance
 
 Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
-_LAYER = re.compile(r"\blosses\.(\w+)\(")
+_LAYER = re.compile(r"\blosses\.(\w+)")
 
 
 def show(build: Callable[..., Any], study: str, **arguments: str) -> None:
@@ -268,11 +268,9 @@ def loss_listing() -> None:
 
 
 def _layers(kind: type[LossSettings]) -> list[str]:
-    """List `build`'s layers, the outermost last, from its source (to avoid TensorFlow)."""
-    own, *others = (each for each in kind.__mro__ if "build" in vars(each))
-    source = inspect.getsource(vars(own)["build"])
-    inner = _layers(others[0]) if "super().build(" in source else []
-    return [*inner, *_LAYER.findall(source)]
+    """List a loss's layers, the outermost last, from the source (to avoid TensorFlow)."""
+    own = next(each for each in kind.__mro__ if {"build", "constructor"} & vars(each).keys())
+    return _LAYER.findall(inspect.getsource(own.build if "build" in vars(own) else own.constructor))
 
 
 def _chosen(name: str, text: str, known: Sequence[str]) -> list[str]:

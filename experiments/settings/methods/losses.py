@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING, ClassVar
 
 from common import losses
@@ -53,6 +54,7 @@ class ReductionSetting(SharedSetting):
         "ones, too (`mean_of_active`)",
         "sum",
         choices=("sum", "mean_of_active"),
+        argument="reduction",
         omit_default=True,
     )
 
@@ -61,7 +63,9 @@ class ReductionSetting(SharedSetting):
 class ScaleSetting(SharedSetting):
     """The scale of similarities."""
 
-    loss_scale: float = setting("npair, angular, arcface and circle: scale of the similarities", within=POSITIVE)
+    loss_scale: float = setting(
+        "npair, angular, arcface and circle: scale of the similarities", within=POSITIVE, argument="scale"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,48 +86,35 @@ class MeanPenaltySetting(SharedSetting):
 class CosineContrastiveSettings(MarginSetting, ReductionSetting):
     """`--loss=c1`."""
 
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the contrastive loss of similarities."""
-        return losses.CosineContrastiveLoss(self.margin, self.pair_reduction, normalization=context.normalization)
+    constructor = staticmethod(lambda: losses.CosineContrastiveLoss)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ContrastiveSettings(TwoMarginsSetting):
     """`--loss=c2`."""
 
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the contrastive loss of distances."""
-        return losses.ContrastiveLoss(self.positive_margin, self.negative_margin, normalization=context.normalization)
+    constructor = staticmethod(lambda: losses.ContrastiveLoss)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TripletSettings(MarginSetting):
     """`--loss=triplet`."""
 
+    constructor = staticmethod(lambda: losses.TripletLoss)
     sees_one_side: ClassVar[bool] = True
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the triplet loss."""
-        return losses.TripletLoss(self.margin, context.anchors, normalization=context.normalization)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultiSimilaritySettings(ReductionSetting):
     """`--loss=ms`."""
 
+    constructor = staticmethod(lambda: losses.MultiSimilarityLoss)
     title: ClassVar[str] = "Multi-similarity loss (ms)"
     sees_one_side: ClassVar[bool] = True
 
-    ms_alpha: float = setting("multi-similarity: scale of positives", within=POSITIVE)
-    ms_beta: float = setting("multi-similarity: scale of negatives", within=POSITIVE)
-    ms_base: float = setting("multi-similarity: similarity threshold (lambda)", within=FINITE)
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the multi-similarity loss."""
-        scales = (self.ms_alpha, self.ms_beta, self.ms_base)
-        return losses.MultiSimilarityLoss(
-            *scales, context.anchors, self.pair_reduction, normalization=context.normalization
-        )
+    ms_alpha: float = setting("multi-similarity: scale of positives", within=POSITIVE, argument="positive_scale")
+    ms_beta: float = setting("multi-similarity: scale of negatives", within=POSITIVE, argument="negative_scale")
+    ms_base: float = setting("multi-similarity: similarity threshold (lambda)", within=FINITE, argument="threshold")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,57 +139,42 @@ class MarginLossSettings(MarginSetting):
 class NPairSettings(ScaleSetting, NormPenaltySetting):
     """`--loss=npair`."""
 
+    constructor = staticmethod(lambda: losses.NPairLoss)
     sees_one_side: ClassVar[bool] = True
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the N-pair loss."""
-        return losses.NPairLoss(
-            self.loss_scale, self.norm_penalty, context.anchors, normalization=context.normalization
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LiftedStructureSettings(MarginSetting, NormPenaltySetting):
     """`--loss=lifted`."""
 
-    generalized: ClassVar[bool] = False
+    constructor = staticmethod(lambda: losses.LiftedStructureLoss)
     sees_one_side: ClassVar[bool] = True
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the lifted structure loss."""
-        return losses.LiftedStructureLoss(
-            self.margin, self.generalized, self.norm_penalty, context.anchors, normalization=context.normalization
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GeneralizedLiftedSettings(LiftedStructureSettings):
     """`--loss=lifted_generalized`."""
 
-    generalized: ClassVar[bool] = True
+    constructor = staticmethod(lambda: functools.partial(losses.LiftedStructureLoss, generalized=True))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class QuadrupletSettings(MarginSetting):
     """`--loss=quadruplet`."""
 
+    constructor = staticmethod(lambda: losses.QuadrupletLoss)
     title: ClassVar[str] = "Quadruplet loss (quadruplet)"
     sees_one_side: ClassVar[bool] = True
 
     second_margin: float = setting("quadruplet: margin between pairs without a common image", within=NOT_NEGATIVE)
 
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the quadruplet loss."""
-        return losses.QuadrupletLoss(
-            self.margin, self.second_margin, context.anchors, normalization=context.normalization
-        )
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AngularSettings(NPairSettings):
+class AngularSettings(ScaleSetting, NormPenaltySetting):
     """`--loss=angular`: added to the N-pair loss."""
 
     title: ClassVar[str] = "Angular loss (angular)"
+    sees_one_side: ClassVar[bool] = True
 
     angle: float = setting(
         "angular: largest angle at the negative (alpha), in degrees", within=NumberRange(0, 60, high_included=True)
@@ -207,7 +183,10 @@ class AngularSettings(NPairSettings):
 
     def build(self, context: LossContext) -> MetricLoss:
         """Build the weighted sum of the N-pair and the angular loss."""
-        parts = [super().build(context), losses.AngularLoss(self.angle, context.anchors)]
+        pairs = losses.NPairLoss(
+            self.loss_scale, self.norm_penalty, context.anchors, normalization=context.normalization
+        )
+        parts = [pairs, losses.AngularLoss(self.angle, context.anchors)]
         return losses.WeightedSumLoss(parts, [1.0, self.angular_weight])
 
 
@@ -215,67 +194,49 @@ class AngularSettings(NPairSettings):
 class HistogramSettings(LossSettings):
     """`--loss=histogram`."""
 
+    constructor = staticmethod(lambda: losses.HistogramLoss)
     title: ClassVar[str] = "Histogram loss (histogram)"
 
     histogram_nodes: int = setting(
-        "histogram: nodes between similarities of -1 and 1", within=NumberRange(low=2, low_included=True)
+        "histogram: nodes between similarities of -1 and 1",
+        within=NumberRange(low=2, low_included=True),
+        argument="num_nodes",
     )
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the histogram loss."""
-        return losses.HistogramLoss(self.histogram_nodes, normalization=context.normalization)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SignalToNoiseSettings(TwoMarginsSetting, MeanPenaltySetting):
     """`--loss=snr`."""
 
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the contrastive loss of signal-to-noise distances."""
-        return losses.SignalToNoiseLoss(
-            positive_margin=self.positive_margin,
-            negative_margin=self.negative_margin,
-            mean_penalty=self.mean_penalty,
-            normalization=context.normalization,
-        )
+    constructor = staticmethod(lambda: losses.SignalToNoiseLoss)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SignalToNoiseTripletSettings(MarginSetting, MeanPenaltySetting):
     """`--loss=snr_triplet`."""
 
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the triplet loss of signal-to-noise distances."""
-        return losses.SignalToNoiseLoss(
-            "triplet", margin=self.margin, mean_penalty=self.mean_penalty, normalization=context.normalization
-        )
+    constructor = staticmethod(lambda: functools.partial(losses.SignalToNoiseLoss, "triplet"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CircleSettings(MarginSetting, ScaleSetting):
     """`--loss=circle`."""
 
+    constructor = staticmethod(lambda: losses.CircleLoss)
     sees_one_side: ClassVar[bool] = True
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the circle loss."""
-        return losses.CircleLoss(self.margin, self.loss_scale, context.anchors, normalization=context.normalization)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SupervisedContrastiveSettings(LossSettings):
     """`--loss=supcon`."""
 
+    constructor = staticmethod(lambda: losses.SupervisedContrastiveLoss)
     title: ClassVar[str] = "Supervised contrastive loss (SupCon) on inner products s of unit embeddings (supcon)"
     sees_one_side: ClassVar[bool] = True
 
-    supcon_temperature: float = setting("supcon: temperature of the soft-max (τ) (default: 0.1)", 0.1, within=POSITIVE)
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the supervised contrastive loss."""
-        return losses.SupervisedContrastiveLoss(
-            self.supcon_temperature, context.anchors, normalization=context.normalization
-        )
+    supcon_temperature: float = setting(
+        "supcon: temperature of the soft-max (τ) (default: 0.1)", 0.1, within=POSITIVE, argument="temperature"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -284,7 +245,7 @@ class ProxySetting(SharedSetting):
 
     has_proxies: ClassVar[bool] = True
 
-    proxy_initializer: str = setting("proxies: `he_normal` or `he_normal_over_proxies`")
+    proxy_initializer: str = setting("proxies: `he_normal` or `he_normal_over_proxies`", argument="initializer")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -298,91 +259,49 @@ class TemperatureSetting(SharedSetting):
 class ProxyNCASettings(ProxySetting, TemperatureSetting):
     """`--loss=pnca`."""
 
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build ProxyNCA."""
-        return losses.ProxyNCALoss(
-            context.num_classes,
-            context.embedding_dim,
-            temperature=self.temperature,
-            initializer=self.proxy_initializer,
-            normalization=context.normalization,
-        )
+    constructor = staticmethod(lambda: losses.ProxyNCALoss)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NormalizedSoftmaxSettings(ProxySetting, TemperatureSetting):
     """`--loss=normsoftmax`."""
 
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the normalised soft-max loss."""
-        return losses.NormalizedSoftmaxLoss(
-            context.num_classes,
-            context.embedding_dim,
-            self.temperature,
-            self.proxy_initializer,
-            normalization=context.normalization,
-        )
+    constructor = staticmethod(lambda: losses.NormalizedSoftmaxLoss)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProxyAnchorSettings(ProxySetting):
     """`--loss=panchor`."""
 
+    constructor = staticmethod(lambda: losses.ProxyAnchorLoss)
     title: ClassVar[str] = "Proxy anchor loss (panchor)"
 
-    panchor_margin: float = setting("panchor: margin (delta)", within=FINITE)
-    panchor_scale: float = setting("panchor: scale (alpha)", within=POSITIVE)
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the proxy anchor loss."""
-        return losses.ProxyAnchorLoss(
-            context.num_classes,
-            context.embedding_dim,
-            margin=self.panchor_margin,
-            scale=self.panchor_scale,
-            initializer=self.proxy_initializer,
-            normalization=context.normalization,
-        )
+    panchor_margin: float = setting("panchor: margin (delta)", within=FINITE, argument="margin")
+    panchor_scale: float = setting("panchor: scale (alpha)", within=POSITIVE, argument="scale")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SoftTripleSettings(ProxySetting):
     """`--loss=softtriple`."""
 
+    constructor = staticmethod(lambda: losses.SoftTripleLoss)
     title: ClassVar[str] = "SoftTriple loss (softtriple)"
 
     centers_per_class: int = setting("softtriple: centres per class", within=POSITIVE)
-    softtriple_scale: float = setting("softtriple: scale of the soft-max over classes (lambda)", within=POSITIVE)
-    softtriple_gamma: float = setting("softtriple: temperature of the assignment to centres (gamma)", within=POSITIVE)
-    softtriple_tau: float = setting("softtriple: weight of the regulariser of centres (tau)", within=NOT_NEGATIVE)
-    softtriple_margin: float = setting("softtriple: margin (delta)", within=FINITE)
-
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build the SoftTriple loss."""
-        return losses.SoftTripleLoss(
-            context.num_classes,
-            context.embedding_dim,
-            centers_per_class=self.centers_per_class,
-            scale=self.softtriple_scale,
-            gamma=self.softtriple_gamma,
-            tau=self.softtriple_tau,
-            margin=self.softtriple_margin,
-            initializer=self.proxy_initializer,
-            normalization=context.normalization,
-        )
+    softtriple_scale: float = setting(
+        "softtriple: scale of the soft-max over classes (lambda)", within=POSITIVE, argument="scale"
+    )
+    softtriple_gamma: float = setting(
+        "softtriple: temperature of the assignment to centres (gamma)", within=POSITIVE, argument="gamma"
+    )
+    softtriple_tau: float = setting(
+        "softtriple: weight of the regulariser of centres (tau)", within=NOT_NEGATIVE, argument="tau"
+    )
+    softtriple_margin: float = setting("softtriple: margin (delta)", within=FINITE, argument="margin")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArcFaceSettings(ProxySetting, MarginSetting, ScaleSetting):
     """`--loss=arcface`."""
 
-    def build(self, context: LossContext) -> MetricLoss:
-        """Build ArcFace."""
-        return losses.ArcFaceLoss(
-            context.num_classes,
-            context.embedding_dim,
-            self.margin,
-            self.loss_scale,
-            self.proxy_initializer,
-            normalization=context.normalization,
-        )
+    constructor = staticmethod(lambda: losses.ArcFaceLoss)
