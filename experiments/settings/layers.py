@@ -13,12 +13,16 @@ DEFAULT = "default of the setting"
 class Layers:
     """Fields set layer by layer.
 
+    Args:
+        given: values of the command line and of a tuned recipe, by field name; the last layers.
+
     Attributes:
         values: of configuration fields, by name.
         sources: the layer that set each of them last, by name.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        self.given: Mapping[str, Any] = given or {}
         self.values: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
 
@@ -35,6 +39,10 @@ class Layers:
     def set_missing(self, source: str, values: Mapping[str, Any]) -> None:
         """Set those fields that no layer has set; arguments as of `set`."""
         self.set(source, {name: value for name, value in values.items() if name not in self.values})
+
+    def chosen(self, name: str) -> Any:  # noqa: ANN401
+        """Return a field's given value, else the one set so far, else None."""
+        return self.given.get(name, self.values.get(name))
 
     def as_text(self) -> str:
         """Return a line for each set field: name, value, source."""

@@ -16,7 +16,7 @@ from experiments.settings.dissertation_values import LOSSES as DISSERTATION_LOSS
 from experiments.settings.feature_recipe import set_features_and_pads, settings_with_effect
 from experiments.settings.initial_weights import may_be_transformer
 from experiments.settings.layers import GIVEN, OPEN, Layers
-from experiments.settings.method_names import PROXY_LOSSES, parse_loss, uses_gsp, without_features
+from experiments.settings.method_names import PROXY_LOSSES, LossName, parse_loss, uses_gsp, without_features
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.parts import all_settings, parts_of
 from experiments.settings.provided import recipe_of
@@ -94,7 +94,7 @@ def layers_of(
     check_choice("--method", method, METHODS)
     chapter = overrides.get("chapter", 3 if method == "ccp" else 5)
     check_choice("--chapter", chapter, (3, 5))
-    layers = Layers()
+    layers = Layers(overrides)
     chosen = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     layers.set("the method", {**chosen, "recipe": recipe, "budget": budget, "chapter": chapter})
     values, dataset = layers.values, recipe_of(dataset)
@@ -103,22 +103,13 @@ def layers_of(
     section = f"{after}thesis {'3.3.2.1' if chapter == 3 else '5.3.4.1'}"
     training = section if size else "ours, after thesis 5.3.1 and 5.3.2"
     layers.set(training, model_and_training(dataset, base_loss, chapter))
-    parameters = loss_parameters(dataset, base_loss, chapter, overrides.get("normalization", values["normalization"]))
+    parameters = loss_parameters(dataset, base_loss, chapter, layers.chosen("normalization"))
     layers.set(_source_of_loss(base_loss, section, after), parameters)
-    backbone = overrides.get("backbone", values["backbone"])
+    backbone = layers.chosen("backbone")
     if protocol is not None:
         setting = conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
         layers.set(f"{after}thesis, conventional protocol", setting)
-    if name.switches:
-        layers.set('"Revisiting" benchmark, rho', {"p_switch": switch_probability(dataset, base_loss)})
-    if name.memory:
-        _set_memory(layers, dataset, after)
-    if method == "ccp":
-        _set_ccp(layers, dataset, overrides, after)
-    if uses_gsp(pooling):
-        layers.set(f"{after}thesis 5.3.4.1, GSP", gsp_parameters(dataset, base_loss))
-    if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
-        layers.set("the pooling", {"embedding_dim": 64 * 128})
+    _set_parts(layers, name, dataset, after)
     if recipe == "published_code":
         layers.set("published code", published_code_switches(values, base_loss, backbone))
         if protocol is not None:
@@ -126,14 +117,36 @@ def layers_of(
     if recipe == REVISITING:
         layers.set('"Revisiting" benchmark', revisiting_setting(dataset, base_loss, size))
     layers.set(f"--budget={budget}", _budget_limits(budget, values))
-    set_features_and_pads(layers, name, dataset, overrides)
-    _set_consequences(layers, overrides, backbone, budget)
+    set_features_and_pads(layers, name, dataset)
+    _set_consequences(layers, backbone, budget)
     _refuse_unused(values, overrides)
     late_start = _selection(values | overrides)
-    for source, settings in ((tuned_by, tuned), (GIVEN, given)):
-        layers.set(source, settings)
+    layers.set(tuned_by, tuned)
+    layers.set(GIVEN, given)
     layers.set_missing("what has to wait", late_start)
     return layers
+
+
+def _set_parts(layers: Layers, name: LossName, dataset: str, after: str) -> None:
+    """Add the layers of miner, memory, CCP and pooling; `after` prefixes a source of other data."""
+    if name.switches:
+        layers.set('"Revisiting" benchmark, rho', {"p_switch": switch_probability(dataset, name.base)})
+    if name.memory:
+        memory = {"xbm_batches": MEMORY_BATCHES.get(dataset, 25), "xbm_start": MEMORY_START.get(dataset, 1000)}
+        layers.set(f"{after}thesis 3.3.2.1, memory", memory)
+        layers.set(OPEN, {"xbm_fills_first": False, "xbm_holds_batch": False})
+    if layers.values["method"] == "ccp":
+        check_method(name, "ccp")
+        ccp = ccp_parameters(
+            dataset, without_features(layers.values["loss"]), _begins_at_random(layers), dataset in PHOTOGRAPHS
+        )
+        layers.set(OPEN, ccp)
+        layers.set(f"{after}thesis 3.3.2.1, CCP", {each: ccp[each] for each in CCP_PRINTED})
+    pooling = layers.values["pooling"]
+    if uses_gsp(pooling):
+        layers.set(f"{after}thesis 5.3.4.1, GSP", gsp_parameters(dataset, name.base))
+    if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
+        layers.set("the pooling", {"embedding_dim": 64 * 128})
 
 
 def recall_at(dataset: str) -> tuple[int, ...]:
@@ -148,85 +161,39 @@ def _source_of_loss(base_loss: str, section: str, after: str) -> str:
     return f"{section if base_loss in ('pnca', 'panchor') else f'{after}thesis 3.3.2.1'}, losses"
 
 
-def _set_consequences(layers: Layers, overrides: dict, backbone: str, budget: str) -> None:
-    """Add the fields implied by the backbone, the schedule and the cut."""
-    values = layers.values
-    layers.set("--backbone", backbone_settings(backbone, values["dataset"] in PHOTOGRAPHS, budget))
-    layers.set("--learning_rate_schedule", update_settings(overrides, budget))
-    layers.set("--trained_from", cut_settings(overrides, values["crop"]))
+def _set_consequences(layers: Layers, backbone: str, budget: str) -> None:
+    """Add the fields implied by the backbone, the schedule and the cut.
 
-
-def backbone_settings(backbone: str, of_photographs: bool, budget: str) -> dict:
-    """Return a transformer's implied fields: weights, and a fitting image size.
-
-    Args:
-        backbone: its name.
-        of_photographs: whether images are cut from files; others have their own size.
-        budget: the length of training.
-    """
-    values: dict = {"weights": PRESET_WEIGHTS} if is_preset(backbone) else {}
-    if of_photographs and may_be_transformer(backbone):
-        values["image_size"] = _SMOKE_IMAGE_SIZE if budget == "smoke" else _IMAGE_SIZE
-    return values
-
-
-def update_settings(overrides: dict, budget: str) -> dict:
-    """Return the fields implied by a learning-rate schedule, which excludes plateau halving.
-
-    Args:
-        overrides: the fields set by hand.
-        budget: the length of training.
+    A preset has weights of its own. Photographs get a size that fits a transformer's patches. A schedule over steps
+    excludes plateau halving. A cut implies cached features, and several views for random crops.
 
     Raises:
         InvalidInput: a schedule over steps, with a recipe that names none.
     """
-    if overrides.get("learning_rate_schedule") != COSINE:
-        return {}
-    if budget == "full" and "max_steps" not in overrides:
-        raise InvalidInput(
-            "--learning_rate_schedule=cosine falls to 0 at --max_steps, which --budget=full leaves open: "
-            "validation ends a run. Give --max_steps."
-        )
-    return {"plateau_patience": 0}
+    given = layers.given
+    if is_preset(backbone):
+        layers.set("--backbone", {"weights": PRESET_WEIGHTS})
+    if layers.values["dataset"] in PHOTOGRAPHS and may_be_transformer(backbone):
+        layers.set("--backbone", {"image_size": _SMOKE_IMAGE_SIZE if budget == "smoke" else _IMAGE_SIZE})
+    if given.get("learning_rate_schedule") == COSINE:
+        if budget == "full" and "max_steps" not in given:
+            raise InvalidInput(
+                "--learning_rate_schedule=cosine falls to 0 at --max_steps, which --budget=full leaves open: "
+                "validation ends a run. Give --max_steps."
+            )
+        layers.set("--learning_rate_schedule", {"plateau_patience": 0})
+    if given.get("trained_from") is not None:
+        cached = bool(given.get("cached_features", True))
+        layers.set("--trained_from", {"cached_features": cached})
+        if cached:
+            layers.set("--trained_from", {"views": 1 if layers.chosen("crop") == "none" else NUM_VIEWS})
 
 
-def cut_settings(overrides: dict, crop: str) -> dict:
-    """Return the fields implied by `trained_from`: caching, and views for random crops.
-
-    Args:
-        overrides: the fields set by hand.
-        crop: the recipe's augmentation.
-    """
-    if overrides.get("trained_from") is None:
-        return {}
-    if not overrides.get("cached_features", True):
-        return {"cached_features": False}
-    is_random = overrides.get("crop", crop) != "none"
-    return {"cached_features": True, "views": NUM_VIEWS if is_random else 1}
-
-
-def _set_memory(layers: Layers, dataset: str, after: str) -> None:
-    """Add the cross-batch memory's layers; `after` prefixes a source of other data."""
-    memory = {"xbm_batches": MEMORY_BATCHES.get(dataset, 25), "xbm_start": MEMORY_START.get(dataset, 1000)}
-    layers.set(f"{after}thesis 3.3.2.1, memory", memory)
-    layers.set(OPEN, {"xbm_fills_first": False, "xbm_holds_batch": False})
-
-
-def _set_ccp(layers: Layers, dataset: str, overrides: dict, after: str) -> None:
-    """Add the layers of CCP; arguments as of `_set_memory`."""
-    values = layers.values
-    check_method(parse_loss(values["loss"]), "ccp")
-    pair_loss, is_photographs = without_features(values["loss"]), dataset in PHOTOGRAPHS
-    ccp = ccp_parameters(dataset, pair_loss, _begins_at_random(values, overrides), is_photographs)
-    layers.set(OPEN, ccp)
-    layers.set(f"{after}thesis 3.3.2.1, CCP", {name: ccp[name] for name in CCP_PRINTED})
-
-
-def _begins_at_random(values: dict, overrides: dict) -> bool:
+def _begins_at_random(layers: Layers) -> bool:
     """Return whether the trained part of the network has no initial weights."""
-    weights = PRESET_WEIGHTS if is_preset(overrides.get("backbone", values["backbone"])) else values["weights"]
-    from_scratch = "none" in (weights, overrides.get("weights"))
-    return from_scratch or bool(overrides.get("frozen_backbone") or overrides.get("trained_from"))
+    weights = PRESET_WEIGHTS if is_preset(layers.chosen("backbone")) else layers.values["weights"]
+    from_scratch = "none" in (weights, layers.given.get("weights"))
+    return from_scratch or bool(layers.given.get("frozen_backbone") or layers.given.get("trained_from"))
 
 
 def _selection(values: dict) -> dict:

@@ -156,7 +156,7 @@ class LossSettings(Settings):
 
     has_proxies: ClassVar[bool] = False
     sees_one_side: ClassVar[bool] = False
-    constructor: ClassVar[Callable[[], Callable[..., MetricLoss]]]
+    constructor: ClassVar[Callable[[], Callable[..., Any]]]
 
     def build(self, context: LossContext) -> MetricLoss:
         """Build the loss with these settings.
@@ -169,4 +169,4 @@ class LossSettings(Settings):
             given |= {"num_classes": context.num_classes, "embedding_dim": context.embedding_dim}
         if self.sees_one_side:
             given["anchors"] = context.anchors
-        return self.constructor()(**given, **self.arguments())
+        return type(self).constructor()(**given, **self.arguments())

@@ -152,10 +152,11 @@ class LiftedStructureSettings(MarginSetting, NormPenaltySetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GeneralizedLiftedSettings(LiftedStructureSettings):
+class GeneralizedLiftedSettings(MarginSetting, NormPenaltySetting):
     """`--loss=lifted_generalized`."""
 
     constructor = staticmethod(lambda: functools.partial(losses.LiftedStructureLoss, generalized=True))
+    sees_one_side: ClassVar[bool] = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
