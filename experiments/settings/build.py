@@ -12,7 +12,7 @@ from common.backbones.network_names import CLASS_TOKEN, DILATED, OUTPUT_STRIDE, 
 from common.errors import InvalidInput, check_choice, invalid
 from common.progress import write_notice
 from experiments.process.exit_code import import_tensorflow
-from experiments.settings.initial_weights import TRANSFORMERS, may_be_transformer, preset_name
+from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer, preset_name
 from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
 from experiments.settings.loss_building import check_loss_name as check_loss_name
@@ -227,16 +227,10 @@ def prepare_copies(
     folder = image_cache(dataset, cache_dir)
     copies = data.chosen_copies(folder)
     parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
-    prepared = {
+    prepared: dict[str, Any] = {
         part: data.prepare_images(examples, folder, shorter_side, copies=copies) for part, examples in parts.items()
     }
-    return dataclasses.replace(
-        dataset,
-        train=prepared.get("train", dataset.train),
-        test=prepared.get("test", dataset.test),
-        gallery=prepared.get("gallery", dataset.gallery),
-        validation=prepared.get("validation", dataset.validation),
-    )
+    return dataclasses.replace(dataset, **prepared)
 
 
 def image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:
@@ -285,11 +279,8 @@ def check_network(backbone: str, pooling_name: str, output_stride: int = OUTPUT_
     if backbones.is_preset(backbone):
         backbones.check_preset(preset_name(backbone))
     if pooling_name == CLASS_TOKEN_POOLING and not may_be_transformer(backbone):
-        raise invalid(
-            f"--backbone of --pooling={CLASS_TOKEN_POOLING}",
-            received=backbone,
-            expected=f"a transformer, which has a class token: {', '.join(TRANSFORMERS)} or kerashub:PRESET",
-        )
+        expected = f"a transformer, which has a class token: {A_TRANSFORMER}"
+        raise invalid(f"--backbone of --pooling={CLASS_TOKEN_POOLING}", received=backbone, expected=expected)
 
 
 def check_backbone(config: RunSettings, dataset: data.Dataset) -> None:
@@ -363,7 +354,10 @@ def build_head(config: RunSettings) -> EmbeddingHead | CombinedSumHead:
     _check_head_start(config)
     layer = POOLINGS[config.pooling](config)
     if config.backbone == "token_embedding":
-        return _token_head(config, layer)
+        if config.pooling in CONCATENATED or config.pooling in COMBINED_WITH_GSP:
+            message = f"--pooling={config.pooling} does not pool tokens, which are not projected. Use gap or gsp."
+            raise InvalidInput(message)
+        return training.EmbeddingHead(layer, None)
     if config.pooling in COMBINED_WITH_GSP:
         from gsp_dml.combined_head import CombinedSumHead
 
@@ -393,12 +387,6 @@ def _check_head_start(config: RunSettings) -> None:
         raise invalid(f"--loss with {name}", received=config.loss, expected=expected, fix="Or remove --head_start.")
 
 
-def _token_head(config: RunSettings, layer: keras.layers.Layer) -> EmbeddingHead:
-    if config.pooling in CONCATENATED or config.pooling in COMBINED_WITH_GSP:
-        raise InvalidInput(f"--pooling={config.pooling} does not pool tokens, which are not projected. Use gap or gsp.")
-    return training.EmbeddingHead(layer, None)
-
-
 def build_attribute_loss(config: RunSettings, num_classes: int) -> ZeroShotPredictionLoss | None:
     """Build the zero-shot prediction loss over GSP's attributes, or return None."""
     zero_shot = config.find(ZeroShotSettings)
@@ -424,30 +412,24 @@ def build_model(
     from common.training.devices import precision_policy
 
     with precision_policy(config.precision):
-        return _model_of(config, dataset, num_classes, seed, num_examples)
-
-
-def _model_of(
-    config: RunSettings, dataset: data.Dataset, num_classes: int, seed: int | None, num_examples: int | None
-) -> EmbeddingModel:
-    # Keep this order: initial weights are drawn in sequence, a loss's proxies after the network.
-    head = build_head(config)
-    backbone = build_backbone(config, dataset)
-    if config.frozen_backbone:
-        backbone.trainable = False
-    if config.trained_from is not None:
-        backbone = backbones.cut_network(backbone, config.trained_from)
-    zero_shot = config.find(ZeroShotSettings)
-    model = training.EmbeddingModel(
-        backbone,
-        head,
-        build_loss(config, num_classes, seed, num_examples),
-        normalization=config.normalization,
-        attribute_loss=build_attribute_loss(config, num_classes),
-        attribute_weight=zero_shot.zero_shot_weight if zero_shot else 0.0,
-        feature_sizes=feature_sizes_of(config),
-        num_views=num_views_of(config),
-    )
-    if config.fold_batch_norm:
-        model.fold_batch_norm()
-    return model
+        # Keep this order: initial weights are drawn in sequence, a loss's proxies after the network.
+        head = build_head(config)
+        backbone = build_backbone(config, dataset)
+        if config.frozen_backbone:
+            backbone.trainable = False
+        if config.trained_from is not None:
+            backbone = backbones.cut_network(backbone, config.trained_from)
+        zero_shot = config.find(ZeroShotSettings)
+        model = training.EmbeddingModel(
+            backbone,
+            head,
+            build_loss(config, num_classes, seed, num_examples),
+            normalization=config.normalization,
+            attribute_loss=build_attribute_loss(config, num_classes),
+            attribute_weight=zero_shot.zero_shot_weight if zero_shot else 0.0,
+            feature_sizes=feature_sizes_of(config),
+            num_views=num_views_of(config),
+        )
+        if config.fold_batch_norm:
+            model.fold_batch_norm()
+        return model

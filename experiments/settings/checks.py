@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from common.backbones.network_names import HEAD
 from common.errors import InvalidInput, invalid
-from experiments.settings.initial_weights import TRANSFORMERS, may_be_transformer
+from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer
 from experiments.settings.method_names import DANCE, GROUPS, INTRA, PADS, SHARED, LossName, parse_loss
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings
@@ -17,17 +17,8 @@ _IMAGES_OF_INTRA = 3  # an anchor, a positive and a negative of one class
 
 def check_run(run: RunSettings) -> None:
     """Raise `InvalidInput` at the first conflict between settings."""
-    if bool(run.clip_norm) != bool(run.clip_value):
-        raise InvalidInput("--clip_norm and --clip_value are given together, or both are 0.")
-    if (run.selection_start or 0) >= run.max_steps:
-        raise InvalidInput(
-            f"--selection_start={run.selection_start} leaves nothing to select in --max_steps={run.max_steps}: "
-            "give less of the one or more of the other."
-        )
-    _check_cut(run)
-    _check_update(run)
-    _check_devices(run)
-    _check_features(run)
+    for conflict in _conflicts(run):
+        raise conflict
 
 
 def check_method(name: LossName, method: str) -> None:
@@ -45,212 +36,205 @@ def check_method(name: LossName, method: str) -> None:
         )
 
 
-def _check_cut(run: RunSettings) -> None:
-    """Raise `InvalidInput` if cut, views and cache are incompatible."""
+def _conflicts(run: RunSettings) -> Iterator[InvalidInput]:
+    if bool(run.clip_norm) != bool(run.clip_value):
+        yield InvalidInput("--clip_norm and --clip_value are given together, or both are 0.")
+    if (run.selection_start or 0) >= run.max_steps:
+        yield InvalidInput(
+            f"--selection_start={run.selection_start} leaves nothing to select in --max_steps={run.max_steps}: "
+            "give less of the one or more of the other."
+        )
+    yield from _of_cut(run)
+    yield from _of_rates(run)
+    yield from _of_devices(run)
+    name = parse_loss(run.loss)
+    check_method(name, run.method)
+    yield from _of_miner_and_features(run, name)
+
+
+def _of_cut(run: RunSettings) -> Iterator[InvalidInput]:
+    """Yield conflicts of cut, views and cache."""
     if run.trained_from is not None and run.frozen_backbone:
-        raise InvalidInput("--frozen_backbone beside --trained_from says twice what is trained. Remove it.")
+        yield InvalidInput("--frozen_backbone beside --trained_from says twice what is trained. Remove it.")
     if run.trained_from is not None and run.backbone == "token_embedding":
-        raise InvalidInput(
+        yield InvalidInput(
             "--trained_from cuts a network in two, but --backbone=token_embedding is one table that is trained as a "
             "whole. Remove it."
         )
     if run.cached_features and run.trained_from is None:
-        raise InvalidInput("--cached_features are those below a cut: say where, such as --trained_from=head.")
+        yield InvalidInput("--cached_features are those below a cut: say where, such as --trained_from=head.")
     if run.cached_features and run.views is None:
-        raise InvalidInput("--cached_features need a number of --views of each training image.")
+        yield InvalidInput("--cached_features need a number of --views of each training image.")
     if (run.views or 1) > 1 and run.crop == "none":
-        raise InvalidInput(
+        yield InvalidInput(
             f"--views={run.views} would all be the same image, because --crop=none changes nothing. Remove it."
         )
 
 
-def _check_update(run: RunSettings) -> None:
-    """Raise `InvalidInput` if backbone, rates and schedule are incompatible."""
-    if run.learning_rate_schedule == COSINE and run.plateau_patience:
-        raise InvalidInput(
-            f"--plateau_patience={run.plateau_patience} beside --learning_rate_schedule=cosine sets the learning "
-            "rate twice. Remove one of them."
+def _of_rates(run: RunSettings) -> Iterator[InvalidInput]:
+    """Yield conflicts of backbone, rates and schedule."""
+    cosine = "--learning_rate_schedule=cosine" if run.learning_rate_schedule == COSINE else None
+    if cosine and run.plateau_patience:
+        yield InvalidInput(
+            f"--plateau_patience={run.plateau_patience} beside {cosine} sets the learning rate twice. Remove one of "
+            "them."
         )
-    _check_drop(run)
-    if run.layer_decay is None:
-        return
-    if not may_be_transformer(run.backbone):
-        raise invalid(
-            "--layer_decay",
-            received=f"{run.layer_decay} for --backbone={run.backbone}",
-            expected=f"a transformer: {', '.join(TRANSFORMERS)} or kerashub:PRESET",
-        )
-    if run.frozen_backbone or run.trained_from == HEAD:
-        raise InvalidInput("--layer_decay would have no effect on a backbone that is not trained. Remove it.")
-
-
-def _check_drop(run: RunSettings) -> None:
     step, factor = run.rate_drop_step, run.rate_drop_factor
     if (step is None) != (factor is None):
-        raise InvalidInput(
+        yield InvalidInput(
             f"--rate_drop_step={step} and --rate_drop_factor={factor}: when the rate drops and how far are given "
             "together, or neither."
         )
-    if step is None:
-        return
-    if run.learning_rate_schedule == COSINE or run.plateau_patience:
-        other = "--learning_rate_schedule=cosine" if run.learning_rate_schedule == COSINE else "--plateau_patience"
-        raise InvalidInput(f"--rate_drop_step={step} beside {other} sets the learning rate twice. Remove one of them.")
-    if step >= run.max_steps:
-        raise InvalidInput(
+    if step is not None and (cosine or run.plateau_patience):
+        yield InvalidInput(
+            f"--rate_drop_step={step} beside {cosine or '--plateau_patience'} sets the learning rate twice. Remove one "
+            "of them."
+        )
+    if step is not None and step >= run.max_steps:
+        yield InvalidInput(
             f"--rate_drop_step={step} would have no effect in --max_steps={run.max_steps}. Give less of the one or "
             "more of the other."
         )
+    if run.layer_decay is not None and not may_be_transformer(run.backbone):
+        received = f"{run.layer_decay} for --backbone={run.backbone}"
+        yield invalid("--layer_decay", received=received, expected=f"a transformer: {A_TRANSFORMER}")
+    if run.layer_decay is not None and (run.frozen_backbone or run.trained_from == HEAD):
+        yield InvalidInput("--layer_decay would have no effect on a backbone that is not trained. Remove it.")
 
 
-def _check_devices(run: RunSettings) -> None:
-    """Refuse combinations of devices and precision that no run supports."""
-    if run.strategy == "none" and run.replicas is not None:
-        raise invalid("--replicas", received=run.replicas, expected="none without --strategy=mirrored")
+def _of_devices(run: RunSettings) -> Iterator[InvalidInput]:
+    """Yield conflicts of devices, precision and folded batch normalisation."""
+    mirrored, whole = run.strategy != "none", run.trained_from == HEAD and run.cached_features
+    if not mirrored and run.replicas is not None:
+        yield invalid("--replicas", received=run.replicas, expected="none without --strategy=mirrored")
     if run.precision != "float32" and run.trained_from is not None:
         fix = "Features below the cut are computed once, in float32."
-        raise invalid("--precision", received=run.precision, expected="float32 with --trained_from", fix=fix)
-    _check_fold(run)
-    if run.strategy == "none":
-        return
-    if run.replicas is None:
-        raise invalid("--replicas", received=None, expected="2 or more with --strategy=mirrored")
-    if run.precision != "float32":
-        expected = "float32 with --strategy=mirrored"
-        raise invalid("--precision", received=run.precision, expected=expected)
-    if run.jit_compile:
-        raise invalid("--jit_compile", received=True, expected="no XLA with --strategy=mirrored")
-    if run.trained_from is not None:
-        expected = "training of the whole network with --strategy=mirrored"
-        raise invalid("--trained_from", received=run.trained_from, expected=expected)
-    if run.batch_size % run.replicas:
-        expected = f"a divisor of the batch of {run.batch_size} images"
-        raise invalid("--replicas", received=run.replicas, expected=expected)
-
-
-def _check_fold(run: RunSettings) -> None:
-    if not run.fold_batch_norm:
-        return
-    if not (run.frozen_batch_norm or run.frozen_backbone):
+        yield invalid("--precision", received=run.precision, expected="float32 with --trained_from", fix=fix)
+    if run.fold_batch_norm and not (run.frozen_batch_norm or run.frozen_backbone):
         fix = "One that trains computes statistics of each batch. Give --frozen_batch_norm, too."
-        raise invalid("--fold_batch_norm", received=True, expected="batch normalisation that is frozen", fix=fix)
-    if run.trained_from == HEAD and run.cached_features:
+        yield invalid("--fold_batch_norm", received=True, expected="batch normalisation that is frozen", fix=fix)
+    if run.fold_batch_norm and whole:
         expected = "off with cached features of the whole backbone, which is computed once"
-        raise invalid("--fold_batch_norm", received=True, expected=expected)
+        yield invalid("--fold_batch_norm", received=True, expected=expected)
+    for flag, received, is_wrong, expected in (
+        ("--replicas", run.replicas, run.replicas is None, "2 or more with --strategy=mirrored"),
+        ("--precision", run.precision, run.precision != "float32", "float32 with --strategy=mirrored"),
+        ("--jit_compile", True, run.jit_compile, "no XLA with --strategy=mirrored"),
+        (
+            "--trained_from",
+            run.trained_from,
+            run.trained_from,
+            "training of the whole network with --strategy=mirrored",
+        ),
+        (
+            "--replicas",
+            run.replicas,
+            run.batch_size % (run.replicas or 1),
+            f"a divisor of the batch of {run.batch_size} images",
+        ),
+    ):
+        if mirrored and is_wrong:
+            yield invalid(flag, received=received, expected=expected)
 
 
-def _check_features(run: RunSettings) -> None:
-    """Raise `InvalidInput` at the first conflict of features or PADS."""
-    name = parse_loss(run.loss)
-    check_method(name, run.method)
-    objection = next(_objections(run, name), None)
-    if objection:
-        raise InvalidInput(objection)
-
-
-def _objections(run: RunSettings, name: LossName) -> Iterator[str]:
+def _of_miner_and_features(run: RunSettings, name: LossName) -> Iterator[InvalidInput]:
+    """Yield conflicts of the miner `pads` and of several features."""
     if name.miner == PADS and run.replicas:
-        yield (
-            "--strategy=mirrored does not go with the miner pads: its policy works on one device. Remove "
-            "--strategy and --replicas."
-        )
+        yield _on_one_device("the miner pads: its policy works on one device")
     if name.miner == PADS and run.left_out_images is not None:
-        yield (
+        yield InvalidInput(
             "--left_out_images does not go with the miner pads, which holds images back by itself (--pads_images). "
             "Remove it."
         )
-    if not name.features:
-        return
     shared = run.find(SharedSettings)
     count = 1 if shared and shared.single_encoder else 1 + len(name.features)
-    if run.embedding_dim < count:
-        yield (
+    if name.features and run.embedding_dim < count:
+        yield InvalidInput(
             f"Invalid --embedding_dim: received {run.embedding_dim} for the {count} features of {run.loss}, "
             f"expected {count} or more: it is the total, which they share. Give more."
         )
-    if name.may_take_turns:
-        yield from _of_turns(run, name, run.part(TurnSettings))
+    if name.may_take_turns and run.part(TurnSettings).feature_schedule == IN_TURN:
+        yield from _of_turns(run, name)
     if shared:
         yield from _of_shared(run, name, shared)
     if GROUPS in name.features and run.replicas:
-        yield (
-            f"--strategy=mirrored does not go with {run.loss}, whose groups are found on one device. Remove "
-            "--strategy and --replicas."
-        )
+        yield _on_one_device(f"{run.loss}, whose groups are found on one device")
     if INTRA in name.features:
         yield from _of_intra(run, name)
     if DANCE in name.features:
         yield from _of_dance(run)
 
 
-def _of_turns(run: RunSettings, name: LossName, turns: TurnSettings) -> Iterator[str]:
-    in_turn = turns.feature_schedule == IN_TURN
-    if in_turn and len(name.features) > 1:
-        yield (
+def _on_one_device(what: str) -> InvalidInput:
+    return InvalidInput(f"--strategy=mirrored does not go with {what}. Remove --strategy and --replicas.")
+
+
+def _of_turns(run: RunSettings, name: LossName) -> Iterator[InvalidInput]:
+    if len(name.features) > 1:
+        yield InvalidInput(
             f"Invalid --feature_schedule: received in_turn with {run.loss}, expected joint: turns are for `shared` "
             "or `groups` as the only other feature (algorithm 1). Give --feature_schedule=joint."
         )
-    if in_turn and run.method == "ccp":
-        yield (
+    if run.method == "ccp":
+        yield InvalidInput(
             "--method=ccp with --feature_schedule=in_turn would count each problem's validations over steps of "
             "another task. Give --feature_schedule=joint."
         )
-    if in_turn and run.jit_compile:
-        yield "--jit_compile cannot compile losses that take turns. Remove it, or give --feature_schedule=joint."
+    if run.jit_compile:
+        yield InvalidInput(
+            "--jit_compile cannot compile losses that take turns. Remove it, or give --feature_schedule=joint."
+        )
 
 
-def _of_shared(run: RunSettings, name: LossName, shared: SharedSettings) -> Iterator[str]:
+def _of_shared(run: RunSettings, name: LossName, shared: SharedSettings) -> Iterator[InvalidInput]:
     decorrelation = run.part(FeatureSettings).decorrelation
     if shared.single_encoder and (name.features != (SHARED,) or decorrelation):
-        yield (
+        yield InvalidInput(
             f"--single_encoder puts both tasks on all components, and received {run.loss} with "
             f"--decorrelation={decorrelation}. Expected `shared` as the only other feature and "
             "--decorrelation=0: one feature has nothing to be decorrelated from."
         )
     if shared.miner is None:
-        yield (
+        yield InvalidInput(
             f"--shared_negatives={shared.shared_negatives} with --shared_positives={shared.shared_positives} is not "
             "drawn here. Expected one of them at its default: --shared_negatives=distance or "
             "--shared_positives=uniform."
         )
     if name.base == "triplet" and shared.shared_negatives == "random":
-        yield (
+        yield InvalidInput(
             "--shared_negatives=random over the triplet loss has no gradient where distances differ by less than the "
             "margin, and elsewhere only makes them alike: positive and negative are drawn in the same way. Give "
             "--shared_negatives=distance or semi_hard, or the margin loss."
         )
 
 
-def _of_intra(run: RunSettings, name: LossName) -> Iterator[str]:
+def _of_intra(run: RunSettings, name: LossName) -> Iterator[InvalidInput]:
     if name.base == "triplet":
-        yield (
+        yield InvalidInput(
             f"{run.loss}: `intra` over the triplet loss only makes the distances within a class alike, for positive "
             "and negative are drawn in the same way. Expected the margin loss (margin+distance+intra), whose boundary "
             "keeps them apart."
         )
     if run.samples_per_class < _IMAGES_OF_INTRA or run.sampler == "spc_r":
-        yield (
+        yield InvalidInput(
             f"{run.loss}: `intra` draws triplets within a class, and received "
             f"--samples_per_class={run.samples_per_class} with --sampler={run.sampler}. Expected three or more "
             "images of each class in a batch: give --samples_per_class=4."
         )
 
 
-def _of_dance(run: RunSettings) -> Iterator[str]:
+def _of_dance(run: RunSettings) -> Iterator[InvalidInput]:
     if run.replicas:
-        yield (
-            f"--strategy=mirrored does not go with {run.loss}: it would divide each batch between the first and the "
-            "second views. Remove --strategy and --replicas."
-        )
+        yield _on_one_device(f"{run.loss}: it would divide each batch between the first and the second views")
     if run.crop == "none" or run.views == 1:
         given = "--crop=none" if run.crop == "none" else "--views=1"
-        yield (
+        yield InvalidInput(
             f"{run.loss} compares two views of each image, which {given} makes alike. Expected an augmentation "
             "(--crop) and, with --views or --cached_features, two views or more."
         )
     zero_shot = run.find(ZeroShotSettings)
     if zero_shot and zero_shot.zero_shot_weight:
-        yield (
+        yield InvalidInput(
             f"{run.loss} with --zero_shot_weight={zero_shot.zero_shot_weight}: the zero-shot prediction loss is over "
             "the attributes of one view. Give --zero_shot_weight=0."
         )

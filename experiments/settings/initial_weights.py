@@ -13,6 +13,7 @@ from common.errors import InvalidInput, invalid
 # Networks whose ImageNet parameters need no file: Keras fetches them, or this package has them.
 WITHOUT_FILE = ("resnet50", *backbones.KERAS_APPLICATIONS, *backbones.PACKAGED_WEIGHTS)
 TRANSFORMERS = ("vit_small_16", "vit_base_16")
+A_TRANSFORMER = f"{', '.join(TRANSFORMERS)} or kerashub:PRESET"
 
 
 class WeightsFile(NamedTuple):

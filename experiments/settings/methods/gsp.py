@@ -26,13 +26,17 @@ class TransportPoolingSettings(Settings):
     solver: str = setting("gsp: `exact` or `fixed_point`", choices=("exact", "fixed_point"))
     num_iterations: int | None = setting("gsp: iterations of the fixed-point solver", None, within=POSITIVE)
     gsp_memory_size: int = setting(
-        "gsp: average embeddings collected before prototypes are chosen", within=POSITIVE, stored_as="memory_size"
+        "gsp: average embeddings collected before prototypes are chosen",
+        within=POSITIVE,
+        stored_as="memory_size",
+        argument="memory_size",
     )
     gsp_memory_features: str = setting(
         "gsp: memory of `image_averages` (default) or of `local_features`",
         "image_averages",
         choices=("image_averages", "local_features"),
         stored_as="memory_features",
+        argument="memory_features",
         omit_default=True,
     )
     gsp_memory_delay: int = setting(
@@ -40,6 +44,7 @@ class TransportPoolingSettings(Settings):
         0,
         within=NOT_NEGATIVE,
         stored_as="memory_delay",
+        argument="memory_delay",
         omit_default=True,
     )
 
@@ -49,17 +54,8 @@ class TransportPoolingSettings(Settings):
         Args:
             batch_size: images in a batch; the memory's delay counts images.
         """
-        return gsp_dml.GeneralizedSumPooling(
-            num_prototypes=self.num_prototypes,
-            transport_ratio=self.transport_ratio,
-            smoothing=self.smoothing,
-            solver=self.solver,
-            num_iterations=self.num_iterations,
-            memory_size=self.gsp_memory_size,
-            memory_features=self.gsp_memory_features,
-            memory_delay=self.gsp_memory_delay * batch_size,
-            return_attributes=True,
-        )
+        arguments = self.arguments() | {"memory_delay": self.gsp_memory_delay * batch_size}
+        return gsp_dml.GeneralizedSumPooling(**arguments, return_attributes=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
