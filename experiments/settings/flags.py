@@ -210,7 +210,9 @@ def configurations_from_flags(
     """
     overrides = {name: value for name, value in overrides_from_flags(values).items() if name not in ignored}
     named = _methods(values)
-    own_data = _checked(values, overrides, named, protocol)
+    found: list[Dataset | None] = []
+    given = values, named, overrides, protocol
+    check_all([lambda: check_dataset_flags(values), lambda: found.append(check_given(*given))])
     chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"
     overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
     layered = [
@@ -219,8 +221,8 @@ def configurations_from_flags(
     ]
     for layers in layered:
         layers.set(chapter_source, {"chapter": overrides["chapter"]})
-        if own_data is not None:
-            fit_to_data(layers, own_data, overrides)
+        if found[0] is not None:
+            fit_to_data(layers, found[0], overrides)
     configs = [ExperimentConfig.of(layers.values, layers.sources) for layers in layered]
     if not configs:
         raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
@@ -232,16 +234,6 @@ def configurations_from_flags(
             print(f"{config.name}\n{plugins}{layers.as_text()}\n")
         sys.exit(0)
     return configs
-
-
-def _checked(
-    values: flags.FlagValues, overrides: dict, named: list[tuple[str, str, str]], protocol: str | None
-) -> Dataset | None:
-    """Report all flag errors in one; return any custom data set."""
-    loaded: list[Dataset | None] = []
-    given = values, named, overrides, protocol
-    check_all([lambda: check_dataset_flags(values), lambda: loaded.append(check_given(*given))])
-    return loaded[0]
 
 
 def check_dataset_flags(values: flags.FlagValues) -> None:
@@ -324,7 +316,10 @@ def _parse_flags(arguments: list[str]) -> list[str]:
         raise InvalidInput(f"{error}. {_launches(arguments)}See --help for all flags.") from error
     except SystemExit:  # --helpfull, which absl ends with an error code
         sys.exit(0)
-    check_finite_flags(flags.FLAGS)
+    for name in flags.FLAGS:  # NaN would pass every bound
+        value = flags.FLAGS[name].value
+        if flags.FLAGS[name].present and isinstance(value, float) and not math.isfinite(value):
+            raise invalid(f"--{name}", received=value, expected="a finite number")
     return rest
 
 
@@ -334,15 +329,3 @@ def _launches(arguments: list[str]) -> str:
     if not asked or "launch" in flags.FLAGS:
         return ""
     return "This command has no units to launch; experiments.fair_eval, experiments.table and experiments.figure have. "
-
-
-def check_finite_flags(values: flags.FlagValues) -> None:
-    """Raise `InvalidInput` for non-finite numbers; NaN would pass every bound.
-
-    Args:
-        values: of the command line.
-    """
-    for name in values:
-        value = values[name].value
-        if values[name].present and isinstance(value, float) and not math.isfinite(value):
-            raise invalid(f"--{name}", received=value, expected="a finite number")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import collections
-import functools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from common import backbones, data
-from common.errors import check_all, invalid
+from common.errors import InvalidInput, invalid, raise_all
 from experiments.settings.layers import Layers
 from experiments.settings.run_settings import FINAL, RunSettings
 
@@ -103,59 +102,41 @@ def check_fits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None)
     Raises:
         InvalidInput: every such value, with the flag that fixes it.
     """
+    raise_all(_misfits(dataset, given, protocol))
+
+
+def _misfits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None) -> Iterator[InvalidInput]:
     num_classes = dataset.train.num_classes
     folds = _fitting_folds(num_classes, _MOST_FOLDS) if protocol is None else None
     wanted = given.get("num_folds", folds)
-    checks: list[Callable[[], None]] = []
     if protocol is None and dataset.validation is None:
-        if "num_folds" in given:
-            checks.append(functools.partial(_check_folds, wanted, num_classes))
-        else:
-            checks.append(functools.partial(_check_classes, dataset, given.get("train_fraction", _TRAIN_FRACTION)))
+        if "num_folds" not in given and num_classes < _FEWEST_CLASSES:
+            yield _too_few_classes(dataset, given.get("train_fraction", _TRAIN_FRACTION))
+        if "num_folds" in given and (wanted < 2 or num_classes // wanted < _HELD_OUT_CLASSES):
+            fix = f"Give --num_folds={num_classes // 2} or fewer." if num_classes >= _FEWEST_CLASSES else "Add classes."
+            expected = f"2 or more folds of two or more of the {num_classes} training classes, to validate on"
+            yield invalid("--num_folds", received=wanted, expected=expected, fix=fix)
         wanted = wanted if 2 <= wanted <= num_classes else folds
     if "classes_per_batch" in given and protocol != "held_out" and num_classes >= 2:
         most = training_classes(dataset, {"protocol": protocol, "num_folds": wanted})
-        checks.append(functools.partial(_check_batch, given["classes_per_batch"], most, num_classes))
-    check_all(checks)
+        if given["classes_per_batch"] > most:
+            expected = f"at most {most}, which each run learns from of the {num_classes} training classes"
+            fix = (
+                "Leave the flag out for as many as fit, or let a larger share of the classes train (--train_fraction)."
+            )
+            yield invalid("--classes_per_batch", received=given["classes_per_batch"], expected=expected, fix=fix)
 
 
-def _check_folds(num_folds: int, num_classes: int) -> None:
-    if num_folds < 2 or num_classes // num_folds < _HELD_OUT_CLASSES:
-        raise invalid(
-            "--num_folds",
-            received=num_folds,
-            expected=f"2 or more folds of two or more of the {num_classes} training classes, to validate on",
-            fix=f"Give --num_folds={num_classes // 2} or fewer." if num_classes >= _FEWEST_CLASSES else "Add classes.",
-        )
-
-
-def _check_classes(dataset: Dataset, train_fraction: float) -> None:
-    """Raise `InvalidInput` if two folds need more training classes."""
+def _too_few_classes(dataset: Dataset, train_fraction: float) -> InvalidInput:
     num_training = dataset.train.num_classes
-    if num_training >= _FEWEST_CLASSES:
-        return
     received, fix = f"{num_training} training classes", "Let more classes train."
     if dataset.name == "folder":
         received = f"{num_training + dataset.test.num_classes} classes, of which {num_training} train"
         share = train_fraction if 0 < train_fraction < 1 else _TRAIN_FRACTION
         enough = max(_FEWEST_CLASSES + 1, math.ceil((_FEWEST_CLASSES - 0.5) / share))
         fix = f"Add classes, up to {enough} or more, or let a larger share of them train (--train_fraction)."
-    raise invalid(
-        "number of classes",
-        received=received,
-        expected=f"{_FEWEST_CLASSES} or more that train: each fold validates on {_HELD_OUT_CLASSES} of them, in turn",
-        fix=fix,
-    )
-
-
-def _check_batch(classes_per_batch: int, most: int, num_classes: int) -> None:
-    if classes_per_batch > most:
-        raise invalid(
-            "--classes_per_batch",
-            received=classes_per_batch,
-            expected=f"at most {most}, which each run learns from of the {num_classes} training classes",
-            fix="Leave the flag out for as many as fit, or let a larger share of the classes train (--train_fraction).",
-        )
+    expected = f"{_FEWEST_CLASSES} or more that train: each fold validates on {_HELD_OUT_CLASSES} of them, in turn"
+    return invalid("number of classes", received=received, expected=expected, fix=fix)
 
 
 def _fitting_folds(num_classes: int, most: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from experiments.settings.method_names import (
@@ -97,22 +97,19 @@ def all_settings() -> tuple[Setting, ...]:
     return _settings_of(kinds_of_settings())
 
 
-def _declared(kinds: tuple[type[Settings], ...]) -> Iterator[Setting]:
-    """Yield every setting once, by the class that declares it."""
+@functools.lru_cache(maxsize=8)
+def _settings_of(kinds: tuple[type[Settings], ...]) -> tuple[Setting, ...]:
+    """Return every setting once, by the class that declares it."""
     bases = [base for kind in kinds for base in reversed(kind.__mro__)]
-    seen: set[str] = set()
+    found: dict[str, Setting] = {}
     for kind in (*RUN_SECTIONS, *(base for base in bases if issubclass(base, Settings))):
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
-            if field.name in kind.__dict__.get("__annotations__", {}) and field.name not in seen:
-                seen.add(field.name)
+            if field.name in kind.__dict__.get("__annotations__", {}) and field.name not in found:
                 types = [part for part in typing.get_args(hints[field.name]) if part is not type(None)]
-                yield Setting(field.name, types[0] if types else hints[field.name], kind.title, field.metadata)
-
-
-@functools.lru_cache(maxsize=8)
-def _settings_of(kinds: tuple[type[Settings], ...]) -> tuple[Setting, ...]:
-    return tuple(_declared(kinds))
+                of_kind = types[0] if types else hints[field.name]
+                found[field.name] = Setting(field.name, of_kind, kind.title, field.metadata)
+    return tuple(found.values())
 
 
 @functools.lru_cache(maxsize=8)

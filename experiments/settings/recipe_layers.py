@@ -20,11 +20,11 @@ def model_and_training(dataset: str, base_loss: str, chapter: int) -> dict[str, 
         base_loss: the loss without miner and memory.
         chapter: 3 or 5.
     """
-    pace = 100.0 if base_loss in PROXY_LOSSES else 1.0
+    pace = dissertation.PROXY_PACES.get(base_loss, 100.0 if base_loss in PROXY_LOSSES else 1.0)
     values = {
         "normalization": "unit" if chapter == 5 else "clip",
         **thesis.EVERY_RUN,
-        "proxy_multiplier": _proxy_pace(dataset, base_loss) or pace,
+        "proxy_multiplier": dissertation.SOP_SOFTMAX_PACE if (base_loss, dataset) == ("normsoftmax", "sop") else pace,
     }
     of_data = _photograph_training if dataset in thesis.PHOTOGRAPHS else _embedded_training
     return values | of_data(dataset, base_loss, chapter)
@@ -76,13 +76,6 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict[str, 
         "patience": 30 if tokens or chapter == 3 else 10,
         **(thesis.EMOJI if dataset in thesis.EMOJI_DATASETS else thesis.CIFAR.get(dataset, {})),
     }
-
-
-def _proxy_pace(dataset: str, base_loss: str) -> float | None:
-    """Return the relative learning rate of class vectors or boundaries, or None."""
-    if (base_loss, dataset) == ("normsoftmax", "sop"):
-        return dissertation.SOP_SOFTMAX_PACE
-    return dissertation.PROXY_PACES.get(base_loss)
 
 
 def loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: str) -> dict[str, Any]:
