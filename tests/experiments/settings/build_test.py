@@ -104,29 +104,6 @@ def test_poolings_without_weights_say_so(collages):
         pooling_weights_of(model, tf.data.Dataset.from_tensors(collages.test.inputs))
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("c2+gap", ("c2", "plain", "gap")),
-        ("c1+xbm+gmp+gsp", ("c1+xbm", "plain", "gmp+gsp")),
-        ("c2+ccp+gemean+gsp", ("c2", "ccp", "gemean+gsp")),
-        ("margin+distance+gap", ("margin+distance", "plain", "gap")),
-        ("snr_triplet+random+rho+xbm+gsp", ("snr_triplet+random+rho+xbm", "plain", "gsp")),
-    ],
-)
-def test_a_method_is_read_from_its_name(name, parts):
-    assert build.parse_method(name) == parts
-    loss, method, pooling = parts
-    if not loss.endswith("xbm"):
-        assert resolve("glyphs", loss, pooling, "thesis", "demo", {}, method).name == name
-
-
-@pytest.mark.parametrize("name", ["c2", "c2+xbm", "c2+ccp", "margin+distance+rho", ""])
-def test_a_name_without_a_pooling_is_refused(name):
-    with pytest.raises(InvalidInput, match="LOSS"):
-        build.parse_method(name)
-
-
 EMBEDDINGS, LABELS = np.random.default_rng(0).normal(size=(16, 128)).astype(np.float32), np.repeat(np.arange(4), 4)
 
 
@@ -198,14 +175,6 @@ def test_the_parts_of_a_name_are_built_around_the_loss(name):
     assert loss.miner == {"margin": "distance_weighted", "c2": "semi_hard"}.get(name.split("+")[0], "soft_hard")
     assert loss.rho_probability == {"margin": 0.0, "c2": 0.4}.get(name.split("+")[0], 0.3)
     assert loss(EMBEDDINGS, LABELS, training=True) > 0
-
-
-@pytest.mark.parametrize(
-    "name", ["pnca+distance", "margin+rho", "margin+hard", "margin+distance+rho+rho", "nothing+xbm"]
-)
-def test_parts_that_do_not_fit_are_refused(name):
-    with pytest.raises(InvalidInput, match="--loss: received .*a miner \\(random, semihard, softhard, distance"):
-        build.check_loss_name(name)
 
 
 def test_the_delay_of_the_prototypes_memory_is_counted_in_images():

@@ -1,5 +1,7 @@
 """A configuration is made of the settings of its parts, which are its flags, its record and its hash."""
 
+import dataclasses
+
 import pytest
 
 from common.errors import InvalidInput
@@ -47,12 +49,19 @@ def test_what_is_stored_keeps_the_names_of_older_runs():
     assert MEMORY.hash("data") != MEMORY.hash("other data")
 
 
-def test_a_stated_default_of_a_newer_setting_leaves_the_hash_as_it_was():
-    plain = resolve("cars196", "c1", "gap", "thesis", "full", {})
-    stated = resolve("cars196", "c1", "gap", "thesis", "full", {"pair_reduction": "sum", "sampler": "rounds"})
-    assert stated.hash("data") == plain.hash("data")
-    assert "pair_reduction" not in plain.stored()
-    assert "pair_reduction" in plain.as_dict()
+@pytest.mark.parametrize(("loss", "method"), [("c1", "ccp"), ("margin+distance+shared", "plain")])
+def test_a_stated_default_of_a_newer_setting_leaves_the_hash_as_it_was(loss, method):
+    plain = resolve("cars196", loss, "gsp", "thesis", "full", {}, method)
+    newer = {
+        field.name: field.default
+        for part in (plain, *plain.parts)
+        for field in dataclasses.fields(part)
+        if field.metadata.get("omit_default") and getattr(part, field.name) == field.default
+    }
+    assert len(newer) > 20
+    assert plain.replace(**newer).stored() == plain.stored()
+    assert not newer.keys() & plain.stored().keys()
+    assert {name for name, value in newer.items() if value is not None} <= plain.as_dict().keys()
 
 
 def test_sources_follow_the_values_and_decide_nothing():

@@ -2,8 +2,7 @@
 
 import pytest
 
-from experiments.settings.recipes import resolve
-from tests.command_line import run_here
+from experiments.settings.recipes import layers_of, resolve
 
 DIVA = "margin+distance+shared+intra+dance"
 
@@ -75,11 +74,9 @@ def test_a_drop_that_does_not_fit_is_left_out():
     assert config_of(DIVA, plateau_patience=3).rate_drop_step is None
 
 
-def test_explain_names_the_layers(tmp_path):
-    names = f"{DIVA}+gap,margin+pads+gap"
-    result = run_here("experiments.fair_eval", "--explain", f"--methods={names}", f"--runs_dir={tmp_path / 'runs'}")
-    assert result.returncode == 0, result.stderr
-    rows = {line.split(maxsplit=2)[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines() if line}
-    assert rows["feature_weight"] == ["0.2", "ours, after DiVA, table 4.1"]
-    assert rows["shared_positives"] == ["uniform", "published code of shared features"]
-    assert rows["pads_start"] == ["0.3,0.7", "PADS, chapter 5"]
+def test_every_value_names_its_layer():
+    sources = layers_of("glyphs", DIVA, "gap", "thesis", "full", {}).sources
+    assert sources["feature_weight"] == "ours, after DiVA, table 4.1"
+    assert sources["shared_positives"] == "published code of shared features"
+    sources = layers_of("glyphs", "margin+pads", "gap", "thesis", "full", {}).sources
+    assert sources["pads_start"] == "PADS, chapter 5"

@@ -31,12 +31,14 @@ def test_a_converted_file_is_the_same_wherever_it_was_converted(tmp_path):
     assert identity["weights_source"] == SOURCE
 
 
-def test_a_file_without_a_record_has_its_own_digest_as_before(tmp_path):
-    path = tmp_path / "a.npz"
-    save_parameters(resnet10(), path)
-    config = dataclasses.replace(resolve("glyphs", "c2", "gap", "thesis", "smoke", {}), weights=str(path))
-    assert config.identity("data")["weights"].startswith("sha256:")
-    assert "weights_source" not in config.identity("data")
+def test_a_file_without_a_record_counts_by_its_content(tmp_path):
+    base = resolve("glyphs", "c2", "gap", "thesis", "smoke", {})
+    for name, value in (("a.npz", 0), ("b.npz", 0), ("c.npz", 1)):
+        np.savez(tmp_path / name, parameters=np.full(3, value))
+    configs = [dataclasses.replace(base, weights=str(tmp_path / name)) for name in ("a.npz", "b.npz", "c.npz")]
+    assert configs[0].identity("data")["weights"].startswith("sha256:")
+    assert "weights_source" not in configs[0].identity("data")
+    assert configs[0].hash("data") == configs[1].hash("data") != configs[2].hash("data")
 
 
 def test_a_file_that_changes_is_read_again(tmp_path):

@@ -1,6 +1,7 @@
 """Names of losses with features: read, written, and refused where their parts do not fit."""
 
 import itertools
+import re
 
 import pytest
 
@@ -26,11 +27,16 @@ def test_names_are_read_as_they_are_written(start, words):
 
 
 @pytest.mark.parametrize(
-    "name", ["margin+intra+shared", "margin+shared+shared", "margin+dance+xbm", "pnca+pads+shared"]
+    "name",
+    [
+        *("margin+intra+shared", "margin+shared+shared", "margin+dance+xbm", "pnca+pads+shared", "pnca+distance"),
+        *("margin+rho", "margin+hard", "margin+distance+rho+rho", "nothing+xbm"),
+    ],
 )
-def test_another_order_is_refused(name):
-    with pytest.raises(InvalidInput, match=r"\[\+shared or \+groups\]\[\+intra\]\[\+dance\]"):
-        parse_loss(name)
+def test_parts_that_do_not_fit_or_stand_in_another_order_are_refused(name):
+    message = r"\[\+shared or \+groups\]\[\+intra\]\[\+dance\] .*a miner \(random, semihard, softhard, distance"
+    with pytest.raises(InvalidInput, match=message):
+        build.check_loss_name(name)
 
 
 def test_groups_stand_where_shared_features_would():
@@ -40,6 +46,7 @@ def test_groups_stand_where_shared_features_would():
         parse_loss("margin+shared+groups")
 
 
-def test_a_feature_out_of_order_is_no_pooling():
-    with pytest.raises(InvalidInput, match=r"method: received 'margin\+dance\+shared\+gap', expected LOSS"):
-        build.parse_method("margin+dance+shared+gap")
+@pytest.mark.parametrize("name", ["margin+dance+shared+gap", "c2", "c2+xbm", "c2+ccp", "margin+distance+rho", ""])
+def test_a_name_without_a_pooling_is_refused(name):
+    with pytest.raises(InvalidInput, match=f"method: received '{re.escape(name)}', expected LOSS"):
+        build.parse_method(name)

@@ -126,23 +126,6 @@ def test_the_documentation_names_every_switch_and_no_other():
 
 
 @pytest.mark.parametrize(
-    ("overrides", "pooling"),
-    [
-        ({"label_initializer": "he_normal_over_proxies"}, "gsp"),
-        ({"input_mean": "imagenet"}, "gap"),
-        ({"evaluation_antialias": False}, "gap"),
-        ({"warm_up_trains_all": True}, "gap"),
-        ({"sampler": "m_per_class"}, "gap"),
-    ],
-)
-def test_a_switch_can_be_set_alone_and_is_part_of_the_identity(overrides, pooling):
-    plain = resolve("sop", "pnca", pooling, "thesis", "full", {})
-    switched = resolve("sop", "pnca", pooling, "thesis", "full", overrides)
-    assert switched == plain.replace(**overrides)
-    assert switched.hash("data") != plain.hash("data")
-
-
-@pytest.mark.parametrize(
     ("method", "overrides"),
     [
         (("sop", "pnca", "gap"), {"label_initializer": "he_normal"}),
