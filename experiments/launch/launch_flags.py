@@ -29,7 +29,6 @@ READ_BY = {  # which launches read a flag
     "slurm_options": ("slurm",),
     "retries": ("slurm",),
 }
-SUBMITIT = "pip install submitit, or the extra slurm of this package"
 
 
 class Launcher(Protocol):
@@ -93,16 +92,9 @@ def launcher_from_flags(values: flags.FlagValues, trains: bool, because: str) ->
     if values.launch == "slurm":
         check_positive("--memory_gb", values.memory_gb)
         check_slurm()
-        needs = UnitNeeds(
-            cpus=values.cpus or UnitNeeds.cpus,
-            memory_gb=values.memory_gb,
-            gpus=values.gpus,
-            minutes=values.minutes,
-            partition=values.partition,
-            options=slurm_options(values.slurm_options),
-            retries=values.retries,
-        )
-        return SlurmArray(needs, folder)
+        given = {name: values[name].value for name in ("memory_gb", "gpus", "minutes", "partition", "retries")}
+        options = slurm_options(values.slurm_options)
+        return SlurmArray(UnitNeeds(cpus=values.cpus or UnitNeeds.cpus, options=options, **given), folder)
     return None
 
 
@@ -131,7 +123,8 @@ def check_slurm() -> None:
     """Raise `InvalidInput` if submitit or Slurm's programs are missing."""
     if importlib.util.find_spec("submitit") is None:
         raise InvalidInput(
-            f"--launch=slurm needs submitit, which is missing. Install it: {SUBMITIT}; or --launch=local."
+            "--launch=slurm needs submitit, which is missing. Install it: pip install submitit, or the extra slurm of "
+            "this package; or --launch=local."
         )
     missing = [name for name in ("sbatch", "squeue", "srun") if shutil.which(name) is None]
     if missing:

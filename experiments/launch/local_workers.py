@@ -8,10 +8,10 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from common.progress import write_notice
 from experiments.launch import worker_process
 from experiments.launch.unit_task import Failure, UnitTask, last_words
 
@@ -62,7 +62,7 @@ class LocalWorkers:
         self._count, self._ended = len(self._waiting), 0
         if not self._waiting:
             return []
-        _say(f"{self._count} units, {self.workers} at once, {self._resources()}; logs: {self.logs}")
+        write_notice(f"{self._count} units, {self.workers} at once, {self._resources()}; logs: {self.logs}")
         try:
             while self._waiting or self._held or self._running:
                 self._start_some()
@@ -73,7 +73,9 @@ class LocalWorkers:
             worker_process.end_workers([each.process for each in self._running])
         if self._peak_bytes:
             one, all_of_them = self._peak_bytes / 1e9, self.workers * self._peak_bytes / 1e9
-            _say(f"Memory: the largest process took {one:.1f} GB; {self.workers} at once, up to {all_of_them:.1f} GB.")
+            write_notice(
+                f"Memory: the largest process took {one:.1f} GB; {self.workers} at once, up to {all_of_them:.1f} GB."
+            )
         return self._failures
 
     def _resources(self) -> str:
@@ -84,18 +86,16 @@ class LocalWorkers:
         while self._waiting and len(self._running) < self.workers:
             task = self._waiting.popleft()
             if task.is_held():
-                _say(f"{task.label}: another process trains it; waiting for that one")
+                write_notice(f"{task.label}: another process trains it; waiting for that one")
                 self._held[task] = time.monotonic()
                 continue
             slot = min(set(range(self.workers)) - {each.slot for each in self._running})
-            changes = {
-                **worker_process.thread_variables(self.threads, os.environ),
-                **gpu_variables(slot, self.workers, self.gpus),
-            }
+            threads = {} if self.threads is None else worker_process.thread_variables(self.threads)
+            changes = threads | gpu_variables(slot, self.workers, self.gpus)
             log = self.logs / task.log_name
             process = worker_process.start_worker(task.arguments, log, changes, worker_process.INTERPRETER)
             self._running.append(_Running(task, process, slot, time.monotonic()))
-            _say(f"started  {task.label}")
+            write_notice(f"started  {task.label}")
 
     def _collect(self) -> None:
         self._peak_bytes = max([self._peak_bytes, *(peak_memory(each.process.pid) for each in self._running)])
@@ -124,7 +124,7 @@ class LocalWorkers:
 
     def _tell(self, what: str, task: UnitTask, detail: str) -> None:
         self._ended += 1
-        _say(f"{what:<8} {task.label} ({detail}) [{self._ended}/{self._count}]")
+        write_notice(f"{what:<8} {task.label} ({detail}) [{self._ended}/{self._count}]")
 
 
 def threads_of_each(workers: int, threads: int | None, environment: Mapping[str, str]) -> int | None:
@@ -186,7 +186,3 @@ def _reason(code: int, log: pathlib.Path) -> str:
     if code < 0:
         return f"killed by signal {-code}" + (", perhaps for too little memory" if code == -9 else "")
     return f"exit code {code}: {last_words(log)}"
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)

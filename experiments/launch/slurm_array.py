@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import getpass
 import hashlib
 import os
 import pathlib
-import sys
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from common.errors import InvalidInput
 from common.files import hold_lock, read_json, write_json
+from common.progress import write_notice
 from experiments.launch import worker_process
-from experiments.launch.slurm_queue import GONE, STARTED_AGAIN, UNDER_WAY, queued_jobs
 from experiments.launch.unit_job import UnitJob
 from experiments.launch.unit_task import Failure, UnitTask, last_words
 
 SECONDS_BETWEEN_LOOKS = 5.0
 LOOKS_AT_A_LATE_RESULT = 3  # on a shared disk, results may appear seconds after the job's end
 UNREAD_QUEUES = 60  # consecutive ones, after which the launch gives up
+UNDER_WAY = frozenset(
+    (
+        *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "SUSPENDED", "STOPPED"),
+        *("REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESIZING", "RESV_DEL_HOLD"),
+    )
+)
+GONE = "GONE"  # Slurm forgets jobs some minutes after their end
+STARTED_AGAIN = frozenset(("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT", "DEADLINE", "REVOKED", GONE))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +103,9 @@ class SlurmArray:
         except BaseException:
             jobs = sorted({each.job.partition("_")[0] for each in self._followed.values() if each.job})
             if jobs:
-                _say(f"Jobs {', '.join(jobs)} stay in the queue. The same command follows them; scancel ends them.")
+                write_notice(
+                    f"Jobs {', '.join(jobs)} stay in the queue. The same command follows them; scancel ends them."
+                )
             raise
         return self._failures
 
@@ -105,10 +116,10 @@ class SlurmArray:
                 job = jobs.get(self._key(task))
                 if job is not None and states.get(job) in UNDER_WAY:
                     self._followed[task] = _Followed(job)
-                    _say(f"{task.label}: job {job} is under way already")
+                    write_notice(f"{task.label}: job {job} is under way already")
                 elif task.is_held():
                     self._followed[task] = _Followed()
-                    _say(f"{task.label}: another process trains it; waiting for that one")
+                    write_notice(f"{task.label}: another process trains it; waiting for that one")
             self._submit([task for task in missing if task not in self._followed], jobs)
 
     @contextlib.contextmanager
@@ -129,19 +140,13 @@ class SlurmArray:
     def _submit(self, tasks: Sequence[UnitTask], jobs: dict[str, str]) -> None:
         if not tasks:
             return
-        here = os.getcwd()
-        functions = [
-            UnitJob(task.arguments, self._log(task), self.needs.cpus, tuple(worker_process.INTERPRETER), here)
-            for task in tasks
-        ]
+        where = self.needs.cpus, tuple(worker_process.INTERPRETER), os.getcwd()
+        functions = [UnitJob(task.arguments, self.folder / task.log_name, *where) for task in tasks]
         numbers = submit(functions, self.needs, self.folder / "submitit", self.name)
         for task, number in zip(tasks, numbers):
             jobs[self._key(task)] = number
             self._followed.setdefault(task, _Followed()).job = number
-        _say(f"submitted {len(tasks)} unit(s) as job {numbers[0].partition('_')[0]}; logs: {self.folder}")
-
-    def _log(self, task: UnitTask) -> pathlib.Path:
-        return self.folder / task.log_name
+        write_notice(f"submitted {len(tasks)} unit(s) as job {numbers[0].partition('_')[0]}; logs: {self.folder}")
 
     def _follow(self) -> None:
         unread = 0
@@ -151,7 +156,7 @@ class SlurmArray:
                 states, unread = queued_jobs(self.name), 0
             except InvalidInput as error:
                 unread += 1
-                _say(f"warning: {error}")
+                write_notice(f"warning: {error}")
                 if unread == UNREAD_QUEUES:
                     raise
                 continue
@@ -170,9 +175,9 @@ class SlurmArray:
         state = states.get(each.job, GONE)
         if state in UNDER_WAY:
             if each.state not in ("", "PENDING") and state == "PENDING":
-                _say(f"requeued {task.label} (job {each.job}); it resumes from its last checkpoint")
+                write_notice(f"requeued {task.label} (job {each.job}); it resumes from its last checkpoint")
             elif state == "RUNNING" and each.state != state:
-                _say(f"running  {task.label} (job {each.job})")
+                write_notice(f"running  {task.label} (job {each.job})")
             each.state, each.late_looks = state, 0
             return False
         if task.is_finished() and state != "FAILED":
@@ -185,20 +190,17 @@ class SlurmArray:
         if state in STARTED_AGAIN and each.restarts < self.needs.retries:
             each.restarts += 1
             retry = f"{each.restarts} of {self.needs.retries} retries"
-            _say(f"again    {task.label}: job {each.job} ended as {state}; {retry}")
+            write_notice(f"again    {task.label}: job {each.job} ended as {state}; {retry}")
             return True
-        self._failures.append(Failure(task, self._reason(task, each.job, state), self._log(task)))
+        log = self.folder / task.log_name
+        detail = f": {last_words(log)}" if state in ("FAILED", "COMPLETED") else f" ended as {state}"
+        self._failures.append(Failure(task, f"job {each.job}{detail}", log))
         self._end(task, "failed", self._failures[-1].reason)
         return False
 
-    def _reason(self, task: UnitTask, job: str, state: str) -> str:
-        if state in ("FAILED", "COMPLETED"):
-            return f"job {job}: {last_words(self._log(task))}"
-        return f"job {job} ended as {state}"
-
     def _end(self, task: UnitTask, what: str, detail: str) -> None:
         del self._followed[task]
-        _say(f"{what:<8} {task.label} ({detail}) [{self._count - len(self._followed)}/{self._count}]")
+        write_notice(f"{what:<8} {task.label} ({detail}) [{self._count - len(self._followed)}/{self._count}]")
 
 
 def submit(functions: Sequence[UnitJob], needs: UnitNeeds, folder: pathlib.Path, name: str) -> list[str]:
@@ -236,5 +238,32 @@ def submit(functions: Sequence[UnitJob], needs: UnitNeeds, folder: pathlib.Path,
     return [str(job.job_id) for job in jobs]
 
 
-def _say(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+def queued_jobs(name: str) -> dict[str, str]:
+    """Return the states of this user's jobs with a name, from the queue, which needs no accounting.
+
+    Args:
+        name: of the jobs.
+
+    Returns:
+        States such as `RUNNING` by job number (`12`, or `12_3` of an array), including jobs that ended minutes ago.
+
+    Raises:
+        InvalidInput: the queue cannot be read.
+    """
+    command = ["squeue", "--noheader", "--array", "--states=all", f"--user={getpass.getuser()}", f"--name={name}"]
+    try:
+        finished = subprocess.run(
+            [*command, "--format=%i %T"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError as error:
+        raise InvalidInput("Slurm's program squeue is missing.") from error
+    except subprocess.TimeoutExpired as error:
+        raise InvalidInput("Slurm's queue cannot be read: squeue did not answer within a minute.") from error
+    except subprocess.CalledProcessError as error:
+        raise InvalidInput(f"Slurm's queue cannot be read: {error.stderr.strip()}") from error
+    return {parts[0]: parts[1] for line in finished.stdout.splitlines() if len(parts := line.split()) == 2}

@@ -49,7 +49,7 @@ class UnitJob:
             SystemExit: the job was asked to stop.
         """
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-        variables = {name: str(self.threads) for name in worker_process.THREAD_VARIABLES}
+        variables = worker_process.thread_variables(self.threads)
         self._process = worker_process.start_worker(self.arguments, self.log, variables, self.interpreter, self.folder)
         try:
             code = self._process.wait()

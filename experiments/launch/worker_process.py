@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 SECONDS_TO_END = 30.0  # of a process that was asked to stop
 INTERPRETER = (sys.executable,)  # of units; read when one starts
 
@@ -66,13 +65,6 @@ def end_workers(processes: Sequence[subprocess.Popen], seconds: float = SECONDS_
                 process.wait()
 
 
-def thread_variables(threads: int | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Return environment variables that set the threads of a unit's libraries.
-
-    Args:
-        threads: of one operation; None: as in the environment.
-        given: the environment; without `threads`, variables set there keep their values.
-    """
-    return (
-        {} if threads is None else {name: str(threads) for name in THREAD_VARIABLES if given.get(name) != str(threads)}
-    )
+def thread_variables(threads: int) -> dict[str, str]:
+    """Return environment variables that set the threads of one operation of a unit's libraries."""
+    return dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))

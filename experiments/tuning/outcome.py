@@ -45,15 +45,16 @@ class Outcome:
         drawn = [draw_parameters(search, self.folder / f"{search.config.name}.png") for search in self.searches]
         lines = [summary.as_text(), f"Trials: {self.folder / 'trials.csv'}; pictures: history.png"]
         lines[-1] += "".join(f", {path.name}" for path in drawn if path is not None)
-        best = {search: best for search in self.searches if (best := search.best()) and self._is_complete(search)}
+        best = {
+            search: best
+            for search in self.searches
+            if (best := search.best()) and len(search.finished()) >= self.trials
+        }
         if best:
             write_json(recipe_file, self._recipe(best).as_dict())
             names = ",".join(search.config.name for search in best)
             lines.append(f"Recipe: {recipe_file}. With it: --recipe={recipe_file} --methods={names}")
         return "\n".join(lines)
-
-    def _is_complete(self, search: Search) -> bool:
-        return len(search.finished()) >= self.trials
 
     def _recipe(self, best: Mapping[Search, Any]) -> TunedRecipe:
         first = next(iter(best))
@@ -62,7 +63,7 @@ class Outcome:
             "trials": self.trials,
             "rules": dataclasses.asdict(first.rules),
             "validation": {search.config.name: trial.value for search, trial in best.items()},
-            "spaces": {search.config.name: _space(search) for search in best},
+            "spaces": {search.config.name: search.ranges() for search in best},
         }
         return TunedRecipe(self.recipe, {search.config.name: trial.params for search, trial in best.items()}, found)
 
@@ -101,16 +102,12 @@ class Outcome:
                 in_words(trial.params),
                 _state(trial),
                 _percent(trial.value),
-                _run(trial),
+                trial.user_attrs.get("run", ""),
             ]
             for search in self.searches
             for trial in search.finished()
         ]
         return PlainTable("Trials", ["method", "trial", "settings", "ended", f"validation {metric} (%)", "run"], lines)
-
-
-def _space(search: Search) -> dict[str, Any]:
-    return {name: parameter.as_dict() for name, parameter in search.space.items()}
 
 
 def _is_the_recipes(search: Search, trial: Any) -> bool:
@@ -120,22 +117,15 @@ def _is_the_recipes(search: Search, trial: Any) -> bool:
 def _notes(search: Search) -> list[str]:
     """Return caveats about the best settings."""
     best = search.best()
-    if best is None:
-        return []
-    edges = [name for name, parameter in search.space.items() if parameter.at_edge(best.params[name])]
-    return (
-        [f"{search.config.name}: the best {', '.join(edges)} lies at an end of its range: widen it."] if edges else []
-    )
+    edges = [name for name, parameter in search.space.items() if best and parameter.at_edge(best.params[name])]
+    note = f"{search.config.name}: the best {', '.join(edges)} lies at an end of its range: widen it."
+    return [note] if edges else []
 
 
 def _state(trial: Any) -> str:
     if "diverged" in trial.user_attrs:
         return "diverged"
     return "pruned" if was_pruned(trial) else "complete"
-
-
-def _run(trial: Any) -> str:
-    return trial.user_attrs.get("run", "")
 
 
 def _percent(value: float | None) -> str:

@@ -96,6 +96,10 @@ class Search:
                 write_notice(f"[{len(self.finished()) + 1}/{trials}] {told}")
                 self._train(trial, checkpoint_seconds)
 
+    def ranges(self) -> dict[str, dict[str, Any]]:
+        """Return JSON values of the space, by setting."""
+        return {name: parameter.as_dict() for name, parameter in self.space.items()}
+
     def finished(self) -> list[Any]:
         """Return Optuna's ended frozen trials, complete or pruned, by number."""
         return self.study.get_trials(deepcopy=False, states=_ended())
@@ -184,8 +188,7 @@ class Search:
 
     def _hash(self) -> str:
         """Return ten digits that differ if trials are not comparable."""
-        space = {name: parameter.as_dict() for name, parameter in self.space.items()}
-        identity = self.config.identity(self.runs.fingerprint) | dict.fromkeys(self.space)
+        identity, space = self.config.identity(self.runs.fingerprint) | dict.fromkeys(self.space), self.ranges()
         text = json.dumps([identity, space, dataclasses.asdict(self.rules)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from experiments.launch import slurm_array, slurm_queue
+from experiments.launch import slurm_array
 from experiments.launch.slurm_array import SlurmArray, UnitNeeds
 from tests import slurm_cluster
 
@@ -31,7 +31,7 @@ def requeue(array, task):
         time.sleep(0.05)
     job = json.loads((array.folder / "slurm_jobs.json").read_text())[os.path.relpath(task.folder, array.folder.parent)]
     subprocess.run(["scontrol", "requeue", job], check=True)
-    while slurm_queue.queued_jobs(array.name)[job] != "PENDING":
+    while slurm_array.queued_jobs(array.name)[job] != "PENDING":
         time.sleep(0.05)
     time.sleep(1)  # the launcher looks at the queue meanwhile
     subprocess.run(["scontrol", "update", f"jobid={job}", "StartTime=now"], check=True)
