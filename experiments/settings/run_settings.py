@@ -258,16 +258,6 @@ class DeviceSettings(Settings):
     jit_compile: bool = setting("compile the training step with XLA (default: no)", False, omit_default=True)
 
 
-RUN_SECTIONS: tuple[type[Settings], ...] = (
-    ComparisonSettings,
-    ProtocolSettings,
-    ImageSettings,
-    NetworkSettings,
-    TrainingSettings,
-    DeviceSettings,
-)
-
-
 def method_name(loss: str, method: str, pooling: str) -> str:
     """Return a method's name in tables and folders: loss, `ccp`, pooling."""
     return "+".join([loss, *(["ccp"] if method == "ccp" else []), pooling])
@@ -330,3 +320,6 @@ class RunSettings(
         """
         settings = OWN_SETTINGS.get((kind, getattr(self, kind)))
         return self.find(settings) if settings else None
+
+
+RUN_SECTIONS: tuple[type[Settings], ...] = RunSettings.__bases__  # type: ignore[assignment]  # they are settings

@@ -36,12 +36,7 @@ class TunedRecipe:
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values; `read` takes them back."""
-        return {
-            "kind": KIND,
-            "recipe": self.recipe,
-            "methods": {name: dict(values) for name, values in self.methods.items()},
-            "found": dict(self.found),
-        }
+        return {"kind": KIND, **dataclasses.asdict(self)}
 
     @classmethod
     def read(cls, path: str) -> TunedRecipe:
