@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -56,34 +56,27 @@ def check_given(
         if loaded:
             check_fits(loaded[0], overrides, protocol)
 
-    weights = functools.partial(_weights, values.dataset, overrides, trains)
-    check_all([*_names(values, methods, overrides), *_ranges(overrides), weights, load, fits])
-    return loaded[0] if loaded else None
-
-
-def _names(values: flags.FlagValues, methods: Methods, overrides: Mapping[str, Any]) -> list[Callable[[], object]]:
-    chosen = (
+    choices = (
         ("--dataset", values.dataset, build.DATASETS),
         ("--budget", values.budget, BUDGETS),
         *(("--pooling", pooling, build.POOLINGS) for _, _, pooling in methods),
         *(("--method", method, METHODS) for _, method, _ in methods),
     )
-    backbones = [name for name in [overrides.get("backbone")] if name is not None]
-    return [
-        *(functools.partial(recipe_layer, values.recipe, *method) for method in methods),
-        *(functools.partial(build.check_backbone_name, name) for name in backbones),
-        *(functools.partial(check_choice, *each) for each in chosen),
-        *(functools.partial(build.check_loss_name, loss) for loss, _, _ in methods),
-    ]
-
-
-def _ranges(overrides: Mapping[str, Any]) -> list[Callable[[], object]]:
-    metadata = {each.name: each.metadata for each in all_settings()}
-    return [
-        functools.partial(check_value, name, value, metadata[name])
-        for name, value in overrides.items()
-        if name in metadata and value is not None
-    ]
+    given = [each for each in all_settings() if overrides.get(each.name) is not None]
+    backbone = overrides.get("backbone")
+    check_all(
+        [
+            *(functools.partial(recipe_layer, values.recipe, *method) for method in methods),
+            *([functools.partial(build.check_backbone_name, backbone)] if backbone is not None else []),
+            *(functools.partial(check_choice, *each) for each in choices),
+            *(functools.partial(build.check_loss_name, loss) for loss, _, _ in methods),
+            *(functools.partial(check_value, each.name, overrides[each.name], each.metadata) for each in given),
+            functools.partial(_weights, values.dataset, overrides, trains),
+            load,
+            fits,
+        ]
+    )
+    return loaded[0] if loaded else None
 
 
 def _weights(dataset: str, overrides: Mapping[str, Any], trains: bool) -> None:
