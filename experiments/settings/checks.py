@@ -117,24 +117,17 @@ def _of_devices(run: RunSettings) -> Iterator[InvalidInput]:
         expected = "off with cached features of the whole backbone, which is computed once"
         yield invalid("--fold_batch_norm", received=True, expected=expected)
     for flag, received, is_wrong, expected in (
-        ("--replicas", run.replicas, run.replicas is None, "2 or more with --strategy=mirrored"),
-        ("--precision", run.precision, run.precision != "float32", "float32 with --strategy=mirrored"),
-        ("--jit_compile", True, run.jit_compile, "no XLA with --strategy=mirrored"),
-        (
-            "--trained_from",
-            run.trained_from,
-            run.trained_from,
-            "training of the whole network with --strategy=mirrored",
-        ),
-        (
-            "--replicas",
-            run.replicas,
-            run.batch_size % (run.replicas or 1),
-            f"a divisor of the batch of {run.batch_size} images",
-        ),
+        ("--replicas", run.replicas, run.replicas is None, "2 or more"),
+        ("--precision", run.precision, run.precision != "float32", "float32"),
+        ("--jit_compile", True, run.jit_compile, "no XLA"),
+        ("--trained_from", run.trained_from, run.trained_from, "training of the whole network"),
     ):
         if mirrored and is_wrong:
-            yield invalid(flag, received=received, expected=expected)
+            yield invalid(flag, received=received, expected=f"{expected} with --strategy=mirrored")
+    if mirrored and run.batch_size % (run.replicas or 1):
+        yield invalid(
+            "--replicas", received=run.replicas, expected=f"a divisor of the batch of {run.batch_size} images"
+        )
 
 
 def _of_miner_and_features(run: RunSettings, name: LossName) -> Iterator[InvalidInput]:
