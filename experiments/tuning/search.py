@@ -14,7 +14,7 @@ import numpy as np
 
 from common import training
 from common.errors import InvalidInput
-from common.files import lock_file
+from common.files import hold_lock, lock_file
 from common.progress import write_notice
 from common.training.trackers import EndedFromOutside
 from experiments.runs.unit_runs import UnitRuns
@@ -25,6 +25,7 @@ from experiments.tuning.search_space import Parameter
 RANDOM_TRIALS = 6  # the recipe's values and random ones, before the sampler starts
 SEARCHES = ("tpe", "random")
 PRUNERS = ("median", "none")
+CHOOSING = "choosing.lock"  # held by the process that chooses the next trial
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +73,8 @@ class Search:
         self.config, self.space, self.resolve, self.runs, self.rules = config, dict(space), resolve, runs, rules
         self.name = f"{config.name}-{self._hash()}"
         self.folder = search_folder(runs, config) / self.name
-        self._locks = TrialLocks(self.folder)
-        with self._locks.alone():
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with hold_lock(self.folder / CHOOSING):
             self.study = optuna().create_study(
                 study_name=f"{config.dataset}/{self.name}",
                 storage=storage,
@@ -112,10 +113,10 @@ class Search:
     def _next(self, trials: int) -> tuple[Any, Any] | None:
         """Return a trial to train, abandoned or new, with its lock."""
         state = optuna().trial.TrialState
-        with self._locks.alone():
+        with hold_lock(self.folder / CHOOSING):
             left_behind = 0
             for frozen in self.study.get_trials(deepcopy=False, states=(state.RUNNING,)):
-                lock = self._locks.take(frozen.number)
+                lock = take_trial(self.folder, frozen.number)
                 if lock is None:
                     left_behind += 1
                 elif frozen.params.keys() == self.space.keys():
@@ -127,7 +128,7 @@ class Search:
             if asked >= trials:
                 return None
             trial = self._ask(asked)
-            return trial, self._locks.take(trial.number)
+            return trial, take_trial(self.folder, trial.number)
 
     def _ask(self, asked: int) -> Any:
         self.study.sampler = self._sampler(asked)
@@ -193,33 +194,20 @@ class Search:
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-class TrialLocks:
-    """The locks of one search, among processes that share its folder.
+def take_trial(folder: pathlib.Path, number: int) -> IO | None:
+    """Return a trial's lock, held until closed; None if another process holds it.
 
     Args:
-        folder: of the search; created if missing.
+        folder: of the search.
+        number: of the trial.
     """
-
-    def __init__(self, folder: pathlib.Path):
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Wait until no other process chooses a trial, and block them meanwhile."""
-        with open(self.folder / "choosing.lock", "w") as file:
-            lock_file(file)
-            yield
-
-    def take(self, number: int) -> IO | None:
-        """Return a trial's lock, held until closed; None if held elsewhere."""
-        file = open(self.folder / f"trial-{number}.lock", "w")  # noqa: SIM115  the caller closes it
-        try:
-            lock_file(file, wait=False)
-        except BlockingIOError:
-            file.close()
-            return None
-        return file
+    file = open(folder / f"trial-{number}.lock", "w")  # noqa: SIM115  the caller closes it
+    try:
+        lock_file(file, wait=False)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
 
 
 def in_words(settings: Mapping[str, Any]) -> str:

@@ -2,45 +2,28 @@
 
 import subprocess
 import sys
-import threading
 
-from experiments.tuning.search import TrialLocks
+from experiments.tuning.search import take_trial
 
 HOLD = """
 import pathlib, sys
-from experiments.tuning.search import TrialLocks
-lock = TrialLocks(pathlib.Path(sys.argv[1])).take(3)
+from experiments.tuning.search import take_trial
+lock = take_trial(pathlib.Path(sys.argv[1]), 3)
 print(lock is not None, flush=True)
 sys.stdin.read()
 """
 
 
 def test_a_trial_is_held_by_one_process_until_it_ends(tmp_path):
-    locks = TrialLocks(tmp_path / "search")
-    command = [sys.executable, "-c", HOLD, str(tmp_path / "search")]
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "True\n"
-        assert locks.take(3) is None
-        with locks.take(4):
+        assert take_trial(tmp_path, 3) is None
+        with take_trial(tmp_path, 4):
             pass
         other.kill()
-    with locks.take(3) as lock:
+    with take_trial(tmp_path, 3) as lock:
         assert lock is not None
-        assert locks.take(3) is None
-    with locks.take(3):
+        assert take_trial(tmp_path, 3) is None
+    with take_trial(tmp_path, 3):
         pass
-
-
-def test_choosing_waits(tmp_path):
-    has_chosen = threading.Event()
-
-    def choose():
-        with TrialLocks(tmp_path).alone():
-            has_chosen.set()
-
-    with TrialLocks(tmp_path).alone():
-        thread = threading.Thread(target=choose)
-        thread.start()
-        assert not has_chosen.wait(0.2)
-    assert has_chosen.wait(10)
-    thread.join()
