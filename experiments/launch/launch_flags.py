@@ -6,7 +6,7 @@ import importlib.util
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from absl import flags
 
@@ -92,9 +92,10 @@ def launcher_from_flags(values: flags.FlagValues, trains: bool, because: str) ->
     if values.launch == "slurm":
         check_positive("--memory_gb", values.memory_gb)
         check_slurm()
-        given = {name: values[name].value for name in ("memory_gb", "gpus", "minutes", "partition", "retries")}
+        names = ("memory_gb", "gpus", "minutes", "partition", "retries")
+        needs: dict[str, Any] = {name: values[name].value for name in names}
         options = slurm_options(values.slurm_options)
-        return SlurmArray(UnitNeeds(cpus=values.cpus or UnitNeeds.cpus, options=options, **given), folder)
+        return SlurmArray(UnitNeeds(cpus=values.cpus or UnitNeeds.cpus, options=options, **needs), folder)
     return None
 
 
