@@ -7,7 +7,7 @@ DOCS_VENV := .venv-docs
 PIP_FLAGS := --quiet --disable-pip-version-check
 TESTED := dev heif oracles onnx serve tune keras-hub mlflow-server wandb
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
-  torchvision_oracle_test.py bn_inception_test.py efficientnet_lite0_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
+  torch_oracles_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py
 THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml experiments/runs experiments/settings/build_test.py experiments/fair_eval_test.py) \
   $(addprefix tests/common/, backbones deployment losses miners ops pooling references retrieval/search training keras_classes_test.py) \

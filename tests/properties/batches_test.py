@@ -1,12 +1,10 @@
 """Samplers and splits, whatever the class sizes."""
 
-import itertools
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.data import ClassBalancedBatches, contiguous_folds, random_class_split
+from common.data import ClassBalancedBatches
 
 NUM_EXAMPLES = 150
 
@@ -40,33 +38,3 @@ def test_every_batch_is_balanced_and_repeats_only_what_it_must(sampler, epoch):
             # A class that is too small goes through so many shuffled queues at most, with an example once in each.
             num_queues = 1 if size >= batches.samples_per_class else 1 - (1 - batches.samples_per_class) // size
             assert counts.max() <= num_queues
-
-
-@settings(max_examples=NUM_EXAMPLES)
-@given(sampler=samplers(), step=st.integers(0, 60))
-def test_a_run_continues_with_the_batches_it_would_have_had(sampler, step):
-    batches, _ = sampler
-    whole = itertools.islice(batches.from_step(0), step, step + 5)
-    resumed = itertools.islice(batches.from_step(step), 5)
-    for (epoch, indices), (resumed_epoch, resumed_indices) in zip(whole, resumed):
-        assert epoch == resumed_epoch
-        np.testing.assert_array_equal(indices, resumed_indices)
-
-
-@settings(max_examples=NUM_EXAMPLES)
-@given(sizes=st.integers(2, 300).flatmap(lambda classes: st.tuples(st.just(classes), st.integers(2, min(classes, 12)))))
-def test_folds_partition_the_classes_into_blocks_of_nearly_one_size(sizes):
-    num_classes, num_folds = sizes
-    folds = contiguous_folds(num_classes, num_folds)
-    np.testing.assert_array_equal(np.concatenate([held_out for _, held_out in folds]), np.arange(num_classes))
-    for training, held_out in folds:
-        np.testing.assert_array_equal(np.sort(np.r_[training, held_out]), np.arange(num_classes))
-        assert num_classes // num_folds <= len(held_out) <= -(-num_classes // num_folds)
-
-
-@settings(max_examples=NUM_EXAMPLES)
-@given(num_classes=st.integers(2, 200), fraction=st.floats(0.001, 0.999), seed=st.integers(0, 2**32))
-def test_a_random_split_has_both_sides(num_classes, fraction, seed):
-    training, test = random_class_split(num_classes, fraction, seed)
-    np.testing.assert_array_equal(np.sort(np.r_[training, test]), np.arange(num_classes))
-    assert len(training) == np.clip(round(fraction * num_classes), 1, num_classes - 1)

@@ -83,30 +83,16 @@ def test_the_table_is_complete():
     assert functions - others == {name.split("_torchvision")[0].split("_keras")[0] for name in BACKBONES}
 
 
-@pytest.mark.parametrize("size", [(32, 32), (33, 47), (64, 48)])
-def test_feature_maps(entry, size):
-    model, channels, features, side_of_map, _ = entry
-    height, width = map(side_of_map, size)
-    assert model(images_of(channels, *size)).shape == (2, height, width, features)
-    assert model.output_shape == (None, None, None, features)
-    assert model.input_shape == (None, None, None, channels)
-
-
-def test_bytes_and_floats_are_the_same(entry):
-    model, channels, *_ = entry
-    images = images_of(channels)
-    np.testing.assert_array_equal(model(images), model(images.astype(np.float32)))
-    np.testing.assert_array_equal(model(tf.constant(images)), model(tf.constant(images, tf.int64)))
-
-
-@pytest.mark.parametrize("name", ["bn_inception", "mobilenet_v2", "resnet50_torchvision"])
+@pytest.mark.parametrize("name", ["bn_inception", "mobilenet_v2", "resnet50_torchvision", "efficientnet_lite0"])
 def test_what_a_network_of_imagenet_refuses(name):
     """Other channels, and weights that have to be converted: the message has both commands."""
     build, network = BACKBONES[name][0], name.removesuffix("_torchvision")
     with pytest.raises(InvalidInput, match="input_channels"):
         build(input_channels=5)
-    with pytest.raises(InvalidInput, match=rf"convert_weights --backbone={network} .*http.*--weights={network}\.npz"):
-        build(weights="imagenet")
+    if name != "efficientnet_lite0":  # its weights are in the package
+        message = rf"convert_weights --backbone={network} .*http.*--weights={network}\.npz"
+        with pytest.raises(InvalidInput, match=message):
+            build(weights="imagenet")
 
 
 @pytest.mark.parametrize(("name", "bound"), [("resnet10", 1.0), ("resnet20", 0.5), ("resnet_v2_20", 0.5)])
@@ -130,19 +116,29 @@ def trainable_when_live(layer):
     return layer.weights
 
 
-def test_frozen_batch_norm(entry):
-    model, channels, *_ = entry
-    images = images_of(channels)
+def test_feature_maps_of_any_images_with_frozen_batch_norm(entry):
+    """Eagerly for bytes, integers and floats, trained or not; traced once for images of any number and size."""
+    model, channels, features, side_of_map, _ = entry
+    assert model.output_shape == (None, None, None, features)
+    assert model.input_shape == (None, None, None, channels)
     norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
     assert norms
     before = [weight for layer in norms for weight in layer.get_weights()]
-    outputs = model(images, training=True)
-    np.testing.assert_array_equal(outputs, model(images, training=False))
+    images = images_of(channels)
+    expected = model(images, training=True)
     for weight, old in zip([weight for layer in norms for weight in layer.get_weights()], before):
         np.testing.assert_array_equal(weight, old)
+    for same in (images.astype(np.float32), tf.constant(images, tf.int64)):
+        np.testing.assert_array_equal(model(same, training=False), expected)
     trainable = {id(weight) for weight in model.trainable_variables}
     assert not any(id(weight) in trainable for layer in norms for weight in layer.weights)
     assert len(trainable) == len(model.weights) - 4 * len(norms)
+
+    signature = [tf.TensorSpec([None, None, None, channels], tf.uint8)]
+    traced = tf.function(lambda images: model(images, training=False), signature, autograph=False)
+    np.testing.assert_allclose(traced(images), expected, rtol=1e-3, atol=1e-4)
+    for size in ((32, 32), (33, 47), (64, 48)):
+        assert traced(images_of(channels, *size, batch=1)).shape == (1, *map(side_of_map, size), features)
 
 
 def test_live_batch_norm():
@@ -155,7 +151,8 @@ def test_live_batch_norm():
 
 
 @pytest.mark.parametrize(
-    "name", ["resnet10", "mobilenet_v2", pytest.param("resnet50_keras", marks=pytest.mark.release)]
+    "name",
+    ["resnet10", *(pytest.param(name, marks=pytest.mark.release) for name in ("mobilenet_v2", "resnet50_keras"))],
 )
 def test_saved_models_are_the_same(name, tmp_path):
     build, channels, *_ = BACKBONES[name]
@@ -163,8 +160,9 @@ def test_saved_models_are_the_same(name, tmp_path):
     model.save(tmp_path / "backbone.keras")
     copy = keras.models.load_model(tmp_path / "backbone.keras")
     images = images_of(channels)
-    np.testing.assert_array_equal(copy(images), model(images))
-    np.testing.assert_array_equal(copy(images, training=True), model(images))  # still frozen
+    expected = model(images)
+    np.testing.assert_array_equal(copy(images), expected)
+    np.testing.assert_array_equal(copy(images, training=True), expected)  # still frozen
     assert len(copy.trainable_variables) == len(model.trainable_variables)
 
 
@@ -182,39 +180,29 @@ class Embedding(keras.Model):
         return self.head(self.pooling(self.backbone(images, training=training)))
 
 
-@pytest.mark.parametrize("name", ["resnet10", pytest.param("mobilenet_v2", marks=pytest.mark.release)])
-def test_inside_a_subclassed_model(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "is_frozen"),
+    [("resnet10", False), ("resnet10", True), pytest.param("mobilenet_v2", False, marks=pytest.mark.release)],
+)
+def test_inside_a_subclassed_model(name, is_frozen, tmp_path):
     build, channels, *_ = BACKBONES[name]
-    model = Embedding(build(frozen_batch_norm=False))
+    model = Embedding(build(frozen_batch_norm=is_frozen))
     images = images_of(channels, batch=4)
     model(images)
     assert len(model.trainable_variables) == len(model.backbone.trainable_variables) + 1
     assert len(model.weights) == len(model.backbone.weights) + 1
-    before = model.backbone.get_weights()
-    fit(model, images)
-    assert not any(np.array_equal(new, old) for new, old in zip(model.backbone.get_weights(), before))
+    frozen, trained = model.non_trainable_variables, model.trainable_variables
+    assert name != "resnet10" or len(frozen) == (4 if is_frozen else 2) * 11  # the stem, two per block, two projections
+    before = [list(map(np.array, weights)) for weights in (frozen, trained)]
+    model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
+    model.fit(images, np.ones((len(images), 3)), epochs=1, batch_size=len(images), verbose=0)
+    assert all(np.array_equal(new, old) == is_frozen for new, old in zip(map(np.array, frozen), before[0]))
+    assert not any(np.array_equal(new, old) for new, old in zip(map(np.array, trained), before[1]))
     model.save_weights(str(tmp_path / "model.weights.h5"))
     copy = Embedding(build(frozen_batch_norm=False))
     copy(images)
     copy.load_weights(str(tmp_path / "model.weights.h5"))
     np.testing.assert_array_equal(copy(images), model(images))
-
-
-def fit(model, images):
-    model.compile(optimizer=keras.optimizers.SGD(0.1), loss="mse")
-    model.fit(images, np.ones((len(images), 3)), epochs=1, batch_size=len(images), verbose=0)
-
-
-def test_frozen_batch_norm_in_fit():
-    model = Embedding(backbones.resnet10(frozen_batch_norm=True))
-    images = images_of(1, batch=4)
-    model(images)
-    frozen = [np.array(weight) for weight in model.non_trainable_variables]
-    trainable = [np.array(weight) for weight in model.trainable_variables]
-    fit(model, images)
-    assert len(frozen) == 4 * 11  # the stem, two per block, two projections
-    assert all(np.array_equal(new, old) for new, old in zip(map(np.array, model.non_trainable_variables), frozen))
-    assert not any(np.array_equal(new, old) for new, old in zip(map(np.array, model.trainable_variables), trainable))
 
 
 def test_thawed_by_the_model_around_and_frozen_again():
@@ -226,15 +214,3 @@ def test_thawed_by_the_model_around_and_frozen_again():
     assert len(model.trainable_variables) > num_trainable
     freeze_batch_norm(model.backbone)
     assert len(model.trainable_variables) == num_trainable
-
-
-def test_traced_for_an_unknown_batch(entry):
-    model, channels, *_ = entry
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None, None, channels], tf.uint8)])
-    def features(images):
-        return model(images, training=False)
-
-    images = images_of(channels)
-    np.testing.assert_allclose(features(images), model(images), rtol=1e-3, atol=1e-4)
-    assert features(images[:1]).shape[0] == 1

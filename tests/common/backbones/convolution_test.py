@@ -30,25 +30,16 @@ def loop_convolution(images, kernel, stride):
 
 @pytest.mark.parametrize("size", [(7, 8), (6, 5)])
 @pytest.mark.parametrize(("kernel_size", "stride"), [(1, 1), (1, 2), (3, 1), (3, 2), (7, 2)])
-def test_convolution_equals_loops(kernel_size, stride, size):
+def test_convolutions_equal_loops(kernel_size, stride, size):
     images = np.random.default_rng(1).normal(size=(2, *size, 3)).astype(np.float32)
     inputs = keras.Input((None, None, 3))
     model = keras.Model(inputs, convolution(inputs, 4, kernel_size, "conv", stride=stride))
     (kernel,) = model.get_weights()
     np.testing.assert_allclose(model(images), loop_convolution(images, kernel, stride), atol=1e-5)
-
-
-@pytest.mark.parametrize("stride", [1, 2])
-def test_depthwise_convolution_equals_loops(stride):
-    images = np.random.default_rng(2).normal(size=(2, 6, 7, 3)).astype(np.float32)
-    inputs = keras.Input((None, None, 3))
-    model = keras.Model(inputs, depthwise_convolution(inputs, 3, "conv", stride=stride))
+    model = keras.Model(inputs, depthwise_convolution(inputs, kernel_size, "conv", stride=stride))
     (kernel,) = model.get_weights()
-    output = model(images)
-    for channel in range(3):
-        one = slice(channel, channel + 1)
-        expected = loop_convolution(images[..., one], kernel[:, :, one], stride)
-        np.testing.assert_allclose(output[..., one], expected, atol=1e-5)
+    expected = [loop_convolution(images[..., c : c + 1], kernel[:, :, c : c + 1], stride) for c in range(3)]
+    np.testing.assert_allclose(model(images), np.concatenate(expected, axis=-1), atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [(7, 8), (6, 5)])
@@ -66,13 +57,9 @@ def test_the_padding_of_tensorflow_and_a_bias(size):
     np.testing.assert_allclose(model(images), expected, atol=1e-5)
 
 
-def test_rectifier_clips_on_both_sides():
-    inputs = keras.Input((3,))
-    model = keras.Model(inputs, rectifier(inputs, "relu", max_value=6.0))
-    np.testing.assert_array_equal(model(np.array([[-1.0, 2.0, 9.0]])), [[0.0, 2.0, 6.0]])
-
-
-def test_batch_normalisation_has_the_constants_of_pytorch():
+def test_the_constants_of_pytorch_and_a_rectifier_clipped_on_both_sides():
     inputs = keras.Input((None, None, 2))
     layer = keras.Model(inputs, batch_normalization(inputs, "bn")).layers[-1]
     assert (layer.momentum, layer.epsilon) == (0.9, 1e-5)
+    model = keras.Model(inputs, rectifier(inputs, "relu", max_value=6.0))
+    np.testing.assert_array_equal(model(np.array([[[[-1.0, 2.0], [9.0, 0.0]]]])), [[[[0.0, 2.0], [6.0, 0.0]]]])

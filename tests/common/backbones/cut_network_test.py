@@ -12,12 +12,16 @@ keras = tf.keras
 IMAGES = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3), dtype=np.uint8)
 
 
+@pytest.fixture(scope="module")
+def network():
+    return resnet10(3)
+
+
 @pytest.mark.parametrize(
     ("trained_from", "map_shape"),
     [("head", (4, 4, 64)), ("layer2", (16, 16, 16)), ("layer3", (8, 8, 32)), ("layer3.1", (4, 4, 64))],
 )
-def test_both_parts_after_another_are_the_network(trained_from, map_shape):
-    network = resnet10(3)
+def test_both_parts_after_another_are_the_network_also_loaded(trained_from, map_shape, network):
     expected = network(IMAGES, training=False)
     parts = cut_network(network, trained_from)
     activations = parts.lower(IMAGES, training=False)
@@ -25,6 +29,10 @@ def test_both_parts_after_another_are_the_network(trained_from, map_shape):
     np.testing.assert_array_equal(parts(IMAGES, training=False), expected)
     np.testing.assert_array_equal(parts.upper(activations, training=False), expected)
     assert len(parts.weights) == len(network.weights)
+    copy = CutNetwork.from_config(parts.get_config())
+    copy(IMAGES)
+    copy.set_weights(parts.get_weights())
+    np.testing.assert_allclose(copy(IMAGES), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_only_what_is_above_the_cut_is_trained_and_moves_its_batch_statistics():
@@ -42,11 +50,8 @@ def test_only_what_is_above_the_cut_is_trained_and_moves_its_batch_statistics():
     assert all(np.abs(gradient).max() > 0 for gradient in gradients[:-1])
     np.testing.assert_array_equal(below.moving_mean, before[0])
     assert np.abs(np.array(above.moving_mean) - before[1]).max() > 0
-
-
-def test_batch_normalisation_above_the_cut_stays_frozen_where_it_was():
-    parts = cut_network(freeze_batch_norm(resnet10(3)), "layer3.1")
-    assert len(parts.trainable_variables) == 2
+    frozen = cut_network(freeze_batch_norm(resnet10(3)), "layer3.1")
+    assert len(frozen.trainable_variables) == 2
 
 
 def test_drop_out_below_the_cut_is_off_in_training_too():
@@ -59,21 +64,12 @@ def test_drop_out_below_the_cut_is_off_in_training_too():
 
 
 @pytest.mark.parametrize("trained_from", ["layer9", "layer2.0.conv2", "layer3.0.bn1", "layer3.1.add", "images"])
-def test_a_name_that_is_none_and_a_place_beside_a_shortcut_are_refused_with_the_places(trained_from):
+def test_a_name_that_is_none_and_a_place_beside_a_shortcut_are_refused(trained_from, network):
     with pytest.raises(InvalidInput, match="--trained_from.*head, or where resnet10.*layer1, layer2, layer3, layer3.1"):
-        cut_network(resnet10(3), trained_from)
+        cut_network(network, trained_from)
 
 
 def test_blocks_of_a_large_network_are_places():
     parts = cut_network(mobilenet_v2(), "features.18")
     assert parts.lower.output.shape[-1] == 320
     assert [layer.name for layer in parts.upper.layers if layer.weights] == ["features.18.0", "features.18.1"]
-
-
-def test_a_cut_network_is_saved_and_loaded(tmp_path):
-    parts = cut_network(resnet10(3), "layer3")
-    expected = parts(IMAGES)
-    copy = CutNetwork.from_config(parts.get_config())
-    copy(IMAGES)
-    copy.set_weights(parts.get_weights())
-    np.testing.assert_allclose(copy(IMAGES), expected, rtol=1e-5, atol=1e-6)

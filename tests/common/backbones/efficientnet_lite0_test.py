@@ -1,6 +1,5 @@
-"""Tests of EfficientNet-lite0: names, constants, and features equal to timm's where timm is installed."""
+"""Names, constants and packaged weights of EfficientNet-lite0; `torch_oracles_test` compares its features."""
 
-import contextlib
 import pathlib
 
 import numpy as np
@@ -9,8 +8,7 @@ import tensorflow as tf
 
 from common.backbones import pretrained_weights
 from common.backbones.efficientnet_lite0 import efficientnet_lite0
-from common.backbones.pretrained_weights import load_parameters, named_parameters
-from common.errors import InvalidInput
+from common.backbones.pretrained_weights import named_parameters
 
 keras = tf.keras
 
@@ -63,45 +61,3 @@ def test_imagenet_weights_are_in_the_package():
     np.testing.assert_allclose(stem(image)[0, 1, 2], expected, atol=1e-4)
     assert (folder / "LICENSE").exists()
     assert (folder / "NOTICE").exists()
-
-
-def test_other_channels():
-    with pytest.raises(InvalidInput, match="input_channels"):
-        efficientnet_lite0(input_channels=5)
-
-
-@pytest.fixture(scope="module")
-def oracle():
-    """timm's network with random parameters, batch norm's statistics included."""
-    torch = pytest.importorskip("torch", reason="PyTorch, the oracle, is not installed")
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):  # timm imports torchvision, which needs them where it does not fit PyTorch
-        with contextlib.suppress(RuntimeError):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    timm = pytest.importorskip("timm", reason="timm, the oracle, is not installed")
-    torch.manual_seed(0)
-    network = timm.create_model("tf_efficientnet_lite0", pretrained=False).eval()
-    generator = torch.Generator().manual_seed(1)
-    for layer in network.modules():
-        if isinstance(layer, torch.nn.BatchNorm2d):
-            for tensor in (layer.weight.data, layer.running_var):
-                tensor.uniform_(0.6, 1.4, generator=generator)
-            for tensor in (layer.bias.data, layer.running_mean):
-                tensor.uniform_(-0.2, 0.2, generator=generator)
-    return network
-
-
-@pytest.mark.parametrize("size", [(64, 96), (75, 101), (227, 227)])
-def test_features_equal_timms(oracle, model, size, tmp_path):
-    import torch
-
-    np.savez(tmp_path / "parameters.npz", **{name: value.numpy() for name, value in oracle.state_dict().items()})
-    result = load_parameters(model, tmp_path / "parameters.npz")
-    assert all(name.startswith("classifier.") or name.endswith("num_batches_tracked") for name in result.ignored)
-    images = np.random.default_rng(0).uniform(0, 255, (1, *size, 3)).astype(np.float32)
-    with torch.no_grad():
-        inputs = torch.from_numpy(((images - 127) / 128).transpose(0, 3, 1, 2).copy())
-        expected = oracle.forward_features(inputs).numpy().transpose(0, 2, 3, 1)
-    features = np.asarray(model(images, training=False))
-    assert features.shape == expected.shape
-    np.testing.assert_allclose(features, expected, rtol=0, atol=1e-4 * np.abs(expected).max())

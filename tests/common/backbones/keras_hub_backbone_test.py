@@ -52,19 +52,6 @@ def test_tokens_are_those_of_keras_hub(name, size, leading, request):
     np.testing.assert_allclose(first, tokens[:, None, :1], atol=2e-5)
 
 
-def test_without_weights_the_network_is_random(vit):
-    images = images_of(32)
-    preset, other = keras_hub_backbone(vit, image_size=32), keras_hub_backbone(vit, image_size=32, weights="none")
-    assert [tuple(w.shape) for w in preset.weights] == [tuple(w.shape) for w in other.weights]
-    assert np.abs(np.asarray(preset(images)) - other(images)).max() > 0.1
-
-
-def test_grey_images_are_three_equal_channels(vit):
-    images = images_of(32, 1)
-    grey, colour = keras_hub_backbone(vit, 1, image_size=32), keras_hub_backbone(vit, image_size=32)
-    np.testing.assert_allclose(grey(images), colour(np.repeat(images, 3, axis=-1)), atol=1e-5)
-
-
 def test_a_trained_network_survives_keras_file_format(dinov2, tmp_path):
     """keras-hub stores positions before they are resized, so those after that are not trained."""
     model = keras_hub_backbone(dinov2, image_size=32)
@@ -103,21 +90,25 @@ def test_a_convolutional_preset_gives_its_feature_map(tmp_path):
     np.testing.assert_array_equal(model(images, training=True), model(images))  # batch normalisation is frozen
 
 
-def test_positions_of_another_size_are_refused_where_keras_hub_does_not_resize(vit):
+def test_grey_images_are_three_equal_channels_and_without_weights_the_network_is_random(vit):
+    images = images_of(32, 1)
+    grey, colour = keras_hub_backbone(vit, 1, image_size=32), keras_hub_backbone(vit, image_size=32)
+    expected = colour(np.repeat(images, 3, axis=-1))
+    np.testing.assert_allclose(grey(images), expected, atol=1e-5)
+    other = keras_hub_backbone(vit, image_size=32, weights="none")
+    assert [tuple(w.shape) for w in colour.weights] == [tuple(w.shape) for w in other.weights]
+    assert np.abs(np.asarray(expected) - other(np.repeat(images, 3, axis=-1))).max() > 0.1
+
+
+def test_what_does_not_fit_is_refused(vit, tmp_path):
     with pytest.raises(InvalidInput, match="--backbone.*fits --image_size.*keras-hub says"):
-        keras_hub_backbone(vit, image_size=64)
-
-
-def test_a_preset_without_an_image_converter_is_refused(vit, tmp_path):
+        keras_hub_backbone(vit, image_size=64)  # keras-hub does not resize these positions
+    with pytest.raises(InvalidInput, match='weights.*imagenet.*"none" or "preset"'):
+        keras_hub_backbone(vit, weights="imagenet")
     shutil.copytree(vit, tmp_path / "vit")
     (tmp_path / "vit" / "image_converter.json").unlink()
     with pytest.raises(InvalidInput, match="image converter says how images are normalised: save one"):
         keras_hub_backbone(str(tmp_path / "vit"), image_size=32)
-
-
-def test_weights_of_another_kind_are_refused(vit):
-    with pytest.raises(InvalidInput, match='weights.*imagenet.*"none" or "preset"'):
-        keras_hub_backbone(vit, weights="imagenet")
 
 
 def test_names_are_checked_before_anything_is_fetched(vit, tmp_path):
@@ -127,6 +118,8 @@ def test_names_are_checked_before_anything_is_fetched(vit, tmp_path):
     for unknown in ("dinov2_smal", str(tmp_path)):
         with pytest.raises(InvalidInput, match="--backbone.*dinov2_small.*vit_base_patch16_224.*save_to_preset"):
             check_preset(unknown)
+    assert is_preset("kerashub:dinov2_small")
+    assert not is_preset("vit_small_16")
 
 
 def test_a_folder_counts_by_its_content(vit, tmp_path):
@@ -150,8 +143,3 @@ def test_without_the_extra_the_error_names_it(monkeypatch):
     for call in (keras_hub_backbone, check_preset):
         with pytest.raises(InvalidInput, match=r"cannot be imported.*deep-metric-learning\[keras-hub\]"):
             call("dinov2_small")
-
-
-def test_the_prefix_decides():
-    assert is_preset("kerashub:dinov2_small")
-    assert not is_preset("vit_small_16")

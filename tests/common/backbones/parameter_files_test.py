@@ -21,14 +21,13 @@ def test_a_record_is_read_and_is_no_parameter(arrays, tmp_path):
     write_arrays(path, arrays, SOURCE)
     assert read_record(path) == (SOURCE, parameters_digest(arrays))
     assert read_arrays(path).keys() == arrays.keys()
-
-
-def test_a_file_without_a_record(arrays, tmp_path):
-    path = tmp_path / "a.npz"
     write_arrays(path, arrays)
     assert read_record(path) is None
     with np.load(path) as file:
         assert sorted(file.files) == sorted(arrays)
+    path.write_bytes(b"parameters")
+    with pytest.raises(InvalidInput, match=r"an \.npz file with one array per parameter"):
+        read_record(path)
 
 
 def test_parameters_that_were_changed_afterwards_lose_their_record(arrays, tmp_path):
@@ -62,9 +61,3 @@ def test_a_network_is_saved_and_loaded_with_a_record(tmp_path):
     result = load_parameters(resnet10(), path)
     assert result.ignored == ()
     assert read_record(path).parameters_sha256 == parameters_digest(read_arrays(path))
-
-
-def test_a_record_of_a_damaged_file_is_an_error(tmp_path):
-    (tmp_path / "a.npz").write_bytes(b"parameters")
-    with pytest.raises(InvalidInput, match=r"an \.npz file with one array per parameter"):
-        read_record(tmp_path / "a.npz")

@@ -1,5 +1,6 @@
 """Tests of reading and writing parameters in PyTorch's layout."""
 
+import os
 import zipfile
 
 import numpy as np
@@ -55,32 +56,21 @@ def loop_network(images, p):
     return y.mean(axis=(1, 2)) @ p["fc.weight"].T + p["fc.bias"]
 
 
-@pytest.fixture
-def archive(tmp_path):
-    """Writes an `.npz` file with the given arrays."""
-
-    def write(arrays):
-        path = tmp_path / "parameters.npz"
-        np.savez(path, **arrays)
-        return path
-
-    return write
+def written(path, **changes):
+    """A file with parameters of every kind, some of them others; None: missing."""
+    parameters = {**parameters_of_every_kind(), **changes}
+    np.savez(path, **{name: value for name, value in parameters.items() if value is not None})
+    return path
 
 
-def test_every_layout_is_converted(archive):
+def test_every_layout_is_converted_and_saved_as_it_was(tmp_path):
     parameters = parameters_of_every_kind()
     model = every_kind_of_layer()
-    result = load_parameters(model, archive(parameters))
+    result = load_parameters(model, written(tmp_path / "parameters.npz", **parameters))
     images = GENERATOR.normal(size=(2, 4, 5, 2)).astype(np.float32)
     np.testing.assert_allclose(model(images, training=False), loop_network(images, parameters), rtol=1e-5)
     assert sorted(result.loaded) == sorted(parameters)
     assert result.ignored == ()
-
-
-def test_saved_parameters_are_the_files(archive, tmp_path):
-    parameters = parameters_of_every_kind()
-    model = every_kind_of_layer()
-    load_parameters(model, archive(parameters))
     save_parameters(model, tmp_path / "saved.npz")
     with np.load(tmp_path / "saved.npz", allow_pickle=False) as saved:
         assert sorted(saved.files) == sorted(parameters)
@@ -89,38 +79,34 @@ def test_saved_parameters_are_the_files(archive, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parameters.npz", "saved.npz"]
 
 
-def test_a_backbone_through_its_file(tmp_path):
+def test_a_backbone_goes_through_its_file_whose_classifier_and_counters_are_ignored(tmp_path):
     first, second = resnet10(), resnet10(width=16)
     path = tmp_path / "resnet10.npz"
     save_parameters(first, path)
     assert initialize_weights(second, str(path)) is second
     images = GENERATOR.integers(0, 256, (2, 32, 32, 1))
     np.testing.assert_array_equal(first(images), second(images))
-
-
-def test_classifier_and_counters_are_ignored_and_reported(tmp_path):
-    model = resnet10()
-    save_parameters(model, tmp_path / "plain.npz")
-    with np.load(tmp_path / "plain.npz") as plain:
+    with np.load(path) as plain:
         extra = {"fc.weight": np.zeros((10, 64)), "bn1.num_batches_tracked": np.array(7)}
         np.savez(tmp_path / "more.npz", **plain, **extra)
-    result = load_parameters(model, tmp_path / "more.npz")
+    result = load_parameters(second, tmp_path / "more.npz")
     assert result.ignored == ("bn1.num_batches_tracked", "fc.weight")
-    assert len(result.loaded) == len(named_parameters(model))
+    assert len(result.loaded) == len(named_parameters(second))
 
 
-def test_every_misfit_is_listed_and_nothing_is_loaded(archive):
-    parameters = parameters_of_every_kind()
-    del parameters["features.0.bias"]
-    del parameters["fc.weight"]
-    parameters["features.9.weight"] = np.zeros(3, np.float32)
-    parameters["features.1.weight"] = np.zeros((3, 1, 2, 3), np.float32)
-    parameters["features.2.bias"] = np.array([0.0, np.nan, 0.0], np.float32)
-    parameters["fc.bias"] = np.arange(4)
+def test_every_misfit_is_listed_and_nothing_is_loaded(tmp_path):
+    changes = {
+        "features.0.bias": None,
+        "fc.weight": None,
+        "features.9.weight": np.zeros(3, np.float32),
+        "features.1.weight": np.zeros((3, 1, 2, 3), np.float32),
+        "features.2.bias": np.array([0.0, np.nan, 0.0], np.float32),
+        "fc.bias": np.arange(4),
+    }
     model = every_kind_of_layer()
     before = model.get_weights()
     with pytest.raises(InvalidInput, match="9 parameters of small") as raised:
-        load_parameters(model, archive(parameters))
+        load_parameters(model, written(tmp_path / "parameters.npz", **changes))
     message = str(raised.value)
     assert "missing (2): fc.weight, features.0.bias" in message
     assert "unknown (1): features.9.weight" in message
@@ -130,44 +116,23 @@ def test_every_misfit_is_listed_and_nothing_is_loaded(archive):
         np.testing.assert_array_equal(new, old)
 
 
-def test_a_layer_without_a_conversion_is_a_programming_error():
-    tokens = keras.Input((3, 2))
-    model = keras.Model(tokens, keras.layers.LSTM(2, name="memory")(tokens))
-    with pytest.raises(ValueError, match="memory.*LSTM"):
-        named_parameters(model)
-
-
-def truncated(path):
-    np.savez(path, **parameters_of_every_kind())
-    path.write_bytes(path.read_bytes()[:-300])
-
-
-def flipped_byte(path):
-    np.savez(path, **parameters_of_every_kind())
-    content = bytearray(path.read_bytes())
-    position = content.find(b"NUMPY") + 200
-    content[position] ^= 0xFF
+def with_flipped_byte(path):
+    content = bytearray(written(path).read_bytes())
+    content[content.find(b"NUMPY") + 200] ^= 0xFF
     path.write_bytes(content)
 
 
-def pickled(path):
-    np.savez(path, **{**parameters_of_every_kind(), "fc.bias": np.array([None, 1.0, "x", {}], dtype=object)})
-
-
-def pytorch_archive(path):
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
-
-
-def text(path):
-    path.write_text("weights")
-
-
-def empty(path):
-    path.write_bytes(b"")
-
-
-@pytest.mark.parametrize("spoil", [truncated, flipped_byte, pickled, pytorch_archive, text, empty])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: os.truncate(written(path), 1200),
+        with_flipped_byte,
+        lambda path: written(path, **{"fc.bias": np.array([None, 1.0, "x", {}], dtype=object)}),
+        lambda path: zipfile.ZipFile(path, "w").writestr("archive/data.pkl", b"\x80\x02}q\x00."),  # of PyTorch
+        lambda path: path.write_text("weights"),
+        lambda path: path.write_bytes(b""),
+    ],
+)
 def test_unreadable_files(spoil, tmp_path):
     path = tmp_path / "weights.npz"
     spoil(path)
@@ -175,27 +140,21 @@ def test_unreadable_files(spoil, tmp_path):
         load_parameters(every_kind_of_layer(), path)
 
 
-def test_a_single_array_is_no_parameter_file(tmp_path):
+def test_what_cannot_be_loaded_or_saved_is_refused(tmp_path):
+    model = every_kind_of_layer()
     np.save(tmp_path / "weights.npy", np.zeros(3))
     with pytest.raises(InvalidInput, match="a single array"):
-        load_parameters(every_kind_of_layer(), tmp_path / "weights.npy")
-
-
-def test_missing_file_names_the_choices(tmp_path):
+        load_parameters(model, tmp_path / "weights.npy")
     with pytest.raises(InvalidInput, match="'imagnet', expected .none., .imagenet. or the path of an existing file"):
-        initialize_weights(every_kind_of_layer(), "imagnet")
+        initialize_weights(model, "imagnet")
     with pytest.raises(InvalidInput, match="path of an existing file"):
-        initialize_weights(every_kind_of_layer(), tmp_path)
-
-
-def test_imagenet_where_there_is_none():
+        initialize_weights(model, tmp_path)
     with pytest.raises(InvalidInput, match="no ImageNet weights for resnet10"):
         resnet10(weights="imagenet")
-
-
-def test_saving_in_a_wrong_place(tmp_path):
     with pytest.raises(InvalidInput, match=r'ends with "\.npz"'):
-        save_parameters(every_kind_of_layer(), tmp_path / "weights.h5")
-    (tmp_path / "nowhere").write_text("a file")
+        save_parameters(model, tmp_path / "weights.h5")
     with pytest.raises(InvalidInput, match="can be written to"):
-        save_parameters(every_kind_of_layer(), tmp_path / "nowhere" / "weights.npz")
+        save_parameters(model, tmp_path / "weights.npy" / "weights.npz")
+    tokens = keras.Input((3, 2))
+    with pytest.raises(ValueError, match="memory.*LSTM"):
+        named_parameters(keras.Model(tokens, keras.layers.LSTM(2, name="memory")(tokens)))

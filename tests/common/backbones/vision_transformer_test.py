@@ -1,12 +1,17 @@
 """Vision transformers: PyTorch's outputs to 1e-5, what they read and refuse, and their tokens as maps."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.backbones import load_parameters, save_parameters, vision_transformer, vit_small_16, with_timm_names
+from common.backbones import (
+    load_parameters,
+    save_parameters,
+    vision_transformer,
+    vit_base_16,
+    vit_small_16,
+    with_timm_names,
+)
 from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD
 from common.errors import InvalidInput
 
@@ -53,20 +58,18 @@ def test_grey_images_are_three_equal_channels():
     np.testing.assert_allclose(grey(images), colour(np.repeat(images, 3, axis=-1)), rtol=1e-4, atol=1e-5)
 
 
-def test_a_saved_model_is_the_same(tmp_path):
-    model = small(tokens="class")
-    model.save(tmp_path / "model.keras")
-    copy = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(copy(images_of()), model(images_of()))
-
-
-def test_parameters_go_through_a_file(tmp_path):
+def test_networks_and_parameters_go_through_a_file(tmp_path):
     first, second = small(), small()
     save_parameters(first, tmp_path / "small.npz")
     loaded = load_parameters(second, tmp_path / "small.npz").loaded
     assert {"cls_token", "pos_embed", "blocks.1.attn.qkv.weight", "norm.bias"} <= set(loaded)
     assert len(loaded) == len(first.weights)
-    np.testing.assert_array_equal(second(images_of()), first(images_of()))
+    expected = first(images_of())
+    np.testing.assert_array_equal(second(images_of()), expected)
+    with pytest.raises(InvalidInput, match=r"wrong shape \(1\): pos_embed \[1, 17, 12\] instead of \[1, 5, 12\]"):
+        load_parameters(small(image_size=16), tmp_path / "small.npz")
+    first.save(tmp_path / "model.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras")(images_of()), expected)
 
 
 @pytest.mark.parametrize(
@@ -84,12 +87,6 @@ def test_what_does_not_fit_is_refused(settings, message):
         small(**settings)
 
 
-def test_parameters_of_another_image_size_are_refused_by_their_positions(tmp_path):
-    save_parameters(small(), tmp_path / "small.npz")
-    with pytest.raises(InvalidInput, match=r"wrong shape \(1\): pos_embed \[1, 17, 12\] instead of \[1, 5, 12\]"):
-        load_parameters(small(image_size=16), tmp_path / "small.npz")
-
-
 @pytest.mark.slow
 def test_the_small_network_has_deits_parameters():
     model = vit_small_16()
@@ -97,18 +94,6 @@ def test_the_small_network_has_deits_parameters():
     assert model.output_shape == (None, 14, 14, 384)
     with pytest.raises(InvalidInput, match="deit_small_patch16_224-cd65a155.pth"):
         vit_small_16(weights="imagenet")
-
-
-@pytest.fixture(scope="module")
-def torch():
-    module = pytest.importorskip("torch", reason="PyTorch, the oracle, is not installed")
-    library = module.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        with contextlib.suppress(RuntimeError):  # torchvision's own library has declared it
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    module.manual_seed(0)
-    yield module
-    del library  # not before torchvision has been imported
 
 
 def randomized(torch, network):
@@ -119,17 +104,23 @@ def randomized(torch, network):
     return network.eval()
 
 
-def largest_difference(torch, tokens_of, model, size):
-    """Of all patch tokens of random images, relative to the largest one where that is above 1."""
+def assert_same_tokens(torch, tokens_of, model, size):
+    """All patch tokens of random images agree to 1e-5, relative to the largest one where that is above 1."""
     images = images_of(size)
     normalized = (images / 255 - np.array(IMAGENET_MEAN)) / np.array(IMAGENET_STD)
     with torch.no_grad():
         tokens = tokens_of(torch.from_numpy(normalized.transpose(0, 3, 1, 2).astype(np.float32))).numpy()
     features = np.asarray(model(images, training=False))
     expected = tokens[:, 1:].reshape(features.shape) if features.shape[1] > 1 else tokens[:, None, :1]
-    difference = np.abs(features - expected).max() / max(1.0, np.abs(expected).max())
-    print(f"largest difference {difference:.2e}, of features up to {np.abs(expected).max():.2f}")
-    return difference
+    assert np.abs(features - expected).max() < 1e-5 * max(1.0, np.abs(expected).max())
+
+
+def tokens_of_torchvision(torch, network):
+    def tokens(images):
+        patches = network._process_input(images)
+        return network.encoder(torch.cat([network.class_token.expand(len(patches), -1, -1), patches], dim=1))
+
+    return tokens
 
 
 def converted(network, model, path):
@@ -138,52 +129,31 @@ def converted(network, model, path):
     return model
 
 
-def torchvision_tokens(network):
-    def tokens(images):
-        patches = network._process_input(images)
-        return network.encoder(_with_class_token(network, patches))
-
-    return tokens
-
-
-def _with_class_token(network, patches):
-    import torch
-
-    return torch.cat([network.class_token.expand(len(patches), -1, -1), patches], dim=1)
-
-
 @pytest.mark.parametrize("tokens", ["patches", "class"])
-def test_torchvisions_network_gives_the_same_tokens(torch, tmp_path, tokens):
-    models = pytest.importorskip("torchvision", reason="torchvision, the oracle, is not installed").models
-    network = randomized(torch, models.VisionTransformer(32, 8, 2, 3, 12, 48))
+def test_torchvisions_network_gives_the_same_tokens(torch, torchvision, tmp_path, tokens):
+    network = randomized(torch, torchvision.VisionTransformer(32, 8, 2, 3, 12, 48))
     model = converted(network, small(tokens=tokens), tmp_path / "network.npz")
-    assert largest_difference(torch, torchvision_tokens(network), model, 32) < 1e-5
+    assert_same_tokens(torch, tokens_of_torchvision(torch, network), model, 32)
 
 
 @pytest.mark.parametrize("tokens", ["patches", "class"])
-def test_timms_network_gives_the_same_tokens(torch, tmp_path, tokens):
-    timm = pytest.importorskip("timm", reason="timm, the oracle, is not installed")
-    network = timm.models.vision_transformer.VisionTransformer(
-        img_size=32, patch_size=8, embed_dim=12, depth=2, num_heads=3
-    )
-    model = converted(randomized(torch, network), small(tokens=tokens), tmp_path / "network.npz")
-    assert largest_difference(torch, network.forward_features, model, 32) < 1e-5
+def test_timms_network_gives_the_same_tokens(torch, timm, tmp_path, tokens):
+    make = timm.models.vision_transformer.VisionTransformer
+    network = randomized(torch, make(img_size=32, patch_size=8, embed_dim=12, depth=2, num_heads=3))
+    model = converted(network, small(tokens=tokens), tmp_path / "network.npz")
+    assert_same_tokens(torch, network.forward_features, model, 32)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["deit_small_patch16_224", "vit_small_patch16_224"])
-def test_timms_small_network_gives_the_same_tokens(torch, tmp_path, name):
-    timm = pytest.importorskip("timm", reason="timm, the oracle, is not installed")
+def test_timms_small_network_gives_the_same_tokens(torch, timm, tmp_path, name):
     network = timm.create_model(name, pretrained=False).eval()
     model = converted(network, vit_small_16(), tmp_path / "network.npz")
-    assert largest_difference(torch, network.forward_features, model, 224) < 1e-5
+    assert_same_tokens(torch, network.forward_features, model, 224)
 
 
 @pytest.mark.slow
-def test_torchvisions_base_network_gives_the_same_tokens(torch, tmp_path):
-    from common.backbones import vit_base_16
-
-    models = pytest.importorskip("torchvision", reason="torchvision, the oracle, is not installed").models
-    network = models.vit_b_16(weights=None).eval()
+def test_torchvisions_base_network_gives_the_same_tokens(torch, torchvision, tmp_path):
+    network = torchvision.vit_b_16(weights=None).eval()
     model = converted(network, vit_base_16(), tmp_path / "network.npz")
-    assert largest_difference(torch, torchvision_tokens(network), model, 224) < 1e-5
+    assert_same_tokens(torch, tokens_of_torchvision(torch, network), model, 224)

@@ -60,28 +60,25 @@ def test_a_class_is_a_super_class_and_its_sub_classes_come_in_alphabetical_order
     np.testing.assert_array_equal(np.unique(dataset.test.labels), np.arange(32, 48))
 
 
-def test_every_target_image_is_used_once_and_shared_ones_alike(folder):
-    train = load_cifar_collage(folder).train
-    targets = tile_of(train.inputs, train.positions).reshape(len(train), -1)
-    assert len(np.unique(targets, axis=0)) == len(train)
-    others = other_tiles(train).reshape(3 * len(train), -1)
-    counts = np.unique(others, axis=0, return_counts=True)[1]
-    assert len(counts) == 4 * 2 * 3
-    assert counts.max() - counts.min() <= 1
-
-
-def test_tiles_are_whole_images(folder):
-    train = load_cifar_collage(folder).train
-    tiles = np.concatenate([tile_of(train.inputs, train.positions)[:, None], other_tiles(train)], axis=1)
-    np.testing.assert_array_equal(tiles[..., 2], np.broadcast_to(np.arange(32)[:, None], tiles.shape[:-1]))
-    assert (np.bincount(train.positions, minlength=4) > 0).all()
-
-
 def test_the_seed_decides_the_composition_alone(folder):
     first, same, other = (load_cifar_collage(folder, seed=seed).train for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.inputs, same.inputs)
     assert (first.inputs != other.inputs).any()
     np.testing.assert_array_equal(first.labels, other.labels)
+    with pytest.raises(InvalidInput, match="division.*thesis, published_code"):
+        load_cifar_collage(folder, division="own")
+
+
+def test_tiles_are_whole_images_targets_once_and_shared_ones_alike(folder):
+    train = load_cifar_collage(folder).train
+    targets, others = tile_of(train.inputs, train.positions), other_tiles(train)
+    tiles = np.concatenate([targets[:, None], others], axis=1)
+    np.testing.assert_array_equal(tiles[..., 2], np.broadcast_to(np.arange(32)[:, None], tiles.shape[:-1]))
+    assert (np.bincount(train.positions, minlength=4) > 0).all()
+    assert len(np.unique(targets.reshape(len(train), -1), axis=0)) == len(train)
+    counts = np.unique(others.reshape(3 * len(train), -1), axis=0, return_counts=True)[1]
+    assert len(counts) == 4 * 2 * 3
+    assert counts.max() - counts.min() <= 1
 
 
 @pytest.mark.parametrize("load", [load_cifar_collage, load_cifar10_collage])
@@ -118,8 +115,3 @@ def test_another_number_of_sub_classes_is_named(tmp_path):
     fixture.write_binary(tmp_path / "cifar-100-binary", fixture.cifar100_parts(), names, coarse)
     with pytest.raises(InvalidInput, match="super-class flowers.*10 classes"):
         load_cifar_collage(str(tmp_path))
-
-
-def test_an_unknown_division_is_refused(folder):
-    with pytest.raises(InvalidInput, match="division.*thesis, published_code"):
-        load_cifar_collage(folder, division="own")

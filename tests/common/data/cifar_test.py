@@ -11,14 +11,12 @@ from common.downloads import extract_archive
 from common.errors import InvalidInput
 from tests.common.data import cifar_fixture as fixture
 
-TRAIN_LABELS = np.tile(np.arange(10), 10)
-
 
 def check_cifar10(dataset):
     parts = fixture.cifar10_parts()
     images = np.concatenate([parts[f"data_batch_{number}"][0] for number in range(1, 6)])
     np.testing.assert_array_equal(dataset.train.inputs, images)
-    np.testing.assert_array_equal(dataset.train.labels, TRAIN_LABELS)
+    np.testing.assert_array_equal(dataset.train.labels, np.tile(np.arange(10), 10))
     np.testing.assert_array_equal(dataset.test.inputs, parts["test_batch"][0])
     assert dataset.train.inputs.dtype == np.uint8
     assert dataset.class_names == tuple(fixture.CIFAR10_NAMES)
@@ -85,46 +83,41 @@ def test_a_share_of_every_class_validates_and_all_classes_train(tmp_path):
         load_cifar10(str(tmp_path), validation_share=0.1, unseen_classes=True)
 
 
-@pytest.mark.parametrize("cut", [1, 3073 * 3 + 5, 3073 * 20])
-def test_a_truncated_file_is_named(tmp_path, cut):
-    path = fixture.write_cifar10_binary(tmp_path) / "data_batch_4.bin"
-    with open(path, "r+b") as file:
-        file.truncate(os.path.getsize(path) - cut)
-    with pytest.raises(InvalidInput, match="data_batch_4.bin.*multiple of 3,073.*truncated"):
-        load_cifar10(str(tmp_path))
+def cut(size):
+    return lambda path: path.write_bytes(path.read_bytes()[:size])
+
+
+def with_byte(place, value):
+    def change(path):
+        contents = bytearray(path.read_bytes())
+        contents[place] = value
+        path.write_bytes(contents)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        *(("data_batch_4.bin", cut(size), "multiple of 3,073.*truncated") for size in (-1, 3073 * 17 - 5, 0)),
+        *((f"{name}_batch{end}", os.unlink, "No such file") for name, end in (("data", "_2.bin"), ("test", ".bin"))),
+        ("batches.meta.txt", os.unlink, "No such file"),
+        ("batches.meta.txt", lambda path: path.write_text("airplane\nbird\n"), "2 classes.*10 and 0"),
+        ("train.bin", with_byte(3074 * 5 + 1, 100), "label 100 of image 5.*from 0 to 99"),
+        ("train.bin", with_byte(3074 * 9, 20), "label 20 of image 9.*from 0 to 19"),
+    ],
+)
+def test_wrong_files_of_the_binary_version_are_named(tmp_path, name, change, message):
+    is_100 = name == "train.bin"
+    change((fixture.write_cifar100_binary if is_100 else fixture.write_cifar10_binary)(tmp_path) / name)
+    shown = "names of CIFAR-10" if "classes" in message else name
+    with pytest.raises(InvalidInput, match=f"{shown}.*{message}"):
+        (load_cifar100 if is_100 else load_cifar10)(str(tmp_path))
 
 
 def test_a_file_that_lacks_whole_images_is_named_as_a_deviation(tmp_path):
-    path = fixture.write_cifar10_binary(tmp_path) / "data_batch_4.bin"
-    with open(path, "r+b") as file:
-        file.truncate(3073 * 7)
+    cut(3073 * 7)(fixture.write_cifar10_binary(tmp_path) / "data_batch_4.bin")
     assert "cifar10 images of data_batch_4.bin: 7 found, 10,000 official" in load_cifar10(str(tmp_path)).deviations
-
-
-@pytest.mark.parametrize("name", ["data_batch_2.bin", "test_batch.bin", "batches.meta.txt"])
-def test_a_missing_file_is_named(tmp_path, name):
-    os.unlink(fixture.write_cifar10_binary(tmp_path) / name)
-    with pytest.raises(InvalidInput, match=f"{name}.*No such file"):
-        load_cifar10(str(tmp_path))
-
-
-def test_a_label_out_of_range_is_named(tmp_path):
-    path = fixture.write_cifar100_binary(tmp_path) / "train.bin"
-    contents = bytearray(path.read_bytes())
-    contents[3074 * 5 + 1] = 100
-    path.write_bytes(contents)
-    with pytest.raises(InvalidInput, match="train.bin.*label 100 of image 5.*from 0 to 99"):
-        load_cifar100(str(tmp_path))
-    contents[3074 * 5 + 1], contents[3074 * 9] = 0, 20
-    path.write_bytes(contents)
-    with pytest.raises(InvalidInput, match="train.bin.*label 20 of image 9.*from 0 to 19"):
-        load_cifar100(str(tmp_path))
-
-
-def test_a_wrong_number_of_names_is_named(tmp_path):
-    (fixture.write_cifar10_binary(tmp_path) / "batches.meta.txt").write_text("airplane\nbird\n")
-    with pytest.raises(InvalidInput, match="names of CIFAR-10.*2 classes.*10 and 0"):
-        load_cifar10(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -160,13 +153,6 @@ def test_image_files_are_read_and_marked(tmp_path, write_image):
         load_cifar10(str(tmp_path))
     shutil.rmtree(wrong.parent)
     assert load_cifar10(str(tmp_path)).test.num_classes == 9
-
-
-@pytest.mark.parametrize("load", [load_cifar10, load_cifar100])
-def test_missing_data_say_what_to_do(load, tmp_path):
-    for data_dir in (None, str(tmp_path)):
-        with pytest.raises(InvalidInput, match="--data_dir.*-binary|-bin/.*prepare_data --dataset=cifar10.*glyphs"):
-            load(data_dir)
 
 
 def test_the_real_subset_is_read_and_not_comparable(shared_file, tmp_path):

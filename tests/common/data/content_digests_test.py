@@ -37,24 +37,18 @@ def expected(paths):
     return [hashlib.sha256(open(path, "rb").read()).hexdigest() for path in paths]
 
 
-def test_digests_are_those_of_the_contents_in_order(paths, tmp_path):
-    asked = [*paths[::-1], paths[2], paths[2]]
-    assert digests_of(asked, tmp_path / "cache") == expected(asked)
-
-
-def test_what_was_read_is_not_read_again(paths, tmp_path, reads):
-    digests_of(paths[:4], tmp_path / "cache")
-    assert digests_of(paths, tmp_path / "cache") == expected(paths)
+def test_what_was_read_is_not_read_again(paths, tmp_path, reads, monkeypatch):
+    cache = tmp_path / "cache"
+    assert digests_of([*paths[3::-1], paths[2]], cache) == expected([*paths[3::-1], paths[2]])
+    assert digests_of(paths, cache) == expected(paths)
     assert sorted(reads) == sorted(paths)
-    digests_of(paths[::-1], tmp_path / "cache")
-    assert len(reads) == 6
-
-
-def test_a_relative_path_is_the_same_file(paths, tmp_path, reads, monkeypatch):
-    digests_of(paths, tmp_path / "cache")
     monkeypatch.chdir(tmp_path / "a")
-    assert digests_of(["1.png"], tmp_path / "cache") == expected([paths[1]])
+    assert digests_of([*paths[::-1], "1.png"], cache) == expected([*paths[::-1], paths[1]])
     assert len(reads) == 6
+    os.rename(tmp_path / "a", tmp_path / "c")
+    moved = [path.replace("/a/", "/c/") for path in paths]
+    assert digests_of(moved, cache) == expected(moved)
+    assert sorted(reads[6:]) == moved[:3]
 
 
 @pytest.mark.parametrize("change", ["longer", "same size", "same size and time"])
@@ -70,14 +64,6 @@ def test_a_change_in_place_is_noticed(paths, tmp_path, reads, change):
     assert reads[6:] == [paths[4]]
 
 
-def test_a_moved_folder_is_read_again_and_has_the_same_digests(paths, tmp_path, reads):
-    before = digests_of(paths, tmp_path / "cache")
-    os.rename(tmp_path / "a", tmp_path / "c")
-    moved = [path.replace("/a/", "/c/") for path in paths]
-    assert digests_of(moved, tmp_path / "cache") == before
-    assert sorted(reads[6:]) == moved[:3]
-
-
 def test_a_digest_of_a_file_that_has_just_changed_is_not_kept(paths, tmp_path):
     """Within the clock's grain, a second change could leave size and times as they are."""
     os.utime(paths[0], (1, 1))  # as copies that keep times have it
@@ -87,8 +73,10 @@ def test_a_digest_of_a_file_that_has_just_changed_is_not_kept(paths, tmp_path):
 
 def test_what_was_read_before_an_interruption_is_kept(paths, tmp_path, reads):
     os.unlink(paths[5])
+    with pytest.raises(InvalidInput, match=r"2\.png.*No such file"):
+        digests_of(paths, tmp_path / "cache")
     os.mkfifo(paths[5])
-    with pytest.raises(InvalidInput, match=r"5|2\.png.*named pipe"):
+    with pytest.raises(InvalidInput, match=r"2\.png.*named pipe"):
         digests_of(paths, tmp_path / "cache")
     os.unlink(paths[5])
     open(paths[5], "wb").close()
@@ -121,11 +109,6 @@ def test_names_that_are_no_text_are_kept_too(tmp_path, reads):
     for _ in range(2):
         assert digests_of([os.fsdecode(path)], tmp_path / "cache") == expected([path])
     assert len(reads) == 1
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InvalidInput, match="nowhere.png.*No such file"):
-        digests_of([str(tmp_path / "nowhere.png")], tmp_path / "cache")
 
 
 def test_a_turned_photo_has_a_digest_of_its_own_also_from_a_cache_of_before(tmp_path, write_image, reads):

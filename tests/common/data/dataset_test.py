@@ -9,77 +9,39 @@ from common.errors import InvalidInput
 
 
 def _examples(labels):
-    labels = np.asarray(labels)
+    labels = np.asarray(labels, int)
     count = np.arange(len(labels))
-    return Examples(
-        labels, inputs=count[:, None], paths=count.astype(str), boxes=count[:, None] * [1, 2, 3, 4], positions=count
-    )
+    boxes = count[:, None] * [1, 2, 3, 4]
+    return Examples(labels, inputs=count[:, None], paths=count.astype(str), boxes=boxes, positions=count)
 
 
 def test_labels_keep_large_identifiers():
     assert Examples(np.asarray([2**24, 2**24 + 1, 2**62], np.uint64)).labels.tolist() == [2**24, 2**24 + 1, 2**62]
 
 
-@pytest.mark.parametrize("labels", [[0.0, 1.0], [[0, 1]], ["a"]])
-def test_labels_that_are_not_integers_are_refused(labels):
-    with pytest.raises(InvalidInput, match="expected a list of integers"):
-        Examples(labels)
-
-
-@pytest.mark.parametrize("field", ["inputs", "paths", "boxes", "positions"])
-def test_fields_of_another_length_are_refused(field):
-    with pytest.raises(InvalidInput, match=f"examples.{field}: received '3 entries'"):
-        Examples(np.zeros(2, int), **{field: np.zeros(3).astype(str if field == "paths" else float)})
-
-
 def test_subset_keeps_all_fields_together():
-    chosen = _examples([4, 5, 6, 7]).subset([3, 1])
+    examples = _examples([4, 5, 6, 7])
+    assert examples.arrays is examples.inputs
+    chosen = examples.subset([3, 1])
     assert chosen.labels.tolist() == [7, 5]
     assert chosen.inputs.tolist() == [[3], [1]]
-    assert chosen.paths.tolist() == ["3", "1"]
+    assert chosen.paths.tolist() == chosen.file_names == ["3", "1"]
+    assert {type(name) for name in chosen.file_names} == {str}
     assert chosen.boxes.tolist() == [[3, 6, 9, 12], [1, 2, 3, 4]]
     assert chosen.positions.tolist() == [3, 1]
+    assert chosen.exif_orientation
     assert _examples([4, 5]).subset(np.asarray([False, True])).labels.tolist() == [5]
+    stored = dataclasses.replace(examples, exif_orientation=False)
+    assert not any(part.exif_orientation for part in (stored.subset([0]), stored.select_classes([5])))
 
 
 def test_selected_classes_are_numbered_in_the_order_given():
-    chosen = _examples([4, 9, 6, 9, 4, 7]).select_classes([9, 4])
+    examples = _examples([4, 9, 6, 9, 4, 7])
+    chosen = examples.select_classes([9, 4])
     assert chosen.labels.tolist() == [1, 0, 0, 1]
     assert chosen.positions.tolist() == [0, 1, 3, 4]
-    assert chosen.num_classes == 2
-    assert len(chosen) == 4
-
-
-def test_selected_classes_can_keep_their_labels():
-    assert _examples([4, 9, 6]).select_classes([6, 4], relabel=False).labels.tolist() == [4, 6]
-
-
-@pytest.mark.parametrize("class_ids", [[4, 5], [4, 4]])
-def test_unknown_and_repeated_classes_are_refused(class_ids):
-    with pytest.raises(InvalidInput, match="different identifiers out of the 3 classes"):
-        _examples([4, 9, 6]).select_classes(class_ids)
-
-
-def test_training_labels_must_not_have_gaps():
-    test = _examples([5, 5])
-    with pytest.raises(InvalidInput, match="training labels of pets: received '2 classes between 0 and 2'"):
-        Dataset("pets", train=_examples([0, 2]), test=test)
-    assert Dataset("pets", train=_examples([1, 0]), test=test).is_comparable
-
-
-def test_empty_parts_are_refused():
-    with pytest.raises(InvalidInput, match="gallery set of pets: received 'no examples'"):
-        Dataset("pets", train=_examples([0, 1]), test=_examples([2]), gallery=Examples(np.zeros(0, int)))
-
-
-def test_every_label_has_a_name_or_none_has():
-    with pytest.raises(InvalidInput, match="test labels of pets: received 'labels 2 to 3'"):
-        Dataset("pets", train=_examples([0, 1]), test=_examples([2, 3]), class_names=["cat", "dog", "cow"])
-
-
-def test_unknown_kinds_are_refused():
-    with pytest.raises(InvalidInput, match="one of memory_images, image_files, tokens"):
-        Dataset("pets", train=_examples([0]), test=_examples([1]), kind="sounds")
+    assert (chosen.num_classes, len(chosen)) == (2, 4)
+    assert examples.select_classes([6, 4], relabel=False).labels.tolist() == [4, 6, 4]
 
 
 def test_classes_without_a_pair_are_named():
@@ -96,24 +58,8 @@ def test_counts_that_differ_from_the_official_ones_become_sentences():
     assert check_official_counts("cars196", official, official) == ()
     deviations = check_official_counts("cars196", official, {"train images": 4052, "train classes": 98})
     assert deviations == ("cars196 train images: 4,052 found, 8,054 official",)
-    with_deviations = Dataset("cars196", train=_examples([0]), test=_examples([1]), deviations=deviations)
-    assert not with_deviations.is_comparable
-
-
-def test_arrays_and_file_names_are_those_of_the_examples():
-    examples = _examples([3, 3, 5])
-    assert examples.arrays is examples.inputs
-    assert examples.file_names == ["0", "1", "2"]
-    assert {type(name) for name in examples.file_names} == {str}
-
-
-@pytest.mark.parametrize(
-    ("field", "message"),
-    [("arrays", "received 'no inputs', expected examples in memory"), ("file_names", "received 'no paths'")],
-)
-def test_arrays_or_file_names_that_are_not_there_are_an_error(field, message):
-    with pytest.raises(InvalidInput, match=message):
-        getattr(Examples(np.array([0, 1])), field)
+    assert not _dataset(deviations=deviations).is_comparable
+    assert _dataset([1, 0]).is_comparable
 
 
 def test_copies_are_told_from_the_files_as_they_were_loaded():
@@ -136,8 +82,36 @@ def test_places_in_shards_follow_their_examples():
         Examples(np.array([0, 0, 1]), shards=examples.shards)
 
 
-def test_parts_of_examples_keep_the_reading_of_orientation():
-    examples = Examples(np.array([0, 0, 1, 1]), paths=["a", "b", "c", "d"], exif_orientation=False)
-    for part in (examples.subset(np.array([0])), examples.select_classes(np.array([1]))):
-        assert not part.exif_orientation
-    assert Examples(np.array([0]), paths=["a"]).exif_orientation
+def _dataset(train=(0, 1), test=(2, 3), **settings):
+    return Dataset("pets", train=_examples(train), test=_examples(test), **settings)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        *(
+            (lambda wrong=wrong: Examples(wrong), "expected a list of integers")
+            for wrong in ([0.0, 1.0], [[0, 1]], ["a"])
+        ),
+        *(
+            (
+                lambda field=field: Examples(np.zeros(2, int), **{field: ["1", "2", "3"]}),
+                f"{field}: received '3 entries'",
+            )
+            for field in ("inputs", "paths", "boxes", "positions")
+        ),
+        (lambda: Examples([0, 1]).arrays, "received 'no inputs', expected examples in memory"),
+        (lambda: Examples([0, 1]).file_names, "received 'no paths'"),
+        *(
+            (lambda ids=ids: _examples([4, 9, 6]).select_classes(ids), "different identifiers out of the 3 classes")
+            for ids in ([4, 5], [4, 4])
+        ),
+        (lambda: _dataset([0, 2]), "training labels of pets: received '2 classes between 0 and 2'"),
+        (lambda: _dataset(gallery=_examples([])), "gallery set of pets: received 'no examples'"),
+        (lambda: _dataset(class_names=["cat", "dog", "cow"]), "test labels of pets: received 'labels 2 to 3'"),
+        (lambda: _dataset(kind="sounds"), "one of memory_images, image_files, tokens"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()

@@ -44,18 +44,13 @@ def test_the_parts_have_classes_of_their_own(dataset):
 
 
 @pytest.mark.parametrize(("part", "num_images"), zip(PARTS, (96, 32, 32)))
-def test_images_have_four_tiles_and_a_known_target(dataset, part, num_images):
+def test_the_known_one_of_four_tiles_shows_the_letter_of_the_class(dataset, part, num_images, characters_of_drawings):
     examples = getattr(dataset, part)
     assert examples.inputs.shape == (len(examples), 48, 48, 1)
     assert examples.inputs.dtype == np.uint8
     assert (np.unique(examples.labels, return_counts=True)[1] == num_images).all()
     assert (abs(np.bincount(examples.positions) / len(examples) - 0.25) < 0.05).all()
     assert (dataset.native_size, dataset.channels, dataset.kind) == (48, 1, "memory_images")
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_the_target_tile_shows_the_letter_of_the_class(dataset, part, characters_of_drawings):
-    examples = getattr(dataset, part)
     fonts_seen = set()
     for label, tile in zip(examples.labels, tile_of(examples.inputs, examples.positions)):
         assert int(dataset.class_names[label][2:6], 16) in characters_of_drawings[tile.tobytes()]
@@ -99,9 +94,6 @@ def test_the_same_seed_gives_the_same_images(dataset, cache_dir):
     other = load_glyph_collage(cache_dir=cache_dir, seed=1, train_images_per_class=3, test_images_per_class=2)
     assert [len(getattr(other, part)) for part in PARTS] == [600, 128, 128]
     assert other.class_names != dataset.class_names
-
-
-@pytest.mark.parametrize("argument", ["train_images_per_class", "test_images_per_class"])
-def test_a_class_needs_two_images(cache_dir, argument):
-    with pytest.raises(InvalidInput, match="images per class: .* expected at least 2"):
-        load_glyph_collage(cache_dir=cache_dir, **{argument: 1})
+    for argument in ("train_images_per_class", "test_images_per_class"):
+        with pytest.raises(InvalidInput, match="images per class: .* expected at least 2"):
+            load_glyph_collage(cache_dir=cache_dir, **{argument: 1})

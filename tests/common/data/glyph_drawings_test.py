@@ -20,26 +20,18 @@ class _Font:
         return image
 
 
-def _characters(*fonts, min_fonts):
-    return "".join(map(chr, distinct_characters(list(fonts), min_fonts)))
-
-
-def test_characters_need_enough_fonts():
-    fonts = [_Font(a=3, b=5, c=7), _Font(a=3, b=5), _Font(a=3)]
-    assert [_characters(*fonts, min_fonts=count) for count in (1, 2, 3)] == ["abc", "ab", "a"]
-
-
-def test_blank_characters_are_dropped():
-    assert _characters(_Font(a=3, b=0, c=7), min_fonts=1) == "ac"
-
-
-def test_the_first_of_those_that_look_the_same_stays():
-    assert _characters(_Font(z=4, a=9, y=4, b=9, m=6), min_fonts=1) == "amy"
-
-
-def test_the_first_font_that_has_a_character_is_its_reference():
-    assert _characters(_Font(a=3), _Font(a=5, b=5), _Font(a=3, b=3), min_fonts=1) == "ab"
-    assert _characters(_Font(a=3), _Font(a=5, b=3), min_fonts=1) == "a"
+@pytest.mark.parametrize(
+    ("fonts", "min_fonts", "expected"),
+    [
+        *(([{"a": 3, "b": 5, "c": 7}, {"a": 3, "b": 5}, {"a": 3}], 1 + n, "abc"[: 3 - n]) for n in range(3)),
+        ([{"a": 3, "b": 0, "c": 7}], 1, "ac"),  # a blank one
+        ([{"z": 4, "a": 9, "y": 4, "b": 9, "m": 6}], 1, "amy"),  # of those that look the same the first
+        ([{"a": 3}, {"a": 5, "b": 5}, {"a": 3, "b": 3}], 1, "ab"),  # the first font that has one is its reference
+        ([{"a": 3}, {"a": 5, "b": 3}], 1, "a"),
+    ],
+)
+def test_characters_are_distinct_visible_and_in_enough_fonts(fonts, min_fonts, expected):
+    assert "".join(map(chr, distinct_characters([_Font(**bars) for bars in fonts], min_fonts))) == expected
 
 
 def test_characters_that_look_the_same_in_a_chain_are_one():
@@ -84,6 +76,8 @@ def test_letters_of_several_scripts_that_look_the_same_are_one_class(drawings):
     assert ord("А") not in present  # Cyrillic
     assert {ord("Ж"), ord("Ω"), ord("o"), ord("O")} <= present
     assert ord(" ") not in present
+    assert character_name(ord("A")) == "U+0041 LATIN CAPITAL LETTER A"
+    assert character_name(0xE000) == "U+E000"
 
 
 def test_drawings_are_read_from_the_cache(drawings, cache_dir, monkeypatch):
@@ -92,8 +86,3 @@ def test_drawings_are_read_from_the_cache(drawings, cache_dir, monkeypatch):
     np.testing.assert_array_equal(again.images, drawings.images)
     (file,) = cache_dir.iterdir()
     assert re.fullmatch(r"glyphs_v\d+_24px_[0-9a-f]{12}\.npz", file.name)
-
-
-def test_characters_are_named_by_code_point():
-    assert character_name(ord("A")) == "U+0041 LATIN CAPITAL LETTER A"
-    assert character_name(0xE000) == "U+E000"

@@ -3,23 +3,27 @@ import collections
 import numpy as np
 import pytest
 
-from common.data import contiguous_folds
-from common.data.glyph_scripts import MIN_DRAWINGS, distinct_drawings, load_glyph_scripts, load_latin_glyphs, stem
+from common.data import contiguous_folds, glyph_scripts
+from common.data.glyph_scripts import MIN_DRAWINGS, load_glyph_scripts, load_latin_glyphs, stem
 
 
 @pytest.fixture(scope="module")
-def cache_dir(drawn_glyphs):
-    return drawn_glyphs(32)
+def drawings(drawn_glyphs):
+    """Distinct drawings, which all data sets of this file share."""
+    found = glyph_scripts.distinct_drawings(drawn_glyphs(32))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(glyph_scripts, "distinct_drawings", lambda cache_dir: found)
+        yield found
 
 
 @pytest.fixture(scope="module")
-def scripts(cache_dir):
-    return load_glyph_scripts(cache_dir=cache_dir)
+def scripts(drawings):
+    return load_glyph_scripts(cache_dir="unused")
 
 
 @pytest.fixture(scope="module")
-def latin(cache_dir):
-    return load_latin_glyphs(cache_dir=cache_dir)
+def latin(drawings):
+    return load_latin_glyphs(cache_dir="unused")
 
 
 def words(names):
@@ -42,8 +46,7 @@ def test_no_two_images_of_any_stage_are_equal(scripts, latin):
     assert len(seen) == sum(map(len, images))
 
 
-def test_images_are_those_of_their_character(scripts, cache_dir):
-    drawings = distinct_drawings(cache_dir)
+def test_images_are_those_of_their_character(scripts, drawings):
     for examples, label in ((scripts.train, 3), (scripts.test, 500)):
         code_point = int(scripts.class_names[label][2:6], 16)
         found = examples.inputs[examples.labels == label][..., 0]
@@ -67,8 +70,8 @@ def test_the_first_stage_tests_other_drawings_of_the_same_characters(latin):
     assert all(1 <= counts[1][label] <= counts[0][label] / 3 for label in counts[1])
 
 
-def test_the_order_follows_the_seed(scripts, cache_dir):
-    assert load_glyph_scripts(cache_dir=cache_dir).class_names == scripts.class_names
-    other = load_glyph_scripts(cache_dir=cache_dir, seed=1).class_names
+def test_the_order_follows_the_seed(scripts):
+    assert load_glyph_scripts(cache_dir="unused").class_names == scripts.class_names
+    other = load_glyph_scripts(cache_dir="unused", seed=1).class_names
     assert other != scripts.class_names
     assert set(other) == set(scripts.class_names)

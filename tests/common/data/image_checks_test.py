@@ -19,17 +19,16 @@ def decoded(monkeypatch):
     return decoded
 
 
-def test_sound_images_are_decoded_once(examples, tmp_path, decoded):
+def test_sound_images_are_decoded_once_and_a_change_is_noticed(examples, tmp_path, decoded, write_image):
     for _ in range(2):
         check_images(examples, tmp_path / "cache")
     assert sorted(decoded) == sorted(examples.paths)
-
-
-def test_a_change_is_noticed(examples, tmp_path, decoded, write_image):
-    check_images(examples, tmp_path / "cache")
     write_image(examples.paths[1], (1, 1, 1), (64, 64))
     check_images(examples, tmp_path / "cache")
     assert len(decoded) == 6
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(InvalidInput, match="--cache_dir"):
+        check_images(examples, tmp_path / "file")
 
 
 def test_damaged_images_are_named_each_time(examples, tmp_path):
@@ -42,9 +41,3 @@ def test_damaged_images_are_named_each_time(examples, tmp_path):
     for _ in range(2):
         with pytest.raises(InvalidInput, match=r"0\.jpg.*end before the image does.*2\.jpg"):
             check_images(examples, tmp_path / "cache")
-
-
-def test_a_cache_that_cannot_be_written_is_told(examples, tmp_path):
-    (tmp_path / "cache").write_text("a file")
-    with pytest.raises(InvalidInput, match="--cache_dir"):
-        check_images(examples, tmp_path / "cache")

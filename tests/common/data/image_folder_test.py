@@ -1,4 +1,5 @@
 import os
+import shutil
 import socket
 
 import numpy as np
@@ -11,11 +12,16 @@ from common.errors import InvalidInput
 
 
 @pytest.fixture
-def folder(tmp_path, write_image):
-    for number in range(6):
-        for image in (2, 1):
-            write_image(tmp_path / "data" / f"class {number}" / f"{image}.png")
+def folder(tmp_path):
+    """Six classes of two images, which are empty files."""
+    add(tmp_path / "data", *(f"class {number}/{image}.png" for number in range(6) for image in (2, 1)))
     return tmp_path / "data"
+
+
+def add(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
 
 
 def test_half_of_the_classes_train(folder):
@@ -38,13 +44,9 @@ def test_the_seed_and_the_fraction_decide_the_split(folder):
     assert load_image_folder(str(folder), seed=0, train_fraction=0.34).train.num_classes == 2
 
 
-def test_classes_may_be_nested_and_other_files_are_ignored(folder, write_image):
-    for alphabet in ("Greek", "Latin"):
-        for image in (1, 2):
-            write_image(folder / alphabet / "character01" / f"{image}.JPG", format="JPEG")
-    write_image(folder / ".cache" / "1.png")
-    write_image(folder / "cover.png")
-    (folder / "class 0" / "notes.txt").write_text("no image")
+def test_classes_may_be_nested_and_other_files_are_ignored(folder):
+    add(folder, *(f"{name}/character01/{image}.JPG" for name in ("Greek", "Latin") for image in (1, 2)))
+    add(folder, ".cache/1.png", "cover.png", "class 0/notes.txt")
     (folder / "empty").mkdir()
     dataset = load_image_folder(str(folder))
     assert len(dataset.train) + len(dataset.test) == 16
@@ -53,50 +55,29 @@ def test_classes_may_be_nested_and_other_files_are_ignored(folder, write_image):
 
 
 def test_a_training_class_with_one_image_is_named(folder):
-    trains = load_image_folder(str(folder)).class_names[0]
+    trains, *_, tests = load_image_folder(str(folder)).class_names
+    (folder / tests / "1.png").unlink()
+    assert len(load_image_folder(str(folder)).test) == 5
     (folder / trains / "1.png").unlink()
     with pytest.raises(InvalidInput, match=rf"one image \({trains}\)"):
         load_image_folder(str(folder))
-
-
-def test_a_test_class_with_one_image_is_allowed(folder):
-    tests = load_image_folder(str(folder)).class_names[-1]
-    (folder / tests / "1.png").unlink()
-    assert len(load_image_folder(str(folder)).test) == 5
-
-
-@pytest.mark.parametrize("content", ["none", "nothing", "one class"])
-def test_no_data_say_what_is_expected(tmp_path, write_image, content):
-    if content == "one class":
-        write_image(tmp_path / "data" / "only" / "1.png")
-    data_dir = None if content == "none" else str(tmp_path / ("data" if content == "one class" else "nowhere"))
-    with pytest.raises(InvalidInput, match="--data_dir.*at least two class folders.*glyphs"):
-        load_image_folder(data_dir)
-
-
-def test_fraction_out_of_range_is_refused(folder):
     with pytest.raises(InvalidInput, match="fraction"):
         load_image_folder(str(folder), train_fraction=1.0)
+    for name in os.listdir(folder)[1:]:
+        shutil.rmtree(folder / name)
+    with pytest.raises(InvalidInput, match="--data_dir.*at least two class folders.*glyphs"):
+        load_image_folder(str(folder))
 
 
-def test_links_to_class_folders_are_followed(folder, tmp_path, write_image):
-    for image in (1, 2):
-        write_image(tmp_path / "elsewhere" / "class 7" / f"{image}.png")
-        write_image(tmp_path / "alphabets" / "Greek" / "alpha" / f"{image}.png")
+def test_links_to_class_folders_are_followed_unless_they_lead_back(folder, tmp_path):
+    add(tmp_path, *(f"{name}/{image}.png" for name in ("elsewhere/class 7", "alphabets/Greek/alpha") for image in "12"))
     (folder / "class 7").symlink_to(tmp_path / "elsewhere" / "class 7", target_is_directory=True)
     (folder / "more").symlink_to(tmp_path / "alphabets", target_is_directory=True)
+    (folder / "class 0" / "again").symlink_to(folder, target_is_directory=True)
+    (folder / "self").symlink_to(".", target_is_directory=True)
     dataset = load_image_folder(str(folder))
     assert {"class 7", "more/Greek/alpha"} < set(dataset.class_names)
     assert len(dataset.class_names) == 8
-
-
-def test_a_link_that_leads_back_ends(folder):
-    (folder / "class 0" / "again").symlink_to(folder, target_is_directory=True)
-    (folder / "self").symlink_to(".", target_is_directory=True)
-    assert len(load_image_folder(str(folder)).class_names) == 6
-
-
-def test_two_classes_that_are_one_folder_are_refused(folder):
     (folder / "class 9").symlink_to(folder / "class 3", target_is_directory=True)
     with pytest.raises(InvalidInput, match="class 3 and class 9, which are one folder"):
         load_image_folder(str(folder))
@@ -130,12 +111,10 @@ def test_what_is_no_file_is_named_at_once(folder, kind, monkeypatch):
         load_image_folder(str(folder))
 
 
-def test_what_is_left_out_is_counted_in_one_line(folder, write_image, capsys):
+def test_what_is_left_out_is_counted_in_one_line(folder, capsys):
     load_image_folder(str(folder))
     assert capsys.readouterr().err == ""
-    write_image(folder / "cover.png")
-    for name in ("a.heic", "notes.txt", "LICENSE", ".hidden"):
-        (folder / "class 0" / name).write_text("")
+    add(folder, "cover.png", *(f"class 0/{name}" for name in ("a.heic", "notes.txt", "LICENSE", ".hidden")))
     load_image_folder(str(folder))
     cure = "" if is_image_name("a.heic") else ", .heic 1: pip install 'deep-metric-learning[heif]'"
     expected = f"left out: {3 if cure else 2} files (without an ending 1{cure}, .txt 1); "
@@ -147,13 +126,10 @@ def test_what_is_left_out_is_counted_in_one_line(folder, write_image, capsys):
 def test_a_folder_of_what_is_left_out_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(image_folder, "is_image_name", lambda name: not name.endswith(".heic"))
     monkeypatch.setattr(image_formats, "readable_formats", lambda: ("JPEG",))
-    for number in range(3):
-        (tmp_path / f"class {number}").mkdir()
-        (tmp_path / f"class {number}" / "1.heic").write_text("")
+    add(tmp_path, *(f"class {number}/1.heic" for number in range(3)))
+    message = r"left out: 3 files \(.heic 3: pip install 'deep-metric-learning.heif.'"
     for look in (load_image_folder, find_image_files):
-        with pytest.raises(
-            InvalidInput, match=r"left out: 3 files \(.heic 3: pip install 'deep-metric-learning.heif.'"
-        ):
+        with pytest.raises(InvalidInput, match=message):
             look(str(tmp_path))
 
 

@@ -18,11 +18,12 @@ ROWS = [
 
 
 @pytest.fixture
-def make_release(tmp_path, write_image):
+def make_release(tmp_path):
     def make(rows=ROWS):
         root = tmp_path / "In-shop Clothes Retrieval Benchmark"
         for path, _, _ in ROWS:
-            write_image(root / "Img" / path)
+            (root / "Img" / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / "Img" / path).touch()
         (root / "Eval").mkdir()
         lines = [str(len(rows)), "image_name item_id evaluation_status", *("   ".join(row) for row in rows)]
         (root / "Eval" / "list_eval_partition.txt").write_text("\n".join(lines) + "\n")
@@ -50,10 +51,6 @@ def test_the_partition_is_the_split(make_release):
     )
 
 
-def test_the_folder_above_will_do(make_release):
-    assert len(load_in_shop(str(make_release().parent)).gallery) == 3
-
-
 @pytest.mark.parametrize(
     ("row", "replacement", "message"),
     [
@@ -71,18 +68,10 @@ def test_wrong_rows_are_named_with_their_line(make_release, row, replacement, me
         load_in_shop(str(make_release(rows)))
 
 
-def test_an_empty_partition_is_named(make_release):
-    with pytest.raises(InvalidInput, match="list_eval_partition.txt"):
-        load_in_shop(str(make_release([])))
-
-
-def test_a_partition_without_queries_is_refused(make_release):
-    with pytest.raises(InvalidInput, match="test set of inshop"):
-        load_in_shop(str(make_release([row for row in ROWS if row[2] != "query"])))
-
-
-def test_missing_data_say_what_to_do():
-    with pytest.raises(InvalidInput) as caught:
-        load_in_shop(None)
-    for expected in ("--data_dir", "img.zip", "mmlab.ie.cuhk.edu.hk", "Eval/list_eval_partition.txt", "glyphs"):
-        assert expected in str(caught.value)
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [([], "list_eval_partition.txt"), ([row for row in ROWS if row[2] != "query"], "test set of inshop")],
+)
+def test_a_partition_without_rows_or_queries_is_refused(make_release, rows, message):
+    with pytest.raises(InvalidInput, match=message):
+        load_in_shop(str(make_release(rows)))

@@ -14,7 +14,7 @@ from common.data import input_pipeline
 from common.data.batches import ClassBalancedBatches
 from common.data.dataset import Examples
 from common.data.image_files import read_image
-from common.data.images import CenterCrop, Identity, PublishedCodeCrop, RandomShift, ThesisCrop
+from common.data.images import CenterCrop, Identity, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
 from common.data.prepared_images import prepare_images
 from common.data.two_views import TwoViews
@@ -53,35 +53,30 @@ def hashes(dataset, count):
     ]
 
 
-@pytest.mark.parametrize("augmentation", [ThesisCrop(16), PublishedCodeCrop(16)])
-def test_files_same_bits_for_one_and_four_threads_and_from_any_step(files, augmentation):
-    batches = index_batches()
-    count = 3 * batches.batches_per_epoch  # three epochs
-    one_thread = hashes(training_batches(files, batches, augmentation, seed=5, num_threads=1), count)
-    assert len(set(one_thread)) == count
-    assert hashes(training_batches(files, batches, augmentation, seed=5, num_threads=4), count) == one_thread
-    assert hashes(training_batches(files, batches, augmentation, seed=5), count) == one_thread
+def test_files_have_the_same_bits_as_shards_and_from_any_step(copies):
+    """`batch_digest_test` has the bits themselves, for one and for four threads."""
+    as_files, as_shards = copies
+    batches, augmentation = index_batches(), ThesisCrop(16)
+    count = batches.batches_per_epoch + 3
+    expected = hashes(training_batches(as_files, batches, augmentation, seed=5, num_threads=1), count)
+    assert len(set(expected)) == count
     for start in (1, batches.batches_per_epoch, count - 2):
-        resumed = training_batches(files, batches, augmentation, seed=5, start_step=start, num_threads=4)
-        assert hashes(resumed, count - start) == one_thread[start:]
+        for examples in copies:
+            resumed = training_batches(examples, batches, augmentation, seed=5, start_step=start)
+            assert hashes(resumed, count - start) == expected[start:]
+    assert hashes(training_batches(as_shards, batches, augmentation, seed=5, num_threads=4), count) == expected
 
 
-@pytest.mark.parametrize("augmentation", [RandomShift(2), ThesisCrop(8), Identity()])
-def test_memory_same_bits_for_one_and_four_threads_and_from_any_step(in_memory, augmentation):
-    batches = index_batches()
-    one_thread = hashes(training_batches(in_memory, batches, augmentation, seed=5, num_threads=1), 9)
-    resumed = training_batches(in_memory, batches, augmentation, seed=5, start_step=4, num_threads=4)
-    assert hashes(resumed, 5) == one_thread[4:]
-
-
-@pytest.mark.parametrize("start", [0, 5, 16])
-def test_batches_that_are_transformed_together_have_the_bits_of_each_alone(in_memory, start):
-    batches, augmentation, count = index_batches(), RandomShift(2, flip=True), 20  # more than are transformed together
-    found = training_batches(in_memory, batches, augmentation, seed=5, start_step=start).take(count)
-    for step, (inputs, labels) in enumerate(found, start):
+@pytest.mark.parametrize(("augmentation", "start"), [(RandomShift(2, flip=True), 0), (ThesisCrop(8), 16)])
+def test_batches_that_are_transformed_together_have_the_bits_of_each_alone(in_memory, augmentation, start):
+    batches, count = index_batches(), 20 if augmentation.works_on_batches else 3  # more than are transformed together
+    found = training_batches(in_memory, batches, augmentation, seed=5, start_step=start, num_threads=4)
+    assert [(each.shape[0], each.dtype) for each in found.element_spec] == [(6, tf.uint8), (6, tf.int64)]
+    for step, (inputs, labels) in enumerate(found.take(count), start):
         epoch, indices = next(iter(batches.from_step(step)))
         seeds = example_seeds(5, epoch, step % batches.batches_per_epoch, len(indices))
-        np.testing.assert_array_equal(inputs, augmentation(in_memory.inputs[indices], seeds))
+        expected = [augmentation(*each).numpy() for each in zip(in_memory.inputs[indices], seeds)]
+        np.testing.assert_array_equal(inputs, expected)
         np.testing.assert_array_equal(labels, LABELS[indices])
 
 
@@ -144,12 +139,6 @@ def test_a_slow_image_does_not_lose_its_place():
     assert list(np.concatenate([inputs.numpy()[:, 0, 0, 0] for inputs in in_order])) == list(range(len(LABELS)))
 
 
-def test_another_seed_augments_differently(in_memory):
-    batches = index_batches()
-    first, second = (hashes(training_batches(in_memory, batches, RandomShift(2), seed=seed), 3) for seed in (0, 1))
-    assert not set(first) & set(second)
-
-
 @pytest.mark.parametrize("num_views", [1, 2])
 def test_labels_with_places_say_which_examples_a_batch_holds(in_memory, num_views):
     batches = ClassBalancedBatches(in_memory.labels, 2, 2, seed=1)
@@ -177,14 +166,6 @@ def test_files_are_augmented_with_the_seed_of_their_place(files):
         np.testing.assert_array_equal(image, expected)
 
 
-def test_training_spec_is_static(files, in_memory):
-    inputs, labels = training_batches(files, index_batches(), ThesisCrop(16), seed=0).element_spec
-    assert (inputs.shape, inputs.dtype) == ((6, 16, 16, 3), tf.uint8)
-    assert (labels.shape, labels.dtype) == ((6,), tf.int64)
-    inputs, _ = training_batches(in_memory, index_batches(), RandomShift(1), seed=0).element_spec
-    assert (inputs.shape, inputs.dtype) == ((6, 12, 10, 1), tf.uint8)
-
-
 def test_tokens_pass_untouched():
     tokens = np.random.default_rng(0).integers(0, 2**20, (len(LABELS), 7), dtype=np.int32)
     examples = Examples(labels=LABELS, inputs=tokens)
@@ -196,7 +177,7 @@ def test_tokens_pass_untouched():
     np.testing.assert_array_equal(evaluated, tokens)
 
 
-def test_evaluation_is_in_order_with_a_smaller_last_batch(files, in_memory):
+def test_evaluation_is_in_order_with_a_smaller_last_batch(files, copies, in_memory):
     inputs = list(evaluation_batches(in_memory, Identity(), 16))
     assert [len(batch) for batch in inputs] == [16, 16, 8]
     np.testing.assert_array_equal(np.concatenate(inputs), in_memory.inputs)
@@ -209,23 +190,36 @@ def test_evaluation_is_in_order_with_a_smaller_last_batch(files, in_memory):
         contents = tf.io.read_file(files.paths[index])
         expected = CenterCrop(16)(tf.io.decode_jpeg(contents, 3, dct_method="INTEGER_ACCURATE")).numpy()
         np.testing.assert_array_equal(images[index], expected)
+    turned = np.arange(len(LABELS))[::-3]
+    parts = [np.concatenate(list(evaluation_batches(part.subset(turned), CenterCrop(16), 5))) for part in copies]
+    np.testing.assert_array_equal(parts[1], parts[0])
+    with pytest.raises(InvalidInput, match="fixed output size"):
+        evaluation_batches(files, Identity(), 4)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "missing"])
+@pytest.mark.parametrize("damage", ["truncated", "missing", "shard"])
 def test_a_bad_file_in_the_middle_of_an_epoch_is_named(files, tmp_path, damage):
-    bad = tmp_path / "bad picture.jpg"
+    paths, bad = np.array(files.paths, object), tmp_path / "bad picture.jpg"
     if damage == "truncated":
         bad.write_bytes(Path(files.paths[0]).read_bytes()[:-300])
-    paths = np.array(files.paths, object)
     paths[30] = str(bad)
     examples = Examples(labels=LABELS, paths=paths.astype(str))
-    with pytest.raises(tf.errors.OpError, match="bad picture.jpg") as caught:
+    if damage == "shard":
+        examples = prepare_images(files, str(tmp_path), 24, copies="shards")
+        [bad] = tmp_path.rglob("shard-*.bin")
+        contents = bytearray(bad.read_bytes())
+        contents[len(contents) // 3] ^= 1
+        bad.write_bytes(contents)
+    with pytest.raises(tf.errors.OpError, match="with damage at byte" if damage == "shard" else bad.name) as caught:
         for _ in training_batches(examples, index_batches(), ThesisCrop(16), seed=0).take(50):
             pass
     explained = invalid_input_behind(caught.value)
     assert isinstance(explained, InvalidInput)
+    assert f"{bad} with damage at byte" in str(explained) or damage != "shard"
     assert str(bad) in str(explained)
     assert "\n" not in str(explained)
+    assert invalid_input_behind(tf.errors.InvalidArgumentError(None, None, "shapes differ")) is None
+    assert invalid_input_behind(FileNotFoundError("x; No such file or directory")) is None
 
 
 @pytest.fixture(scope="module")
@@ -233,53 +227,6 @@ def copies(files, tmp_path_factory):
     """The same copies, as files and in shards."""
     cache = str(tmp_path_factory.mktemp("cache with blanks"))
     return [prepare_images(files, cache, 24, copies=kind) for kind in ("files", "shards")]
-
-
-@pytest.mark.parametrize("augmentation", [ThesisCrop(16), PublishedCodeCrop(16)])
-def test_training_from_shards_has_the_bits_of_training_from_files(copies, augmentation):
-    as_files, as_shards = copies
-    batches = index_batches()
-    count = 2 * batches.batches_per_epoch
-    expected = hashes(training_batches(as_files, batches, augmentation, seed=5, num_threads=1), count)
-    assert len(set(expected)) == count
-    assert hashes(training_batches(as_shards, batches, augmentation, seed=5, num_threads=4), count) == expected
-    for start in (1, batches.batches_per_epoch, count - 2):
-        resumed = training_batches(as_shards, batches, augmentation, seed=5, start_step=start)
-        assert hashes(resumed, count - start) == expected[start:]
-
-
-def test_evaluation_from_shards_has_the_bits_of_evaluation_from_files(copies):
-    first, second = (list(evaluation_batches(examples, CenterCrop(16), 16)) for examples in copies)
-    assert [len(batch) for batch in second] == [16, 16, 8]
-    np.testing.assert_array_equal(np.concatenate(second), np.concatenate(first))
-    turned = np.arange(len(LABELS))[::-3]
-    parts = [np.concatenate(list(evaluation_batches(part.subset(turned), CenterCrop(16), 5))) for part in copies]
-    np.testing.assert_array_equal(parts[1], parts[0])
-
-
-def test_a_shard_damaged_in_the_middle_of_an_epoch_is_named(files, tmp_path):
-    examples = prepare_images(files, str(tmp_path), 24, copies="shards")
-    [shard] = tmp_path.rglob("shard-*.bin")
-    contents = bytearray(shard.read_bytes())
-    contents[len(contents) // 3] ^= 1
-    shard.write_bytes(contents)
-    with pytest.raises(tf.errors.OpError, match="with damage at byte") as caught:
-        for _ in training_batches(examples, index_batches(), ThesisCrop(16), seed=0).take(50):
-            pass
-    explained = invalid_input_behind(caught.value)
-    assert isinstance(explained, InvalidInput)
-    assert f"{shard} with damage at byte" in str(explained)
-    assert "\n" not in str(explained)
-
-
-def test_other_errors_are_not_blamed_on_a_file():
-    assert invalid_input_behind(tf.errors.InvalidArgumentError(None, None, "shapes differ")) is None
-    assert invalid_input_behind(FileNotFoundError("x; No such file or directory")) is None
-
-
-def test_files_need_a_transform_of_fixed_size(files):
-    with pytest.raises(InvalidInput, match="fixed output size"):
-        evaluation_batches(files, Identity(), 4)
 
 
 def test_wrong_numbers_are_refused(in_memory):
@@ -313,7 +260,7 @@ def test_an_augmentation_in_memory_is_traced_once_for_each_shape(in_memory, monk
 
 
 def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, monkeypatch):
-    traced = []
+    traced, few = [], files.subset(np.arange(4))
 
     def read(path, transform, seed, exif_orientation):
         traced.append(transform)
@@ -324,15 +271,19 @@ def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, m
 
     monkeypatch.setattr("common.data.input_pipeline.read_image", read)
     tf.keras.backend.clear_session()
-    made = [np.concatenate(list(evaluation_batches(files, CenterCrop(19), 16))) for _ in range(2)]
-    assert traced == [CenterCrop(19)]
+    made = []
+    for transform, examples, num_traces in (
+        (CenterCrop(19), few, 1),
+        (CenterCrop(19), few, 1),
+        (Changing(19), few, 2),
+        (Changing(19), few, 3),
+        (CenterCrop(19), dataclasses.replace(few, exif_orientation=False), 4),
+    ):
+        made.append(np.concatenate(list(evaluation_batches(examples, transform, 3))))
+        assert len(traced) == num_traces
     tf.keras.backend.clear_session()  # lets go of what the trace calls
-    made.append(np.concatenate(list(evaluation_batches(files, CenterCrop(19), 16))))
-    assert traced == 2 * [CenterCrop(19)]
-    made += [np.concatenate(list(evaluation_batches(files, Changing(19), 16))) for _ in range(2)]
-    assert len(traced) == 4
-    stored = dataclasses.replace(files, exif_orientation=False)
-    made.append(np.concatenate(list(evaluation_batches(stored, CenterCrop(19), 16))))
+    evaluation_batches(few, CenterCrop(19), 3)
+    assert traced[-1] == CenterCrop(19)
     assert len(traced) == 5
     for inputs in made[1:]:
         np.testing.assert_array_equal(inputs, made[0])

@@ -1,6 +1,7 @@
 import dataclasses
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,54 +31,50 @@ def test_a_sound_data_set_is_described(dataset):
         ("test", 1, 12, 10),
     ]
     assert inspection.num_repeated == 1
+    assert [(first.name[-5:], other.name[-5:]) for first, other in inspection.shared] == [("a.jpg", "e.jpg")]
     described = inspection.describe()
-    for expected in ("train: 3 examples of 1 classes", "counts: as officially published", "4 RGB", "shorter sides: 10"):
+    for expected in (
+        *("train: 3 examples of 1 classes", "counts: as officially published", "4 RGB", "shorter sides: 10"),
+        *("the same in two parts: 1", f"train {dataset.train.paths[0]} = test {dataset.test.paths[2]}"),
+    ):
         assert expected in described
 
 
-def test_what_is_in_two_parts_is_named(dataset):
-    inspection = inspect_dataset(dataset)
-    assert [(first.name[-5:], other.name[-5:]) for first, other in inspection.shared] == [("a.jpg", "e.jpg")]
-    assert "the same in two parts: 1" in inspection.describe()
-    assert f"train {dataset.train.paths[0]} = test {dataset.test.paths[2]}" in inspection.describe()
-
-
-@pytest.mark.parametrize("damage", ["truncated", "empty", "no image", "missing"])
-def test_files_that_cannot_be_read_are_named_with_the_reason(dataset, damage):
-    path = dataset.test.paths[0]
-    with open(path, "rb") as file:
-        contents = file.read()
-    with open(path, "wb") as file:
-        file.write({"truncated": contents[:-10], "no image": b"<html>"}.get(damage, b""))
-    if damage == "missing":
-        os.unlink(path)
-    inspection = inspect_dataset(dataset)
-    assert len(inspection.unreadable) == 1
-    assert path in inspection.unreadable[0]
-    reason = {"truncated": "truncated", "missing": "No such file"}.get(damage, "format is unknown")
-    assert reason in inspection.unreadable[0]
-    assert "unreadable: 1" in inspection.describe()
-
-
-def test_what_training_would_refuse_is_named(dataset, tmp_path, write_image):
-    paths = [str(tmp_path / name) for name in ("depth.tif", "closed.jpg", "pipe.jpg", "deep.png")]
+def test_what_training_would_refuse_is_named_with_the_reason(dataset, tmp_path, write_image):
+    reasons = {
+        "depth.tif": "floating-point numbers",
+        "closed.jpg": "the coded data end before",
+        "pipe.jpg": "named pipe",
+        "cut.jpg": "truncated",
+        "empty.jpg": "format is unknown",
+        "page.jpg": "format is unknown",
+        "missing.jpg": "No such file",
+    }
+    paths = [str(tmp_path / name) for name in (*reasons, "deep.png")]
     Image.fromarray(np.full((9, 9), 0.5, np.float32)).save(paths[0])
-    write_image(paths[1], size=(100, 100))
-    with open(paths[1], "r+b") as file:
-        contents = file.read()
-        file.truncate(len(contents) - 40)
-        file.seek(0, os.SEEK_END)
-        file.write(b"\xff\xd9")
+    whole = Path(write_image(paths[1], size=(100, 100))).read_bytes()
+    contents = {
+        "closed.jpg": whole[:-40] + b"\xff\xd9",
+        "cut.jpg": whole[:-10],
+        "empty.jpg": b"",
+        "page.jpg": b"<html>",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
     os.mkfifo(paths[2])
-    Image.fromarray(np.full((9, 9), 40000, np.uint16)).save(paths[3])
-    test = Examples(np.array([1, 1, 1, 1]), paths=np.array(paths))
+    Image.fromarray(np.full((9, 9), 40000, np.uint16)).save(paths[-1])
+    test = Examples(np.ones(len(paths), int), paths=np.array(paths))
     inspection = inspect_dataset(Dataset(name="some", train=dataset.train, test=test, class_names=("one", "two")))
-    reasons = ["floating-point numbers", "the coded data end before", "named pipe"]
-    assert len(inspection.unreadable) == 3
-    for path, reason, told in zip(paths, reasons, inspection.unreadable):
+    assert len(inspection.unreadable) == len(reasons)
+    for path, reason, told in zip(paths, reasons.values(), inspection.unreadable):
         assert told.startswith(path)
         assert reason in told
+    assert f"unreadable: {len(reasons)}" in inspection.describe()
     assert inspection.examples[-1].mode.startswith("I")
+    missing = Examples(np.zeros(30, int), paths=np.array([f"{number}.jpg" for number in range(30)]))
+    described = inspect_dataset(Dataset(name="none", train=missing, test=missing)).describe()
+    assert "unreadable: 60" in described
+    assert "... and 50 more" in described
 
 
 def test_the_digest_of_a_part_follows_contents_and_labels(dataset):
@@ -96,14 +93,6 @@ def test_arrays_are_compared_by_their_values():
     inspection = inspect_dataset(Dataset(name="some", train=train, test=test, kind="memory_images"))
     assert [(first.name, other.name) for first, other in inspection.shared] == [("number 0", "number 1")]
     assert inspection.num_repeated == 1
-
-
-def test_long_lists_are_cut(tmp_path, write_image):
-    paths = np.array([str(tmp_path / f"{number}.jpg") for number in range(30)])
-    examples = Examples(np.zeros(30, int), paths=paths)
-    described = inspect_dataset(Dataset(name="none", train=examples, test=examples)).describe()
-    assert "unreadable: 60" in described
-    assert "... and 50 more" in described
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ def names_by_part(dataset):
     return [{dataset.class_names[label] for label in part.labels} for part in (dataset.train, dataset.test)]
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("least", [2, 3])
+@pytest.mark.parametrize(("seed", "least"), [(0, 2), (1, 3), (2, 2), (3, 3)])
 def test_small_classes_are_left_out_of_training_alone(folder, seed, least, capsys):
     loaded = load_image_folder(str(folder), seed=seed, single_images=True)
     kept = without_small_classes(loaded, least)

@@ -1,10 +1,12 @@
-import io
 import os
 
 import numpy as np
 import pytest
-from PIL import Image
 
+from common.data import load_cifar10, load_cifar100, load_image_folder, load_manifest, load_mnist
+from common.data.cars196 import load_cars196
+from common.data.cub200 import load_cub200
+from common.data.in_shop import load_in_shop
 from common.data.official_files import existing_files, read_integer, read_rows
 from common.data.stanford_online_products import load_stanford_online_products
 from common.errors import InvalidInput
@@ -43,24 +45,25 @@ def test_existing_files_looks_once_into_every_folder(tmp_path, monkeypatch):
     assert len(looks) == 1
 
 
-def write_products(root, num_files):
-    """Stanford Online Products' listings and files: a JPEG of one pixel each, five to a class."""
-    buffer = io.BytesIO()
-    Image.new("RGB", (1, 1)).save(buffer, "JPEG")
-    for kind in range(12):
-        (root / f"kind{kind}_final").mkdir(parents=True)
-    halves = (("train", range(num_files // 2)), ("test", range(num_files // 2, num_files)))
-    for part, numbers in halves:
-        paths = [f"kind{number % 12}_final/{200_000_000_000 + number}_0.JPG" for number in numbers]
-        lines = [f"{number + 1} {number // 5 + 1} 1 {path}" for number, path in zip(numbers, paths)]
-        (root / f"Ebay_{part}.txt").write_text("\n".join(["image_id class_id super_class_id path", *lines]))
-        for path in paths:
-            with open(f"{root}/{path}", "wb", buffering=0) as file:
-                file.write(buffer.getvalue())
-
-
-def test_published_data_sets_ignore_exif_orientation_as_the_published_code(tmp_path):
-    write_products(tmp_path, 20)
-    dataset = load_stanford_online_products(str(tmp_path))
-    assert not dataset.train.exif_orientation
-    assert not dataset.test.subset(np.array([0])).exif_orientation
+@pytest.mark.parametrize("data_dir", [None, "nowhere", "."])
+@pytest.mark.parametrize(
+    ("load", "expected"),
+    [
+        (load_cars196, "cars196/ .*car_ims/, cars_annos.mat. .*car_ims.tgz.*ai.stanford.edu.*glyphs"),
+        (load_cub200, "CUB_200_2011/ .*image_class_labels.txt.*CUB_200_2011.tgz.*data.caltech.edu.*glyphs"),
+        (load_in_shop, "Eval/list_eval_partition.txt.*img.zip.*mmlab.ie.cuhk.edu.hk.*glyphs"),
+        (
+            load_stanford_online_products,
+            "Ebay_train.txt, Ebay_test.txt.*Download Stanford_Online_Products.zip.*"
+            "https://cvgl.stanford.edu/projects/lifted_struct/.*need no download: emoji, glyphs, glyph_scripts",
+        ),
+        *((load, "-bin(ary)?/.*prepare_data --dataset=cifar10.*glyphs") for load in (load_cifar10, load_cifar100)),
+        (load_image_folder, "at least two class folders.*glyphs"),
+        (load_manifest, "path, label, split.*manifest.csv or manifest.parquet.*glyphs"),
+        (load_mnist, "train-images-idx3-ubyte.*mnist.npz.*Download"),
+    ],
+)
+def test_missing_data_say_what_to_do(load, expected, data_dir, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match=f"--data_dir: received '?{data_dir}.*{expected}"):
+        load(data_dir)

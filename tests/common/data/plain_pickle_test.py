@@ -34,9 +34,6 @@ def test_plain_values_are_read(tmp_path, protocol):
     content = read_plain_pickle(write(tmp_path / "file", CONTENT, protocol))
     np.testing.assert_array_equal(content.pop("data"), CONTENT["data"])
     assert content == {name: value for name, value in CONTENT.items() if name != "data"}
-
-
-def test_byte_strings_become_text(tmp_path):
     assert read_plain_pickle(write(tmp_path / "file", {b"names": [b"caf\xe9"]}, 3)) == {"names": ["café"]}
 
 
@@ -52,48 +49,39 @@ def test_nothing_in_a_file_is_run(tmp_path, monkeypatch, function, protocol):
     assert os.listdir(tmp_path) == ["file"]
 
 
+ARRAYS = r"an array (of|that)|multiarray|could run code"
+
+
 @pytest.mark.parametrize(
-    "array",
+    ("content", "message"),
     [
-        np.array([{"an": "object"}], dtype=object),
-        np.arange(3.0),
-        np.arange(3),
-        np.asfortranarray(np.ones((3, 4), np.uint8)),
-        np.array(["text"]),
+        ({"data": np.array([{"an": "object"}], dtype=object)}, ARRAYS),
+        ({"data": np.arange(3.0)}, ARRAYS),
+        ({"data": np.arange(3)}, ARRAYS),
+        ({"data": np.asfortranarray(np.ones((3, 4), np.uint8))}, ARRAYS),
+        ({"data": np.array(["text"])}, ARRAYS),
+        *((other, "plain values only") for other in ([1, 2], 5, None, {"a": None}, {"a": {1, 2}}, {"a": (1, 2)})),
     ],
 )
-def test_other_arrays_than_bytes_are_refused(tmp_path, array):
-    with pytest.raises(InvalidInput, match=r"an array (of|that)|multiarray|could run code"):
-        read_plain_pickle(write(tmp_path / "file", {"data": array}))
-
-
-@pytest.mark.parametrize("content", [[1, 2], 5, None, {"a": None}, {"a": {1, 2}}, {"a": (1, 2)}])
-def test_other_types_are_refused(tmp_path, content):
-    with pytest.raises(InvalidInput, match="plain values only"):
+def test_other_values_than_plain_ones_and_arrays_of_bytes_are_refused(tmp_path, content, message):
+    with pytest.raises(InvalidInput, match=message):
         read_plain_pickle(write(tmp_path / "file", content))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.95])
-def test_truncated_files_are_named(tmp_path, share):
-    path = write(tmp_path / "file", CONTENT)
-    with open(path, "r+b") as file:
-        file.truncate(int(os.path.getsize(path) * share))
-    with pytest.raises(InvalidInput, match=f"{path}.*complete file"):
-        read_plain_pickle(path)
-
-
-def test_an_array_whose_contents_do_not_fit_its_shape_is_refused(tmp_path):
-    raw = pickle.dumps({"data": np.zeros((3, 4), np.uint8)}, protocol=2)
-    assert raw.count(b"K\x03K\x04\x86") == 1
-    (tmp_path / "file").write_bytes(raw.replace(b"K\x03K\x04\x86", b"K\x63K\x04\x86"))
+def test_damaged_missing_and_huge_files_are_named(tmp_path):
+    path = tmp_path / "file"
+    whole = pickle.dumps(CONTENT, protocol=2)
+    for share in (0.0, 0.3, 0.95):
+        path.write_bytes(whole[: int(len(whole) * share)])
+        with pytest.raises(InvalidInput, match=f"{path}.*complete file"):
+            read_plain_pickle(str(path))
+    shape = b"K\x03K\x04\x86"
+    assert whole.count(shape) == 1
+    path.write_bytes(whole.replace(shape, b"K\x63K\x04\x86"))
     with pytest.raises(InvalidInput, match="reshape"):
-        read_plain_pickle(str(tmp_path / "file"))
-
-
-def test_a_missing_file_and_one_that_is_too_large_are_refused(tmp_path, monkeypatch):
+        read_plain_pickle(str(path))
+    os.truncate(path, 300 << 20)
+    with pytest.raises(InvalidInput, match="more than 268,435,456 bytes"):
+        read_plain_pickle(str(path))
     with pytest.raises(InvalidInput, match="nowhere.*FileNotFoundError"):
         read_plain_pickle(str(tmp_path / "nowhere"))
-    with open(tmp_path / "large", "wb") as file:
-        file.truncate(300 << 20)
-    with pytest.raises(InvalidInput, match="more than 268,435,456 bytes"):
-        read_plain_pickle(str(tmp_path / "large"))

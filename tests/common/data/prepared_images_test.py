@@ -12,6 +12,8 @@ from common.data.dataset import Examples
 from common.data.prepared_images import prepare_images
 from common.errors import InvalidInput
 
+both_kinds = pytest.mark.parametrize("copies", ["files", "shards"])
+
 
 @pytest.fixture
 def examples(tmp_path, write_image):
@@ -24,8 +26,18 @@ def examples(tmp_path, write_image):
     return Examples(labels=np.array([0, 0, 1, 1]), paths=np.array(paths))
 
 
-def modified(paths):
-    return [os.stat(path).st_mtime_ns for path in paths]
+def one(path, **settings):
+    return Examples(labels=np.array([0]), paths=np.array([str(path)]), **settings)
+
+
+def written(cache):
+    """The time of each file of copies."""
+    found = [*Path(cache).glob("prepared/**/*.jpg"), *Path(cache).rglob("shard-*.bin")]
+    return {path: path.stat().st_mtime_ns for path in found}
+
+
+def contents_of(prepared):
+    return list(prepared.shards) if prepared.shards else [Path(path).read_bytes() for path in prepared.paths]
 
 
 def test_copies_are_rgb_jpeg_with_the_shorter_side(examples, tmp_path):
@@ -39,21 +51,48 @@ def test_copies_are_rgb_jpeg_with_the_shorter_side(examples, tmp_path):
     assert np.abs(grey[..., 0] - grey[..., 2]).max() <= 2
 
 
-def test_a_second_time_nothing_is_written(examples, tmp_path):
-    first = prepare_images(examples, str(tmp_path), 32)
-    times = modified(first.paths)
-    second = prepare_images(examples, str(tmp_path), 32)
-    assert list(second.paths) == list(first.paths)
-    assert modified(second.paths) == times
+@both_kinds
+def test_a_second_time_nothing_is_written_and_no_image_decoded(examples, tmp_path, monkeypatch, copies):
+    first, before = contents_of(prepare_images(examples, str(tmp_path), 32, copies=copies)), written(tmp_path)
+    monkeypatch.setattr(prepared_images, "small_copy", None)
+    os.rename(tmp_path / "images", tmp_path / "moved")
+    paths = np.array([path.replace("/images/", "/moved/") for path in examples.paths])
+    moved = Examples(labels=examples.labels, paths=paths)
+    turned = prepare_images(moved.subset(np.array([3, 0, 0])), str(tmp_path), 32, copies=copies)
+    assert contents_of(turned) == [first[row] for row in (3, 0, 0)]
+    assert written(tmp_path) == before
 
 
-def test_an_interrupted_preparation_continues(examples, tmp_path):
-    first = prepare_images(examples, str(tmp_path), 32)
-    times = modified(first.paths)
-    os.unlink(first.paths[2])
-    again = prepare_images(examples, str(tmp_path), 32)
-    assert list(again.paths) == list(first.paths)
-    assert [now == before for now, before in zip(modified(again.paths), times)] == [True, True, False, True]
+@both_kinds
+def test_an_interrupted_preparation_makes_only_what_is_missing(examples, tmp_path, monkeypatch, copies):
+    made, copy = [], prepared_images.small_copy
+    monkeypatch.setattr(
+        prepared_images, "small_copy", lambda source, *given: made.append(source) or copy(source, *given)
+    )
+    bad = [Path(examples.paths[number]) for number in (0, 2)]
+    contents = [path.read_bytes() for path in bad]
+    for path in bad:
+        path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(InvalidInput, match=r"images/0\.jpg.*images/2\.jpg"):
+        prepare_images(examples, str(tmp_path / "cache"), 32, copies=copies)
+    assert len(written(tmp_path / "cache")) == (2 if copies == "files" else 1)
+    for path, whole in zip(bad, contents):
+        path.write_bytes(whole)
+    made.clear()
+    prepared = prepare_images(examples, str(tmp_path / "cache"), 32, copies=copies)
+    assert sorted(made) == list(map(str, bad))
+    assert contents_of(prepared) == contents_of(prepare_images(examples, str(tmp_path / "anew"), 32))
+    os.unlink(bad[0])
+    with pytest.raises(InvalidInput, match=r"images/0\.jpg"):
+        prepare_images(examples, str(tmp_path / "cache"), 32, copies=copies)
+
+
+def test_a_damaged_or_missing_shard_is_made_again(examples, tmp_path):
+    whole = list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards)
+    for damage in (lambda path: path.write_bytes(path.read_bytes()[:-7]), Path.unlink):
+        damage(next(tmp_path.rglob("shard-*.bin")))
+        assert list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards) == whole
+    assert len(list(tmp_path.rglob("shard-*.bin"))) == 1
 
 
 def test_sizes_boxes_and_changed_sources_never_mix(examples, tmp_path, write_image):
@@ -76,41 +115,28 @@ def test_an_image_exchanged_in_place_is_prepared_anew(tmp_path):
     """Of equal size, and with the time of modification set back: `cp --preserve` and `rsync --times` do so."""
     path = tmp_path / "image.bmp"
     Image.new("RGB", (20, 20), (200, 0, 0)).save(path)
-    examples, times = Examples(labels=np.array([0]), paths=np.array([str(path)])), os.stat(path)
-    first = prepare_images(examples, str(tmp_path / "cache"), 10)
+    times = os.stat(path)
+    first = prepare_images(one(path), str(tmp_path / "cache"), 10)
     Image.new("RGB", (20, 20), (0, 200, 0)).save(path)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert (os.stat(path).st_size, os.stat(path).st_mtime_ns) == (times.st_size, times.st_mtime_ns)
-    second = prepare_images(examples, str(tmp_path / "cache"), 10)
+    second = prepare_images(one(path), str(tmp_path / "cache"), 10)
     colours = [np.asarray(Image.open(prepared.paths[0])).mean(axis=(0, 1)) for prepared in (first, second)]
     np.testing.assert_allclose(colours, [(200, 0, 0), (0, 200, 0)], atol=4)
 
 
-def test_moved_images_are_not_prepared_again(examples, tmp_path):
-    first = prepare_images(examples, str(tmp_path / "cache"), 32)
-    os.rename(tmp_path / "images", tmp_path / "moved")
-    paths = np.array([path.replace("/images/", "/moved/") for path in examples.paths])
-    moved = prepare_images(Examples(labels=examples.labels, paths=paths), str(tmp_path / "cache"), 32)
-    assert list(moved.paths) == list(first.paths)
-
-
-def test_boxes_are_cut_out(tmp_path, write_image):
+def test_boxes_are_cut_out_and_clipped(tmp_path, write_image):
     path = write_image(tmp_path / "image.png", size=(40, 30))
     pixels = np.asarray(Image.open(path)).copy()
     pixels[10:20, 5:25] = (0, 255, 0)
     Image.fromarray(pixels).save(path)
-    examples = Examples(labels=np.array([0]), paths=np.array([path]), boxes=np.array([[5, 10, 25, 20]]))
-    prepared = prepare_images(examples, str(tmp_path), 16, boxes=True)
+    prepared = prepare_images(one(path, boxes=np.array([[5, 10, 25, 20]])), str(tmp_path), 16, boxes=True)
     assert prepared.boxes is None
     copy = Image.open(prepared.paths[0])
     assert copy.size == (32, 16)
     np.testing.assert_allclose(np.asarray(copy).mean(axis=(0, 1)), [0, 255, 0], atol=3)
-
-
-def test_a_box_beyond_the_image_is_clipped(tmp_path, write_image):
-    path = write_image(tmp_path / "image.png", size=(40, 30))
-    examples = Examples(labels=np.array([0]), paths=np.array([path]), boxes=np.array([[-3, 10, 999, 999]]))
-    assert Image.open(prepare_images(examples, str(tmp_path), 10, boxes=True).paths[0]).size == (20, 10)
+    beyond = prepare_images(one(path, boxes=np.array([[-3, 10, 999, 999]])), str(tmp_path), 10, boxes=True)
+    assert Image.open(beyond.paths[0]).size == (20, 10)
 
 
 def test_sources_with_the_same_name_are_kept_apart(tmp_path, write_image):
@@ -120,137 +146,53 @@ def test_sources_with_the_same_name_are_kept_apart(tmp_path, write_image):
     assert first > second + 50
 
 
-def test_unreadable_images_are_all_named_and_the_others_are_kept(examples, tmp_path):
-    for number in (0, 2):
-        path = Path(examples.paths[number])
-        path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(InvalidInput, match=r"images/0\.jpg.*images/2\.jpg"):
-        prepare_images(examples, str(tmp_path / "cache"), 32)
-    copies = [name for _, _, names in os.walk(tmp_path / "cache" / "prepared") for name in names]
-    assert len(copies) == 2
-    assert all(name.endswith(".jpg") for name in copies)
-
-
-def test_many_unreadable_images_are_counted(tmp_path):
-    paths = [tmp_path / f"{number}.jpg" for number in range(9)]
-    for path in paths:
-        path.write_text("no image")
-    with pytest.raises(InvalidInput, match="And 4 more images"):
-        prepare_images(Examples(labels=np.zeros(9, int), paths=np.array(paths, str)), str(tmp_path / "cache"), 32)
-
-
-def test_a_missing_source_is_named(examples, tmp_path):
-    os.unlink(examples.paths[1])
-    with pytest.raises(InvalidInput, match=r"images/1\.jpg"):
-        prepare_images(examples, str(tmp_path / "cache"), 32)
-
-
-def test_a_full_disk_is_said_and_leaves_no_part_behind(examples, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_told_and_no_part_left_behind(examples, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "copy.jpg")
 
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(InvalidInput, match="--cache_dir"):
+        prepare_images(examples, str(tmp_path / "file"), 32)
     monkeypatch.setattr(prepared_images.os, "replace", full)
     with pytest.raises(InvalidInput, match="--cache_dir.*No space left on device"):
         prepare_images(examples, str(tmp_path / "cache"), 32)
-    assert not [name for _, _, names in os.walk(tmp_path / "cache" / "prepared") for name in names]
+    assert not written(tmp_path / "cache")
 
 
-def test_a_cache_that_is_a_file_is_refused(examples, tmp_path):
-    (tmp_path / "cache").write_text("a file")
-    with pytest.raises(InvalidInput, match="--cache_dir"):
-        prepare_images(examples, str(tmp_path / "cache"), 32)
-
-
-def test_two_preparations_at_once_agree(examples, tmp_path):
+@both_kinds
+def test_two_preparations_at_once_make_each_copy_once(examples, tmp_path, copies):
     results = []
     threads = [
-        threading.Thread(target=lambda: results.append(prepare_images(examples, str(tmp_path), 48))) for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert list(results[0].paths) == list(results[1].paths)
-    assert all(min(Image.open(path).size) == 48 for path in results[0].paths)
-
-
-def shards_of(cache):
-    return sorted(Path(cache).rglob("shard-*.bin"))
-
-
-def test_shards_have_the_bytes_of_the_files(examples, tmp_path):
-    boxes, again = np.array([[1, 2, 5, 8]] * 4 + [[0, 0, 5, 8]]), [0, 1, 2, 3, 0]  # the first image has two
-    boxed = Examples(labels=examples.labels[again], paths=examples.paths[again], boxes=boxes)
-    for given, boxes in ((examples, False), (boxed, True)):
-        files = prepare_images(given, str(tmp_path / "cache"), 32, boxes)
-        prepared = prepare_images(given, str(tmp_path / "cache"), 32, boxes, copies="shards")
-        assert list(prepared.shards) == [Path(path).read_bytes() for path in files.paths]
-        assert list(prepared.paths) == list(given.paths)
-        assert prepared.boxes is None
-        np.testing.assert_array_equal(prepared.labels, given.labels)
-    assert len(shards_of(tmp_path / "cache")) == 2
-
-
-def test_a_second_time_no_shard_is_written_and_no_image_decoded(examples, tmp_path, monkeypatch):
-    first = prepare_images(examples, str(tmp_path), 32, copies="shards")
-    before = [(path, path.stat().st_mtime_ns) for path in shards_of(tmp_path)]
-    monkeypatch.setattr(prepared_images, "small_copy", None)
-    turned = prepare_images(examples.subset(np.array([3, 0, 0])), str(tmp_path), 32, copies="shards")
-    assert list(turned.shards) == [first.shards[row] for row in (3, 0, 0)]
-    assert [(path, path.stat().st_mtime_ns) for path in shards_of(tmp_path)] == before
-
-
-def test_a_damaged_or_missing_shard_is_made_again(examples, tmp_path):
-    whole = list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards)
-    for damage in (lambda path: path.write_bytes(path.read_bytes()[:-7]), Path.unlink):
-        damage(shards_of(tmp_path)[0])
-        assert list(prepare_images(examples, str(tmp_path), 32, copies="shards").shards) == whole
-    assert len(shards_of(tmp_path)) == 1
-
-
-def test_an_interrupted_preparation_of_shards_makes_only_what_is_missing(examples, tmp_path, monkeypatch):
-    made, copy = [], prepared_images.small_copy
-
-    def counted(source, *given):
-        made.append(source)
-        return copy(source, *given)
-
-    monkeypatch.setattr(prepared_images, "small_copy", counted)
-    bad = Path(examples.paths[2])
-    contents = bad.read_bytes()
-    bad.write_bytes(contents[:300])
-    with pytest.raises(InvalidInput, match=r"images/2\.jpg"):
-        prepare_images(examples, str(tmp_path / "cache"), 32, copies="shards")
-    bad.write_bytes(contents)
-    made.clear()
-    prepared = prepare_images(examples, str(tmp_path / "cache"), 32, copies="shards")
-    assert made == [str(bad)]
-    files = prepare_images(examples, str(tmp_path / "files"), 32)
-    assert list(prepared.shards) == [Path(path).read_bytes() for path in files.paths]
-
-
-def test_the_same_contents_are_once_in_a_shard(examples, tmp_path):
-    paths = [*examples.paths, str(tmp_path / "again.jpg")]
-    Path(paths[-1]).write_bytes(Path(paths[1]).read_bytes())
-    twice = Examples(labels=np.zeros(5, int), paths=np.array(paths))
-    prepared = prepare_images(twice, str(tmp_path), 32, copies="shards")
-    assert prepared.shards[4] == prepared.shards[1]
-    once = sum(len(prepared.shards[row]) for row in range(4))
-    assert once < shards_of(tmp_path)[0].stat().st_size < once + 4 * 24 + 21
-
-
-def test_two_preparations_of_shards_at_once_make_each_copy_once(examples, tmp_path):
-    results = []
-    threads = [
-        threading.Thread(target=lambda: results.append(prepare_images(examples, str(tmp_path), 48, copies="shards")))
+        threading.Thread(target=lambda: results.append(prepare_images(examples, str(tmp_path), 48, copies=copies)))
         for _ in range(2)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert list(results[0].shards) == list(results[1].shards)
-    assert len(shards_of(tmp_path)) == 1
+    first, second = map(contents_of, results)
+    assert first == second
+    assert {min(Image.open(io.BytesIO(copy)).size) for copy in first} == {48}
+    assert len(written(tmp_path)) == (4 if copies == "files" else 1)
+
+
+def test_shards_have_the_bytes_of_the_files_each_once(examples, tmp_path):
+    boxes, again = np.array([[1, 2, 5, 8]] * 4 + [[0, 0, 5, 8]]), [0, 1, 2, 3, 0]  # the first image has two
+    boxed = Examples(labels=examples.labels[again], paths=examples.paths[again], boxes=boxes)
+    copy = tmp_path / "again.jpg"
+    copy.write_bytes(Path(examples.paths[1]).read_bytes())
+    twice = Examples(labels=np.zeros(5, int), paths=np.array([*examples.paths, str(copy)]))
+    for given, boxes in ((twice, False), (boxed, True)):
+        files = prepare_images(given, str(tmp_path / "cache"), 32, boxes)
+        prepared = prepare_images(given, str(tmp_path / "cache"), 32, boxes, copies="shards")
+        assert list(prepared.shards) == contents_of(files)
+        assert list(prepared.paths) == list(given.paths)
+        assert prepared.boxes is None
+        np.testing.assert_array_equal(prepared.labels, given.labels)
+        distinct = sum(map(len, set(prepared.shards)))
+        sizes = [path.stat().st_size for path in tmp_path.rglob("shard-*.bin")]
+        assert any(distinct < size < distinct + 5 * 24 + 21 for size in sizes)
+    assert len(sizes) == 2
 
 
 def test_wrong_arguments_are_refused(examples, tmp_path):
@@ -262,7 +204,7 @@ def test_wrong_arguments_are_refused(examples, tmp_path):
         prepare_images(examples, str(tmp_path), 32, boxes=True)
 
 
-@pytest.mark.parametrize("copies", ["files", "shards"])
+@both_kinds
 def test_the_readings_of_a_turned_photo_never_mix(tmp_path, write_image, copies):
     """Copies made while EXIF was ignored stay for upright photos alone, and so do digests that were kept then."""
     exif = Image.Exif()
@@ -275,8 +217,7 @@ def test_the_readings_of_a_turned_photo_never_mix(tmp_path, write_image, copies)
     old, new = (prepare_images(each, str(tmp_path / "cache"), 20, copies=copies) for each in (stored, turned))
     assert not (old.exif_orientation)
     assert not (new.exif_orientation)
-    contents = [list(each.shards) if each.shards else [Path(p).read_bytes() for p in each.paths] for each in (old, new)]
-    sizes = [[Image.open(io.BytesIO(each)).size for each in found] for found in contents]
+    sizes = [[Image.open(io.BytesIO(each)).size for each in contents_of(found)] for found in (old, new)]
     assert sizes == [[(26, 20), (26, 20)], [(26, 20), (20, 26)]]
     if copies == "files":
         assert [a == b for a, b in zip(old.paths, new.paths)] == [True, False]

@@ -51,36 +51,31 @@ def test_12_bits_of_a_tiff_file_are_scaled_by_theirs():
     np.testing.assert_array_equal(np.asarray(to_rgb(image))[0, :, 1], [round(0xABC * 255 / 4095), 255])
 
 
+SIGNED = TiffImagePlugin.ImageFileDirectory_v2()
+SIGNED[339] = 2  # the tag of the sample format
+
+
 @pytest.mark.parametrize(
-    ("values", "kind"),
-    [(RAMP.astype(np.int32) * 1000, "32-bit integers"), (RAMP.astype(np.float32) / 65535, "floating-point numbers")],
+    ("values", "kind", "options"),
+    [
+        (RAMP.astype(np.int32) * 1000, "32-bit integers", {}),
+        (RAMP.astype(np.float32) / 65535, "floating-point numbers", {}),
+        (RAMP.astype(np.uint16), "(signed|32-bit) integers", {"tiffinfo": SIGNED}),
+    ],
 )
-def test_values_without_a_range_are_refused(values, kind):
-    image = written_and_opened(Image.fromarray(values), format="TIFF")
+def test_values_without_a_range_are_refused(values, kind, options):
+    image = written_and_opened(Image.fromarray(values), format="TIFF", **options)
+    if options and image.mode != "I":
+        pytest.skip("this version of Pillow does not write the sign")
     with pytest.raises(ValueError, match=f"its pixels are {kind}.*save it with 8 or 16 bits"):
         to_rgb(image)
 
 
-def test_signed_16_bits_are_refused():
-    tags = TiffImagePlugin.ImageFileDirectory_v2()
-    tags[339] = 2  # signed
-    image = written_and_opened(Image.fromarray(RAMP.astype(np.uint16)), format="TIFF", tiffinfo=tags)
-    if image.mode != "I":
-        pytest.skip("this version of Pillow does not write the sign")
-    with pytest.raises(ValueError, match="integers"):
-        to_rgb(image)
-
-
-def half_transparent():
-    """Black and red columns: opaque, half, fully transparent; what is under the last is green."""
-    pixels = np.zeros((4, 3, 4), np.uint8)
-    pixels[:, 0], pixels[:, 1], pixels[:, 2] = (0, 0, 0, 255), (255, 0, 0, 128), (0, 255, 0, 0)
-    return Image.fromarray(pixels)
-
-
 @pytest.mark.parametrize("options", [{"format": "PNG"}, {"format": "TIFF"}, {"format": "WEBP", "lossless": True}])
 def test_what_is_transparent_lies_on_white(options):
-    rgb = np.asarray(to_rgb(written_and_opened(half_transparent(), **options)))[0].astype(int)
+    """Black and red columns: opaque, half, fully transparent; what is under the last is green."""
+    pixels = np.array(4 * [[(0, 0, 0, 255), (255, 0, 0, 128), (0, 255, 0, 0)]], np.uint8)
+    rgb = np.asarray(to_rgb(written_and_opened(Image.fromarray(pixels), **options)))[0].astype(int)
     np.testing.assert_allclose(rgb, [(0, 0, 0), (255, 127, 127), (255, 255, 255)], atol=1)
 
 
@@ -91,28 +86,25 @@ def test_what_is_transparent_lies_on_white(options):
         ("P", 1, "GIF"),
         ("P", b"\xff\x00", "PNG"),
         ("L", 90, "PNG"),
+        ("I;16", 90 * 257, "PNG"),
         ("RGB", (90, 90, 90), "PNG"),
         ("LA", None, "PNG"),
     ],
 )
 def test_every_way_of_being_transparent_counts(mode, transparent, format):
-    grey = Image.fromarray(np.array([[30, 90]], np.uint8))
+    grey = np.array([[30, 90]], np.uint8)
+    image = Image.fromarray(grey.astype(np.uint16) * 257) if mode == "I;16" else Image.fromarray(grey)
     if mode == "P":
         image = Image.new("P", (2, 1))
         image.putpalette([30, 30, 30, 90, 90, 90])
         image.putdata([0, 1])
-    else:
-        image = grey.convert(mode)
+    elif mode in ("LA", "RGB"):
+        image = image.convert(mode)
     if mode == "LA":
         image.putalpha(Image.fromarray(np.array([[255, 0]], np.uint8)))
     options = {} if transparent is None else {"transparency": transparent}
     opened = written_and_opened(image, format=format, **options)
     np.testing.assert_array_equal(np.asarray(to_rgb(opened))[0, :, 0], [30, 255])
-
-
-def test_a_transparent_value_of_16_bits_counts():
-    image = written_and_opened(Image.fromarray(np.array([[0, 514, 65535]], np.uint16)), format="PNG", transparency=514)
-    np.testing.assert_array_equal(np.asarray(to_rgb(image))[0, :, 0], [0, 255, 255])
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "CMYK", "RGB"])

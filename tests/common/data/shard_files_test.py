@@ -1,4 +1,3 @@
-import io
 import zlib
 
 import numpy as np
@@ -26,33 +25,20 @@ def test_contents_come_first_and_the_table_says_where(shard):
     assert shard.read_bytes().startswith(b"firstsecond one3")
 
 
-def test_a_shard_cut_off_anywhere_is_damaged(shard):
+def test_a_shard_cut_off_anywhere_or_changed_is_damaged(shard):
     contents = shard.read_bytes()
-    for length in range(len(contents)):
-        shard.write_bytes(contents[:length])
+    changed = [contents[:length] for length in range(len(contents))]
+    changed += [
+        contents[:place] + bytes([contents[place] ^ 1]) + contents[place + 1 :] for place in range(16, len(contents))
+    ]
+    for other in changed:
+        shard.write_bytes(other)
         assert isinstance(read_records(shard), str)
-
-
-def test_a_changed_byte_of_the_table_is_seen(shard):
-    contents = bytearray(shard.read_bytes())
-    for place in range(16, len(contents)):
-        contents[place] ^= 1
-        shard.write_bytes(contents)
-        assert isinstance(read_records(shard), str), place
-        contents[place] ^= 1
-
-
-def test_lost_and_added_images_are_seen(shard):
-    contents = shard.read_bytes()
     for other in (contents[5:], b"more" + contents):
         shard.write_bytes(other)
         assert read_records(shard) == "its size is not that of its images"
     shard.write_bytes(contents[-20:])
     assert read_records(shard) == "its beginning is missing"
-
-
-def test_a_shard_without_images_is_whole(tmp_path):
-    file = io.BytesIO()
-    write_shard(file, [])
-    (tmp_path / "empty.bin").write_bytes(file.getvalue())
-    assert len(read_records(tmp_path / "empty.bin")) == 0
+    with open(shard, "wb") as file:
+        write_shard(file, [])
+    assert len(read_records(shard)) == 0

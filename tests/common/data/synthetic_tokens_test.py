@@ -26,17 +26,16 @@ def test_samples_hold_tokens_of_their_class_and_shared_ones(dataset, part):
         np.testing.assert_array_equal(used, [*range(4 * label, 4 * label + 4), 64, 65, 66, 67])
 
 
-def test_foreground_shares_follow_the_normal_distribution(dataset):
-    shares = (dataset.train.inputs < NUM_CLASS_TOKENS).mean(axis=1)
+def test_foreground_shares_follow_the_normal_distribution_in_random_order(dataset):
+    is_own = dataset.train.inputs < NUM_CLASS_TOKENS
+    shares = is_own.mean(axis=1)
     assert abs(shares.mean() - 0.5) < 0.01
     assert abs(shares.std() - 0.1) < 0.005
     assert shares.min() >= 1 / 50
     assert shares.max() <= 49 / 50
-
-
-def test_tokens_are_in_random_order(dataset):
-    share_at_place = (dataset.train.inputs < NUM_CLASS_TOKENS).mean(axis=0)
-    assert abs(share_at_place - 0.5).max() < 0.05
+    assert abs(is_own.mean(axis=0) - 0.5).max() < 0.05
+    with pytest.raises(InvalidInput, match="samples_per_class: received 0"):
+        load_synthetic_tokens(samples_per_class=0)
 
 
 def test_parts_share_classes_but_not_samples(dataset):
@@ -52,8 +51,3 @@ def test_the_same_seed_gives_the_same_samples(dataset):
     again, other = load_synthetic_tokens(samples_per_class=200), load_synthetic_tokens(seed=1, samples_per_class=200)
     np.testing.assert_array_equal(again.train.inputs, dataset.train.inputs)
     assert not np.array_equal(other.train.inputs, dataset.train.inputs)
-
-
-def test_no_samples_are_refused():
-    with pytest.raises(InvalidInput, match="samples_per_class: received 0"):
-        load_synthetic_tokens(samples_per_class=0)

@@ -32,24 +32,21 @@ def release(url="", **changes):
     return Source("Birds", "https://birds.example", (dataclasses.replace(images, **changes), listing))
 
 
-def test_files_are_downloaded_extracted_and_described(tmp_path):
+@pytest.mark.parametrize("as_mirror", [False, True])
+def test_files_are_downloaded_extracted_and_described_once(tmp_path, as_mirror):
     with local_server({"images.zip": ARCHIVE, "listing.txt": LISTING}) as server:
-        acquired = acquire([release(server.url)], str(tmp_path / "data"))
-    assert (tmp_path / "data" / "birds" / "images" / "b").read_text() == "two"
-    assert (tmp_path / "data" / "birds" / "listing.txt").read_bytes() == LISTING
-    assert [file.check for file in acquired] == ["sha256 as published", "nothing to compare with is published"]
-    assert acquired[0].origin == f"{server.url}/images.zip"
-    assert (tmp_path / "data" / "images.zip").exists()
-
-
-def test_what_is_in_place_is_not_asked_for_again(tmp_path):
-    with local_server({"images.zip": ARCHIVE, "listing.txt": LISTING}) as server:
-        acquire([release(server.url)], str(tmp_path))
+        source = release("http://127.0.0.1:9" if as_mirror else server.url)  # a mirror is asked first
+        mirror = {"mirror": f"{server.url}/"} if as_mirror else {}
+        acquired = acquire([source], str(tmp_path), **mirror)
+        assert (tmp_path / "birds" / "images" / "b").read_text() == "two"
+        assert (tmp_path / "birds" / "listing.txt").read_bytes() == LISTING
+        assert [file.check for file in acquired] == ["sha256 as published", "nothing to compare with is published"]
+        assert acquired[0].origin == f"{server.url}/images.zip"
         (tmp_path / "images.zip").unlink()
-        acquire([release(server.url)], str(tmp_path))
+        acquire([source], str(tmp_path), **mirror)
         assert len(server.requests) == 2
         os.unlink(tmp_path / "birds" / "listing.txt")
-        acquire([release(server.url)], str(tmp_path))
+        acquire([source], str(tmp_path), **mirror)
     assert [name for name, _ in server.requests] == ["images.zip", "listing.txt", "listing.txt"]
 
 
@@ -77,30 +74,18 @@ def test_without_an_address_it_says_what_to_fetch_and_where_to_put_it(tmp_path):
         assert expected in str(caught.value)
 
 
-def test_the_second_alternative_is_taken_when_the_first_is_gone(tmp_path):
+def test_the_second_alternative_is_taken_when_the_first_is_gone_and_one_at_hand_before_any(tmp_path):
     other = Source("Other", "https://o.example", (SourceFile("o.zip", "others", ("http://127.0.0.1:9/o.zip",)),))
     with local_server({"images.zip": ARCHIVE, "listing.txt": LISTING}) as server:
         gone = Source("Gone", "https://g.example", (SourceFile("g.zip", "gone", (f"{server.url}/g.zip",)),))
         acquire([gone, release(server.url), other], str(tmp_path))
-    assert (tmp_path / "birds" / "images" / "a").exists()
-    assert not (tmp_path / "gone").exists()
-
-
-def test_an_alternative_at_hand_comes_before_any_download(tmp_path):
-    (tmp_path / "images.zip").write_bytes(ARCHIVE)
-    (tmp_path / "birds").mkdir()
-    (tmp_path / "birds" / "listing.txt").write_bytes(LISTING)
-    with local_server({"g.zip": ARCHIVE}) as server:
-        first = Source("First", "https://g.example", (SourceFile("g.zip", "gone", (f"{server.url}/g.zip",)),))
-        acquire([first, release()], str(tmp_path))
+        assert (tmp_path / "birds" / "images" / "a").exists()
+        assert not (tmp_path / "gone").exists()
+        os.rename(tmp_path / "birds" / "images", tmp_path / "before")
+        server.requests.clear()
+        acquire([gone, release()], str(tmp_path))
         assert server.requests == []
     assert (tmp_path / "birds" / "images" / "a").exists()
-
-
-def test_a_mirror_is_asked_first(tmp_path):
-    with local_server({"images.zip": ARCHIVE, "listing.txt": LISTING}) as mirror:
-        acquired = acquire([release("http://127.0.0.1:9")], str(tmp_path), mirror=f"{mirror.url}/")
-    assert acquired[0].origin == f"{mirror.url}/images.zip"
 
 
 def test_all_reasons_are_told_and_what_has_come_is_kept(tmp_path):

@@ -18,11 +18,8 @@ def make_tar(path, members, mode="w:gz"):
     with tarfile.open(path, mode) as archive:
         for name, contents in members.items():
             member = contents if isinstance(contents, tarfile.TarInfo) else tarfile.TarInfo(name)
-            if isinstance(contents, bytes):
-                member.size = len(contents)
-                archive.addfile(member, io.BytesIO(contents))
-            else:
-                archive.addfile(member)
+            member.size = len(contents) if isinstance(contents, bytes) else 0
+            archive.addfile(member, io.BytesIO(contents) if member.size else None)
     return str(path)
 
 
@@ -43,7 +40,7 @@ def make(folder, ending, members):
 
 def special(kind, name="data/special", target="/etc/passwd"):
     member = tarfile.TarInfo(name)
-    member.type, member.linkname = kind, target
+    member.type, member.linkname, member.mode = kind, target, 0o4777
     return {"data/a.txt": b"one", name: member}
 
 
@@ -72,11 +69,6 @@ def test_a_folder_of_an_archive_is_extracted(tmp_path, ending):
     assert sorted(os.listdir(tmp_path)) == ["all", os.path.basename(archive), "out"]
 
 
-def test_names_that_begin_with_a_dot_and_a_slash_are_usual(tmp_path):
-    extract_archive(make(tmp_path, ".tgz", {"./data/a.txt": b"one"}), str(tmp_path / "out"), root="data")
-    assert (tmp_path / "out" / "a.txt").read_bytes() == b"one"
-
-
 @pytest.mark.parametrize("ending", [".zip", ".tar", ".tar.gz"])
 @pytest.mark.parametrize(
     "name", ["/tmp/evil.txt", "../evil.txt", "data/../../evil.txt", "C:\\evil.txt", "a\\..\\b", "a\nb"]
@@ -98,12 +90,56 @@ def test_names_that_lead_outside_are_refused(tmp_path, ending, name):
 )
 @pytest.mark.parametrize("ending", [".tar", ".tgz"])
 def test_links_and_devices_in_tar_archives_are_refused(tmp_path, ending, kind, name):
-    refused(tmp_path, make(tmp_path, ending, special(kind)), f"'data/special', which is {name}")
+    members = {**special(kind, target=".."), "data/special/evil.txt": b"evil"}  # a link may be a stepping stone
+    refused(tmp_path, make(tmp_path, ending, members), f"'data/special', which is {name}")
 
 
-def test_a_contiguous_file_is_a_plain_file(tmp_path):
-    extract_archive(make(tmp_path, ".tar", special(tarfile.CONTTYPE)), str(tmp_path / "out"))
-    assert (tmp_path / "out" / "data" / "special").is_file()
+def test_odd_but_plain_files_are_extracted_with_ordinary_permissions(tmp_path):
+    members = {**special(tarfile.CONTTYPE), "./data/b.txt": b"one"}
+    extract_archive(make(tmp_path, ".tar", members), str(tmp_path / "out"), root="data")
+    assert everything_below(tmp_path / "out") == ["a.txt", "b.txt", "special"]
+    assert (tmp_path / "out" / "special").is_file()
+    assert os.stat(tmp_path / "out" / "special").st_mode & 0o7111 == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda raw: raw.replace(b"contents that", b"contents thus"), "complete archive.*CRC"),
+        (
+            lambda raw: with_central(raw, 8, b"\1"),
+            "'data/a.txt', which is an encrypted file.*by hand, with its password",
+        ),
+        (lambda raw: with_central(raw, 24, (9).to_bytes(4, "little")), "complete archive"),  # larger than it states
+    ],
+)
+def test_damage_inside_is_found_and_leaves_nothing(tmp_path, change, message):
+    path = tmp_path / "archive.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data/a.txt", b"contents that are stored as they are")
+    path.write_bytes(change(path.read_bytes()))
+    refused(tmp_path, str(path), message)
+
+
+def with_central(raw, offset, value):
+    """The archive with other bytes in the first entry of its directory."""
+    place = raw.rfind(b"PK\x01\x02") + offset
+    return raw[:place] + value + raw[place + len(value) :]
+
+
+@pytest.mark.parametrize(
+    ("ending", "members", "message", "options"),
+    [
+        (".tgz", {"data": b"one", "data/a.txt": b"two"}, "two entries for", {}),
+        (".zip", GOOD, "data, other.*files in images/", {"root": "images"}),
+        (".zip", GOOD, "3,007 free bytes.*3,008 bytes", {}),
+        (".rar", GOOD, ".zip, .tar, .tar.gz, .tgz", {}),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path, monkeypatch, ending, members, message, options):
+    if "free" in message:
+        monkeypatch.setattr("shutil.disk_usage", lambda folder: types.SimpleNamespace(free=3_007))
+    refused(tmp_path, make(tmp_path, ending, members), message, **options)
 
 
 @pytest.mark.parametrize("type_bits", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
@@ -112,20 +148,6 @@ def test_links_and_devices_in_zip_archives_are_refused(tmp_path, type_bits):
     info.external_attr = (type_bits | 0o777) << 16
     archive = make_zip(tmp_path / "archive.zip", {"data/a.txt": b"one", "data/special": info})
     refused(tmp_path, archive, "'data/special', which is a (symbolic link|device)")
-
-
-def test_an_encrypted_file_asks_for_its_password(tmp_path):
-    archive = make_zip(tmp_path / "archive.zip", {"data/a.txt": b"one"})
-    raw = bytearray((tmp_path / "archive.zip").read_bytes())
-    raw[raw.rfind(b"PK\x01\x02") + 8] |= 1  # as a password would set it
-    (tmp_path / "archive.zip").write_bytes(raw)
-    refused(tmp_path, archive, "'data/a.txt', which is an encrypted file.*by hand, with its password")
-
-
-def test_a_link_as_a_stepping_stone_is_refused(tmp_path):
-    link = tarfile.TarInfo("data/door")
-    link.type, link.linkname = tarfile.SYMTYPE, ".."
-    refused(tmp_path, make(tmp_path, ".tgz", {"data/door": link, "data/door/evil.txt": b"evil"}), "symbolic link")
 
 
 @pytest.mark.parametrize("ending", [".zip", ".tar.gz"])
@@ -150,16 +172,6 @@ def test_a_header_that_states_gigabytes_is_not_read(tmp_path):
     refused(tmp_path, str(tmp_path / "archive.tgz"), "a header of 1,099,511,627,776 bytes")
 
 
-def test_a_file_larger_than_it_states_is_refused_without_a_trace(tmp_path):
-    contents = os.urandom(1 << 20)
-    archive = make_zip(tmp_path / "archive.zip", {"data/a.txt": contents})
-    raw = bytearray((tmp_path / "archive.zip").read_bytes())
-    central = raw.rfind(b"PK\x01\x02")
-    raw[central + 24 : central + 28] = (100).to_bytes(4, "little")
-    (tmp_path / "archive.zip").write_bytes(raw)
-    refused(tmp_path, archive, "complete archive")
-
-
 @pytest.mark.parametrize("ending", [".zip", ".tar", ".tgz"])
 def test_one_name_twice_is_refused(tmp_path, ending):
     path = tmp_path / f"archive{ending}"
@@ -177,10 +189,6 @@ def test_one_name_twice_is_refused(tmp_path, ending):
     refused(tmp_path, str(path), "'data/a.txt' twice")
 
 
-def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path):
-    refused(tmp_path, make(tmp_path, ".tgz", {"data": b"one", "data/a.txt": b"two"}), "two entries for")
-
-
 @pytest.mark.parametrize("ending", [".zip", ".tar.gz"])
 @pytest.mark.parametrize("share", [0, 0.5, 0.99])
 def test_a_truncated_archive_is_named_and_leaves_nothing(tmp_path, ending, share):
@@ -190,40 +198,9 @@ def test_a_truncated_archive_is_named_and_leaves_nothing(tmp_path, ending, share
     refused(tmp_path, archive, "archive.*complete archive.*fetch it again")
 
 
-def test_damage_inside_is_found_by_the_checksum_and_leaves_nothing(tmp_path):
-    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as archive:
-        archive.writestr("data/a.bin", b"contents that are stored as they are")
-    raw = (tmp_path / "archive.zip").read_bytes().replace(b"contents that", b"contents thus")
-    (tmp_path / "archive.zip").write_bytes(raw)
-    refused(tmp_path, str(tmp_path / "archive.zip"), "complete archive.*CRC")
-
-
-def test_another_archive_says_what_is_in_it(tmp_path):
-    refused(tmp_path, make(tmp_path, ".zip", GOOD), "data, other.*files in images/", root="images")
-
-
-def test_what_is_no_archive_is_refused(tmp_path):
-    (tmp_path / "archive.rar").write_bytes(b"Rar!")
-    refused(tmp_path, str(tmp_path / "archive.rar"), ".zip, .tar, .tar.gz, .tgz")
-
-
 def test_an_existing_folder_is_left_alone(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(InvalidInput, match="does not exist yet"):
         extract_archive(make(tmp_path, ".zip", GOOD), str(tmp_path / "out"))
     assert everything_below(tmp_path / "out") == ["mine.txt"]
-
-
-def test_an_archive_larger_than_the_disk_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: types.SimpleNamespace(free=3_007))
-    refused(tmp_path, make(tmp_path, ".zip", GOOD), "3,007 free bytes.*3,008 bytes")
-
-
-def test_files_get_ordinary_permissions(tmp_path):
-    member = tarfile.TarInfo("data/a.txt")
-    member.mode, member.size = 0o4777, 3
-    with tarfile.open(tmp_path / "archive.tar", "w") as archive:
-        archive.addfile(member, io.BytesIO(b"one"))
-    extract_archive(str(tmp_path / "archive.tar"), str(tmp_path / "out"))
-    assert os.stat(tmp_path / "out" / "data" / "a.txt").st_mode & 0o7111 == 0

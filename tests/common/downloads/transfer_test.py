@@ -13,6 +13,8 @@ CONTENTS = np.random.default_rng(0).integers(0, 256, 3_000_000).astype(np.uint8)
 PUBLISHED = Fingerprint(len(CONTENTS), hashlib.sha256(CONTENTS).hexdigest())
 UNKNOWN = Fingerprint()
 DROPS = [700_001, 900_000, 1]  # bytes of the first three responses
+CONTINUED = [("file.bin", f"bytes={offset}-") for offset in np.cumsum(DROPS)]
+GONE = [1_000_000, 0, 0, 0, 0]  # a mirror that breaks off, and nothing more comes of it
 
 
 def fetch(server, path, published=PUBLISHED, names=("file.bin",)):
@@ -25,46 +27,43 @@ def left_over(folder):
     return sorted(name for name in os.listdir(folder) if name != "file.bin")
 
 
-def test_a_file_arrives_whole_and_alone(tmp_path):
-    with local_server({"file.bin": CONTENTS}) as server:
-        url, waits = fetch(server, tmp_path / "file.bin")
+@pytest.mark.parametrize(
+    ("settings", "published", "names", "requests"),
+    [
+        ({}, PUBLISHED, ["file.bin"], [("file.bin", None)]),
+        *(({"drops": DROPS}, known, ["file.bin"], [("file.bin", None), *CONTINUED]) for known in (PUBLISHED, UNKNOWN)),
+        *(({"drops": DROPS, "ranges": False, "lengths": lengths}, PUBLISHED, ["file.bin"], 4) for lengths in (0, 1)),
+        # Without a digest and a mark of the version nothing is continued; a weak tag is none.
+        *(
+            ({"drops": [9], "tags": False, "headers": headers}, UNKNOWN, ["file.bin"], 2 * [("file.bin", None)])
+            for headers in ({}, {"ETag": 'W/"1"'})
+        ),
+        # The next mirror continues what the first began, unless nothing tells that it is the same file.
+        *(
+            ({"drops": GONE}, known, ["a", "file.bin"], [("a", None), *4 * [("a", ranges)], ("file.bin", second)])
+            for ranges in ("bytes=1000000-",)
+            for known, second in ((PUBLISHED, ranges), (UNKNOWN, None))
+        ),
+        ({"statuses": [404, 503, 503]}, PUBLISHED, ["gone", "file.bin"], [("gone", None), *3 * [("file.bin", None)]]),
+    ],
+)
+def test_a_file_arrives_whole_and_alone(tmp_path, settings, published, names, requests):
+    with local_server({"a": CONTENTS, "file.bin": CONTENTS}, **settings) as server:
+        url, waits = fetch(server, tmp_path / "file.bin", published, names)
     assert (tmp_path / "file.bin").read_bytes() == CONTENTS
     assert url.endswith("/file.bin")
-    assert (waits, left_over(tmp_path)) == ([], [])
-
-
-@pytest.mark.parametrize("published", [PUBLISHED, UNKNOWN], ids=["digest known", "digest unknown"])
-def test_three_interruptions_are_continued_where_they_happened(tmp_path, published):
-    with local_server({"file.bin": CONTENTS}, drops=DROPS) as server:
-        fetch(server, tmp_path / "file.bin", published)
-    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
-    offsets = np.cumsum(DROPS)
-    assert [asked for _, asked in server.requests] == [None, *(f"bytes={offset}-" for offset in offsets)]
     assert left_over(tmp_path) == []
+    assert requests in (server.requests, len(server.requests))
+    assert waits == {1: [], 6: [1.0, 2.0, 4.0, 8.0]}.get(len(server.requests), waits)
 
 
-def test_what_an_earlier_process_received_is_not_fetched_again(tmp_path):
-    (tmp_path / "file.bin.part").write_bytes(CONTENTS[:1_234_567])
+@pytest.mark.parametrize("begun", [1_234_567, len(CONTENTS)])
+def test_what_an_earlier_process_received_is_not_fetched_again(tmp_path, begun):
+    (tmp_path / "file.bin.part").write_bytes(CONTENTS[:begun])
     with local_server({"file.bin": CONTENTS}) as server:
         fetch(server, tmp_path / "file.bin")
     assert (tmp_path / "file.bin").read_bytes() == CONTENTS
-    assert server.requests == [("file.bin", "bytes=1234567-")]
-
-
-def test_a_part_that_is_complete_is_only_checked(tmp_path):
-    (tmp_path / "file.bin.part").write_bytes(CONTENTS)
-    with local_server({"file.bin": CONTENTS}) as server:
-        fetch(server, tmp_path / "file.bin")
-    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("lengths", [True, False])
-def test_a_server_without_ranges_begins_anew(tmp_path, lengths):
-    with local_server({"file.bin": CONTENTS}, drops=DROPS, ranges=False, lengths=lengths) as server:
-        fetch(server, tmp_path / "file.bin")
-    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
-    assert len(server.requests) == 4
+    assert server.requests == [("file.bin", f"bytes={begun}-")]
 
 
 def test_without_a_digest_a_file_that_changed_is_not_mixed(tmp_path):
@@ -75,40 +74,6 @@ def test_without_a_digest_a_file_that_changed_is_not_mixed(tmp_path):
         server.files["file.bin"] = new
         fetch(server, tmp_path / "file.bin", UNKNOWN)
     assert (tmp_path / "file.bin").read_bytes() == new
-
-
-def test_without_digest_and_version_mark_nothing_is_continued(tmp_path):
-    with local_server({"file.bin": CONTENTS}, drops=[1_000_000], tags=False) as server:
-        fetch(server, tmp_path / "file.bin", UNKNOWN)
-    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
-    assert [asked for _, asked in server.requests] == [None, None]
-
-
-def test_without_a_digest_nothing_is_continued_from_another_address(tmp_path):
-    with local_server({"a": CONTENTS, "b": CONTENTS}, drops=[1_000_000, 0, 0, 0, 0]) as server:
-        fetch(server, tmp_path / "file.bin", UNKNOWN, names=("a", "b"))
-    assert server.requests[-1] == ("b", None)
-
-
-def test_a_weak_tag_is_no_mark_of_a_version(tmp_path):
-    with local_server({"file.bin": CONTENTS}, drops=[1_000_000], tags=False, headers={"ETag": 'W/"1"'}) as server:
-        fetch(server, tmp_path / "file.bin", UNKNOWN)
-    assert [asked for _, asked in server.requests] == [None, None]
-
-
-def test_the_next_mirror_continues_what_the_first_began(tmp_path):
-    with local_server({"a": CONTENTS, "b": CONTENTS}, drops=[1_000_000, 0, 0, 0, 0]) as server:
-        url, waits = fetch(server, tmp_path / "file.bin", names=("a", "b"))
-    assert url.endswith("/b")
-    assert server.requests[-1] == ("b", "bytes=1000000-")
-    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
-    assert waits == [1.0, 2.0, 4.0, 8.0]
-
-
-def test_a_mirror_that_has_gone_is_asked_once_and_a_busy_one_again(tmp_path):
-    with local_server({"file.bin": CONTENTS}, statuses=[404, 503, 503]) as server:
-        fetch(server, tmp_path / "file.bin", names=("gone", "file.bin"))
-    assert [name for name, _ in server.requests] == ["gone", "file.bin", "file.bin", "file.bin"]
 
 
 @pytest.mark.parametrize("digest", ["sha256", "md5"])
@@ -125,15 +90,11 @@ def test_a_wrong_digest_is_refused_and_the_next_mirror_asked(tmp_path, digest):
     assert (tmp_path / "file.bin.rejected").read_bytes() == wrong
 
 
-def test_a_page_in_the_place_of_the_file_is_not_fetched(tmp_path):
-    message = pytest.raises(InvalidInput, match="the file there has 18 bytes, the published one 3,000,000")
-    with local_server({"file.bin": b"<html>moved</html>"}) as server, message:
-        fetch(server, tmp_path / "file.bin")
-    assert left_over(tmp_path) == []
-
-
-def test_nobody_there_is_an_error_that_names_the_address(tmp_path):
-    with local_server({}) as server:
+def test_nobody_there_and_a_page_in_the_place_of_the_file_are_told(tmp_path):
+    with local_server({"file.bin": b"<html>moved</html>"}) as server:
+        with pytest.raises(InvalidInput, match="the file there has 18 bytes, the published one 3,000,000"):
+            fetch(server, tmp_path / "file.bin")
+        assert left_over(tmp_path) == []
         address = server.url
     with pytest.raises(InvalidInput, match=f"{address}/file.bin: .*refused.*4 times.*continues"):
         download([f"{address}/file.bin"], str(tmp_path / "file.bin"), PUBLISHED, pause=lambda seconds: None)
@@ -162,23 +123,16 @@ def test_what_is_longer_than_published_is_cut_off_and_the_next_mirror_asked(tmp_
     assert (tmp_path / "file.bin").read_bytes() == CONTENTS
 
 
-@pytest.mark.parametrize("address", ["http://[::1", "http://host:port/x", "http://a b/x"])
+@pytest.mark.parametrize("address", ["http://[::1", "http://host:port/x", "http://a b/x", "moved"])
 def test_a_malformed_address_is_told_and_the_next_mirror_asked(tmp_path, address):
     waits = []
-    with local_server({"file.bin": CONTENTS}) as server:
+    with local_server({"file.bin": CONTENTS}, redirects={"moved": "http://[::1/file.bin"}) as server:
+        bad = f"{server.url}/moved" if address == "moved" else f"{address}/file.bin"
         with pytest.raises(InvalidInput, match="malformed address"):
-            download([f"{address}/file.bin"], str(tmp_path / "file.bin"), PUBLISHED, pause=waits.append)
-        urls = [f"{address}/file.bin", f"{server.url}/file.bin"]
+            download([bad], str(tmp_path / "file.bin"), PUBLISHED, pause=waits.append)
+        urls = [bad, f"{server.url}/file.bin"]
         assert download(urls, str(tmp_path / "file.bin"), PUBLISHED, pause=waits.append) == urls[1]
     assert waits == []
-
-
-def test_a_redirect_to_a_malformed_address_is_told_and_the_next_mirror_asked(tmp_path):
-    with local_server({"file.bin": CONTENTS}, redirects={"moved": "http://[::1/file.bin"}) as server:
-        with pytest.raises(InvalidInput, match="moved: malformed address"):
-            fetch(server, tmp_path / "file.bin", names=("moved",))
-        fetch(server, tmp_path / "file.bin", names=("moved", "file.bin"))
-    assert (tmp_path / "file.bin").read_bytes() == CONTENTS
 
 
 def test_a_range_error_to_a_request_without_a_range_is_told_and_the_next_mirror_asked(tmp_path):

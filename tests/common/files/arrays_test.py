@@ -19,20 +19,7 @@ def test_arrays_round_trip_without_pickle(tmp_path):
     assert str(loaded["text"]) == "héllo"
 
 
-def test_a_damaged_archive_is_named(tmp_path):
-    (tmp_path / "a.npz").write_bytes(b"PK\x03\x04 not an archive")
-    with pytest.raises(InvalidInput, match=r"a\.npz cannot be read"):
-        read_arrays(tmp_path / "a.npz")
-
-
-@pytest.mark.parametrize("version", [0, 2])
-def test_the_versions_next_to_ours_are_refused(tmp_path, version):
-    np.savez(tmp_path / "arrays.npz", a=np.ones(2), format_version=np.array(version))
-    with pytest.raises(InvalidInput, match=f"has format {version}, this version of the code reads 1"):
-        read_arrays(tmp_path / "arrays.npz")
-
-
-@pytest.mark.parametrize("version", ["one", 1.0, [1, 1], [], -1, 10**9])
+@pytest.mark.parametrize("version", [0, 2, "one", 1.0, [1, 1], [], -1, 10**9])
 def test_whatever_a_file_states_as_its_format_is_told(tmp_path, version):
     np.savez(tmp_path / "a.npz", a=np.ones(2), format_version=np.array(version))
     with pytest.raises(InvalidInput, match=r"a\.npz has format .*, this version of the code reads 1\. Use the version"):
@@ -41,6 +28,9 @@ def test_whatever_a_file_states_as_its_format_is_told(tmp_path, version):
 
 def test_a_whole_file_that_needs_more_than_the_memory_is_one_message(tmp_path):
     path = tmp_path / "a.npz"
+    path.write_bytes(b"PK\x03\x04 not an archive")
+    with pytest.raises(InvalidInput, match=r"a\.npz cannot be read"):
+        read_arrays(path)
     write_arrays(path, {"a": np.zeros(100000)})
     with zipfile.ZipFile(path) as archive:
         (tmp_path / "a.npy").write_bytes(archive.read("a.npy"))

@@ -1,7 +1,6 @@
 """Metrics against values computed by hand."""
 
 import numpy as np
-import pytest
 
 from common.retrieval import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
 
@@ -9,39 +8,19 @@ HITS = np.array([[1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]], bool)
 NUM_RELEVANT = np.array([3, 2, 1, 4])
 
 
-def test_precision_at_1_is_the_first_column():
+def test_precisions_count_hits_among_the_first_and_divide_by_r():
     np.testing.assert_array_equal(precision_at_1(HITS), [1, 0, 0, 0])
-
-
-def test_r_precision_counts_hits_among_the_first_r():
     np.testing.assert_allclose(r_precision(HITS, NUM_RELEVANT), [2 / 3, 1 / 2, 0, 0])
-
-
-def test_map_at_r_sums_precision_at_k_and_divides_by_r():
     np.testing.assert_allclose(map_at_r(HITS, NUM_RELEVANT), [(1 + 2 / 3) / 3, (1 / 2) / 2, 0, 0])
-
-
-def test_map_at_r_divides_by_r_even_where_fewer_are_found():
-    assert map_at_r(np.array([[True, False, False]]), np.array([3])) == pytest.approx(1 / 3)
-
-
-def test_map_at_r_of_lists_shorter_than_r():
-    assert map_at_r(np.array([[True, True]]), np.array([5])) == pytest.approx(2 / 5)
-
-
-def test_perfect_retrieval_scores_one():
-    hits = np.arange(9) < np.array([[3], [9]])
+    np.testing.assert_allclose(map_at_r(HITS[:1, :2], NUM_RELEVANT[:1]), 1 / 3)  # of a list shorter than R
     for metric in (r_precision, map_at_r):
-        np.testing.assert_array_equal(metric(hits, np.array([3, 9])), [1, 1])
+        np.testing.assert_array_equal(metric(np.arange(9) < np.array([[3], [9]]), np.array([3, 9])), [1, 1])
 
 
 def test_first_hit_rank_counts_from_one_and_zero_is_none():
     np.testing.assert_array_equal(first_hit_rank(HITS), [1, 2, 4, 0])
-
-
-@pytest.mark.parametrize(("k", "expected"), [(1, [1, 0, 0, 0]), (2, [1, 1, 0, 0]), (4, [1, 1, 1, 0])])
-def test_recall_at_k_is_one_if_anything_is_found(k, expected):
-    np.testing.assert_array_equal(recall_at_k(first_hit_rank(HITS), k), expected)
+    for k, expected in ((1, [1, 0, 0, 0]), (2, [1, 1, 0, 0]), (4, [1, 1, 1, 0])):
+        np.testing.assert_array_equal(recall_at_k(first_hit_rank(HITS), k), expected)
 
 
 def test_columns_beyond_r_change_no_bit_of_map_at_r():
