@@ -6,23 +6,29 @@ import binascii
 import dataclasses
 import functools
 import hashlib
+import io
 import os
 import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from PIL import Image
 
-from common.data.content_digests import content_digests
+from common.data.content_digests import content_digest, content_digests
 from common.data.dataset import Examples
 from common.data.file_names import FileNames
+from common.data.image_files import load_rgb
 from common.data.image_jobs import run_image_jobs
+from common.data.images import scaled_side
 from common.data.kinds_of_copies import COPIES
+from common.data.regular_files import read_regular_file
 from common.data.shard_folder import ShardFolder
 from common.data.sharded_images import ShardedImages
-from common.data.small_copies import COPY_VERSION, QUALITY, small_copy
 from common.errors import check_choice, check_positive, invalid
 from common.progress import write_notice
 
+_QUALITY = 95  # of the JPEG files
+_COPY_VERSION = 1  # of what copies look like
 _DESCRIPTION = "preparing images"
 _BYTES_AT_256 = 50_000  # of a copy of a photograph
 
@@ -59,7 +65,7 @@ def prepare_images(
     made = dataclasses.replace(examples, boxes=None, exif_orientation=False)
     name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "")
     if copies == "shards":
-        folder = os.path.join(cache_dir, "shards", f"{name}_version_{COPY_VERSION}")
+        folder = os.path.join(cache_dir, "shards", f"{name}_version_{_COPY_VERSION}")
         return dataclasses.replace(made, shards=_as_shards(sources, ShardFolder(folder)))
     return dataclasses.replace(made, paths=_as_files(sources, os.path.join(cache_dir, "prepared", name)))
 
@@ -76,7 +82,7 @@ class _Sources:
 
     def copy_name(self, row: int) -> str:
         """Return `ab/stem-abcdef0123456789.jpg`, from a digest of all that affects the copy."""
-        described = repr((self._digests[row].decode(), self._box(row), QUALITY, COPY_VERSION))
+        described = repr((self._digests[row].decode(), self._box(row), _QUALITY, _COPY_VERSION))
         digest = hashlib.sha256(described.encode()).hexdigest()
         stem = os.path.splitext(os.path.basename(self.paths[row]))[0][:40]
         return os.path.join(digest[:2], f"{stem}-{digest[:20]}.jpg")
@@ -158,3 +164,35 @@ def _write(copy: str, contents: bytes) -> None:
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
+
+
+def small_copy(
+    source: str, box: Sequence[float] | None, content: str, shorter_side: int, exif_orientation: bool = True
+) -> bytes:
+    """Return an RGB JPEG file's contents of the resized image (bilinear, antialiased).
+
+    Args:
+        source: image file.
+        box: left, top, right, bottom (exclusive) in pixels, to which the image is cut first; None: all of it.
+        content: `content_digest` that the file has to have.
+        shorter_side: of the copy, in pixels.
+        exif_orientation: turn the image as its EXIF orientation says.
+
+    Raises:
+        InvalidInput: the file cannot be read to its end, or has changed; it names it.
+    """
+    contents = read_regular_file(source)
+    if content_digest(contents, exif_orientation) != content:
+        raise invalid("image file", received=source, expected="one that does not change meanwhile", fix="Begin again.")
+    image = load_rgb(io.BytesIO(contents), source, exif_orientation)
+    if box is not None:
+        image = image.crop(_box_inside(image, box))
+    width, height = (scaled_side(side, min(image.size), shorter_side) for side in image.size)
+    encoded = io.BytesIO()
+    image.resize((width, height), Image.Resampling.BILINEAR).save(encoded, "JPEG", quality=_QUALITY)
+    return encoded.getvalue()
+
+
+def _box_inside(image: Image.Image, box: Sequence[float]) -> tuple[int, int, int, int]:
+    left, top = max(0, int(box[0])), max(0, int(box[1]))
+    return left, top, max(left + 1, min(image.width, int(box[2]))), max(top + 1, min(image.height, int(box[3])))

@@ -1,4 +1,14 @@
-"""A folder of shards: its images, and additions by one process at a time."""
+"""A folder of shards: its images, and additions by one process at a time.
+
+A shard holds contents of many images, then their table, then a footer. It is one file, so it appears at once, and its
+table belongs to it:
+
+- the images' contents, without gaps;
+- one record of `RECORD` for each, in the same order;
+- the name of the format, the number of images, and the CRC-32 of the records.
+
+A file that was cut off has lost its end, and is recognised by that.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +17,24 @@ import logging
 import os
 import pathlib
 import secrets
+import struct
 import threading
-from collections.abc import Callable, Iterator
-from typing import TextIO
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, TextIO
 
 import numpy as np
 
 from common.data.image_jobs import cannot_write_cache
-from common.data.shard_files import RECORD, read_records, write_shard
 from common.data.sharded_images import ENTRY, ShardedImages
 from common.errors import invalid
 from common.files import lock_file, write_atomically
 from common.progress import write_notice
 
 SHARD_BYTES = 128 * 2**20  # a few thousand shards for ten million copies; held in memory until a shard is written
+RECORD = np.dtype([("key", "S16"), ("length", "<u4"), ("checksum", "<u4")])  # checksum: CRC-32 of the contents
+_END = struct.Struct("<8sQL")
+_FORMAT = b"imgshrd1"
 _log = logging.getLogger(__name__)
 
 
@@ -172,3 +186,41 @@ class _ShardWriter:
         if images:
             path = self._folder / f"shard-{secrets.token_hex(8)}.bin"
             write_atomically(path, lambda file: write_shard(file, images))
+
+
+def write_shard(file: BinaryIO, images: Sequence[tuple[bytes, bytes]]) -> None:
+    """Write a shard.
+
+    Args:
+        file: empty, open for writing.
+        images: a key of up to 16 bytes and the contents of each.
+    """
+    for _, contents in images:
+        file.write(contents)
+    records = np.array([(key, len(contents), zlib.crc32(contents)) for key, contents in images], RECORD).tobytes()
+    file.write(records)
+    file.write(_END.pack(_FORMAT, len(images), zlib.crc32(records)))
+
+
+def read_records(path: str | os.PathLike) -> np.ndarray | str:
+    """Read a shard's table, `[images]` of `RECORD`, or describe the file's damage.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - _END.size))
+        end = file.read()
+        if len(end) != _END.size or not end.startswith(_FORMAT):
+            return "its end is missing"
+        _, count, checksum = _END.unpack(end)
+        start = size - _END.size - count * RECORD.itemsize
+        if start < 0:
+            return "its beginning is missing"
+        file.seek(start)
+        stored = file.read(count * RECORD.itemsize)
+    if zlib.crc32(stored) != checksum:
+        return "its table does not fit its checksum"
+    records = np.frombuffer(stored, RECORD)
+    return records if records["length"].sum(dtype=np.int64) == start else "its size is not that of its images"

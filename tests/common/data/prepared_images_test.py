@@ -195,7 +195,9 @@ def test_shards_have_the_bytes_of_the_files_each_once(examples, tmp_path):
     assert len(sizes) == 2
 
 
-def test_wrong_arguments_are_refused(examples, tmp_path):
+def test_wrong_arguments_and_a_source_that_changes_meanwhile_are_refused(examples, tmp_path):
+    with pytest.raises(InvalidInput, match=r"0\.jpg.*does not change meanwhile"):
+        prepared_images.small_copy(examples.paths[0], None, "0" * 64, 12)
     with pytest.raises(InvalidInput, match="copies.*'shard'"):
         prepare_images(examples, str(tmp_path), 32, copies="shard")
     with pytest.raises(InvalidInput, match="shorter_side"):

@@ -14,46 +14,27 @@ from common.retrieval.search.buffer_sizes import DENSE_BYTES, TILE_BYTES, DenseR
 CORES = (1, 2, 16, 17, 64, 128, 256, 1024)
 
 
-@pytest.fixture(params=["affinity", "count"])
-def cores_64(request, monkeypatch):
-    if request.param == "affinity":
-        monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)), raising=False)
-    else:
-        monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-        monkeypatch.setattr(os, "cpu_count", lambda: 64)
-
-
 @pytest.mark.parametrize("num_tiles", [2 * cores for cores in CORES])
 def test_all_tiles_at_work_take_no_more_than_their_budget(num_tiles):
     size = tile_size(1536, num_tiles)
     assert 1 <= size <= 1536
     assert 4 * size**2 * num_tiles <= TILE_BYTES
+    assert size == 1536 or num_tiles > 32
     if num_tiles > 64:  # the largest that does
         assert 4 * (size + 1) ** 2 * num_tiles > TILE_BYTES
-
-
-def test_tiles_of_up_to_sixteen_cores_are_whole():
-    assert {tile_size(1536, 2 * cores) for cores in range(1, 17)} == {1536}
     assert tile_size(100, 2048) == 100
     assert tile_size(1536, 10**12) == 1
 
 
 @pytest.mark.parametrize("num_threads", CORES)
-@pytest.mark.parametrize("num_columns", [1, 5_000, 60_502, 10**6, 10**7])
+@pytest.mark.parametrize("num_columns", [1, 60_502, 10**7])
 def test_all_dense_rows_take_no_more_than_their_budget(num_columns, num_threads):
     rows, working = dense_rows(num_columns, num_threads, 2**22)
     assert 1 <= working <= num_threads
     assert 1 <= rows <= 256
     assert rows * num_columns <= max(2**22, num_columns)
     assert 8 * rows * num_columns * working <= DENSE_BYTES
-
-
-def test_one_thread_holds_one_row_however_long_it_is():
     assert dense_rows(10**9, 64, 2**22) == DenseRows(1, 1)
-
-
-def test_all_cores_are_used(cores_64):
-    assert available_threads() == 64
 
 
 def embeddings_with_ties(size):
@@ -62,10 +43,15 @@ def embeddings_with_ties(size):
     return drawn, rng.integers(0, 25, size)
 
 
-@pytest.mark.parametrize("cores_64", ["affinity"], indirect=True)
 @pytest.mark.parametrize("with_gallery", [False, True])
-def test_sixty_four_cores_give_the_results_of_one_in_bounded_memory(cores_64, with_gallery, monkeypatch):
+def test_sixty_four_cores_give_the_results_of_one_in_bounded_memory(with_gallery, monkeypatch):
     """With budgets so small that they are felt: what is allocated is counted."""
+    with monkeypatch.context() as patch:
+        patch.delattr(os, "sched_getaffinity", raising=False)
+        patch.setattr(os, "cpu_count", lambda: 64)
+        assert available_threads() == 64
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(64)), raising=False)
+    assert available_threads() == 64
     queries, labels = embeddings_with_ties(700)
     parts = (queries, labels, *embeddings_with_ties(600)) if with_gallery else (queries, labels)
     options = {"average_precision": True, "tie_bounds": True}

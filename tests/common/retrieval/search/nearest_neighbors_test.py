@@ -129,12 +129,24 @@ def test_collapsed_embeddings_find_the_first_items_at_once():
     assert (found[4:] == [0, 1, 2]).all()
 
 
-@pytest.mark.parametrize(("gallery", "most"), [(None, 3), (np.zeros((6, 2), np.float32), 6)])
-def test_more_neighbours_than_there_are_is_an_error(gallery, most):
-    with pytest.raises(InvalidInput, match=f"num_neighbors.*at most {most}"):
-        find_nearest_neighbors(np.eye(4, 2, dtype=np.float32), gallery, num_neighbors=most + 1)
+def test_equal_hashes_of_different_rows_do_not_merge_them(monkeypatch):
+    class SameWeights:
+        def uniform(self, low, high, size):
+            return np.ones(size)
+
+    monkeypatch.setattr("common.retrieval.search.distinct_rows.np.random.default_rng", lambda seed: SameWeights())
+    found = find_nearest_neighbors(np.float32([[1, 2], [2, 1], [3, 0], [2, 1], [-0.0, 1], [0.0, 1]]), num_neighbors=2)
+    assert found.tolist() == [[1, 3], [3, 0], [1, 3], [1, 0], [5, 0], [4, 0]]
 
 
-def test_different_dimensions_are_an_error():
-    with pytest.raises(InvalidInput, match="same dim"):
-        find_nearest_neighbors(np.eye(3), np.eye(4), num_neighbors=1)
+@pytest.mark.parametrize(
+    ("gallery", "num_neighbors", "message"),
+    [
+        (None, 4, "num_neighbors.*at most 3"),
+        (np.zeros((6, 2), np.float32), 7, "num_neighbors.*at most 6"),
+        (np.eye(4), 1, "same dim"),
+    ],
+)
+def test_what_cannot_be_searched_is_an_error(gallery, num_neighbors, message):
+    with pytest.raises(InvalidInput, match=message):
+        find_nearest_neighbors(np.eye(4, 2, dtype=np.float32), gallery, num_neighbors=num_neighbors)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from common.retrieval.search.similarity_bounds import SIMILARITIES, SimilarityBounds, rows_of_columns
+from common.retrieval.search.similarity_bounds import SIMILARITIES, SimilarityBounds
 
 
 def embeddings_of(kind, rng, num_items, dim):
@@ -48,10 +48,6 @@ def test_the_bounds_of_unit_vectors_are_narrow():
     assert slack.max() < 1e-3 * np.ptp(factors.as_rows @ factors.as_columns.T)
 
 
-def test_rows_of_columns_exchanges_the_two_offsets():
-    np.testing.assert_array_equal(rows_of_columns(np.float32([[7, 8, 1, 3, 5]])), [[7, 8, 3, 1, 5]])
-
-
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("dim", [3, 128, 1000])
 def test_exact_values_do_not_depend_on_the_other_pairs(similarity, dim, monkeypatch):
@@ -71,24 +67,24 @@ def test_squares_that_float64_cannot_hold_keep_their_order(factor):
     assert values[1] / values[0] == pytest.approx(9)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_the_first_bad_row_is_named(bad, monkeypatch):
+@pytest.mark.parametrize(
+    ("embeddings", "similarity", "message"),
+    [
+        *(
+            (np.where(np.arange(40).reshape(20, 2) // 2 % 4 == 1, bad, 0.0), "euclidean", "row 1.*finite")
+            for bad in (np.nan, np.inf, -np.inf)
+        ),
+        *(
+            (wrong, "euclidean", r"non-empty float16, float32 or float64 array \[items, dim\]")
+            for wrong in (np.zeros((2, 2), int), np.zeros(3), np.zeros((0, 4)), np.zeros((2, 2, 2)))
+        ),
+        (np.eye(2), "cosine", "euclidean, inner_product"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(embeddings, similarity, message, monkeypatch):
     monkeypatch.setattr("common.retrieval.search.similarity_bounds._ROWS_AT_ONCE", 8)
-    embeddings = np.zeros((20, 2), np.float32)
-    embeddings[[13, 17], 1] = bad
-    with pytest.raises(InvalidInput, match="gallery embeddings.*row 13.*finite"):
-        SimilarityBounds(np.zeros((2, 2), np.float32), embeddings, "euclidean")
-
-
-@pytest.mark.parametrize("embeddings", [np.zeros((2, 2), int), np.zeros(3), np.zeros((0, 4)), np.zeros((2, 2, 2))])
-def test_arrays_that_are_no_embeddings_are_refused(embeddings):
-    with pytest.raises(InvalidInput, match=r"non-empty float16, float32 or float64 array \[items, dim\]"):
-        SimilarityBounds(embeddings, embeddings, "euclidean")
-
-
-def test_an_unknown_similarity_lists_the_choices():
-    with pytest.raises(InvalidInput, match="euclidean, inner_product"):
-        SimilarityBounds(np.eye(2), np.eye(2), "cosine")
+    with pytest.raises(InvalidInput, match=message):
+        SimilarityBounds(np.zeros((2, 2), np.float32), embeddings, similarity)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
