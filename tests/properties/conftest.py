@@ -1,6 +1,6 @@
 """The profile of the property-based tests: the same examples in every run, so that CI fails only when the code does.
 
-Each test states its number of examples (`max_examples`); together they are about 2,000 per stack.
+Each test states its number of examples (`max_examples`).
 """
 
 from hypothesis import HealthCheck, settings

@@ -56,16 +56,6 @@ def test_value_is_finite_and_not_negative_and_so_is_the_gradient(loss, batch):
 
 
 @settings(max_examples=NUM_EXAMPLES)
-@given(batch=batches(), seed=st.integers(0, 100))
-def test_order_of_the_batch_does_not_matter(loss, batch, seed):
-    skip_if_drawn(loss)
-    embeddings, labels = batch
-    order = np.random.default_rng(seed).permutation(len(labels))
-    points = embeddings.astype(np.float64)
-    np.testing.assert_allclose(loss(points[order], labels[order]), loss(points, labels), rtol=1e-6, atol=1e-9)
-
-
-@settings(max_examples=NUM_EXAMPLES)
 @given(batch=batches(), references=batches(), ignored=batches())
 def test_references_that_are_not_valid_do_not_matter(loss, batch, references, ignored):
     skip_if_drawn(loss)

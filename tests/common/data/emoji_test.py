@@ -1,3 +1,4 @@
+import functools
 import io
 import zipfile
 
@@ -10,17 +11,13 @@ from common.data.emoji import _ARCHIVE, EMOJI_SIZE, MIN_DESIGNS, emoji_name
 
 
 @pytest.fixture(scope="module")
-def cache_dir(tmp_path_factory):
-    return tmp_path_factory.mktemp("emoji")
+def load(tmp_path_factory):
+    return functools.partial(load_emoji, cache_dir=tmp_path_factory.mktemp("emoji"))
 
 
 @pytest.fixture(scope="module")
-def emoji(cache_dir):
-    return load_emoji(cache_dir=cache_dir)
-
-
-def stems(names):
-    return [name.split()[0].rstrip(",") for name in names]
+def emoji(load):
+    return load()
 
 
 def test_half_of_the_emoji_are_unseen_with_their_variants(emoji):
@@ -28,10 +25,10 @@ def test_half_of_the_emoji_are_unseen_with_their_variants(emoji):
     assert num_train + emoji.test.num_classes == len(emoji.class_names) == 1187
     assert 0.4 < num_train / 1187 < 0.6
     assert emoji.test.labels.min() == num_train
-    assert not set(stems(emoji.class_names[:num_train])) & set(stems(emoji.class_names[num_train:]))
+    stems = np.array([name.split()[0].rstrip(",") for name in emoji.class_names])
+    assert not set(stems[:num_train]) & set(stems[num_train:])
     for train, validation in contiguous_folds(num_train):
-        names = np.array(stems(emoji.class_names[:num_train]))
-        assert len(set(names[train]) & set(names[validation])) <= 2
+        assert len(set(stems[train]) & set(stems[validation])) <= 2
 
 
 def test_no_drawing_is_there_twice(emoji):
@@ -53,9 +50,9 @@ def test_drawings_are_those_of_their_emoji(emoji):
     np.testing.assert_array_equal(found, np.stack(expected))
 
 
-def test_the_split_is_that_of_the_seed(emoji, cache_dir):
-    assert load_emoji(cache_dir=cache_dir).class_names == emoji.class_names
-    assert load_emoji(cache_dir=cache_dir, seed=1).class_names != emoji.class_names
+def test_the_split_is_that_of_the_seed(emoji, load):
+    assert load().class_names == emoji.class_names
+    assert load(seed=1).class_names != emoji.class_names
 
 
 def test_owners_and_licences_are_beside_the_drawings():

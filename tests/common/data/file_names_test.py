@@ -18,12 +18,16 @@ def as_bytes(paths):
 
 
 @pytest.mark.parametrize("make", [list, np.array, tuple, iter, as_bytes])
-def test_names_are_the_texts_that_were_given(make):
+@pytest.mark.parametrize("block", [4, 10_000])
+def test_names_are_the_texts_that_were_given(make, block, monkeypatch):
+    monkeypatch.setattr("common.data.file_names._BLOCK", block)
     names = FileNames(make(PATHS))
     assert list(names) == names.tolist() == PATHS
     assert [names[place] for place in range(len(PATHS))] == PATHS
     assert (names[-1], names[np.int64(3)]) == (PATHS[-1], PATHS[3])
     assert len(names) == len(PATHS)
+    longer = [f"folder {number % 3}/{'x' * number}.jpg" for number in range(8)]
+    assert FileNames(make(longer)).tolist() == longer
 
 
 def test_paths_are_taken_and_other_things_are_not():
@@ -47,23 +51,16 @@ def test_parts_are_chosen_as_of_an_array():
         names[len(PATHS)]
 
 
-def test_nothing_is_nothing():
-    for nothing in (FileNames(), FileNames.joined([]), FileNames(PATHS)[:0]):
-        assert (len(nothing), list(nothing), nothing.as_bytes().tolist(), list(nothing.by_folder())) == (0, [], [], [])
-
-
-def test_more_names_than_a_block_and_longer_ones_later(monkeypatch):
-    monkeypatch.setattr("common.data.file_names._BLOCK", 4)
-    paths = [f"folder {number % 3}/{'x' * number}.jpg" for number in range(11)]
-    assert FileNames(paths).tolist() == paths
-    assert FileNames(paths[:8]).tolist() == paths[:8]
-
-
-def test_parts_that_share_folders_are_joined():
+def test_parts_that_share_folders_are_joined_and_folders_replaced():
     parts = [FileNames(PATHS[:4]), FileNames(PATHS[4:]), FileNames(PATHS[:2])]
     joined = FileNames.joined(parts)
     assert joined.tolist() == PATHS + PATHS[:2]
     assert sorted(joined.folders()) == sorted({path.rpartition("/")[0] + path.rpartition("/")[1] for path in PATHS})
+    names = FileNames(["a/1.jpg", "b/1.jpg"])
+    assert names.with_folders({"a/": "x/y/", "b/": ""}).tolist() == ["x/y/1.jpg", "1.jpg"]
+    assert names.tolist() == ["a/1.jpg", "b/1.jpg"]
+    for nothing in (FileNames(), FileNames.joined([]), FileNames(PATHS)[:0]):
+        assert (len(nothing), list(nothing), nothing.as_bytes().tolist(), list(nothing.by_folder())) == (0, [], [], [])
 
 
 def test_folders_come_one_by_one_in_the_order_of_their_first_files():
@@ -71,12 +68,6 @@ def test_folders_come_one_by_one_in_the_order_of_their_first_files():
     found = [(folder, rows.tolist(), names.base_names(rows)) for folder, rows in names.by_folder()]
     last = ("", [2, 4], ["\udcff.png", "1.jpg"])
     assert found == [("a/b/", [0], ["1.jpg"]), ("a/", [1, 3], ["1.jpg", "1.jpg"]), last]
-
-
-def test_folders_are_replaced():
-    names = FileNames(["a/1.jpg", "b/1.jpg"])
-    assert names.with_folders({"a/": "x/y/", "b/": ""}).tolist() == ["x/y/1.jpg", "1.jpg"]
-    assert names.tolist() == ["a/1.jpg", "b/1.jpg"]
 
 
 def test_tensorflow_and_numpy_take_them():

@@ -22,15 +22,11 @@ def test_half_of_the_characters_train_and_the_others_test(dataset):
     assert dataset.test.labels.min() == dataset.train.num_classes
     assert dataset.gallery is dataset.validation is None
     assert dataset.is_comparable
-
-
-def test_images_are_small_and_grey(dataset):
     for examples in (dataset.train, dataset.test):
         assert examples.inputs.shape == (len(examples), 32, 32, 1)
         assert examples.inputs.dtype == np.uint8
         counts = np.bincount(examples.labels)[examples.labels.min() :]
-        assert counts.min() >= 12
-        assert counts.max() <= 16
+        assert 12 <= counts.min() <= counts.max() <= 16
     assert (dataset.kind, dataset.native_size, dataset.channels) == ("memory_images", 32, 1)
 
 

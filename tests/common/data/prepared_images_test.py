@@ -111,18 +111,20 @@ def test_sizes_boxes_and_changed_sources_never_mix(examples, tmp_path, write_ima
     assert len(set(paths)) == len(paths)
 
 
-def test_an_image_exchanged_in_place_is_prepared_anew(tmp_path):
+def test_an_image_exchanged_in_place_or_of_the_same_name_is_prepared_anew(tmp_path):
     """Of equal size, and with the time of modification set back: `cp --preserve` and `rsync --times` do so."""
-    path = tmp_path / "image.bmp"
+    path, other = tmp_path / "image.bmp", tmp_path / "other" / "image.bmp"
+    other.parent.mkdir()
+    Image.new("RGB", (20, 20), (0, 0, 200)).save(other)
     Image.new("RGB", (20, 20), (200, 0, 0)).save(path)
     times = os.stat(path)
     first = prepare_images(one(path), str(tmp_path / "cache"), 10)
     Image.new("RGB", (20, 20), (0, 200, 0)).save(path)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert (os.stat(path).st_size, os.stat(path).st_mtime_ns) == (times.st_size, times.st_mtime_ns)
-    second = prepare_images(one(path), str(tmp_path / "cache"), 10)
-    colours = [np.asarray(Image.open(prepared.paths[0])).mean(axis=(0, 1)) for prepared in (first, second)]
-    np.testing.assert_allclose(colours, [(200, 0, 0), (0, 200, 0)], atol=4)
+    others = [prepare_images(one(each), str(tmp_path / "cache"), 10) for each in (path, other)]
+    colours = [np.asarray(Image.open(prepared.paths[0])).mean(axis=(0, 1)) for prepared in (first, *others)]
+    np.testing.assert_allclose(colours, [(200, 0, 0), (0, 200, 0), (0, 0, 200)], atol=4)
 
 
 def test_boxes_are_cut_out_and_clipped(tmp_path, write_image):
@@ -137,13 +139,6 @@ def test_boxes_are_cut_out_and_clipped(tmp_path, write_image):
     np.testing.assert_allclose(np.asarray(copy).mean(axis=(0, 1)), [0, 255, 0], atol=3)
     beyond = prepare_images(one(path, boxes=np.array([[-3, 10, 999, 999]])), str(tmp_path), 10, boxes=True)
     assert Image.open(beyond.paths[0]).size == (20, 10)
-
-
-def test_sources_with_the_same_name_are_kept_apart(tmp_path, write_image):
-    paths = [write_image(tmp_path / folder / "1.jpg", colour) for folder, colour in (("a", (255, 0, 0)), ("b", 0))]
-    prepared = prepare_images(Examples(labels=np.array([0, 1]), paths=np.array(paths)), str(tmp_path), 16)
-    first, second = (np.asarray(Image.open(path)).mean() for path in prepared.paths)
-    assert first > second + 50
 
 
 def test_a_cache_that_cannot_be_written_is_told_and_no_part_left_behind(examples, tmp_path, monkeypatch):

@@ -12,22 +12,16 @@ def meter(*values):
     return SimpleNamespace(joules=lambda: next(left))
 
 
-def test_sessions_add_up(monkeypatch):
+@pytest.mark.parametrize(("joules", "expected"), [(50.0, 75.0), (None, None)])
+def test_sessions_add_up_and_one_that_could_not_read_leaves_no_figure(monkeypatch, joules, expected):
     now = iter([0.0, 10.0, 100.0, 105.0])
     monkeypatch.setattr("time.monotonic", lambda: next(now))
-    first = TrainingCost({"cpu_packages": meter(50.0), "gpus": None})
+    first = TrainingCost({"cpu_packages": meter(joules), "gpus": None})
     state = first.state()
-    assert state == {"seconds": 10.0, "joules": {"cpu_packages": 50.0, "gpus": None}}
+    assert state == {"seconds": 10.0, "joules": {"cpu_packages": joules, "gpus": None}}
     second = TrainingCost({"cpu_packages": meter(25.04), "gpus": None})
     second.restore(state, [])
-    assert second.as_dict() == {"train_seconds": 15.0, "energy_joules": {"cpu_packages": 75.0, "gpus": None}}
-
-
-def test_a_session_that_could_not_read_leaves_no_figure():
-    first = TrainingCost({"cpu_packages": meter(None)})
-    second = TrainingCost({"cpu_packages": meter(25.0)})
-    second.restore(first.state(), [])
-    assert second.as_dict()["energy_joules"] == {"cpu_packages": None}
+    assert second.as_dict() == {"train_seconds": 15.0, "energy_joules": {"cpu_packages": expected, "gpus": None}}
 
 
 def test_long_periods_are_read_in_between(monkeypatch):

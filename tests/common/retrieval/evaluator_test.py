@@ -53,7 +53,7 @@ KINDS = (
     "huge labels",
     "continuous",
 )
-CASES_PER_KIND = 100  # 1,000 together
+CASES_PER_KIND = 60
 
 
 def random_embeddings(rng, kind, num_items, dim):
@@ -127,7 +127,7 @@ def documented_error(case, expected):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_1000_adversarial_cases_equal_the_oracle_or_raise_what_is_documented(kind, monkeypatch):
+def test_adversarial_cases_equal_the_oracle_or_raise_what_is_documented(kind, monkeypatch):
     rng = np.random.default_rng(len(kind) + sum(map(ord, kind)))
     outcomes = {"value": 0, "error": 0}
     for number in range(CASES_PER_KIND):

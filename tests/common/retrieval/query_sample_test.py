@@ -47,6 +47,8 @@ def test_a_sample_of_all_is_all():
     sample = evaluate_retrieval(embeddings, labels, sample_queries=300)
     assert sample.as_dict() == full.as_dict()
     assert full.intervals is full.sampled_from is sample.intervals is sample.sampled_from is None
+    with pytest.raises(InvalidInput, match="sample_queries.*99.*at least 100"):
+        evaluate_retrieval(embeddings, labels, sample_queries=99)
 
 
 def test_the_seed_draws_and_every_candidate_has_the_same_chance():
@@ -83,8 +85,3 @@ def test_equal_values_do_not_pretend_to_know_the_rest(value):
     low, high = interval_of_all(np.full(1000, value), 1_000_000)
     assert 0 <= low <= value <= high <= 1
     assert 0.002 < high - low < 0.01  # the rule of three says .003
-
-
-def test_too_small_a_sample_is_refused():
-    with pytest.raises(InvalidInput, match="sample_queries.*99.*at least 100"):
-        evaluate_retrieval(*clustered(300), sample_queries=99)
