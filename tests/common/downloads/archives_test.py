@@ -127,9 +127,23 @@ def with_central(raw, offset, value):
     return raw[:place] + value + raw[place + len(value) :]
 
 
+BOMB = {"data/a.txt": b"one", "data/zeros": bytes(50_000_000)}
+TWICE = {"data/a.txt": b"one", "data/./a.txt": b"two"}
+MANY = {f"data/{number}": b"" for number in range(30)}
+
+
 @pytest.mark.parametrize(
     ("ending", "members", "message", "options"),
     [
+        *((ending, TWICE, "'data/a.txt' twice", {}) for ending in (".zip", ".tar", ".tgz")),
+        *(
+            (ending, MANY, "21 or more entries.*at most 20", {"limits": Limits(num_entries=20)})
+            for ending in (".zip", ".tar.gz")
+        ),
+        *(
+            (ending, BOMB, "50,000,003 or more bytes.*at most", {"limits": Limits(num_bytes=10_000_000)})
+            for ending in (".zip", ".tar.gz")
+        ),
         (".tgz", {"data": b"one", "data/a.txt": b"two"}, "two entries for", {}),
         (".zip", GOOD, "data, other.*files in images/", {"root": "images"}),
         (".zip", GOOD, "3,007 free bytes.*3,008 bytes", {}),
@@ -139,7 +153,9 @@ def with_central(raw, offset, value):
 def test_what_does_not_fit_is_refused(tmp_path, monkeypatch, ending, members, message, options):
     if "free" in message:
         monkeypatch.setattr("shutil.disk_usage", lambda folder: types.SimpleNamespace(free=3_007))
-    refused(tmp_path, make(tmp_path, ending, members), message, **options)
+    archive = make(tmp_path, ending, members)
+    assert os.path.getsize(archive) < 100_000
+    refused(tmp_path, archive, message, **options)
 
 
 @pytest.mark.parametrize("type_bits", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
@@ -150,19 +166,6 @@ def test_links_and_devices_in_zip_archives_are_refused(tmp_path, type_bits):
     refused(tmp_path, archive, "'data/special', which is a (symbolic link|device)")
 
 
-@pytest.mark.parametrize("ending", [".zip", ".tar.gz"])
-def test_a_bomb_is_refused(tmp_path, ending):
-    archive = make(tmp_path, ending, {"data/a.txt": b"one", "data/zeros": bytes(50_000_000)})
-    assert os.path.getsize(archive) < 100_000
-    refused(tmp_path, archive, "50,000,003 or more bytes.*at most", limits=Limits(num_bytes=10_000_000))
-
-
-@pytest.mark.parametrize("ending", [".zip", ".tar.gz"])
-def test_too_many_files_are_refused(tmp_path, ending):
-    archive = make(tmp_path, ending, {f"data/{number}": b"" for number in range(30)})
-    refused(tmp_path, archive, "21 or more entries.*at most 20", limits=Limits(num_entries=20))
-
-
 def test_a_header_that_states_gigabytes_is_not_read(tmp_path):
     header = tarfile.TarInfo("././@PaxHeader")
     header.type, header.size = tarfile.XHDTYPE, 1 << 40
@@ -170,23 +173,6 @@ def test_a_header_that_states_gigabytes_is_not_read(tmp_path):
         file.write(header.tobuf(tarfile.USTAR_FORMAT if header.size < 8**11 else tarfile.GNU_FORMAT))
         file.write(bytes(1 << 20))
     refused(tmp_path, str(tmp_path / "archive.tgz"), "a header of 1,099,511,627,776 bytes")
-
-
-@pytest.mark.parametrize("ending", [".zip", ".tar", ".tgz"])
-def test_one_name_twice_is_refused(tmp_path, ending):
-    path = tmp_path / f"archive{ending}"
-    if ending == ".zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("data/a.txt", b"one")
-            with pytest.warns(UserWarning, match="Duplicate"):
-                archive.writestr("data/a.txt", b"two")
-    else:
-        with tarfile.open(path, "w" if ending == ".tar" else "w:gz") as archive:
-            for contents in (b"one", b"two"):
-                member = tarfile.TarInfo("data/./a.txt" if contents == b"two" else "data/a.txt")
-                member.size = 3
-                archive.addfile(member, io.BytesIO(contents))
-    refused(tmp_path, str(path), "'data/a.txt' twice")
 
 
 @pytest.mark.parametrize("ending", [".zip", ".tar.gz"])

@@ -13,8 +13,9 @@ CONTENTS = np.random.default_rng(0).integers(0, 256, 3_000_000).astype(np.uint8)
 PUBLISHED = Fingerprint(len(CONTENTS), hashlib.sha256(CONTENTS).hexdigest())
 UNKNOWN = Fingerprint()
 DROPS = [700_001, 900_000, 1]  # bytes of the first three responses
-CONTINUED = [("file.bin", f"bytes={offset}-") for offset in np.cumsum(DROPS)]
-GONE = [1_000_000, 0, 0, 0, 0]  # a mirror that breaks off, and nothing more comes of it
+ANEW, CONTINUED = ("file.bin", None), [("file.bin", f"bytes={offset}-") for offset in np.cumsum(DROPS)]
+GONE = {"drops": [1_000_000, 0, 0, 0, 0]}  # the mirror "a" breaks off, and nothing more comes of it
+ASKED_OF_IT = [("a", None), *4 * [("a", "bytes=1000000-")]]
 
 
 def fetch(server, path, published=PUBLISHED, names=("file.bin",)):
@@ -30,21 +31,16 @@ def left_over(folder):
 @pytest.mark.parametrize(
     ("settings", "published", "names", "requests"),
     [
-        ({}, PUBLISHED, ["file.bin"], [("file.bin", None)]),
-        *(({"drops": DROPS}, known, ["file.bin"], [("file.bin", None), *CONTINUED]) for known in (PUBLISHED, UNKNOWN)),
-        *(({"drops": DROPS, "ranges": False, "lengths": lengths}, PUBLISHED, ["file.bin"], 4) for lengths in (0, 1)),
+        ({}, PUBLISHED, ["file.bin"], [ANEW]),
+        *(({"drops": DROPS}, known, ["file.bin"], [ANEW, *CONTINUED]) for known in (PUBLISHED, UNKNOWN)),
+        *(({"drops": DROPS, "ranges": False, "lengths": known}, PUBLISHED, ["file.bin"], 4) for known in (True, False)),
         # Without a digest and a mark of the version nothing is continued; a weak tag is none.
-        *(
-            ({"drops": [9], "tags": False, "headers": headers}, UNKNOWN, ["file.bin"], 2 * [("file.bin", None)])
-            for headers in ({}, {"ETag": 'W/"1"'})
-        ),
+        ({"drops": [9], "tags": False}, UNKNOWN, ["file.bin"], [ANEW, ANEW]),
+        ({"drops": [9], "tags": False, "headers": {"ETag": 'W/"1"'}}, UNKNOWN, ["file.bin"], [ANEW, ANEW]),
         # The next mirror continues what the first began, unless nothing tells that it is the same file.
-        *(
-            ({"drops": GONE}, known, ["a", "file.bin"], [("a", None), *4 * [("a", ranges)], ("file.bin", second)])
-            for ranges in ("bytes=1000000-",)
-            for known, second in ((PUBLISHED, ranges), (UNKNOWN, None))
-        ),
-        ({"statuses": [404, 503, 503]}, PUBLISHED, ["gone", "file.bin"], [("gone", None), *3 * [("file.bin", None)]]),
+        (GONE, PUBLISHED, ["a", "file.bin"], [*ASKED_OF_IT, ("file.bin", "bytes=1000000-")]),
+        (GONE, UNKNOWN, ["a", "file.bin"], [*ASKED_OF_IT, ANEW]),
+        ({"statuses": [404, 503, 503]}, PUBLISHED, ["gone", "file.bin"], [("gone", None), ANEW, ANEW, ANEW]),
     ],
 )
 def test_a_file_arrives_whole_and_alone(tmp_path, settings, published, names, requests):
