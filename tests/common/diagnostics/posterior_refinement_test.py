@@ -28,7 +28,7 @@ def off_diagonal(matrix):
     return matrix - np.diag(np.diag(matrix))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("ratio", RATIOS)
 def test_the_diagonal_restraint_meets_its_definition(seed, ratio):
     matrix = metric_matrix(random_neck(seed))
@@ -45,7 +45,7 @@ def test_the_diagonal_restraint_meets_its_definition(seed, ratio):
     assert ratio < 1 or len(removed) == len(matrix)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("ratio", RATIOS)
 def test_the_random_restraint_meets_its_definition(seed, ratio):
     matrix = metric_matrix(random_neck(seed))

@@ -13,18 +13,12 @@ CONSTANTS = "common.retrieval.search.nearest_neighbors."
 
 
 def oracle(queries, gallery, similarity, num_neighbors):
-    """Python sorting by (similarity, index)."""
-    found = []
-    for row, query in enumerate(queries.astype(np.float64)):
-        items = range(len(queries)) if gallery is None else range(len(gallery))
-        others = (queries if gallery is None else gallery).astype(np.float64)
-        if similarity == "euclidean":
-            key = {item: (((query - others[item]) ** 2).sum(), item) for item in items}
-        else:
-            key = {item: (-(query * others[item]).sum(), item) for item in items}
-        ranked = sorted((item for item in items if gallery is not None or item != row), key=key.get)
-        found.append(ranked[:num_neighbors])
-    return np.array(found)
+    """A full sort by (similarity, index)."""
+    left, right = queries.astype(np.float64)[:, None], (queries if gallery is None else gallery).astype(np.float64)
+    distance = ((left - right) ** 2).sum(axis=2) if similarity == "euclidean" else -(left * right).sum(axis=2)
+    if gallery is None:
+        np.fill_diagonal(distance, np.inf)
+    return np.argsort(distance, axis=1, kind="stable")[:, :num_neighbors]
 
 
 def clustered(num_items, dim, num_centers, seed, dtype=np.float32):
