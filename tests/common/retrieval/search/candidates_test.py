@@ -2,12 +2,7 @@
 
 import numpy as np
 
-from common.retrieval.search.candidates import (
-    CandidateBlock,
-    Candidates,
-    Decision,
-    Slack,
-)
+from common.retrieval.search.candidates import CandidateBlock, Candidates, Decision, Slack
 
 TRUTH = np.array([[0.5, 0.1, 0.5, 0.9, 0.30001, 0.3]])  # similarities of one query
 
