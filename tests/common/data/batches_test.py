@@ -1,3 +1,4 @@
+import collections
 import itertools
 
 import numpy as np
@@ -9,6 +10,27 @@ from common.errors import InvalidInput
 
 def _labels(*sizes):
     return np.repeat(np.arange(len(sizes)), sizes)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_batch_is_balanced_and_repeats_only_what_it_must(seed):
+    """Of classes of 2 to 9 examples under any names, in any order."""
+    rng = np.random.default_rng(seed)
+    names = rng.integers(-(2**62), 2**62, rng.integers(1, 10))
+    labels = rng.permutation(np.repeat(names, rng.integers(2, 10, len(names))))
+    sizes, classes, samples = collections.Counter(labels), int(rng.integers(1, len(names) + 1)), int(rng.integers(1, 6))
+    batches = ClassBalancedBatches(labels, classes, samples, seed, interleaved=bool(seed % 2))
+    indices = batches.epoch(seed)
+    assert indices.shape == (batches.batches_per_epoch, batches.batch_size)
+    for batch in indices:
+        groups = batch[np.argsort(batches.class_places, kind="stable")].reshape(classes, samples)
+        assert (labels[groups] == labels[groups[:, :1]]).all()
+        assert len(set(labels[groups[:, 0]])) == classes
+        for group in groups:
+            # A class that is too small goes through so many shuffled queues at most, with an example once in each.
+            size = sizes[labels[group[0]]]
+            num_queues = 1 if size >= samples else 1 - (1 - samples) // size
+            assert np.unique(group, return_counts=True)[1].max() <= num_queues
 
 
 def test_interleaving_changes_the_order_within_batches_and_nothing_else():
