@@ -7,6 +7,7 @@ import os
 import tensorflow as tf
 from tensorflow import keras
 
+from common.backbones.checkpoint_files import is_checkpoint
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import (
     CAFFE_MEAN_BGR,
@@ -44,14 +45,15 @@ def resnet50(
 
     | layout | stride of a stage on | biases | input | weights |
     |---|---|---|---|---|
-    | torchvision | the 3 x 3 convolution | no | RGB, ImageNet's mean and std | `.npz` with torchvision's names |
+    | torchvision | the 3 x 3 convolution | no | RGB, ImageNet's mean and std | a file with torchvision's names |
     | keras | the first 1 x 1 convolution | yes | BGR, 0..255 minus ImageNet's mean | imagenet, or Keras' `.h5` |
 
     Args:
         input_channels: 3 (RGB), or 1 (grey, repeated to three channels).
         frozen_batch_norm: batch normalisation in inference mode, also in training; False when training from scratch.
         weights: "none", "imagenet" (Keras' layout only) or a path.
-        layout: "torchvision", "keras", or "auto": torchvision's for an `.npz` or output stride 16, else Keras'.
+        layout: "torchvision", "keras", or "auto": torchvision's for an `.npz`, a checkpoint (`.pth`, ...) or output
+            stride 16, else Keras'.
         output_stride: 32, or 16 for a map twice as large: the last stage dilated instead of strided, same weights.
 
     Input shape: [batch, height, width, input_channels], values 0..255; height and width 32 or more.
@@ -66,8 +68,8 @@ def resnet50(
     check_image_channels(input_channels)
     check_choice("layout", layout, LAYOUTS)
     if layout == "auto":
-        is_torchvision = os.fspath(weights).endswith(".npz") or output_stride != OUTPUT_STRIDE
-        layout = "torchvision" if is_torchvision else "keras"
+        is_of_torchvision = os.fspath(weights).endswith(".npz") or is_checkpoint(weights)
+        layout = "torchvision" if is_of_torchvision or output_stride != OUTPUT_STRIDE else "keras"
     if layout == "keras" and output_stride != OUTPUT_STRIDE:
         raise invalid("output_stride", received=output_stride, expected=f"{OUTPUT_STRIDE} with Keras' layout")
     images = keras.Input((None, None, input_channels), name="images")

@@ -1,5 +1,8 @@
 """Tests of ResNet-50's two layouts and of what Keras' weights need."""
 
+import json
+import struct
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -34,6 +37,14 @@ def test_a_file_of_the_other_layout_is_refused(tmp_path):
     model = resnet50(weights=path)  # "auto" takes torchvision's layout for an .npz
     assert "layer1.0.conv1.weight" in named_parameters(model)
     assert strided(model) == [7, 3, 1, 3, 1, 3, 1]
+
+
+def test_a_checkpoint_has_torchvisions_layout(tmp_path):
+    header = json.dumps({"bn1.bias": {"dtype": "F32", "shape": [64], "data_offsets": [0, 256]}}).encode()
+    path = tmp_path / "resnet50.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(256))
+    with pytest.raises(InvalidInput, match=r"missing \(\d+\): bn1.running_mean.*conv1.weight"):
+        resnet50(weights=path)
 
 
 def test_no_connection(monkeypatch):
