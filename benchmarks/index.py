@@ -12,13 +12,19 @@ Steps: built (a copy with unit norm, checked), saved, opened again (memory-mappe
 search it is the same faiss index with the same effort ("ivf_pq": with `IndexRefineFlat`, which compares as many
 proposals again as ours does, and holds a copy of all embeddings for it). Sides are timed in turn. Memory is a step's
 anonymous memory above that at its start; it excludes pages of the memory-mapped file, which the system can reclaim.
+A second table compares what an index does in a day: build and save, one query, all queries, one query among the rows of
+a label, 100 rows replaced, 100 removed. Peers: `IndexFlatIP` of faiss, in memory, and, if it is installed, an exact
+search of LanceDB (`pip install lancedb`), of whose queries 20 are timed. Each step runs once.
+
 Last line: one JSON object; `recall_at_10`, `search_over_faiss` (time) and `extra_gb` (opening and searching) are those
-of the first of --kinds.
+of the first of --kinds; `STEP_over_PEER` are ratios of the second table.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
 import tempfile
 import threading
 import time
@@ -37,6 +43,8 @@ CLASSES_PER_GROUP = 50
 SPREAD = (1.0, 0.7, 0.5)  # of groups, of classes in a group, of items in a class
 K = 10
 _ROWS_AT_ONCE = 65_536
+_NUM_CHANGED = 100  # rows that are replaced or removed
+_NUM_TIMED = 20  # queries of LanceDB, which answers one after the other
 _FLAGS = flags.FLAGS
 
 
@@ -163,6 +171,92 @@ def directly(built: ApproximateSearch, index: EmbeddingIndex) -> Callable[[np.nd
     return lambda queries: refined.search(queries, K)[1]
 
 
+def steps_of_ours(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """Return what an index does in a day, by name."""
+    ids, labels = _ids_and_labels(len(embeddings))
+    opened = functools.cache(lambda: EmbeddingIndex.load(folder))
+    some = slice(_NUM_CHANGED)
+    return {
+        "build": lambda: EmbeddingIndex.build(embeddings, ids, labels).save(folder),
+        "first_query": lambda: opened().search(queries[:1], K).ids,
+        "one_query": lambda: opened().search(queries[:1], K).ids,
+        "queries": lambda: opened().search(queries, K).ids,
+        "label_query": lambda: opened().search(queries[:1], K, among=opened().rows_labelled(labels[:1])).ids,
+        "replace": lambda: opened().upsert(embeddings[some], ids[some], labels[some]),
+        "remove": lambda: opened().remove(ids[some]),
+    }
+
+
+def steps_of_faiss(embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """Return the steps of `steps_of_ours` that faiss alone has, in memory."""
+    flat = import_faiss().IndexFlatIP(embeddings.shape[1])
+    search = {"one_query": lambda: flat.search(queries[:1], K), "queries": lambda: flat.search(queries, K)}
+    return {"build": lambda: flat.add(embeddings), **search}
+
+
+def steps_of_lancedb(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """Return the steps of `steps_of_ours` by a LanceDB table; paths are bytes, as file names are."""
+    import lancedb
+    import pyarrow
+
+    ids, labels = _ids_and_labels(len(embeddings))
+
+    def columns(part: slice) -> Any:  # noqa: ANN401
+        vectors = pyarrow.array(np.ascontiguousarray(embeddings[part]).ravel())
+        return pyarrow.table(
+            {
+                "path": pyarrow.array([path.encode() for path in ids[part]], pyarrow.binary()),
+                "label": labels[part],
+                "vector": pyarrow.FixedSizeListArray.from_arrays(vectors, embeddings.shape[1]),
+            }
+        )
+
+    def search(query: np.ndarray, condition: str | None = None) -> list[bytes]:
+        found = opened().search(query, vector_column_name="vector").distance_type("cosine").where(condition)
+        return found.limit(K).select(["path", "label", "_distance"]).to_arrow()["path"].to_pylist()
+
+    def replace() -> None:
+        merge = opened().merge_insert("path").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(columns(slice(_NUM_CHANGED)))
+
+    opened = functools.cache(lambda: lancedb.connect(folder).open_table("rows"))
+    removed = ", ".join(f"X'{path.encode().hex()}'" for path in ids[:_NUM_CHANGED])
+    return {
+        "build": lambda: lancedb.connect(folder).create_table("rows", columns(slice(None))),
+        "first_query": lambda: search(queries[0]),
+        "one_query": lambda: search(queries[0]),
+        "queries": lambda: [search(query) for query in queries[:_NUM_TIMED]],
+        "label_query": lambda: search(queries[0], f"label = '{labels[0]}'"),
+        "replace": replace,
+        "remove": lambda: opened().delete(f"path IN ({removed})"),
+    }
+
+
+def _ids_and_labels(count: int) -> tuple[list[str], list[str]]:
+    num_classes = min(1000, count // K)
+    return [f"photos/{row:07}.jpg" for row in range(count)], [f"class {row % num_classes}" for row in range(count)]
+
+
+def peer_figures(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> tuple[list[list], dict]:
+    """Return a row for each step of the second table, and ratios to the peers."""
+    sides = {"ours": steps_of_ours(f"{folder}/ours", embeddings, queries), "faiss": steps_of_faiss(embeddings, queries)}
+    if importlib.util.find_spec("lancedb"):
+        sides["lancedb"] = steps_of_lancedb(f"{folder}/lancedb", embeddings, queries)
+    measured = {side: {name: step(function)[1:] for name, function in steps.items()} for side, steps in sides.items()}
+    if "lancedb" in measured:
+        seconds, extra = measured["lancedb"]["queries"]
+        measured["lancedb"]["queries"] = (seconds * len(queries) / min(len(queries), _NUM_TIMED), extra)
+    peers = [side for side in sides if side != "ours"]
+    figures = {f"{side}_extra_gb": sum(extra for _, extra in steps.values()) for side, steps in measured.items()}
+    rows = []
+    for name, (seconds, _) in measured["ours"].items():
+        ratios = {peer: seconds / measured[peer][name][0] for peer in peers if name in measured[peer]}
+        figures |= {f"{name}_over_{peer}": ratio for peer, ratio in ratios.items()}
+        shown = [f"{ratios[peer]:.3g}" if peer in ratios else "-" for peer in peers]
+        rows.append([name.replace("_", " "), f"{seconds:.4f}", *shown])
+    return rows, figures
+
+
 def run(
     folder: str, num_embeddings: int, num_queries: int, dim: int, kinds: Sequence[str], repeats: int
 ) -> tuple[list[list], list[list], dict]:
@@ -188,10 +282,10 @@ def run(
         row, more = approximate_figures(kind, folder, queries, exact, repeats)
         rows.append(row)
         figures |= more
-    first = kinds[0]
-    figures["recall_at_10"] = figures[f"{first}_recall_at_10"]
-    figures["search_over_faiss"] = figures[f"{first}_over_faiss"]
-    figures["extra_gb"] = figures["load_extra_gb"] + figures[f"{first}_extra_gb"]
+    for first in kinds[:1]:
+        figures["recall_at_10"] = figures[f"{first}_recall_at_10"]
+        figures["search_over_faiss"] = figures[f"{first}_over_faiss"]
+        figures["extra_gb"] = figures["load_extra_gb"] + figures[f"{first}_extra_gb"]
     return steps, rows, figures
 
 
@@ -205,19 +299,25 @@ def main(argv) -> None:
         steps, rows, figures = run(
             f"{folder}/index", _FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim, _FLAGS.kinds, _FLAGS.repeats
         )
+        daily, ratios = peer_figures(folder, *clustered(_FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim))
     size = f"{_FLAGS.num_embeddings:,} x {_FLAGS.dim}"
     measure.print_table([size, "seconds", "extra GB"], steps)
     print()
     header = ["search", "built, s", f"ours, s ({_FLAGS.num_queries} queries)", "faiss, s", "ours / faiss", "recall@10"]
     measure.print_table([*header, "one query, ms", "extra GB"], rows)
-    measure.print_figures(figures)
+    print()
+    peers = [key.rpartition("_over_")[2] for key in ratios if key.startswith("build_over_")]
+    measure.print_table([size, "ours, s", *(f"ours / {peer}" for peer in peers)], daily)
+    measure.print_figures(figures | ratios)
 
 
 if __name__ == "__main__":
     flags.DEFINE_integer("num_embeddings", 1_000_000, "Rows of the index.", lower_bound=1_000)
     flags.DEFINE_integer("dim", 128, "Components of an embedding.", lower_bound=2)
     flags.DEFINE_integer("num_queries", 1_000, "Queries that are searched together.", lower_bound=1)
-    flags.DEFINE_list("kinds", ["hnsw", "ivf_pq"], "Approximate indexes; the last line's short keys are of the first.")
+    flags.DEFINE_list(
+        "kinds", ["hnsw", "ivf_pq"], "Approximate indexes, perhaps none; the last line's short keys are of the first."
+    )
     flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
     flags.DEFINE_string(
         "folder", None, "Where the index is written meanwhile (default: the system's temporary folder)."

@@ -133,7 +133,7 @@ def _find(data_dir: str | None) -> str:
 
 
 def read_csv_table(
-    path: str, required: Sequence[str], optional: Sequence[str] = ()
+    path: str, required: Sequence[str], optional: Sequence[str] | None = ()
 ) -> tuple[list[str], dict[str, list[str]]]:
     """Read named columns of a file of separated values.
 
@@ -141,7 +141,7 @@ def read_csv_table(
         path: of a file in UTF-8, or in UTF-16 with a byte order mark, as Excel writes it; separated by commas,
             semicolons or tabs.
         required: names of columns, in lower case; the header may have capitals and spaces around them.
-        optional: the same, of columns that may be missing.
+        optional: the same, of columns that may be missing; None: all others that have a name.
 
     Returns:
         Places of the rows, for errors, and the columns: the required ones and the optional ones that it has.
@@ -160,8 +160,10 @@ def read_csv_table(
             file.seek(0)
             reader = csv.reader(file, delimiter=delimiter)
             header = _plain(next(reader, ()))
+            others = set(header if optional is None else optional).intersection(header) - {""}
             _check_columns(path, header, required)
-            columns: dict[str, list[str]] = {name: [] for name in (*required, *set(optional).intersection(header))}
+            _check_columns(path, header, sorted(others))
+            columns: dict[str, list[str]] = {name: [] for name in (*required, *others)}
             for row in filter(None, reader):
                 places.append(f"{path}, line {reader.line_num}")
                 for name, values in columns.items():

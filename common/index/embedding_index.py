@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,7 +24,15 @@ from common.index.neighbors import Neighbors
 from common.index.query_expansion import QueryExpansion, checked_expansion, expand_queries
 from common.index.reranking import Reranking
 from common.index.row_search import nearest_approximately, nearest_exactly, reranked
-from common.index.rows import Rows, merged_embeddings, new_rows, rows_labelled, rows_without
+from common.index.rows import (
+    Rows,
+    merged_embeddings,
+    metadata_of,
+    metadata_texts,
+    new_rows,
+    rows_where,
+    rows_without,
+)
 from common.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
 from common.index.text_column import as_texts
 
@@ -198,6 +206,11 @@ class EmbeddingIndex:
         return self._rows.digests
 
     @property
+    def metadata(self) -> list[dict[str, str]]:
+        """The metadata of each row, values by column, read anew; empty for none."""
+        return metadata_of(self._rows)
+
+    @property
     def root(self) -> str | None:
         """Absolute path of the folder that stored paths are relative to, or None."""
         return None if self._folder is None else self._folder.root
@@ -266,8 +279,28 @@ class EmbeddingIndex:
             return
         texts = None if labels is None else [*(self._rows.labels or ()), *(new.labels or ())]
         known = [*(self._rows.digests or [""] * len(self)), *(digests or [""] * len(stored))]
-        self._rows = Rows(np.concatenate([self.embeddings, stored]), [*self.ids, *new.ids], texts, known)
+        described = None if self._rows.metadata is None else [*self._rows.metadata, *[""] * len(stored)]
+        self._rows = Rows(np.concatenate([self.embeddings, stored]), [*self.ids, *new.ids], texts, known, described)
         self._record = {**self._record, "rounding_error": error}
+
+    def describe(self, metadata: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the metadata of some rows; embeddings are not rewritten.
+
+        Args:
+            metadata: by id, the values of columns, as texts; "label" is no column.
+
+        Raises:
+            InvalidInput: an id that is not in the index.
+        """
+        missing = metadata.keys() - set(self.ids)
+        if missing:
+            raise invalid("ids", received=f"{min(missing)!r}", expected="ids of the index")
+        texts = metadata_texts(metadata.get(text, known) for text, known in zip(self.ids, self.metadata))
+        if self._folder is None:
+            self._rows = self._rows._replace(metadata=texts)
+            return
+        self._folder.replace_metadata(texts)
+        self._record, self._rows = self._folder.record, self._folder.rows()
 
     def remove(self, ids: Sequence[object]) -> None:
         """Delete rows; the others keep their order.
@@ -318,6 +351,7 @@ class EmbeddingIndex:
         ids: Sequence[object],
         labels: Sequence[object] | None = None,
         digests: Sequence[str] | None = None,
+        metadata: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
         """Replace all rows at once by kept and new ones, in a given order.
 
@@ -327,12 +361,16 @@ class EmbeddingIndex:
             sources: `[rows]`, int: the present row whose embedding a row takes, or -1 for the next of `items`.
             items: embeddings `[new, dim]` or images, as in `add`.
             ids, labels, digests: of each row, as in `build`.
+            metadata: of each row; None: that of the same id so far.
 
         Raises:
             InvalidInput: as in `build`, or sources that do not fit.
         """
         stored, error = self._stored(items)
-        rows = new_rows(merged_embeddings(self.embeddings, stored, sources), ids, labels, (), digests)
+        if metadata is None and self._rows.metadata is not None:
+            known = dict(zip(self.ids, self.metadata))
+            metadata = [known.get(text, {}) for text in as_texts(ids)]
+        rows = new_rows(merged_embeddings(self.embeddings, stored, sources), ids, labels, (), digests, metadata)
         if self._folder is not None:
             self._folder.rewrite(rows, rounding_error=error)
             self._record, self._rows = self._folder.record, self._folder.rows()
@@ -347,7 +385,18 @@ class EmbeddingIndex:
         Raises:
             InvalidInput: a label that no row has.
         """
-        return rows_labelled(self._rows, labels)
+        return self.rows_where({"label": labels})
+
+    def rows_where(self, conditions: Mapping[str, Sequence[object]]) -> np.ndarray:
+        """Return the rows that fulfil all conditions `[any]`, int64, for `search(among=...)`.
+
+        Args:
+            conditions: allowed values by column: "label", or one of the metadata. "" is that of rows without any.
+
+        Raises:
+            InvalidInput: a column or value that no row has.
+        """
+        return rows_where(self._rows, conditions)
 
     def _stored(self, items: Any) -> tuple[np.ndarray, float]:  # noqa: ANN401
         """Return new embeddings as stored, and the largest rounding error with them."""
@@ -463,7 +512,7 @@ class EmbeddingIndex:
             record["file"] = f"approximate-{secrets.token_hex(4)}.faiss"
             write_approximate(self._folder.folder / record["file"], found)
             self._folder.change(approximate=record)
-            remove_other_files(self._folder.folder, {record["file"], *self._folder.record["files"].values()})
+            remove_other_files(self._folder.folder, self._folder.record)
         self._record = {**self._record, "approximate": record}
         self._approximate = found
 

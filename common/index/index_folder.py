@@ -9,7 +9,7 @@ import os
 import pathlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -24,19 +24,20 @@ from common.index.text_column import TextColumn, encoded
 
 RECORD = "index.json"
 _FORMAT = 1
-_FIRST_COLUMNS = ("embeddings", "ids", "id_ends", "labels", "label_ends")
-_LATER_COLUMNS = ("digests", "digest_ends")  # which older indexes lack
-_COLUMNS = (*_FIRST_COLUMNS, *_LATER_COLUMNS)
+_LATER_TEXTS = {"digests": "digest_ends", "metadata": "metadata_ends"}  # which older indexes lack
+_TEXTS = {"ids": "id_ends", "labels": "label_ends", **_LATER_TEXTS}
+_LATER_COLUMNS = (*_LATER_TEXTS, *_LATER_TEXTS.values())
+_COLUMNS = ("embeddings", *_TEXTS, *_TEXTS.values())
 _OWN_NAME = re.compile(rf"({'|'.join(_COLUMNS)}|approximate)-[0-9a-f]{{8}}\.(bin|faiss)")
 _COUNT = Number(int, 0, 2**48)
 _DESCRIPTION = {
     "rows": _COUNT,
     "dim": _COUNT,
     "files": {
-        **dict.fromkeys(_FIRST_COLUMNS, _OWN_NAME),
+        **dict.fromkeys(_COLUMNS, _OWN_NAME),
         **dict.fromkeys(_LATER_COLUMNS, Maybe(_OWN_NAME, is_null_allowed=False)),
     },
-    "bytes": {"ids": _COUNT, "labels": _COUNT, "digests": Maybe(_COUNT, is_null_allowed=False)},
+    "bytes": {**dict.fromkeys(_TEXTS, _COUNT), **dict.fromkeys(_LATER_TEXTS, Maybe(_COUNT, is_null_allowed=False))},
     "root": Maybe(str),
     "has_labels": bool,
     "dtype": {"float32", "float16"},
@@ -112,7 +113,7 @@ class IndexFolder:
             settings = {"format": _FORMAT, **settings, **more, "root": _entry_of(folder, place)}
             record = _written(folder, settings, rows, place)
             write_json(folder / RECORD, record)
-            remove_other_files(folder, set(record["files"].values()))
+            remove_other_files(folder, record)
         return cls(folder)
 
     def rows(self) -> Rows:
@@ -127,8 +128,8 @@ class IndexFolder:
         )
         ids = self._texts("ids", "id_ends")
         labels = self._texts("labels", "label_ends") if self.record["has_labels"] else None
-        digests = self._texts(*_LATER_COLUMNS) if _has_digests(self.record) else None
-        return Rows(embeddings, ids if self.root is None else RootedIds(ids, self.root), labels, digests)
+        later = {name: self._texts(name, ends) for name, ends in _LATER_TEXTS.items() if name in self.record["files"]}
+        return Rows(embeddings, ids if self.root is None else RootedIds(ids, self.root), labels, **later)
 
     def check_whole(self) -> None:
         """Refuse truncated mapped files (`InvalidInput`), since reading them is a bus error."""
@@ -163,7 +164,21 @@ class IndexFolder:
         with _locked(self.folder):
             record = {**_written(self.folder, self._unchanged(), rows, self.root), **changes, "approximate": None}
             self._commit_rows(record)
-            remove_other_files(self.folder, set(self.record["files"].values()))
+            remove_other_files(self.folder, record)
+
+    def replace_metadata(self, texts: list[str]) -> None:
+        """Replace the metadata of all rows by new files; the others stay.
+
+        Raises:
+            InvalidInput: as `append`.
+        """
+        with _locked(self.folder):
+            record = self._unchanged()
+            files = record["files"] | _new_files(self.folder, ("metadata", "metadata_ends"))
+            size = _append_texts(self.folder, files, "metadata", texts, 0, 0)
+            record |= {"files": files, "bytes": {**record["bytes"], "metadata": size}}
+            self._commit_rows(record)
+            remove_other_files(self.folder, record)
 
     def change(self, **changes: object) -> None:
         """Change entries of the record, such as that of an approximate index."""
@@ -223,12 +238,17 @@ class IndexFolder:
 
 def _written(folder: pathlib.Path, settings: dict, rows: Rows, root: str | None) -> dict:
     """Write rows to new files; return a record of these."""
+    empty = {"rows": 0, "files": _new_files(folder, _COLUMNS), "bytes": dict.fromkeys(_TEXTS, 0)}
+    return _filled(folder, {**settings, **empty, "has_labels": rows.labels is not None}, rows, root)
+
+
+def _new_files(folder: pathlib.Path, columns: Iterable[str]) -> dict[str, str]:
+    """Make an empty file for each column; return their names."""
     token = secrets.token_hex(4)
-    files = {column: f"{column}-{token}.bin" for column in _COLUMNS}
+    files = {column: f"{column}-{token}.bin" for column in columns}
     for name in files.values():
         (folder / name).touch()
-    empty = {"rows": 0, "files": files, "bytes": {"ids": 0, "labels": 0, "digests": 0}}
-    return _filled(folder, {**settings, **empty, "has_labels": rows.labels is not None}, rows, root)
+    return files
 
 
 def _entry_of(folder: pathlib.Path, root: str | None) -> str | None:
@@ -236,29 +256,32 @@ def _entry_of(folder: pathlib.Path, root: str | None) -> str | None:
     return None if root is None else os.path.relpath(root, folder)
 
 
-def _has_digests(record: dict) -> bool:
-    return all(column in record["files"] for column in _LATER_COLUMNS)
-
-
 def _filled(folder: pathlib.Path, record: dict, rows: Rows, root: str | None) -> dict:
     """Write rows behind the counted ones; return the record that includes them."""
     count, files, sizes = record["rows"], record["files"], dict(record["bytes"])
     ids = rows.ids if root is None else without_root(rows.ids, root)
-    texts_of = [("ids", "id_ends", ids), ("labels", "label_ends", rows.labels or ())]
-    if _has_digests(record):
-        texts_of.append((*_LATER_COLUMNS, rows.digests or [""] * len(rows.embeddings)))
+    unknown = [""] * len(rows.embeddings)
+    later = {"digests": rows.digests or unknown, "metadata": rows.metadata or unknown}
     row_bytes = record["dim"] * np.dtype(record["dtype"]).itemsize
     with _appending(folder / files["embeddings"], count * row_bytes) as file:
         for start in range(0, len(rows.embeddings), _ROWS_AT_ONCE):
             file.write(np.ascontiguousarray(rows.embeddings[start : start + _ROWS_AT_ONCE]).data)
-    for column, ends_column, texts in texts_of:
-        content, ends = encoded(texts, sizes[column])
-        with _appending(folder / files[column], sizes[column]) as file:
-            file.write(content)
-        with _appending(folder / files[ends_column], count * ends.itemsize) as file:
-            file.write(ends.data)
-        sizes[column] += len(content)
+    for column, texts in {"ids": ids, "labels": rows.labels or (), **later}.items():
+        if column in files:
+            sizes[column] = _append_texts(folder, files, column, texts, count, sizes[column])
     return {**record, "rows": count + len(rows.embeddings), "bytes": sizes}
+
+
+def _append_texts(
+    folder: pathlib.Path, files: dict[str, str], column: str, texts: Iterable[str], count: int, size: int
+) -> int:
+    """Write texts behind `count` texts of `size` bytes; return the new size."""
+    content, ends = encoded(texts, size)
+    with _appending(folder / files[column], size) as file:
+        file.write(content)
+    with _appending(folder / files[_TEXTS[column]], count * ends.itemsize) as file:
+        file.write(ends.data)
+    return size + len(content)
 
 
 @contextlib.contextmanager
@@ -275,8 +298,9 @@ def _appending(path: pathlib.Path, end: int) -> Iterator[BinaryIO]:
         os.fsync(file.fileno())
 
 
-def remove_other_files(folder: pathlib.Path, keep: set[str]) -> None:
+def remove_other_files(folder: pathlib.Path, record: dict) -> None:
     """Remove files of earlier indexes, approximate ones too, absent from the record."""
+    keep = {*record["files"].values(), (record["approximate"] or {}).get("file")}
     _remove([path for path in _files_of(folder) if path.name not in keep])
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from common.errors import invalid
+from common.files import parsed_object
 from common.index.text_column import as_texts
 
 
@@ -18,6 +20,7 @@ class Rows(NamedTuple):
     ids: Sequence[str]
     labels: Sequence[str] | None
     digests: Sequence[str] | None = None  # of the file behind each row, "" if unknown; None in an older index
+    metadata: Sequence[str] | None = None  # JSON objects of texts, "" for none; None in an older index
 
 
 def new_rows(
@@ -26,14 +29,16 @@ def new_rows(
     labels: Sequence[object] | None,
     present: Sequence[str],
     digests: Sequence[str] | None = None,
+    metadata: Sequence[Mapping[str, str]] | None = None,
 ) -> Rows:
-    """Return rows with ids and labels as text, after checks.
+    """Return rows with ids, labels and metadata as text, after checks.
 
     Each row needs one, and ids must be unique.
     """
     texts = as_texts(ids)
     label_texts = None if labels is None else as_texts(labels)
-    for name, values in (("ids", texts), ("labels", label_texts), ("digests", digests)):
+    described = None if metadata is None else metadata_texts(metadata)
+    for name, values in (("ids", texts), ("labels", label_texts), ("digests", digests), ("metadata", described)):
         if values is not None and len(values) != len(stored):
             raise invalid(name, received=f"{len(values)} of them", expected=f"{len(stored)}, one for each embedding")
     known = set(present)
@@ -41,7 +46,7 @@ def new_rows(
         if text in known:
             raise invalid("ids", received=f"{text!r} twice", expected="another id for each row")
         known.add(text)
-    return Rows(stored, texts, label_texts, digests)
+    return Rows(stored, texts, label_texts, digests, described)
 
 
 def rows_without(rows: Rows, removed: set[str]) -> tuple[np.ndarray, tuple[list[str], list[str] | None, list[str]]]:
@@ -56,19 +61,49 @@ def rows_without(rows: Rows, removed: set[str]) -> tuple[np.ndarray, tuple[list[
     return np.array(kept, np.int64), ([ids[row] for row in kept], kept_labels, [digests[row] for row in kept])
 
 
-def rows_labelled(rows: Rows, labels: Sequence[object]) -> np.ndarray:
-    """Return the rows with one of these labels `[any]`, int64.
+def metadata_texts(metadata: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return metadata as `Rows` hold them."""
+    return [json.dumps(each) if each else "" for each in metadata]
+
+
+def metadata_of(rows: Rows) -> list[dict[str, str]]:
+    """Return the metadata of each row; empty for none.
 
     Raises:
-        InvalidInput: a label that no row has.
+        InvalidInput: a text that is no object.
     """
-    wanted, present = set(as_texts(labels)), list(rows.labels or ())
-    missing = wanted.difference(present)
-    if missing:
-        some = sorted(set(present))[:10]
-        expected = f"one that the index has ({', '.join(some)}, ...)" if some else "an index with labels"
-        raise invalid("label", received=min(missing), expected=expected)
-    return np.flatnonzero([label in wanted for label in present])
+    found = [parsed_object(text) if text else {} for text in rows.metadata or [""] * len(rows.embeddings)]
+    if None in found:
+        row = found.index(None)
+        raise invalid("metadata", received=f"damaged ones in row {row}", expected="an object", fix="Set them again.")
+    return [each for each in found if each is not None]
+
+
+def rows_where(rows: Rows, conditions: Mapping[str, Sequence[object]]) -> np.ndarray:
+    """Return the rows that fulfil all conditions `[any]`, int64.
+
+    Args:
+        rows: to choose from.
+        conditions: allowed values by column: "label", or a name in the metadata. "" is that of rows without any.
+
+    Raises:
+        InvalidInput: a column or value that no row has.
+    """
+    fulfilled = np.ones(len(rows.embeddings), bool)
+    metadata = metadata_of(rows) if set(conditions) - {"label"} else []
+    for name, values in conditions.items():
+        present = list(rows.labels or ()) if name == "label" else [each.get(name, "") for each in metadata]
+        if name != "label" and not any(present):
+            columns = ", ".join(["label", *sorted({each for row in metadata for each in row})])
+            raise invalid("column", received=name, expected=f"one that the index has ({columns})")
+        wanted = set(as_texts(values))
+        missing = wanted.difference(present)
+        if missing:
+            some = sorted(set(present))[:10]
+            expected = f"one that the index has ({', '.join(some)}, ...)" if some else f"an index with {name}s"
+            raise invalid(name, received=min(missing), expected=expected)
+        fulfilled &= np.array([value in wanted for value in present], bool)
+    return np.flatnonzero(fulfilled)
 
 
 def merged_embeddings(present: np.ndarray, new: np.ndarray, sources: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from common.index import EmbeddingIndex, QueryExpansion, Reranking
 from experiments.photos import duplicates, neighbors, sync
 from experiments.photos.embedding import find_photos
 from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
+from experiments.photos.metadata import chosen_rows, read_metadata, set_metadata
 from experiments.photos.models import MODEL_FLAGS, choose_model, embedded, index_in_memory
 from experiments.photos.shown import aligned, shown_threshold, write_csv
 from experiments.settings.flags import refuse_flags
@@ -21,11 +22,14 @@ from experiments.site.markup import plural
 _EMBEDDING = (*MODEL_FLAGS, "images")
 FLAGS = {
     "embed": (*_EMBEDDING, "output"),
-    "index": (*_EMBEDDING, "index", "embeddings", "root", "metric", "dtype", "approximate", "target_recall"),
-    "sync": (*_EMBEDDING, "index", "root", "dry_run"),
-    "remove": ("index", "images", "label", "dry_run"),
+    "index": (
+        *(*_EMBEDDING, "index", "embeddings", "metadata", "root"),
+        *("metric", "dtype", "approximate", "target_recall"),
+    ),
+    "sync": (*_EMBEDDING, "index", "metadata", "root", "dry_run"),
+    "remove": ("index", "images", "label", "where", "dry_run"),
     "neighbours": (
-        *(*_EMBEDDING, "index", "embeddings", "label", "k", "search"),
+        *(*_EMBEDDING, "index", "embeddings", "label", "where", "k", "search"),
         *("expand", "rerank", "csv", "html", "shown"),
     ),
     "map": ("index", "html"),
@@ -80,10 +84,13 @@ def _index(values: flags.FlagValues) -> None:
     if exists:
         refuse_flags(values, "metric", "dtype", "root", because="the index is there already and keeps its own")
     index = EmbeddingIndex.load(values.index) if exists else None
+    described = read_metadata(values.metadata) if values.metadata else None
     if values.embeddings or values.images:
         index = _with_photos(values, index)
     if index is None:
         raise InvalidInput("Missing --images or --embeddings: expected photos to make the index of.")
+    if described is not None:
+        set_metadata(index, described, values.metadata)
     if values.approximate:
         sync.build_approximate(index, values.approximate, values.target_recall)
     rounding = f", rounded by at most {index.rounding_error:.1e}" if index.rounding_error else ""
@@ -122,12 +129,12 @@ def _neighbours(values: flags.FlagValues) -> None:
     _need(values, "index")
     index = EmbeddingIndex.load(values.index)
     _check_search(values, index)
-    among = index.rows_labelled(values.label) if values.label else None
+    among = chosen_rows(index, values)
     count = len(index) if among is None else len(among)
     if not 0 < values.k <= count:
         raise invalid("--k", received=values.k, expected=f"a number in [1, {count}], the photos that are searched")
     if among is not None and values.search == "approximate":
-        raise invalid("--search", received="approximate", expected="exact together with --label")
+        raise invalid("--search", received="approximate", expected="exact together with --label or --where")
     if not (values.images or values.embeddings):
         raise InvalidInput("Missing --images or --embeddings: expected photos to look up.")
     name = pathlib.Path(values.index).name

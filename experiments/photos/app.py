@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: FastAPI reads the annotations of functions whose names are local here.
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import resources
 from typing import Annotated, Any
 
@@ -30,6 +30,7 @@ _PLAIN = re.compile(r"[\w.+-]{1,40}", re.ASCII)  # values that an error repeats
 _NO_SUCH = {404: "There is no such address.", 405: "This address takes no such request."}
 _Count = Annotated[int, Query(ge=1, le=MOST_NEIGHBOURS)]
 _Label = Annotated[str | None, Query(max_length=1000)]
+_Where = Annotated[Sequence[str], Query(max_length=20)]
 _Row = Annotated[int, Path(ge=0, le=2**53)]
 
 
@@ -48,16 +49,16 @@ def make_app(service: PhotoService) -> FastAPI:
         return JSONResponse(service.describe())
 
     @app.post("/api/search")
-    async def search(request: Request, count: _Count = 12, label: _Label = None) -> JSONResponse:
+    async def search(request: Request, count: _Count = 12, label: _Label = None, where: _Where = ()) -> JSONResponse:
         if uploads.locked():
             raise Refused(503, "Other uploads are in progress. Wait 2 s.", 2)
         async with uploads:
             contents = await _uploaded_file(request)
-        return JSONResponse(await run_in_threadpool(service.search, contents, count, label))
+        return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where))
 
     @app.get("/api/photos/{row}/neighbours")
-    def neighbours(row: _Row, count: _Count = 12, label: _Label = None) -> JSONResponse:
-        return JSONResponse(service.like(row, count, label))
+    def neighbours(row: _Row, count: _Count = 12, label: _Label = None, where: _Where = ()) -> JSONResponse:
+        return JSONResponse(service.like(row, count, label, where))
 
     @app.get("/api/photos/{row}/picture")
     def picture(row: _Row) -> Response:

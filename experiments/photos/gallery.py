@@ -16,6 +16,7 @@ from experiments.photos.uploads import Refused, small_copy
 
 PICTURE_SIDE = 320  # most pixels of a picture's longer side
 _NUM_EXAMPLES = 12
+_MOST_VALUES = 200  # of a column, for a list to choose from
 
 
 class Gallery:
@@ -40,6 +41,11 @@ class Gallery:
         # Labels are compared as they are shown, which is how clients name them.
         self._classes = np.array([numbers.setdefault(shown_text(label), len(numbers)) for label in labels], np.int32)
         self._numbers = numbers
+        metadata = index.metadata
+        names = sorted({name for row in metadata for name in row})
+        self._columns = {
+            shown_text(name): np.array([shown_text(row.get(name, "")) for row in metadata], object) for name in names
+        }
 
     def __len__(self) -> int:
         return len(self.index)
@@ -50,33 +56,41 @@ class Gallery:
         named = [(name, int(counts[number])) for name, number in self._numbers.items() if name]
         return [{"name": name, "photos": photos} for name, photos in sorted(named)]
 
+    def columns(self) -> list[dict[str, Any]]:
+        """List the columns of metadata with at most 200 values, and these values."""
+        values_of = {name: sorted(set(values) - {""}) for name, values in self._columns.items()}
+        return [{"name": name, "values": values} for name, values in values_of.items() if len(values) <= _MOST_VALUES]
+
     def examples(self) -> list[dict[str, Any]]:
         """Return some photos, evenly spaced over the index."""
         rows = np.unique(np.linspace(0, len(self) - 1, _NUM_EXAMPLES).astype(int))
         return [self.described(row) for row in rows.tolist()]
 
-    def nearest(self, embedding: np.ndarray, count: int, label: str | None) -> list[dict[str, Any]]:
+    def nearest(
+        self, embedding: np.ndarray, count: int, label: str | None, where: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
         """Return up to `count` photos nearest an embedding `[1, dim]`, nearest first.
 
         Args:
             embedding: of the query.
             count: how many.
             label: only photos of this class; None for all.
+            where: texts COLUMN=VALUE; only photos with all of these metadata.
 
         Raises:
-            Refused: there is no such class.
+            Refused: there is no such class, column or value.
         """
-        among = None if label is None else self._rows_of(label)
+        among = self._chosen(label, where)
         count = min(count, len(self) if among is None else len(among))
-        return self._found(self.index.search(embedding, count, among=among))
+        return self._found(self.index.search(embedding, count, among=among)) if count else []
 
-    def like(self, row: int, count: int, label: str | None) -> list[dict[str, Any]]:
+    def like(self, row: int, count: int, label: str | None, where: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Return the nearest photos of an indexed photo, without itself."""
         self.check_row(row)
-        if label is None:
+        among = self._chosen(label, where)
+        if among is None:
             count = min(count, len(self) - 1)
             return self._found(self.index.neighbors_of([row], count)) if count else []
-        among = self._rows_of(label)
         among = among[among != row]
         count = min(count, len(among))
         query = np.asarray(self.index.embeddings[[row]], np.float32)
@@ -118,6 +132,18 @@ class Gallery:
         """Raise `Refused` unless the index has the row."""
         if not 0 <= row < len(self):
             raise Refused(404, f"Received row {row}; expected a number from 0 to {len(self) - 1}.")
+
+    def _chosen(self, label: str | None, where: Sequence[str]) -> np.ndarray | None:
+        """Return the rows of a class with some metadata, or None for all."""
+        if label is None and not where:
+            return None
+        rows = np.arange(len(self)) if label is None else self._rows_of(label)
+        for text in where:
+            name, _, value = text.partition("=")
+            if name not in self._columns or value not in self._columns[name]:
+                raise Refused(422, "Received metadata that no photo has; expected COLUMN=VALUE, as /api/index lists.")
+            rows = rows[self._columns[name][rows] == value]
+        return rows
 
     def _rows_of(self, label: str) -> np.ndarray:
         if not label or label not in self._numbers:

@@ -98,6 +98,7 @@ async function search() {
   at("error").hidden = true;
   const parameters = new URLSearchParams({ count: at("count").value || "12" });
   if (at("label").value) parameters.set("label", at("label").value);
+  for (const { name, value } of document.querySelectorAll("select.where")) if (value) parameters.append("where", `${name}=${value}`);
   const row = /^#photo-(\d+)$/.exec(place)?.[1];
   if (row === undefined && (place !== "#upload" || upload === null)) {
     at("status").textContent = "";
@@ -162,6 +163,12 @@ async function start() {
   at("count").max = Math.min(limits.neighbours, index.photos);
   at("classes").hidden = !classes.length;
   at("label").append(...classes.map(({ name, photos }) => element("option", { value: name }, `${name} (${photos})`)));
+  for (const { name, values } of index.columns) {
+    const select = element("select", { id: `where-${name}`, name, className: "where" }, element("option", { value: "" }, "all"));
+    select.append(...values.map((value) => element("option", { value }, value)));
+    select.addEventListener("change", search);
+    at("count").closest(".options").append(element("p", {}, element("label", { htmlFor: select.id }, name), select));
+  }
   at("file").addEventListener("change", () => {
     const [file] = at("file").files;
     at("file").value = ""; // the same file may be chosen again, once it has changed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,37 +55,39 @@ class PhotoService:
             "photos": len(self.gallery),
             "metric": self.gallery.index.metric,
             "classes": self.gallery.classes(),
+            "columns": self.gallery.columns(),
             "examples": self.gallery.examples(),
             "takes_uploads": self._network is not None,
             "has_attention": self._network is not None and self._network.has_attention,
             "limits": {**self.limits._asdict(), "neighbours": MOST_NEIGHBOURS, "formats": FORMATS},
         }
 
-    def search(self, contents: bytes, count: int, label: str | None) -> dict[str, Any]:
+    def search(self, contents: bytes, count: int, label: str | None, where: Sequence[str] = ()) -> dict[str, Any]:
         """Find the neighbours of an uploaded photo.
 
         Args:
             contents: of the file.
             count: of neighbours.
             label: only of this class; None for all.
+            where: only with these metadata, texts COLUMN=VALUE.
 
         Raises:
-            Refused: the file is no photo that can be read, or there is no such class.
+            Refused: the file is no photo that can be read, or there is no such class, column or value.
         """
         if self._network is None:
             raise Refused(409, "This page was started without --model, so it cannot embed photos.")
         began = time.perf_counter()
         with self._one_photo:
             photo = read_photo(contents, self.limits.pixels, self._network.exif_orientation)
-            found = self.gallery.nearest(self._network.embedding_of(photo), count, label)
+            found = self.gallery.nearest(self._network.embedding_of(photo), count, label, where)
             attention = self._network.attention_of(photo)
         return _answer({"row": None, "name": None, "label": "", "picture": None}, attention, found, began)
 
-    def like(self, row: int, count: int, label: str | None) -> dict[str, Any]:
+    def like(self, row: int, count: int, label: str | None, where: Sequence[str] = ()) -> dict[str, Any]:
         """Find an indexed photo's neighbours, without itself; otherwise as `search`."""
         began = time.perf_counter()
         with self._one_photo:
-            found = self.gallery.like(row, count, label)
+            found = self.gallery.like(row, count, label, where)
             attention = self._attention_in(row)
         return _answer(self.gallery.described(row), attention, found, began)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from absl import flags
@@ -17,11 +17,13 @@ from common.index import EmbeddingIndex
 from common.index.approximate import TARGET_RECALL
 from experiments.photos.embedding import Photos, find_photos, unreadable_photos
 from experiments.photos.embedding_tables import EmbeddingTable
+from experiments.photos.metadata import chosen_rows, read_metadata, set_metadata
 from experiments.photos.models import choose_model, embedded
 from experiments.photos.shown import shown_path, shown_text
 from experiments.process.exit_code import import_tensorflow
 from experiments.site.markup import plural
 
+T = TypeVar("T")
 _NUM_NAMED = 20  # photos of each kind that a dry run names
 _TABLES = (".csv", ".parquet")
 
@@ -70,6 +72,7 @@ def sync(values: flags.FlagValues) -> None:
         raise InvalidInput(f"Missing --images: expected the photos of {values.index}, which records no --root.")
     if not (os.path.isdir(images) or images.endswith(_TABLES)):
         raise invalid("--images", received=images, expected="a folder or a table of all photos")
+    described = read_metadata(values.metadata) if values.metadata else None
     photos = find_photos(images)
     digests = photo_digests(photos.paths, values.index)
     plan = plan_sync(index, photos, digests, images)
@@ -84,22 +87,26 @@ def sync(values: flags.FlagValues) -> None:
             approximate = index.approximate
             _apply(index, photos, digests, plan, table.embeddings)
             _restore_approximate(index, approximate)
+        if described is not None:
+            set_metadata(index, described, values.metadata)
     done = "to embed" if values.dry_run else "embedded"
     print(f"{_counted(plan, len(photos.paths))}; {plural(num_embedded, 'photo')} {done}.")
     print(f"{values.index}: {plural(len(index), 'photo')}{', not changed by --dry_run' if values.dry_run else ''}.")
 
 
 def remove(values: flags.FlagValues) -> None:
-    """Remove the photos of `--images` or `--label` from the index; files are left alone."""
+    """Remove the photos of `--images`, `--label` or `--where` from the index; files are left alone."""
     index = EmbeddingIndex.load(values.index)
-    if not (values.images or values.label):
-        raise InvalidInput("Missing --images or --label: expected the photos that the index should forget.")
-    rows = np.arange(len(index)) if not values.label else index.rows_labelled(values.label)
-    ids = [index.ids[row] for row in rows.tolist()]
+    if not (values.images or values.label or values.where):
+        raise InvalidInput("Missing --images, --label or --where: expected the photos that the index should forget.")
+    rows = chosen_rows(index, values)
+    ids = list(index.ids) if rows is None else [index.ids[row] for row in rows.tolist()]
     if values.images:
         ids = [path for path, is_chosen in zip(ids, _below(ids, values.images)) if is_chosen]
     if not ids:
-        where = " and ".join(f"--{name}={values[name].value}" for name in ("images", "label") if values[name].value)
+        where = " and ".join(
+            f"--{name}={values[name].value}" for name in ("images", "label", "where") if values[name].value
+        )
         raise invalid("photos", received=where, expected=f"some that {values.index} has")
     if values.dry_run:
         _print_kind("removed", ids)
@@ -219,18 +226,22 @@ def _apply(
     labels = None
     if index.labels is not None or photos.labels is not None:
         old = [""] * len(index) if index.labels is None else list(index.labels)
-        given = photos.labels if photos.labels is not None else _labels_by_path(old_ids, old, photos, plan)
+        given = photos.labels if photos.labels is not None else _by_path(old_ids, old, photos, plan, "")
         labels = [*(old[row] for row in plan.others), *(given[place] for place in kept)]
     ids = [*(old_ids[row] for row in plan.others), *(photos.paths[place] for place in kept)]
     known = [*(old_digests[row] for row in plan.others), *(digests[place] for place in kept)]
-    index.rebuild(np.r_[np.array(plan.others, np.int64), plan.sources[kept]], embeddings, ids, labels, known)
+    old_metadata = index.metadata
+    described = _by_path(old_ids, old_metadata, photos, plan, {})
+    metadata = [*(old_metadata[row] for row in plan.others), *(described[place] for place in kept)]
+    sources = np.r_[np.array(plan.others, np.int64), plan.sources[kept]]
+    index.rebuild(sources, embeddings, ids, labels, known, metadata)
 
 
-def _labels_by_path(ids: Sequence[str], labels: Sequence[str], photos: Photos, plan: SyncPlan) -> list[str]:
-    """Return the labels of photos in a folder without classes: those of the index."""
-    label_of = dict(zip(ids, labels))
-    label_of |= {photos.paths[place]: labels[row] for place, row in plan.renamed.items()}
-    return [label_of.get(path, "") for path in photos.paths]
+def _by_path(ids: Sequence[str], values: Sequence[T], photos: Photos, plan: SyncPlan, otherwise: T) -> list[T]:
+    """Return what the index has of each photo, which may be renamed."""
+    value_of = dict(zip(ids, values))
+    value_of |= {photos.paths[place]: values[row] for place, row in plan.renamed.items()}
+    return [value_of.get(path, otherwise) for path in photos.paths]
 
 
 def _below(paths: Iterable[str], images: str) -> list[bool]:

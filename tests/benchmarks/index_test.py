@@ -1,3 +1,5 @@
+import importlib.util
+
 import numpy as np
 import pytest
 
@@ -33,3 +35,13 @@ def test_a_small_run_has_all_figures(tmp_path):
     assert figures["recall_at_10"] == figures["hnsw_recall_at_10"] > 0.9
     assert figures["ivf_pq_recall_at_10"] == pytest.approx(figures["ivf_pq_faiss_recall_at_10"], abs=0.03)
     assert figures["search_over_faiss"] == figures["hnsw_over_faiss"] > 0
+
+
+def test_a_small_comparison_has_a_ratio_for_each_step_of_a_peer(tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed (pip install faiss-cpu)")
+    rows, figures = benchmark.peer_figures(str(tmp_path), *benchmark.clustered(2_000, 50, 16))
+    assert [row[0] for row in rows][-2:] == ["replace", "remove"]
+    assert {"build_over_faiss", "one_query_over_faiss", "queries_over_faiss", "ours_extra_gb"} <= set(figures)
+    if importlib.util.find_spec("lancedb"):
+        assert {"label_query_over_lancedb", "replace_over_lancedb", "remove_over_lancedb"} <= set(figures)
+    assert len(EmbeddingIndex.load(tmp_path / "ours")) == 1_900

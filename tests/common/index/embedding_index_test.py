@@ -121,6 +121,38 @@ def test_rows_are_removed_replaced_and_arranged_anew(is_saved, tmp_path):
     assert len(list(tmp_path.glob("embeddings-*"))) == is_saved
 
 
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_metadata_follow_their_ids(is_saved, tmp_path):
+    index = EmbeddingIndex.build(rows(6), names(6), list("abcabc"))
+    if is_saved:
+        index.save(tmp_path)
+    index.describe({name: {"year": str(2020 + row % 2), "place": "Å"} for row, name in enumerate(names(5))})
+    index.describe({names(1)[0]: {"year": "1999"}})
+    index.add(rows(1, seed=1), names(1, 6), ["a"])
+    index.upsert(rows(1, seed=2), names(1, 1), ["c"])  # now last
+    index.remove(names(1, 2))
+    again = EmbeddingIndex.load(tmp_path) if is_saved else index
+    assert again.metadata[:2] == [{"year": "1999"}, {"year": "2021", "place": "Å"}]
+    assert [row.get("year") for row in again.metadata] == ["1999", "2021", "2020", None, None, "2021"]
+    assert again.rows_where({"year": ["2021", ""]}).tolist() == [1, 3, 4, 5]
+    assert again.rows_where({"year": [2021], "label": ["c"]}).tolist() == [5]
+    for conditions, phrase in (({"size": ["1"]}, "size.*label, place, year"), ({"year": ["7"]}, "year.*7.*2020, 2021")):
+        with pytest.raises(InvalidInput, match=phrase):
+            again.rows_where(conditions)
+    with pytest.raises(InvalidInput, match="ids.*gone"):
+        again.describe({"gone": {}})
+    again.rebuild([1, 0], rows(0), ["x", "y"], ["a", "b"], metadata=[{"year": "1"}, {}])
+    assert again.metadata == [{"year": "1"}, {}]
+    assert len(list(tmp_path.glob("metadata-*"))) == is_saved
+    if is_saved:
+        again.save(tmp_path / "copy")
+        assert EmbeddingIndex.load(tmp_path / "copy").metadata == again.metadata
+        (file,) = tmp_path.glob("metadata-*")
+        file.write_bytes(b"[" + file.read_bytes()[1:])
+        with pytest.raises(InvalidInput, match="metadata.*damaged ones in row 0"):
+            EmbeddingIndex.load(tmp_path).rows_where({"year": ["1"]})
+
+
 def test_an_index_moves_with_its_photos(tmp_path):
     """Paths below the root follow it, others stay; a root that is elsewhere is recorded by the next write."""
     (tmp_path / "a").mkdir()
@@ -141,7 +173,7 @@ def test_an_index_of_the_version_without_digests_is_read_and_written(tmp_path):
     EmbeddingIndex.build(rows(3), names(3)).save(tmp_path)
     record = json.loads((tmp_path / "index.json").read_text())
     for part in (record["files"], record["bytes"]):
-        for name in ("digests", "digest_ends"):
+        for name in ("digests", "digest_ends", "metadata", "metadata_ends"):
             part.pop(name, None)
     del record["root"]
     (tmp_path / "index.json").write_text(json.dumps(record))
@@ -149,8 +181,10 @@ def test_an_index_of_the_version_without_digests_is_read_and_written(tmp_path):
     assert index.digests is None
     index.add(rows(1, seed=1), names(1, 3), digests=["x"])
     assert EmbeddingIndex.load(tmp_path).digests is None
+    index.describe({"photo 1.jpg": {"year": "2020"}})
     index.remove(names(1))
     assert list(EmbeddingIndex.load(tmp_path).digests) == ["", "", ""]
+    assert EmbeddingIndex.load(tmp_path).metadata == [{"year": "2020"}, {}, {}]
     assert list(index.ids) == names(3, 1)
 
 

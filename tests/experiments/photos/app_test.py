@@ -124,6 +124,7 @@ def test_names_of_files_are_not_looked_at(page):
 
 def test_parameters_paths_and_methods_that_there_are_not(page):
     queries = ["count=NaN", "count=0", "count=101", f"count={'9' * 5000}", "count=", "count=<script>"]
+    queries += ["where=year", "where=year=1", f"where={'a' * 2000}", "&".join(["where=a=1"] * 21)]
     queries += ["label=", "label=wren", "label=%00", "label=%ff%fe", "label=../../etc", f"label={'a' * 2000}"]
     for query in queries:
         check_refused(upload(page, GOOD, f"?{query}"), {422})

@@ -39,6 +39,20 @@ def test_neighbours_of_one_class(gallery):
             gallery.nearest(PLACES[:1], 3, label)
 
 
+def test_neighbours_with_some_metadata(gallery):
+    index = EmbeddingIndex.build(PLACES, IDS, LABELS)
+    index.describe({path: {"year": str(2020 + row % 2), "size": str(row)} for row, path in enumerate(IDS)})
+    gallery = Gallery(index, "index", 10_000)
+    assert gallery.columns()[1] == {"name": "year", "values": ["2020", "2021"]}
+    assert rows(gallery.nearest(PLACES[:1], 10, None, ["year=2020"])) == [0, 2, 4]
+    assert rows(gallery.like(0, 10, None, ["year=2020"])) == [2, 4]
+    assert rows(gallery.like(0, 10, "b", ["year=2020"])) == [2]
+    assert gallery.nearest(PLACES[:1], 10, "b", ["year=2020", "size=4"]) == []
+    for text in ("year", "year=7", "place=1"):
+        with pytest.raises(Refused, match="metadata"):
+            gallery.nearest(PLACES[:1], 3, None, [text])
+
+
 def test_more_like_a_photo_is_without_itself(gallery):
     assert rows(gallery.like(0, 2, None)) == [1, 2]
     assert rows(gallery.like(0, 100, None)) == [1, 2, 3, 4]

@@ -44,6 +44,8 @@ def test_the_commands_of_the_page_run(model, photos, tmp_path):
     write_photo(tmp_path / "new.jpg", 20)
     names = [tmp_path / "photos" / "jay" / f"{place}.png" for place in range(3)]
     (tmp_path / "pairs.csv").write_text(f"first,second,same\n{names[0]},{names[1]},1\n{names[0]},{names[2]},1\n")
+    rows = "".join(f"photos/jay/{place}.png,2021\n" for place in range(4))
+    (tmp_path / "photos.csv").write_text(f"path,year\n{rows}")
     has_faiss = importlib.util.find_spec("faiss") is not None
     for action, *arguments in commands:
         if has_faiss or not re.search("approximate", " ".join(arguments)):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from common.deployment.embedder import Embedder
+from common.errors import InvalidInput
 from common.index import EmbeddingIndex, index_folder
 from tests.experiments.photos.conftest import write_photo
 
@@ -152,3 +153,36 @@ def test_an_approximate_index_is_built_again(tmp_path, run_here, capsys):
     run_here("remove", "--index=ix", "--label=jay")
     assert "dropped. Invalid rows: received 1, expected 2 or more for hnsw" in capsys.readouterr().out
     assert EmbeddingIndex.load(tmp_path / "ix").approximate is None
+
+
+def test_metadata_filter_and_follow_renamed_photos(model, photos, tmp_path, run_here, capsys):
+    lines = ["Path,Year,place", *(f"jay/{place}.png,{2020 + place % 2},park" for place in range(4)), "gone.png,1,"]
+    (photos / "years.csv").write_text("\n".join(lines))
+    run_here("index", "--index=ix", f"--model={model}", "--images=photos", "--metadata=photos/years.csv")
+    assert "photos/years.csv: metadata of 4 photos; 1 row of other photos.\n" in capsys.readouterr().out
+    os.rename(photos / "jay" / "1.png", photos / "kea" / "moved.png")
+    (tmp_path / "more.csv").write_text("path;year;label\nphotos/owl/0.png;2021;no\n")
+    run_here("sync", "--index=ix", "--images=photos", "--metadata=more.csv")
+    assert "more.csv: metadata of 1 photo.\n" in capsys.readouterr().out
+    query = ["--index=ix", "--images=photos/owl/1.png", "--k=2"]
+    run_here("neighbours", *query, "--where=year=2021", "--where=label=kea", "--where=label=owl")
+    assert {line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:3]} == {
+        "photos/kea/moved.png",
+        "photos/owl/0.png",
+    }
+    run_here("remove", "--index=ix", "--where=year=2020", "--dry_run")
+    assert "2 photos of 12 would be removed." in capsys.readouterr().out
+    (tmp_path / "twice.csv").write_text("path,year\na.png,1\n./a.png,2\n")
+    (tmp_path / "plain.csv").write_text("path,label\na.png,1\n")
+    (tmp_path / "other.csv").write_text("path,year\na.png,1\n")
+    for arguments, phrase in (
+        (["neighbours", *query, "--where=year"], "--where.*COLUMN=VALUE"),
+        (["neighbours", *query, "--where=size=1"], "column.*size.*label, place, year"),
+        (["neighbours", *query, "--where=year=2020", "--k=3"], "--k.*3.*1, 2"),
+        (["index", "--index=ix", "--metadata=twice.csv"], "a.png twice .*line 3"),
+        (["index", "--index=ix", "--metadata=plain.csv"], "plain.csv without other columns"),
+        (["index", "--index=ix", "--metadata=other.csv"], "other.csv without a photo of the index"),
+        (["index", "--index=ix", "--metadata=other.txt"], "other.txt.*.csv"),
+    ):
+        with pytest.raises(InvalidInput, match=phrase):
+            run_here(*arguments)
