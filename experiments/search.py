@@ -4,6 +4,7 @@ Regenerates: no table; searches photos of your own.
 Command: python -m experiments.search index --index=photo_index --images=photos   (and --model, if you trained one)
     python -m experiments.search sync --index=photo_index --images=photos   (after changes of photos)
     python -m experiments.search neighbours --index=photo_index --images=new.jpg --html=found.html
+    python -m experiments.search shell --index=photo_index   (neighbours of each path that is typed or piped)
     python -m experiments.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
     python -m experiments.search map --index=photo_index --html=map.html   (all photos, similar ones together)
     python -m experiments.search embed --images=photos --output=photos.npz   (for `index --embeddings`, or elsewhere)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
+import sys
+from collections.abc import Callable
 
 from absl import flags
 
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex, QueryExpansion, Reranking
 from experiments.photos import duplicates, neighbors, sync
-from experiments.photos.embedding import find_photos
+from experiments.photos.embedding import embed_now, find_photos
 from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
 from experiments.photos.metadata import chosen_rows, read_metadata, set_metadata
-from experiments.photos.models import MODEL_FLAGS, choose_model, embedded, index_in_memory
-from experiments.photos.shown import aligned, shown_threshold, write_csv
+from experiments.photos.models import MODEL_FLAGS, batch_size_of, choose_model, embedded, index_in_memory, load_model
+from experiments.photos.shown import aligned, shown_text, shown_threshold, write_csv
 from experiments.settings.flags import refuse_flags
 from experiments.site.markup import plural
 
 # The flags that each action reads; others are refused.
 _EMBEDDING = (*MODEL_FLAGS, "images")
+_SEARCH = ("label", "where", "k", "search", "expand", "rerank")
 FLAGS = {
     "embed": (*_EMBEDDING, "output"),
     "index": (
@@ -28,10 +32,8 @@ FLAGS = {
     ),
     "sync": (*_EMBEDDING, "index", "metadata", "root", "dry_run"),
     "remove": ("index", "images", "label", "where", "dry_run"),
-    "neighbours": (
-        *(*_EMBEDDING, "index", "embeddings", "label", "where", "k", "search"),
-        *("expand", "rerank", "csv", "html", "shown"),
-    ),
+    "neighbours": (*_EMBEDDING, "index", "embeddings", *_SEARCH, "csv", "html", "shown"),
+    "shell": (*MODEL_FLAGS, "index", *_SEARCH),
     "map": ("index", "html"),
     "duplicates": (*_EMBEDDING, "index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
 }
@@ -63,6 +65,7 @@ def run(action: str, values: flags.FlagValues) -> None:
         "sync": sync.sync,
         "remove": sync.remove,
         "neighbours": _neighbours,
+        "shell": _shell,
         "map": _map,
         "duplicates": _duplicates,
     }[action](values)
@@ -128,27 +131,12 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
 def _neighbours(values: flags.FlagValues) -> None:
     _need(values, "index")
     index = EmbeddingIndex.load(values.index)
-    _check_search(values, index)
-    among = chosen_rows(index, values)
-    count = len(index) if among is None else len(among)
-    if not 0 < values.k <= count:
-        raise invalid("--k", received=values.k, expected=f"a number in [1, {count}], the photos that are searched")
-    if among is not None and values.search == "approximate":
-        raise invalid("--search", received="approximate", expected="exact together with --label or --where")
+    search = _search(values, index)
     if not (values.images or values.embeddings):
         raise InvalidInput("Missing --images or --embeddings: expected photos to look up.")
     name = pathlib.Path(values.index).name
     parts = str(pathlib.Path(values.index).with_name(f"{name}.queries.parts"))
-    queries = _table(values, parts, index)
-    found = neighbors.find_neighbors(
-        index,
-        queries,
-        values.k,
-        among=among,
-        approximate=values.search == "approximate",
-        expansion=QueryExpansion(values.expand) if values.expand else None,
-        reranking=Reranking(values.rerank) if values.rerank else None,
-    )
+    found = search(_table(values, parts, index))
     rows = neighbors.neighbor_rows(found)
     print(aligned(neighbors.HEADER, rows))
     precision = neighbors.precision_of(found)
@@ -159,6 +147,49 @@ def _neighbours(values: flags.FlagValues) -> None:
     if values.html:
         neighbors.write_page(values.html, found, values.index, values.shown)
     _say_written(values)
+
+
+def _shell(values: flags.FlagValues) -> None:
+    """Answer the paths on standard input, one a line, by a network that is loaded once."""
+    _need(values, "index")
+    index = EmbeddingIndex.load(values.index)
+    search = _search(values, index)
+    embedder = load_model(choose_model(values, values.index, index), index.model_digest)
+    prompt = "photo> " if sys.stdin.isatty() else ""
+    failed = 0
+    print(prompt, end="", flush=True)
+    for line in sys.stdin.buffer:
+        try:
+            place = os.fsdecode(line.strip())
+            if place:
+                table = embed_now(find_photos(place), embedder, batch_size_of(values), skip=values.skip_unreadable)
+                print(aligned(neighbors.HEADER, neighbors.neighbor_rows(search(table))))
+        except InvalidInput as error:
+            failed += 1
+            print(f"error: {shown_text(str(error))}", file=sys.stderr)
+        print(prompt, end="", flush=True)
+    if failed and not prompt:
+        raise InvalidInput(f"Found no neighbours for {plural(failed, 'line')} of the input, named above.")
+
+
+def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[EmbeddingTable], list[neighbors.Found]]:
+    """Check the flags of a search, and return it."""
+    _check_search(values, index)
+    among = chosen_rows(index, values)
+    count = len(index) if among is None else len(among)
+    if not 0 < values.k <= count:
+        raise invalid("--k", received=values.k, expected=f"a number in [1, {count}], the photos that are searched")
+    if among is not None and values.search == "approximate":
+        raise invalid("--search", received="approximate", expected="exact together with --label or --where")
+    return functools.partial(
+        neighbors.find_neighbors,
+        index,
+        k=values.k,
+        among=among,
+        approximate=values.search == "approximate",
+        expansion=QueryExpansion(values.expand) if values.expand else None,
+        reranking=Reranking(values.rerank) if values.rerank else None,
+    )
 
 
 def _map(values: flags.FlagValues) -> None:

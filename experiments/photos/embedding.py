@@ -134,6 +134,23 @@ def _part(
     """Load or compute embeddings `[readable, dim]` and their places `[readable]`."""
     with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(file) as archive:
         return archive["embeddings"], archive["places"]
+    embeddings, places = _readable_embeddings(paths, embedder, batch_size, skip)
+    # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+    write_atomically(file, lambda target: np.savez(target, embeddings=embeddings, places=places))
+    return embeddings, places
+
+
+def embed_now(photos: Photos, embedder: ImageEmbedder, batch_size: int, *, skip: bool = False) -> EmbeddingTable:
+    """Embed a few photos without storing parts; otherwise as `embed_photos`."""
+    embeddings, places = _readable_embeddings(photos.paths, embedder, batch_size, skip)
+    labels = None if photos.labels is None else [photos.labels[place] for place in places]
+    return EmbeddingTable(embeddings, [photos.paths[place] for place in places], labels, embedder.digest)
+
+
+def _readable_embeddings(
+    paths: list[str], embedder: ImageEmbedder, batch_size: int, skip: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute embeddings `[readable, dim]` and their places `[readable]`."""
     unreadable = unreadable_photos(paths)
     if unreadable and not skip:
         named = [f"{path} ({reason})" for path, reason in list(unreadable.items())[:_NUM_NAMED]]
@@ -145,10 +162,7 @@ def _part(
     for path, reason in unreadable.items():
         print(shown_text(f"left out: {path} ({reason})"))
     places = np.array([place for place, path in enumerate(paths) if path not in unreadable], np.int64)
-    embeddings = embedder.embed([paths[place] for place in places], batch_size=batch_size)
-    # NumPy's stub takes each of the arrays for `allow_pickle`, too.
-    write_atomically(file, lambda target: np.savez(target, embeddings=embeddings, places=places))
-    return embeddings, places
+    return embedder.embed([paths[place] for place in places], batch_size=batch_size), places
 
 
 def _keep_plan(folder: pathlib.Path, photos: Photos, embedder: ImageEmbedder, skip: bool) -> None:

@@ -35,7 +35,9 @@ def define_model_flags() -> None:
     define_plugin_flag()
     flags.DEFINE_string("model", None, "A trained model.keras that embeds (default: the index's, else --backbone's).")
     define_untrained_flags()
-    flags.DEFINE_integer("batch_size", 64, "Photos in a pass through the network.", lower_bound=1)
+    flags.DEFINE_integer(
+        "batch_size", None, "Photos in a pass through the network (default: 64 on a GPU, else 16).", lower_bound=1
+    )
     flags.DEFINE_boolean("skip_unreadable", False, "Leave photos out that cannot be read, and name them.")
 
 
@@ -58,7 +60,12 @@ def embedded(
     embedder = load_model(chosen, digest, keep_in)
     if not photos.paths:
         return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
-    return embed_photos(photos, embedder, parts, batch_size=values.batch_size, skip=values.skip_unreadable)
+    return embed_photos(photos, embedder, parts, batch_size=batch_size_of(values), skip=values.skip_unreadable)
+
+
+def batch_size_of(values: flags.FlagValues) -> int:
+    """Return `--batch_size`, or one that suits the device: small batches stay in a CPU's cache."""
+    return values.batch_size or (64 if import_tensorflow().config.list_physical_devices("GPU") else 16)
 
 
 def own_model(index_folder: str | os.PathLike) -> pathlib.Path | None:

@@ -2,6 +2,7 @@
 
 import csv
 import importlib.util
+import io
 import os
 import re
 import shlex
@@ -245,6 +246,27 @@ def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_pa
     assert not list(tmp_path.glob("x.*[!s]"))
 
 
+def test_a_shell_answers_line_by_line_by_one_network(model, photos, run_here, monkeypatch, capsys):
+    run_here("index", "--index=index", f"--model={model}", "--images=photos")
+    name = os.fsencode(photos / "jay") + b"/\xff.png"
+    shutil.copy(photos / "jay" / "0.png", name)
+    (photos / "bad.png").write_bytes(b"no image")
+    lines = io.BytesIO(b"\n".join([b"photos/owl/1.png", b"gone.png", b"photos/bad.png", b"", name]))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(lines))
+    capsys.readouterr()
+    with pytest.raises(InvalidInput, match="neighbours for 2 lines"):
+        run_here("shell", "--index=index", "--k=2", "--where=label=jay")
+    shown = capsys.readouterr()
+    rows = [line.split() for line in shown.out.splitlines() if not line.startswith("query")]
+    assert [row[:2] for row in rows] == [["photos/owl/1.png", str(rank)] for rank in (1, 2)] + [
+        ["photos/jay/\\udcff.png", str(rank)] for rank in (1, 2)
+    ]
+    assert rows[2][2:] == ["1.0000", "jay", "photos/jay/0.png"]
+    assert [line.split()[0] for line in shown.err.splitlines()] == ["error:", "error:"]
+
+
 def test_another_action_is_refused_in_one_message(tmp_path):
     finished = run_module("experiments.search", "find", "--k=2", cwd=tmp_path)
-    check_clean_failure(finished, "action", "'find'", "one of embed, index, sync, remove, neighbours, map, duplicates")
+    check_clean_failure(
+        finished, "action", "'find'", "one of embed, index, sync, remove, neighbours, shell, map, duplicates"
+    )
