@@ -154,18 +154,6 @@ def test_labels_with_places_say_which_examples_a_batch_holds(in_memory, num_view
     np.testing.assert_array_equal(plain_labels, labels)
 
 
-def test_files_are_augmented_with_the_seed_of_their_place(files):
-    batches, augmentation = index_batches(), ThesisCrop(16)
-    step = batches.batches_per_epoch + 1  # second batch of the second epoch
-    inputs, labels = next(iter(training_batches(files, batches, augmentation, seed=9, start_step=step)))
-    indices, pairs = batches.epoch(1)[1], example_seeds(9, epoch=1, batch=1, batch_size=6)
-    np.testing.assert_array_equal(labels, LABELS[indices])
-    for image, index, pair in zip(inputs.numpy(), indices, pairs):
-        contents = tf.io.read_file(files.paths[index])
-        expected = augmentation(tf.io.decode_jpeg(contents, 3, dct_method="INTEGER_ACCURATE"), pair)
-        np.testing.assert_array_equal(image, expected)
-
-
 def test_tokens_pass_untouched():
     tokens = np.random.default_rng(0).integers(0, 2**20, (len(LABELS), 7), dtype=np.int32)
     examples = Examples(labels=LABELS, inputs=tokens)

@@ -52,15 +52,14 @@ def check(dataset, folder):
     assert not dataset.is_comparable
 
 
-def test_a_table_gives_paths_labels_and_the_split(folder):
-    path = write_csv(folder, ROWS)
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_a_table_gives_paths_labels_and_the_split(folder, write):
+    path = write(folder, ROWS)
     check(load_manifest(path, cache_dir="unused", seed=0), folder)
     check(load_manifest(str(folder)), folder)
-
-
-def test_a_parquet_file_gives_the_same(folder):
-    check(load_manifest(write_parquet(folder, ROWS)), folder)
-    check(load_manifest(str(folder)), folder)
+    repeated = load_manifest(write(folder, [*ROWS, ROWS[0]]))
+    assert len(repeated.train) == 5
+    assert "1 training rows repeat an image" in repeated.deviations[1]
 
 
 def test_labels_may_be_numbers_and_other_columns_are_ignored(folder):
@@ -104,12 +103,6 @@ def test_wrong_rows_are_named(folder, change, match):
         load_manifest(write_csv(folder, rows))
 
 
-def test_a_training_row_may_be_repeated_and_it_is_told(folder):
-    dataset = load_manifest(write_csv(folder, [*ROWS, ROWS[0]]))
-    assert len(dataset.train) == 5
-    assert "1 training rows repeat an image" in dataset.deviations[1]
-
-
 @pytest.mark.parametrize("split", ["test", "gallery", "validation"])
 @pytest.mark.parametrize("spelling", ["images/2.png", "./images/2.png", "linked.png", "hard.png"])
 def test_an_image_twice_in_what_is_evaluated_is_refused(folder, split, spelling):
@@ -131,6 +124,9 @@ def test_all_that_is_wrong_is_said_at_once_or_collected(folder):
     assert tuple(map(str, problems)) == tuple(map(str, error.value.problems))
     for problem, phrase in zip(problems, ("line 9", "line 10", "line 11", "(gnu)")):
         assert phrase in str(problem)
+    path = write_csv(folder, [("images/1.png",), ("./images/1.png",)], header="path")
+    with pytest.raises(InvalidInput, match="line 3.*once more.*line 2 has it"):
+        read_image_table(path)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +144,6 @@ def test_what_spreadsheets_make_of_a_table_is_read(folder, header, change, delim
     text = "\r\n".join([header, *(delimiter.join(row) for row in rows)])
     (folder / "manifest.csv").write_bytes(text.encode(encoding))
     check(load_manifest(str(folder)), folder)
-
-
-def test_a_table_of_photos_names_each_once(folder):
-    path = write_csv(folder, [("images/1.png",), ("./images/1.png",)], header="path")
-    with pytest.raises(InvalidInput, match="line 3.*once more.*line 2 has it"):
-        read_image_table(path)
 
 
 def test_wrong_parquet_files_are_named(folder):

@@ -40,8 +40,7 @@ def test_images_are_found_in_the_order_of_their_keys(tmp_path):
 
 def test_shards_are_bounded_and_the_rest_is_a_smaller_one(tmp_path):
     fill(ShardFolder(tmp_path, shard_bytes=60), NUMBERS)
-    sizes = [sum(len(contents) for contents in CONTENTS)]
-    assert len(shards_of(tmp_path)) == -(-sizes[0] // 60)
+    assert len(shards_of(tmp_path)) == -(-sum(map(len, CONTENTS)) // 60)
     fill(ShardFolder(tmp_path / "one"), NUMBERS)
     assert len(shards_of(tmp_path / "one")) == 1
 

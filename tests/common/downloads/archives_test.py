@@ -64,6 +64,9 @@ def test_a_folder_of_an_archive_is_extracted(tmp_path, ending):
     extract_archive(archive, str(tmp_path / "out"), root="data")
     assert everything_below(tmp_path / "out") == ["a.txt", "deeper", "deeper/b.txt"]
     assert (tmp_path / "out" / "deeper" / "b.txt").read_bytes() == b"two" * 1000
+    with pytest.raises(InvalidInput, match="does not exist yet"):
+        extract_archive(archive, str(tmp_path / "out"))
+    assert everything_below(tmp_path / "out") == ["a.txt", "deeper", "deeper/b.txt"]
     extract_archive(archive, str(tmp_path / "all"))
     assert (tmp_path / "all" / "other" / "c.txt").read_bytes() == b"three"
     assert sorted(os.listdir(tmp_path)) == ["all", os.path.basename(archive), "out"]
@@ -182,11 +185,3 @@ def test_a_truncated_archive_is_named_and_leaves_nothing(tmp_path, ending, share
     with open(archive, "r+b") as file:
         file.truncate(int(os.path.getsize(archive) * share))
     refused(tmp_path, archive, "archive.*complete archive.*fetch it again")
-
-
-def test_an_existing_folder_is_left_alone(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match="does not exist yet"):
-        extract_archive(make(tmp_path, ".zip", GOOD), str(tmp_path / "out"))
-    assert everything_below(tmp_path / "out") == ["mine.txt"]

@@ -15,11 +15,17 @@ from tests.command_line import run_program
 from tests.common.files.huge_array import state_huge_array
 
 
-def test_another_configuration_is_refused_and_named(tmp_path):
-    RunDirectory(tmp_path / "run", {"margin": 0.5, "loss": "c1"})
-    RunDirectory(tmp_path / "run", {"margin": 0.5, "loss": "c1"})
+def test_another_configuration_is_refused_and_a_damaged_one_not_replaced(tmp_path):
+    RunDirectory(tmp_path, {"margin": 0.5, "loss": "c1"})
+    RunDirectory(tmp_path, {"margin": 0.5, "loss": "c1"})
     with pytest.raises(InvalidInput, match="differs in: margin"):
-        RunDirectory(tmp_path / "run", {"margin": 0.6, "loss": "c1"})
+        RunDirectory(tmp_path, {"margin": 0.6, "loss": "c1"})
+    text = (tmp_path / "config.json").read_text()
+    for damaged in (text[:-3], ""):
+        (tmp_path / "config.json").write_text(damaged)
+        with pytest.raises(InvalidInput, match=r"config\.json is damaged"):
+            RunDirectory(tmp_path, {"loss": "c2"})
+        assert (tmp_path / "config.json").read_text() == damaged
 
 
 def test_a_second_process_is_refused_while_the_first_works(tmp_path):
@@ -153,27 +159,8 @@ def test_lost_weights_of_a_finished_run_are_told_with_the_cure(tmp_path):
         run.read_weights()
 
 
-def test_a_damaged_configuration_is_not_replaced(tmp_path):
-    RunDirectory(tmp_path, {"loss": "c1"})
-    text = (tmp_path / "config.json").read_text()
-    for damaged in (text[:-3], ""):
-        (tmp_path / "config.json").write_text(damaged)
-        with pytest.raises(InvalidInput, match=r"config\.json is damaged"):
-            RunDirectory(tmp_path, {"loss": "c2"})
-        assert (tmp_path / "config.json").read_text() == damaged
-
-
-def test_what_a_killed_process_left_half_written_goes(tmp_path):
+def test_metrics_after_the_checkpoint_and_what_a_killed_process_left_half_written_are_dropped(tmp_path):
     run = RunDirectory(tmp_path, {})
-    for name in (".checkpoint.npz.abc.tmp", ".config.json.abc.tmp"):
-        (tmp_path / name).write_text("half")
-    with run.locked():
-        assert not (tmp_path / ".checkpoint.npz.abc.tmp").exists()
-        assert (tmp_path / ".config.json.abc.tmp").exists()  # perhaps of a process that is about to be refused
-
-
-def test_metrics_after_the_checkpoint_are_dropped(tmp_path):
-    run = RunDirectory(tmp_path / "run", {})
     for step in (10, 20, 30):
         run.append_metrics({"step": step, "loss": 1.0})
     with open(run.path / "metrics.jsonl", "a") as file:
@@ -181,6 +168,11 @@ def test_metrics_after_the_checkpoint_are_dropped(tmp_path):
     run.drop_metrics_after(20)
     lines = (run.path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [10, 20]
+    for name in (".checkpoint.npz.abc.tmp", ".config.json.abc.tmp"):
+        (tmp_path / name).write_text("half")
+    with run.locked():
+        assert not (tmp_path / ".checkpoint.npz.abc.tmp").exists()
+        assert (tmp_path / ".config.json.abc.tmp").exists()  # perhaps of a process that is about to be refused
 
 
 def test_a_folder_in_which_nothing_was_done_is_removed_unless_it_has_measurements_or_neighbours(tmp_path):
