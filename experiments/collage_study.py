@@ -11,13 +11,15 @@ Cost: about a minute a run, 24 runs and one pre-training on 2 CPU cores; `--budg
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import pathlib
 
 from absl import flags
 
 from common.errors import check_choice
-from experiments.protocols.one_split import write_tables
+from experiments.plans.study import StudyOptions
+from experiments.protocols.one_split import trained_units, write_tables
 from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report
 from experiments.settings import build
@@ -26,7 +28,6 @@ from experiments.studies.collages import (
     COLLAGES,
     GLYPHS,
     STARTS,
-    CollageOptions,
     gain_sentences,
     pretrained_backbone,
     start_notes,
@@ -48,21 +49,19 @@ def main() -> None:
         for suffix in ("", "_distilled")
     }
     overrides, places = experiment_flags.overrides_from_flags(values), experiment_flags.places_from(values)
-    options = CollageOptions(
-        values.dataset,
-        values.budget,
-        values.recipe,
-        overrides,
-        places,
-        values.repeats,
-        values.checkpoint_seconds,
-        values.report_only,
+    options = StudyOptions(values.dataset, values.budget, values.recipe, overrides=overrides)
+    trained = functools.partial(
+        trained_units,
+        places=places,
+        repeats=values.repeats,
+        checkpoint_seconds=values.checkpoint_seconds,
+        report_only=values.report_only,
     )
     rows, units = [], []
     for start in starts:
-        weights = "none" if start == "scratch" else values.weights or pretrained_backbone(options, datasets[""])
+        weights = "none" if start == "scratch" else values.weights or pretrained_backbone(options, places, datasets[""])
         for loss in values.loss:
-            found, finished = study_rows(options, datasets, loss, start, weights)
+            found, finished = study_rows(options, trained, datasets, loss, start, weights)
             rows += found
             units += finished
     if not rows:

@@ -19,12 +19,13 @@ from common import data
 from common.errors import check_choice
 from experiments.protocols.recording import record_runs
 from experiments.protocols.report_files import print_report
+from experiments.reports import UnitRun
 from experiments.runs.splits import unit_seed
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.places import Places
 from experiments.settings.run_settings import BUDGETS
-from experiments.studies.mnist_report import StudyRun, write_report
+from experiments.studies.mnist_report import write_report
 from experiments.studies.mnist_runs import as_long_as, recordable, trained
 from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE, MnistSettings
 
@@ -41,12 +42,14 @@ def main() -> None:
     chosen_values: dict[str, Any] = {**BUDGET_SETTINGS[values.budget], **overrides}
     settings = MnistSettings(**chosen_values)
     places = {"runs_dir": values.runs_dir, "checkpoint_seconds": values.checkpoint_seconds}
-    runs: list[StudyRun] = []
+    used: list[MnistSettings] = []
+    runs: list[UnitRun] = []
     for repeat in range(values.repeats):
         for anchors in values.anchors:
             chosen = dataclasses.replace(settings, anchors=anchors, seed=unit_seed(values.seed, 0, repeat))
-            runs.append(trained(as_long_as(runs, chosen), dataset, fingerprint, repeat, **places))
-    digest = hashlib.sha256(repr([run.settings for run in runs]).encode()).hexdigest()[:10]
+            used.append(as_long_as(runs, chosen, repeat))
+            runs.append(trained(used[-1], dataset, fingerprint, repeat, **places))
+    digest = hashlib.sha256(repr(used).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "mnist_study" / f"report-{digest}"
     print_report(write_report(runs, dataset, folder), folder, values.details)
     methods = recordable(runs, dataset)

@@ -11,12 +11,14 @@ Cost: at most 25 minutes on 2 CPU cores for `glyph_collage` (`--budget=demo`, th
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import pathlib
 
 from absl import flags
 
 from common.errors import check_choice
+from experiments.plans.study import StudyOptions
 from experiments.protocols.one_split import trained_units
 from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report
@@ -38,9 +40,11 @@ def main() -> None:
         build.check_loss_name(loss)
     for pooling in values.pooling:
         check_choice("--pooling", pooling, build.POOLINGS)
-    overrides = experiment_flags.overrides_from_flags(values)
+    options = StudyOptions(
+        values.dataset, values.budget, values.recipe, overrides=experiment_flags.overrides_from_flags(values)
+    )
     configs = [
-        comparison_configuration(values.dataset, loss, pooling, values.recipe, values.budget, overrides)
+        comparison_configuration(dataclasses.replace(options, pooling=pooling), loss)
         for loss in values.loss
         for pooling in values.pooling
     ]

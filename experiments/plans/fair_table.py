@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,50 @@ class FairRow:
         return f"{self.method}, {self.variant}" if self.variant else self.method
 
 
-class FairTable(Study):
+class MethodsTable(Study):
+    """Table whose rows are methods of the fair protocol.
+
+    Attributes:
+        table: the thesis' number, or None.
+        repeats: of each fold in a complete row.
+        rows: by label.
+    """
+
+    table: str | None
+    repeats: int
+    rows: Mapping[str, FairRow]
+
+    @abc.abstractmethod
+    def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
+        """Return the cells of a row, if known."""
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Write the table of complete rows and their picture; summarize the rest."""
+        methods = {}
+        for label, row in self.rows.items():
+            cells = self.cells_of(label, finished)
+            units = finished_units(cells, finished)
+            if units:
+                methods[label] = _method(row, self.table, self.repeats, cells[0], units)
+        complete = {label: method for label, method in methods.items() if not method.missing}
+        before = max((method.untrained_rows() for method in methods.values()), key=len, default=[])
+        lines = [*before]
+        for label, method in complete.items():
+            baseline = self.rows[label].baseline
+            lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
+        text, _ = write_report_files(lines, [], folder, self.title, notes=self.notes, name=name)
+        recall = write_recall_of_methods([*methods.values()], folder, name, shown=False)
+        said = [recall] if recall else []
+        said += [line for method in methods.values() for line in partial_lines(method)]
+        said += warning_lines([warning for method in complete.values() for warning in method_warnings(method)])
+        if complete:
+            figures = {metric: cell.estimate.mean for (_, metric), cell in before[0].cells.items()} if before else {}
+            draw_rows(lines[len(before) :], folder / f"{name}.png", title=self.title, untrained=figures.get("MAP@R"))
+            said.append(f"Figure: {folder / f'{name}.png'}")
+        return "\n".join([text, *said])
+
+
+class FairTable(MethodsTable):
     """Rows of the fair protocol on one data set.
 
     Args:
@@ -77,7 +121,6 @@ class FairTable(Study):
                 loss, method, settings=settings, chapter=chapter, **row.settings
             )
             self.groups[label] = options.cells(label, config, all_folds=True)
-        self.num_cells = sum(map(len, self.groups.values()))
         of_thesis = table is not None and not table.startswith(DISSERTATION)
         self.protocol = _protocol(config.num_folds, options.repeats, chapter) if of_thesis else ""
         baselines = [f"{row.label} with {row.baseline}" for row in self.rows.values() if row.baseline in self.rows]
@@ -88,67 +131,6 @@ class FairTable(Study):
         """Return the cells of a row."""
         del finished
         return self.groups[label]
-
-    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Write the table of complete rows and their picture; summarize the rest."""
-        return write_fair_table(
-            self.rows,
-            self.groups,
-            finished,
-            folder,
-            name,
-            title=self.title,
-            table=self.table,
-            repeats=self.repeats,
-            notes=self.notes,
-        )
-
-
-def write_fair_table(
-    rows: Mapping[str, FairRow],
-    cells: Mapping[str, Sequence[Cell]],
-    finished: FinishedCells,
-    folder: pathlib.Path,
-    name: str,
-    *,
-    title: str,
-    table: str | None,
-    repeats: int,
-    notes: Sequence[str],
-) -> str:
-    """Write the table of complete rows and their picture; return terminal text.
-
-    Args:
-        rows: by label.
-        cells: of each row, by label.
-        finished: the trained units.
-        folder, name: of the files.
-        title: of the table.
-        table: the thesis' number, or None.
-        repeats: of each fold in a complete row.
-        notes: footnotes.
-    """
-    methods = {}
-    for label, of_row in cells.items():
-        units = finished_units(of_row, finished)
-        if units:
-            methods[label] = _method(rows[label], table, repeats, of_row[0], units)
-    complete = {label: method for label, method in methods.items() if not method.missing}
-    before = max((method.untrained_rows() for method in methods.values()), key=len, default=[])
-    lines = [*before]
-    for label, method in complete.items():
-        baseline = rows[label].baseline
-        lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
-    text, _ = write_report_files(lines, [], folder, title, notes=notes, name=name)
-    recall = write_recall_of_methods([*methods.values()], folder, name, shown=False)
-    said = [recall] if recall else []
-    said += [line for method in methods.values() for line in partial_lines(method)]
-    said += warning_lines([warning for method in complete.values() for warning in method_warnings(method)])
-    if complete:
-        figures = {metric: cell.estimate.mean for (_, metric), cell in before[0].cells.items()} if before else {}
-        draw_rows(lines[len(before) :], folder / f"{name}.png", title=title, untrained=figures.get("MAP@R"))
-        said.append(f"Figure: {folder / f'{name}.png'}")
-    return "\n".join([text, *said])
 
 
 def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import hashlib
 import itertools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.files import write_text
 from experiments.reports import PlainTable, UnitRun
-from experiments.rows.store import RecordedMethod
+from experiments.rows.rows import Extras, no_extras
+from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import resolve, unused_overrides
 
@@ -60,7 +62,6 @@ class Study(abc.ABC):
     Attributes:
         title: in one line.
         notes: for the reader, such as the reductions of a small budget.
-        num_cells: runs of the complete study.
         needs_data: whether it reads the data set of the flags.
         protocol: runs of each configuration here and in the thesis; empty if the cells already show them.
         groups: all cells, by row, point or method, if no result decides on them.
@@ -68,10 +69,14 @@ class Study(abc.ABC):
 
     title: str
     notes: tuple[str, ...]
-    num_cells: int
     needs_data: bool = True
     protocol: str = ""
     groups: Mapping[Any, Sequence[Cell]] = {}
+
+    @functools.cached_property
+    def num_cells(self) -> int:
+        """The number of runs of the complete study."""
+        return sum(map(len, self.groups.values()))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """Return the known cells, in the order of running: those of all groups.
@@ -83,8 +88,27 @@ class Study(abc.ABC):
         return [cell for cells in self.groups.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the cells for `--record`: by default every finished one."""
-        return [RecordedMethod(tuple(finished_units(self.cells(finished), finished)))]
+        """Return the cells for `--record`: the finished ones of each group, named by `naming`."""
+        methods = []
+        for place, (group, cells) in enumerate(self.groups.items()):
+            if units := tuple(finished_units(cells, finished)):
+                label, extras = self.naming(place, group)
+                methods.append(RecordedMethod(units, label, extras, self.measures(units, finished)))
+        return methods
+
+    def naming(self, place: int, group: Any) -> tuple[str | None, Mapping[str, object]]:
+        """Return the label of a group's rows (None: derived from its configuration), and their extras."""
+        del place, group
+        return None, {}
+
+    def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
+        """Return the measurement of further values and arrays of a group's finished runs."""
+        del units, finished
+        return no_extras
+
+    def recorded_rows(self, finished: FinishedCells) -> StudyRows:
+        """Return the rows of the finished cells, as `--record` keeps them."""
+        return StudyRows.of_methods(self.recorded(finished))
 
     @abc.abstractmethod
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
@@ -209,6 +233,9 @@ class StudyOptions:
         rarely_given = {name for name in ("fold", "monitors") if values[name] in (None, ())}
         text = repr(sorted((name, value) for name, value in values.items() if name not in rarely_given))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+Studies = Mapping[str, Callable[[StudyOptions], Study]]  # by number in the thesis, or name
 
 
 def trainings(count: int) -> str:

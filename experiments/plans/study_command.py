@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from absl import flags
 
@@ -15,7 +15,7 @@ from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_fla
 from experiments.launch.unit_task import Failure, check_no_failures
 from experiments.plans.cost import duration, estimated_seconds, rate_of
 from experiments.plans.launched_cells import launch_missing
-from experiments.plans.study import Cell, Study, StudyOptions, finished_units
+from experiments.plans.study import Cell, Studies, Study, StudyOptions, finished_units
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.plans.unit_command import DATA_DIR, unit_command
 from experiments.protocols.recording import record_methods
@@ -36,7 +36,6 @@ from experiments.settings.tracker_flags import (
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
-Studies = Mapping[str, Callable[[StudyOptions], Study]]
 _ABOUT_TRAINING = (
     *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
     *("record", "replace"),

@@ -6,21 +6,13 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from common.errors import InvalidInput, check_choice
-from experiments.plans.study import (
-    FinishedCells,
-    RecordedMethod,
-    Study,
-    StudyOptions,
-    best_validation,
-    finished_units,
-    write_table,
-)
-from experiments.reports import Interval, PlainTable
+from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
+from experiments.reports import PlainTable
 from experiments.reports.sweeps import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
 from experiments.rows.rows import TRAINING
@@ -84,31 +76,17 @@ class Sweep(Study):
             point: options.cells(f"{point.series}, {axes.x_label} {point.x:g}", point.config, one_split=one_split)
             for point in points
         }
-        self.num_cells = sum(map(len, self.groups.values()))
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return each point's runs, with its place on the axes."""
-        methods = []
-        for place, (point, cells) in enumerate(self.groups.items()):
-            units = tuple(finished_units(cells, finished))
-            axes = dataclasses.asdict(self.axes)
-            extras = {SWEEP: {"place": place, "series": point.series, "x": point.x, **axes}}
-            if units:
-                methods.append(RecordedMethod(units, f"{point.series}, {self.axes.x_label} {point.x:g}", extras))
-        return methods
+    def naming(self, place: int, group: SweepPoint) -> tuple[str, dict[str, object]]:
+        """Return a point's label, and its place on the axes."""
+        extras = {"place": place, "series": group.series, "x": group.x, **dataclasses.asdict(self.axes)}
+        return f"{group.series}, {self.axes.x_label} {group.x:g}", {SWEEP: extras}
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the picture of finished points."""
-        points = []
-        for point, cells in self.groups.items():
-            units = finished_units(cells, finished)
-            if units:
-                validations = best_validation(units)
-                scores = Scores.of_runs(units) if self.axes.held_out == "test" else None
-                points.append(MeasuredPoint(point.series, sweep_value(point.x, validations, scores), len(units)))
-        text = write_table(sweep_table(self.title, self.axes, points, self.notes), folder, name)
-        path = folder / f"{name}.png"
-        draw_sweep(self.title, self.axes, points, path)
+        study, path = self.recorded_rows(finished), folder / f"{name}.png"
+        text = write_table(sweep(study, self.title, self.notes), folder, name)
+        draw_recorded_sweep(study, path, self.title)
         return f"{text}Figure: {path}"
 
 
@@ -120,14 +98,7 @@ class MeasuredPoint(NamedTuple):
     num_trainings: int
 
 
-class EstimatedScores(Protocol):
-    """Test scores of some runs, of folders or of rows."""
-
-    def estimate(self, metric: str) -> Interval:
-        """Return the mean with its interval."""
-
-
-def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores | None) -> SweepValue:
+def sweep_value(x: float, validations: Sequence[float], scores: Scores | None) -> SweepValue:
     """Return a point's MAP@R with its interval or range.
 
     Args:
@@ -144,17 +115,17 @@ def sweep_value(x: float, validations: Sequence[float], scores: EstimatedScores 
     return SweepValue(x, mean, min(validations), max(validations), "range of runs")
 
 
-def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], notes: Sequence[str] = ()) -> PlainTable:
-    """Tabulate the points, one line each.
+def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+    """Tabulate the points of a recorded sweep, such as figure 3.8, one line each.
 
     Args:
+        study: its rows.
         title: of the table.
-        axes: of the drawing.
-        points: in the table's order.
         notes: footnotes, after those on the intervals.
     """
+    axes, points = recorded_points(study)
     lines = []
-    for series, value, num_trainings in points:
+    for series, value, num_trainings in points.values():
         mark = MARKS.get(value.kind.removeprefix(INTERVAL), "")
         bounds = (
             "-" if value.low is None or value.high is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
@@ -162,30 +133,19 @@ def sweep_table(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], no
         lines.append([series, f"{value.x:g}", f"{100 * value.value:.2f}", bounds, f"{num_trainings}"])
     spread = "range over runs" if axes.held_out == "validation" else "95 % interval"
     header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "runs"]
-    is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points)
-    kinds = {point.value.kind.removeprefix(INTERVAL) for point in points}
+    is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points.values())
+    kinds = {point.value.kind.removeprefix(INTERVAL) for point in points.values()}
     return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])
-
-
-def draw_sweep(title: str, axes: SweepAxes, points: Sequence[MeasuredPoint], path: pathlib.Path) -> None:
-    """Draw the points as lines into a PNG; arguments as of `sweep_table`."""
-    series: dict[str, list[SweepValue]] = {}
-    for point in points:
-        series.setdefault(point.series, []).append(point.value)
-    labels = {"x_label": axes.x_label, "y_label": f"{axes.held_out} MAP@R (%)", "title": title}
-    sweep_lines(series, path, logarithmic=axes.logarithmic, **labels)
-
-
-def sweep(study: StudyRows) -> PlainTable:
-    """Tabulate the points of a recorded sweep, such as figure 3.8."""
-    axes, points = recorded_points(study)
-    return sweep_table("", axes, list(points.values()))
 
 
 def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> None:
     """Draw the lines of a recorded sweep."""
     axes, points = recorded_points(study)
-    draw_sweep(title, axes, list(points.values()), path)
+    series: dict[str, list[SweepValue]] = {}
+    for point in points.values():
+        series.setdefault(point.series, []).append(point.value)
+    labels = {"x_label": axes.x_label, "y_label": f"{axes.held_out} MAP@R (%)", "title": title}
+    sweep_lines(series, path, logarithmic=axes.logarithmic, **labels)
 
 
 def draw_sweep_differences(study: StudyRows, path: pathlib.Path, title: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from common.data import Dataset
 from common.files import read_json
-from experiments.protocols.token_plane import plane_of
+from experiments.protocols.token_plane import token_extras
 from experiments.reports import UnitRun
 from experiments.rows.rows import Extras, no_extras
 from experiments.runs.pooling_weights import image_batches, target_shares
@@ -45,18 +45,12 @@ class ExtrasReader:
     def _of_data(self, unit: UnitRun) -> Extras:
         name = str(unit.config.get("dataset"))
         if name == _TOKENS:
-            return self._of_tokens(unit)
+            # The picture shows the first training of each method.
+            is_first = unit.fold == unit.repeat == 0
+            return token_extras(unit, self._dataset(unit), self._places[1], with_arrays=is_first)
         if name.startswith(_COLLAGES):
             return Extras({**self._target_shares(unit), "validation_curve": _curve_of(unit)}, {})
         return no_extras(unit)
-
-    def _of_tokens(self, unit: UnitRun) -> Extras:
-        plane = plane_of(unit, self._dataset(unit), self._places[1])
-        values = {"weight_on_own": plane.weight_on_own, "in_other_hulls": plane.in_other_hulls}
-        values = {name: round(value, _DIGITS) for name, value in values.items()}
-        # The picture shows the first training of each method.
-        arrays = {"tokens": plane.tokens, "samples": plane.samples, "labels": plane.labels}
-        return Extras(values, arrays if unit.fold == unit.repeat == 0 else {})
 
     def _target_shares(self, unit: UnitRun) -> dict[str, dict[str, float]]:
         """Compute `target_shares` of collages; empty if images contain only the target."""

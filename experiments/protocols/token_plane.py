@@ -1,4 +1,4 @@
-"""Tokens and pooled samples of a finished run in the plane, and pooling weights."""
+"""Tokens and pooled samples of a finished run in the plane, and their pooling weights."""
 
 from __future__ import annotations
 
@@ -8,38 +8,32 @@ from common.data import Dataset
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE
 from experiments.reports import UnitRun
 from experiments.reports.token_panels import share_in_other_hulls
+from experiments.rows.rows import Extras
 from experiments.runs.pooling_weights import image_batches, pooling_weights_of
 from experiments.runs.trained_model import load_trained_model
 
-
-class TokenPlane:
-    """Trained tokens and test samples.
-
-    Args:
-        tokens: `[tokens, 2]`.
-        samples: of the test set `[samples, 2]`.
-        labels: theirs `[samples]`.
-        weight_on_own: the share of the weight that test samples give to tokens of classes.
-    """
-
-    def __init__(self, tokens: np.ndarray, samples: np.ndarray, labels: np.ndarray, weight_on_own: float):
-        self.tokens, self.samples, self.labels, self.weight_on_own = tokens, samples, labels, weight_on_own
-        self.in_other_hulls = share_in_other_hulls(samples, labels)
+_DIGITS = 6  # of what a model computes again: other machines round the last ones in another way
 
 
-def plane_of(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = None) -> TokenPlane:
-    """Return a finished unit's tokens and test samples in the plane.
+def token_extras(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = None, *, with_arrays: bool) -> Extras:
+    """Measure the share of weight on own tokens, and of samples in other hulls, of a finished run.
 
     Args:
         unit: of bags of tokens.
         dataset: as loaded; None to load it.
         cache_dir: the folder for prepared data, or None for the default.
+        with_arrays: also return the trained `tokens` `[tokens, 2]`, the test set's `samples` `[samples, 2]` and their
+            `labels` `[samples]`.
     """
     import tensorflow as tf
 
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
-    tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
-    test = trained.dataset.test
+    test, samples = trained.dataset.test, unit.test_embeddings()["queries"]
     pooled = pooling_weights_of(trained.model, image_batches(test, trained.config, trained.dataset))
     on_own = np.sum(pooled.weights * (test.arrays < NUM_CLASS_TOKENS), axis=1).mean()
-    return TokenPlane(tokens, unit.test_embeddings()["queries"], test.labels, float(on_own))
+    values = {"weight_on_own": float(on_own), "in_other_hulls": share_in_other_hulls(samples, test.labels)}
+    values = {name: round(value, _DIGITS) for name, value in values.items()}
+    if not with_arrays:
+        return Extras(values, {})
+    tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
+    return Extras(values, {"tokens": tokens, "samples": samples, "labels": test.labels})

@@ -9,7 +9,14 @@ from experiments import reports
 from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, means_without_training
 from experiments.rows.rows import TRAINING
 from experiments.rows.run_rows import repeats_of_all_folds
-from experiments.rows.scores import cell, collection_scores, labels_of, scores_of_trainings, training_scores
+from experiments.rows.scores import (
+    cell,
+    collection_scores,
+    figures_row,
+    labels_of,
+    scores_of_trainings,
+    training_scores,
+)
 from experiments.rows.store import StudyRows
 
 SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
@@ -92,12 +99,10 @@ def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.
         label: of the method.
         baseline: label of another method, or None. Without the same runs of it, there is no difference.
     """
-    scores = scores_of_trainings(study, label)
-    cells = {(SINGLE, metric): cell(scores.estimate(metric)) for metric in ("P@1", "MAP@R")}
-    other = training_scores(study, baseline) if baseline is not None else None
-    if baseline is not None and other is not None and scores.places == other.places:
-        cells[MINUS, "MAP@R"] = cell(scores.difference(other, "MAP@R"), is_difference=True, baseline=baseline)
-    return reports.TableRow(label, cells)
+    scores = {label: scores_of_trainings(study, label)}
+    if baseline is not None and (other := training_scores(study, baseline)) is not None:
+        scores[baseline] = other
+    return figures_row(scores, label, {MINUS: baseline} if baseline is not None else {}, SINGLE)
 
 
 def rows_with(study: StudyRows, extra: str, figure: str, label: str | None = None) -> list[dict]:

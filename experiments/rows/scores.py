@@ -95,6 +95,25 @@ def cell(figure: reports.Interval | float, *, is_difference: bool = False, basel
     return reports.TableCell(reports.FairEstimate(float(figure)))
 
 
+def figures_row(
+    scores: Mapping[str, Scores], label: str, baselines: Mapping[str, str], column: str = "test"
+) -> reports.TableRow:
+    """Return a method's P@1 and MAP@R, and its paired differences from others.
+
+    Args:
+        scores: by label.
+        label: of the method.
+        baselines: labels of other methods, by column. Without the same runs of one, there is no difference.
+        column: of the method's own figures.
+    """
+    cells = {(column, metric): cell(scores[label].estimate(metric)) for metric in ("P@1", "MAP@R")}
+    for minus, baseline in baselines.items():
+        if baseline in scores and scores[baseline].places == scores[label].places:
+            difference = scores[label].difference(scores[baseline], "MAP@R")
+            cells[minus, "MAP@R"] = cell(difference, is_difference=True, baseline=baseline)
+    return reports.TableRow(label, cells)
+
+
 def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> Scores | None:
     """Return the scores of a method's runs; None without any.
 

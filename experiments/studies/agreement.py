@@ -12,6 +12,7 @@ Cost: no training; seconds on 2 CPU cores.
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -30,19 +31,8 @@ _TITLE = "Rank correlation of benchmarks with printed tables"
 _SIGNS_TITLE = "Paired effects of benchmarks and of printed tables"
 _RESULTS = "results"
 _UNUSED = (
-    "run",
-    "record",
-    "replace",
-    "details",
-    "repeats",
-    "fold",
-    "monitor",
-    "max_cells",
-    "data_dir",
-    "cache_dir",
-    "launch",
-    *READ_BY,
-    *TRACKER_FLAGS,
+    *("run", "record", "replace", "details", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
+    *("launch", *READ_BY, *TRACKER_FLAGS),
 )
 
 
@@ -60,7 +50,7 @@ def run_agreement(values: flags.FlagValues) -> None:
     experiment_flags.refuse_flags(
         values, *of_trainings, because="--id=agreement trains nothing and reads recorded studies"
     )
-    agreements = given_agreements(values.study) if values["study"].present else found_agreements(_RESULTS)
+    agreements = _given_agreements(values.study) if values["study"].present else _found_agreements()
     folder = pathlib.Path(values.runs_dir) / "tables" / AGREEMENT
     print(write_table(ranking_table(agreements, _TITLE), folder, "table_agreement"))
     if any(of.effects for of in agreements):
@@ -69,38 +59,23 @@ def run_agreement(values: flags.FlagValues) -> None:
     print(f"Folder: {folder}")
 
 
-def given_agreements(folders: list[str]) -> list[TableAgreement]:
-    """Compare the given studies with the printed tables.
-
-    Args:
-        folders: of recorded studies.
-
-    Raises:
-        InvalidInput: no study, a repeated one, or one that cannot be compared.
-    """
+def _given_agreements(folders: Sequence[str]) -> list[TableAgreement]:
+    """Compare the given studies with the printed tables."""
     if not folders:
         raise InvalidInput("Invalid --study: received an empty list, expected folders such as results/table_5_1.")
     experiment_flags.check_distinct("--study", [str(pathlib.Path(folder)) for folder in folders])
     return [agreement for folder in folders for agreement in study_agreement(StudyRows(folder))]
 
 
-def found_agreements(results: str) -> list[TableAgreement]:
-    """Compare all comparable studies below a folder.
-
-    Args:
-        results: the folder.
-
-    Raises:
-        InvalidInput: there is none.
-    """
+def _found_agreements() -> list[TableAgreement]:
+    """Compare all comparable studies below `results`."""
     found, reasons = [], []
-    for path in sorted(pathlib.Path(results).glob(f"*/{ROWS}")):
-        study = StudyRows(path.parent)
+    for path in sorted(pathlib.Path(_RESULTS).glob(f"*/{ROWS}")):
         try:
-            found += study_agreement(study)
+            found += study_agreement(StudyRows(path.parent))
         except InvalidInput as error:
             reasons.append(str(error))
     if not found:
-        seen = "\n".join(reasons) or f"There is no {results}/<study>/{ROWS}: give --study=FOLDER."
+        seen = "\n".join(reasons) or f"There is no {_RESULTS}/<study>/{ROWS}: give --study=FOLDER."
         raise InvalidInput(f"No recorded study can be compared with a printed table.\n{seen}")
     return found

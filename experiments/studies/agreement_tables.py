@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from common.errors import InvalidInput, check_given
+from common.errors import check_given
 from common.files import write_atomically
 from experiments import reports
 from experiments.reports.tables import FEW_CLASSES_NOTE, kind_notes
@@ -60,21 +59,12 @@ def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> repo
     lines = []
     for of in agreements:
         for dataset, ranks in of.ranks.items():
-            coefficients = [
-                (ranks.spearman, ranks.spearman_ceiling),
-                (ranks.kendall, ranks.kendall_ceiling),
-            ]
-            texts = [text for found, ceiling in coefficients for text in (_interval(found), _ceiling(ceiling))]
-            lines.append([f"{of.study}: {of.table}, {dataset}", str(ranks.num_methods), *texts, ranks.verdict])
-    header = [
-        "benchmark: published table",
-        "methods",
-        "Spearman",
-        "Spearman's ceiling",
-        "Kendall",
-        "Kendall's ceiling",
-        "verdict",
-    ]
+            spearman = [_interval(ranks.spearman), _ceiling(ranks.spearman_ceiling)]
+            kendall = [_interval(ranks.kendall), _ceiling(ranks.kendall_ceiling)]
+            name = f"{of.study}: {of.table}, {dataset}"
+            lines.append([name, str(ranks.num_methods), *spearman, *kendall, ranks.verdict])
+    header = ["benchmark: published table", "methods", "Spearman", "Spearman's ceiling", "Kendall", "Kendall's ceiling"]
+    header += ["verdict"]
     notes = [*(verdict_line(of) for of in agreements), _RULE_NOTE, _COEFFICIENT_NOTE, _CEILING_NOTE]
     return reports.PlainTable(title, header, lines, [*notes, *_left_out(agreements)])
 
@@ -133,22 +123,6 @@ def sign_word(effect: Effect) -> str:
     return "agrees" if all(same) else "mixed" if any(same) else "contradicts"
 
 
-def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, title: str) -> None:
-    """Draw the picture of the ranking table.
-
-    Args:
-        agreements: of one or more studies.
-        path: of the PNG.
-        title: above it.
-    """
-    lines = [
-        RankedLine(of.study, f"{of.table}, {dataset}", ranks)
-        for of in agreements
-        for dataset, ranks in of.ranks.items()
-    ]
-    agreement_plot(lines, path, title=title)
-
-
 def _interval(found: Bounds) -> str:
     return f"{found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
@@ -173,13 +147,8 @@ def _counts(of: TableAgreement) -> str:
 
 
 def _left_out(agreements: Sequence[TableAgreement]) -> list[str]:
-    notes = []
-    for of in agreements:
-        if of.twins:
-            notes.append(
-                f"Of {of.study}, beside {of.table}, left out for a method closer to the same printed row: "
-                f"{', '.join(of.twins)}."
-            )
+    because = "left out for a method closer to the same printed row"
+    notes = [f"Of {of.study}, beside {of.table}, {because}: {', '.join(of.twins)}." for of in agreements if of.twins]
     incomplete = {of.study: of.incomplete for of in agreements if of.incomplete}
     return notes + [f"Of {study}, without every fold: {', '.join(labels)}." for study, labels in incomplete.items()]
 
@@ -206,47 +175,28 @@ _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito, "Color 
 _CEILING = "0.85"
 
 
-class RankedLine(NamedTuple):
-    """Line of the picture.
-
-    Attributes:
-        study: the benchmark; gives the colour.
-        name: of the printed data set.
-        agreement: of the two.
-    """
-
-    study: str
-    name: str
-    agreement: RankAgreement
-
-
-def agreement_plot(lines: Sequence[RankedLine], path: str | os.PathLike, *, title: str = "") -> None:
-    """Draw Spearman's coefficient and interval over the ceiling's range (atomic PNG).
+def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, title: str) -> None:
+    """Draw Spearman's coefficient and interval over the ceiling's range, from top to bottom (atomic PNG).
 
     Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is the threshold of their interval.
 
     Args:
-        lines: from top to bottom.
+        agreements: of one or more studies, each with its colour.
         path: of the PNG.
         title: above the axes.
-
-    Raises:
-        InvalidInput: there is no line.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    if not lines:
-        raise InvalidInput("There is nothing to draw: received no agreement, expected at least one.")
+    lines = [(of.study, f"{of.table}, {name}", ranks) for of in agreements for name, ranks in of.ranks.items()]
     figure = Figure(figsize=(7.5, 1.9 + 0.3 * len(lines)), dpi=150, layout="constrained")
-    axes = FigureCanvasAgg(figure).figure.subplots()
-    studies = list(dict.fromkeys(line.study for line in lines))
-    for place, line in enumerate(lines):
-        _draw_line(axes, place, line.agreement, _COLORS[studies.index(line.study) % len(_COLORS)])
+    axes = figure.subplots()
+    studies = list(dict.fromkeys(study for study, _, _ in lines))
+    for place, (study, _, ranks) in enumerate(lines):
+        _draw_line(axes, place, ranks, _COLORS[studies.index(study) % len(_COLORS)])
     axes.axvline(0, color="0.5", linewidth=0.8)
-    axes.set_yticks(range(len(lines)), [f"{line.name} ({line.agreement.num_methods})" for line in lines])
+    axes.set_yticks(range(len(lines)), [f"{name} ({ranks.num_methods})" for _, name, ranks in lines])
     axes.set(xlim=(-1.03, 1.03), ylim=(len(lines) - 0.4, -0.6), xlabel="Spearman's coefficient, 95 % interval")
     axes.set_ylabel("printed figures (methods)")
     axes.set_title(title, fontsize="medium")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-_HALTON_BASES = (2, 3, 5, 7)
 _TIE_DIGITS = 9  # expected improvements that agree so far are a tie, which the grid's order decides
 
 
@@ -90,11 +89,12 @@ class BayesianSearch:
 
 def initial_points(grid: np.ndarray, num_points: int) -> list[int]:
     """Return the distinct candidates nearest to the start of a Halton sequence."""
+    from scipy.stats.qmc import Halton
+
+    sequence = Halton(grid.shape[1], scramble=False).fast_forward(1)  # not from the origin
     chosen: list[int] = []
-    index = 0
     while len(chosen) < min(num_points, len(grid)):
-        index += 1
-        target = [_radical_inverse(index, base) for base in _HALTON_BASES[: grid.shape[1]]]
+        (target,) = sequence.random()
         nearest = int(np.argmin(((grid - target) ** 2).sum(axis=1).round(_TIE_DIGITS)))
         if nearest not in chosen:
             chosen.append(nearest)
@@ -107,12 +107,3 @@ def next_point(grid: np.ndarray, visited: Sequence[int], values: Sequence[float]
     improvement[list(visited)] = -np.inf
     scale = max(np.ptp(values), 1e-12)
     return int(np.argmax(np.round(improvement / scale, _TIE_DIGITS)))
-
-
-def _radical_inverse(index: int, base: int) -> float:
-    """Mirror the digits of `index` in `base` behind the point."""
-    value, weight = 0.0, 1.0 / base
-    while index:
-        index, digit = divmod(index, base)
-        value, weight = value + digit * weight, weight / base
-    return value

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -11,15 +11,17 @@ from common import backbones, data
 from common.errors import InvalidInput, check_choice, check_given
 from common.files import read_json, write_json
 from experiments import reports
+from experiments.plans.study import StudyOptions
 from experiments.protocols.one_split import trained_units
 from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
-from experiments.rows.scores import Scores, cell, labels_of, scores_of_trainings
+from experiments.rows.scores import Scores, cell, figures_row, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
+from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve, unused_overrides
+from experiments.settings.recipes import resolve
 from experiments.settings.thesis_values import COLLAGE_GSP
 
 GLYPHS = "glyph_collage"
@@ -41,27 +43,7 @@ GLYPH_PRETRAINED_SETTINGS = {"learning_rate": 3e-4, "frozen_batch_norm": True}  
 PRETRAINING = {"loss": "pnca", "pooling": "gap"}
 
 
-class CollageOptions(NamedTuple):
-    """The options of the study's runs.
-
-    Attributes:
-        dataset: of `COLLAGES`.
-        budget, recipe: names.
-        overrides: values by field name.
-        places: see `experiments.runs.unit_runs.UnitRuns`.
-        repeats: runs of each configuration, with different seeds.
-        checkpoint_seconds: shortest time between two checkpoints.
-        report_only: train nothing.
-    """
-
-    dataset: str
-    budget: str
-    recipe: str
-    overrides: Mapping[str, Any]
-    places: Places
-    repeats: int
-    checkpoint_seconds: float
-    report_only: bool
+Trained = Callable[[data.Dataset, list[ExperimentConfig]], list[list[reports.UnitRun]]]  # `trained_units`
 
 
 def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
@@ -115,41 +97,28 @@ def start_notes(dataset: str, weights: str | None) -> list[str]:
 
 
 def study_rows(
-    options: CollageOptions, datasets: dict, loss: str, start: str, weights: str
-) -> tuple[list[reports.TableRow], list]:
+    options: StudyOptions, trained: Trained, datasets: dict, loss: str, start: str, weights: str
+) -> tuple[list[reports.TableRow], list[reports.UnitRun]]:
     """Return the rows of all methods of one start and loss, and their units."""
-    finished, scores, shares = {}, {}, {}
+    finished, scores, shares = [], {}, {}
     for method, (suffix, pooling, zero_shot) in METHODS.items():
         config = _configuration(options, suffix, loss, pooling, zero_shot, start, weights)
-        units = _trained(options, datasets[suffix], config)
-        if not units:
-            continue
-        finished[method], scores[method] = units, Scores.of_runs(units)
-        found = [_shares_of(unit, datasets[suffix]) for unit in units]
-        shares[method] = [share for share in found if share]
-    rows = []
-    for method, of in scores.items():
-        cells = {("test", metric): cell(of.estimate(metric)) for metric in ("P@1", "MAP@R")}
-        if method != "gap" and reports.same_trainings(finished[method], finished.get("gap", [])):
-            cells["minus gap", "MAP@R"] = cell(
-                of.difference(scores["gap"], "MAP@R"), is_difference=True, baseline=f"{start}: {loss} gap"
-            )
-        for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items():
-            if shares[method]:
-                cells["on target:", column] = cell(float(np.mean([share[key] for share in shares[method]])))
-        rows.append(reports.TableRow(f"{start}: {loss} {method}", cells))
-    return rows, [unit for of_method in finished.values() for unit in of_method]
-
-
-def _trained(options: CollageOptions, dataset, config) -> list:
-    return trained_units(
-        dataset,
-        [config],
-        options.places,
-        repeats=options.repeats,
-        checkpoint_seconds=options.checkpoint_seconds,
-        report_only=options.report_only,
-    )[0]
+        (units,) = trained(datasets[suffix], [config])
+        if units:
+            label = f"{start}: {loss} {method}"
+            finished += units
+            scores[label] = Scores.of_runs(units)
+            shares[label] = [share for unit in units if (share := _shares_of(unit, datasets[suffix]))]
+    rows, average = [], f"{start}: {loss} gap"
+    for label, of_method in shares.items():
+        row = figures_row(scores, label, {} if label == average else {"minus gap": average})
+        on_target = {
+            ("on target:", column): cell(float(np.mean([share[key] for share in of_method])))
+            for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items()
+            if of_method
+        }
+        rows.append(reports.TableRow(label, {**row.cells, **on_target}))
+    return rows, finished
 
 
 def _shares_of(unit, dataset) -> dict[str, float] | None:
@@ -164,16 +133,13 @@ def _shares_of(unit, dataset) -> dict[str, float] | None:
 
 
 def _configuration(
-    options: CollageOptions, suffix: str, loss: str, pooling: str, zero_shot: bool, start: str, weights: str
-):
+    options: StudyOptions, suffix: str, loss: str, pooling: str, zero_shot: bool, start: str, weights: str
+) -> ExperimentConfig:
     settings = {**(DEMO if options.budget == "demo" else {}), **start_settings(options.dataset, start, weights)}
-    settings |= {name: value for name, value in options.overrides.items() if name != "weights"}
-    if not zero_shot:
-        settings["zero_shot_weight"] = 0.0
-    method_of = (options.dataset + suffix, loss, pooling, options.recipe, options.budget)
-    recipe = resolve(*method_of, {}).as_dict()
-    unused = unused_overrides(recipe, settings)
-    return resolve(*method_of, {name: value for name, value in settings.items() if name not in unused})
+    given = {name: value for name, value in options.overrides.items() if name != "weights"}
+    given |= {} if zero_shot else {"zero_shot_weight": 0.0}
+    of_method = dataclasses.replace(options, dataset=options.dataset + suffix, pooling=pooling, overrides=given)
+    return of_method.configuration(loss, settings={"chapter": 5, **settings})
 
 
 def start_settings(dataset: str, start: str, weights: str) -> dict[str, object]:
@@ -191,14 +157,12 @@ def start_settings(dataset: str, start: str, weights: str) -> dict[str, object]:
     return settings | (FROZEN_SETTINGS if start == "frozen" else {})
 
 
-def pretrained_backbone(options: CollageOptions, collages: data.Dataset) -> str:
+def pretrained_backbone(options: StudyOptions, places: Places, collages: data.Dataset) -> str:
     """Return a backbone file, trained on single glyphs without validation and test letters."""
     method_of = {**PRETRAINING, "recipe": options.recipe, "budget": options.budget}
     config = resolve("glyphs", **method_of, overrides={"chapter": 5})
-    dataset = without_unseen_letters(
-        build.load_dataset("glyphs", None, options.places.cache_dir, config.seed), collages
-    )
-    units = trained_units(dataset, [config], options.places, repeats=1)[0]
+    dataset = without_unseen_letters(build.load_dataset("glyphs", None, places.cache_dir, config.seed), collages)
+    units = trained_units(dataset, [config], places, repeats=1)[0]
     path = units[0].path / "backbone.npz"
     if not path.exists():
         backbones.save_parameters(load_trained_model(units[0].path, dataset=dataset).model.backbone, path)
@@ -211,19 +175,10 @@ def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data
     unseen = {collages.class_names[label] for label in np.unique([*validation.labels, *collages.test.labels])}
     kept = [label for label in range(glyphs.train.num_classes) if glyphs.class_names[label] not in unseen]
     train = glyphs.train.select_classes(np.array(kept))
-    names = [glyphs.class_names[label] for label in kept]
-    others = [glyphs.class_names[label] for label in range(glyphs.train.num_classes, len(glyphs.class_names))]
+    names = [glyphs.class_names[label] for label in [*kept, *range(glyphs.train.num_classes, len(glyphs.class_names))]]
     shift = len(kept) - glyphs.train.num_classes
     test = data.Examples(glyphs.test.labels + shift, inputs=glyphs.test.inputs)
-    return data.Dataset(
-        name=glyphs.name,
-        train=train,
-        test=test,
-        class_names=[*names, *others],
-        kind=glyphs.kind,
-        native_size=glyphs.native_size,
-        channels=glyphs.channels,
-    )
+    return dataclasses.replace(glyphs, train=train, test=test, class_names=names)
 
 
 def collage_table(study: StudyRows) -> reports.PlainTable:

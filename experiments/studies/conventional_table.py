@@ -14,9 +14,8 @@ Cost: `--budget=demo` on glyphs 18 runs for table 3.2a and 12 for 5.2a, about a 
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from common.errors import check_choice, check_given, invalid
 from experiments import reports
@@ -31,52 +30,19 @@ from experiments.settings.thesis_values import PHOTOGRAPHS
 _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
 
 
-@dataclasses.dataclass(frozen=True)
-class ConventionalRow:
-    """Row of the thesis' own runs, or one that it quotes.
-
-    Attributes:
-        method: as `build.parse_method` reads it.
-        embedding_dim: of the row.
-        is_quoted: whether the thesis quotes it from another paper; such rows are trained on request.
-    """
-
-    method: str
-    embedding_dim: int = 512
-    is_quoted: bool = False
-
-
-def _ccp_rows(options: StudyOptions, *quoted: ConventionalRow) -> list[ConventionalRow]:
-    """Return CCP's and quoted rows; the published code adds maximum pooling."""
-    pooling = "gap+gmp" if options.recipe == "published_code" else "gap"
-    return [*(ConventionalRow(f"{loss}+ccp+{pooling}") for loss in ("c1", "c2", "ms")), *quoted]
-
-
-def ccp_bn_inception(options: StudyOptions) -> ConventionalTable:
-    """Return the study of table 3.2a."""
-    quoted = [ConventionalRow(method, is_quoted=True) for method in ("c1+xbm+gap", "panchor+gap", "softtriple+gap")]
-    return ConventionalTable("3.2a", _ccp_rows(options, *quoted), options)
-
-
-def ccp_resnet50(options: StudyOptions) -> ConventionalTable:
-    """Return the study of table 3.2b."""
-    quoted = [ConventionalRow(method, is_quoted=True) for method in ("panchor+gap", "pnca+gap")]
-    return ConventionalTable(
-        "3.2b", _ccp_rows(options, ConventionalRow("c1+xbm+gap", 128, is_quoted=True), *quoted), options
-    )
-
-
-def gsp_bn_inception(options: StudyOptions) -> ConventionalTable:
-    """Return the study of table 5.2a."""
-    rows = [ConventionalRow("c1+xbm+gap+gmp"), ConventionalRow("c1+xbm+gmp+gsp")]
-    return ConventionalTable("5.2a", [*rows, ConventionalRow("panchor+gap+gmp", is_quoted=True)], options)
-
-
-def gsp_resnet50(options: StudyOptions) -> ConventionalTable:
-    """Return the study of table 5.2b."""
-    own = [ConventionalRow(f"c1+xbm+{pooling}", dim) for dim in (128, 512) for pooling in ("gap+gmp", "gmp+gsp")]
-    quoted = [ConventionalRow(f"{loss}+gap+gmp", is_quoted=True) for loss in ("panchor", "pnca")]
-    return ConventionalTable("5.2b", [*own, *quoted], options)
+# Methods and sizes in the thesis' order: its own runs, and rows that it quotes from other papers, which are trained on
+# request.
+_OWN = {
+    **dict.fromkeys(("3.2a", "3.2b"), [(f"{loss}+ccp+gap", 512) for loss in ("c1", "c2", "ms")]),
+    "5.2a": [("c1+xbm+gap+gmp", 512), ("c1+xbm+gmp+gsp", 512)],
+    "5.2b": [(f"c1+xbm+{pooling}", dim) for dim in (128, 512) for pooling in ("gap+gmp", "gmp+gsp")],
+}
+_QUOTED = {
+    "3.2a": [("c1+xbm+gap", 512), ("panchor+gap", 512), ("softtriple+gap", 512)],
+    "3.2b": [("c1+xbm+gap", 128), ("panchor+gap", 512), ("pnca+gap", 512)],
+    "5.2a": [("panchor+gap+gmp", 512)],
+    "5.2b": [("panchor+gap+gmp", 512), ("pnca+gap+gmp", 512)],
+}
 
 
 class ConventionalTable(Study):
@@ -84,25 +50,24 @@ class ConventionalTable(Study):
 
     Args:
         table: the thesis' number.
-        rows: in the thesis' order; `--loss` selects those of some losses, including quoted ones.
-        options: of the study; the best is of `repeats` runs. Without the monitor `held_out` the table has only the
-            thesis' own runs.
+        options: of the study; the best is of `repeats` runs. `--loss` selects rows of some losses, including quoted
+            ones. Without the monitor `held_out` the table has only the thesis' own runs.
 
     Raises:
         InvalidInput: a pooling, chapter or size given by hand, a loss that no row has, or monitors without `test_set`.
     """
 
-    def __init__(self, table: str, rows: Sequence[ConventionalRow], options: StudyOptions):
+    def __init__(self, table: str, options: StudyOptions):
         self.repeats, chapter = options.repeats, int(table[0])
         self._monitored = [MONITORS[check_choice("--monitor", name, MONITORS)] for name in options.monitors or MONITORS]
         if MONITORS["test_set"] not in self._monitored:
             raise invalid("--monitor", received=",".join(options.monitors), expected="test_set, or both")
         self._pairs: list[tuple[ExperimentConfig, ExperimentConfig]] = []
-        for row in _rows_of(rows, options.losses):
-            loss, method, pooling = parse_method(row.method)
+        for name, dim in _rows_of(table, options):
+            loss, method, pooling = parse_method(name)
             settings = {"backbone": _BACKBONES[table[-1]]} if options.dataset in PHOTOGRAPHS else {}
             chosen = options.with_pooling(pooling)
-            varied = {"chapter": chapter, "embedding_dim": row.embedding_dim}
+            varied = {"chapter": chapter, "embedding_dim": dim}
             biased, unbiased = (
                 chosen.configuration(loss, method, settings=settings, protocol=protocol, **varied)
                 for protocol in MONITORS.values()
@@ -111,7 +76,6 @@ class ConventionalTable(Study):
         self.groups = {
             config: self._cells_of(config) for pair in self._pairs for config in pair if self._is_trained(config)
         }
-        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Conventional evaluation on {options.dataset}, best of {self.repeats} (thesis table {table})"
         self.notes = (*_quoted_cells(table, options.dataset), *_budget_notes(options))
 
@@ -145,12 +109,14 @@ class ConventionalTable(Study):
         return reports.MethodRuns(path, str(config.protocol), config.dataset, config.name, "", tuple(units))
 
 
-def _rows_of(rows: Sequence[ConventionalRow], losses: Sequence[str]) -> list[ConventionalRow]:
-    """Select the thesis' own rows, or all rows of some losses."""
-    known = [parse_method(row.method)[0] for row in rows]
-    for loss in losses:
-        check_choice("--loss", loss, list(dict.fromkeys(known)))
-    return [row for row, loss in zip(rows, known) if (loss in losses if losses else not row.is_quoted)]
+def _rows_of(table: str, options: StudyOptions) -> list[tuple[str, int]]:
+    """Select the thesis' own rows, or all rows of some losses; the published code adds maximum pooling to CCP's."""
+    adds_maximum = options.recipe == "published_code" and table in ("3.2a", "3.2b")
+    own = [(f"{name}+gmp", dim) if adds_maximum else (name, dim) for name, dim in _OWN[table]]
+    known = {row: parse_method(row[0])[0] for row in [*own, *_QUOTED[table]]}
+    for loss in options.losses:
+        check_choice("--loss", loss, list(dict.fromkeys(known.values())))
+    return [row for row, loss in known.items() if loss in options.losses] if options.losses else own
 
 
 def _quoted_cells(table: str, dataset: str) -> tuple[str, ...]:

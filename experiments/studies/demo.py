@@ -59,7 +59,6 @@ class Demo(Study):
             name, way, pooling = parse_method(method)
             config = options.with_pooling(pooling).configuration(name, way, settings=settings)
             self.groups[label] = options.cells(method, config, one_split=True)
-        self.num_cells = sum(map(len, self.groups.values()))
         self.title = "Search among emoji that training has not seen (per cent)"
         covered = "other emoji, not other runs" if options.repeats == 1 else "other emoji and other runs"
         self.notes = (f"minus loss: MAP@R minus that of {loss}. *: its interval, for {covered}, excludes 0.",)

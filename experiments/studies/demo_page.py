@@ -103,7 +103,6 @@ def draw_picture(path: pathlib.Path, dataset: Dataset, queries: np.ndarray, colu
         queries: places of the queries.
         columns: what each network finds.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
@@ -112,7 +111,7 @@ def draw_picture(path: pathlib.Path, dataset: Dataset, queries: np.ndarray, colu
     gap = 0.35  # in tiles, between networks
     width, height = 1 + len(columns) * (gap + count), len(queries) + 0.5
     figure = Figure(figsize=(0.72 * width, 0.72 * height), dpi=100)
-    axes = FigureCanvasAgg(figure).figure.add_axes((0, 0, 1, 1))
+    axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
 

@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import flags
 
@@ -35,10 +35,18 @@ _CONFIGURATION = tuple(each.name for each in all_settings())
 _PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
 
 
-def _nothing(given: Mapping[str, Any]) -> list[str]:
-    """Return nothing, for figures whose cells are all possible."""
-    del given
-    return []
+class Conditions(NamedTuple):
+    """What a user's flags change.
+
+    Attributes:
+        impossible: labels of cells that they rule out.
+        slower: factor on the time of a cell.
+        notes: on the cells.
+    """
+
+    impossible: Sequence[str] = ()
+    slower: float = 1.0
+    notes: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,11 +59,8 @@ class FigureOfCommand:
         cells: labels of its cells, each with the flag that selects it alone (empty: no such flag).
         minutes: of all cells on 2 CPU cores, by budget.
         forwarded: flags of `experiments.figure` that the module shares.
-        flags_of: the module's flags, by budget.
-        picture_flag: of the module, for the path of the picture; empty if the module has its own place.
-        slower: maps the user's flags to a factor on `minutes`.
-        impossible: maps the user's flags to labels of cells that they rule out.
-        notes_on: maps the user's flags to notes on the cells.
+        flags_of: the module's flags, by budget; `{folder}` stands for the figure's folder.
+        under: maps the user's flags to what they change.
     """
 
     title: str
@@ -63,11 +68,8 @@ class FigureOfCommand:
     cells: Mapping[str, str]
     minutes: Mapping[str, float]
     forwarded: Sequence[str]
-    flags_of: Mapping[str, Sequence[str]]
-    picture_flag: str = ""
-    slower: Callable[[Mapping[str, object]], float] = lambda given: 1.0
-    impossible: Callable[[Mapping[str, object]], Sequence[str]] = _nothing
-    notes_on: Callable[[Mapping[str, object]], Sequence[str]] = _nothing
+    flags_of: Mapping[str, str]
+    under: Callable[[Mapping[str, Any]], Conditions] = lambda given: Conditions()
 
     def command(self, budget: str, given: Mapping[str, str], folder: pathlib.Path, cell: str = "") -> list[str]:
         """Return the module and flags that make the figure, or one of its cells.
@@ -79,28 +81,18 @@ class FigureOfCommand:
             cell: a label of `cells`; empty: all.
         """
         alone = [self.cells[cell]] if cell and self.cells[cell] else []
-        picture = [f"--{self.picture_flag}={folder / 'picture.png'}"] if self.picture_flag else []
-        return [self.module, *self.flags_of[budget], *given.values(), *alone, *picture]
+        own = [word.format(folder=folder) for word in self.flags_of[budget].split()]
+        return [self.module, *own, *given.values(), *alone]
 
 
-def _by_budget(**flags_of: str) -> dict[str, tuple[str, ...]]:
-    return {budget: tuple(words.split()) for budget, words in flags_of.items()}
+def _of_collages(given: Mapping[str, Any]) -> Conditions:
+    dataset, weights = given.get("dataset", GLYPHS), given.get("weights")
+    possible = starts_of(dataset, weights)
+    impossible = [f"start {start}" for start in STARTS if start not in possible]
+    return Conditions(impossible, 1.0 if dataset == GLYPHS else _PHOTOGRAPHS_TAKE, start_notes(dataset, weights))
 
 
-def _impossible_starts(given: Mapping[str, Any]) -> list[str]:
-    possible = starts_of(given.get("dataset", GLYPHS), given.get("weights"))
-    return [f"start {start}" for start in STARTS if start not in possible]
-
-
-def _slower_on_photographs(given: Mapping[str, Any]) -> float:
-    return 1.0 if given.get("dataset", GLYPHS) == GLYPHS else _PHOTOGRAPHS_TAKE
-
-
-def _notes_on_starts(given: Mapping[str, Any]) -> list[str]:
-    return start_notes(given.get("dataset", GLYPHS), given.get("weights"))
-
-
-_BUDGETS = _by_budget(full="--budget=full", demo="--budget=demo", smoke="--budget=smoke")
+_BUDGETS = {budget: f"--budget={budget}" for budget in BUDGETS}
 MNIST_FLAGS = (
     "learning_rate",
     "negative_margin",
@@ -117,11 +109,7 @@ EXTERNAL_FIGURES = {
         cells={"proxies": "--anchors=proxies", "samples": "--anchors=samples"},
         minutes={"full": 40, "demo": 24, "smoke": 1},
         forwarded=(
-            "data_dir",
-            "runs_dir",
-            "record",
-            "replace",
-            "details",
+            *("data_dir", "runs_dir", "record", "replace", "details"),
             *experiment_flags.SESSION_FLAGS,
             *MNIST_FLAGS,
         ),
@@ -134,9 +122,7 @@ EXTERNAL_FIGURES = {
         minutes={"full": 300, "demo": 25, "smoke": 2},
         forwarded=(*_PLACES, *_CONFIGURATION, "repeats"),
         flags_of=_BUDGETS,
-        slower=_slower_on_photographs,
-        impossible=_impossible_starts,
-        notes_on=_notes_on_starts,
+        under=_of_collages,
     ),
     "5.9": FigureOfCommand(
         title="Time of the transport over the number of iterations (thesis figure 5.9)",
@@ -144,8 +130,10 @@ EXTERNAL_FIGURES = {
         cells={"closed form and autodiff at 8 numbers of iterations": ""},
         minutes={"full": 1, "demo": 1, "smoke": 1},
         forwarded=("repeats",),
-        flags_of=_by_budget(full="", demo="--repeats=10", smoke="--repeats=2"),
-        picture_flag="curve",
+        flags_of={
+            budget: f"{repeats} --curve={{folder}}/picture.png"
+            for budget, repeats in {"full": "", "demo": "--repeats=10", "smoke": "--repeats=2"}.items()
+        },
     ),
 }
 
@@ -194,11 +182,11 @@ def listing(
         folder: for its picture.
         is_done: whether its command has been run with these flags.
     """
-    left_out = figure.impossible(values)
+    left_out, slower, notes = figure.under(values)
     cells = [cell for cell in figure.cells if cell not in left_out]
     done = len(cells) if is_done else 0
-    lines = [figure.title, f"{len(cells)} cells: {done} done, {len(cells) - done} missing.", *figure.notes_on(values)]
-    seconds = 60 * figure.minutes[budget] * figure.slower(values) / len(figure.cells)
+    lines = [figure.title, f"{len(cells)} cells: {done} done, {len(cells) - done} missing.", *notes]
+    seconds = 60 * figure.minutes[budget] * slower / len(figure.cells)
     if not is_done:
         cost = f", about {duration(len(cells) * seconds)} on 2 CPU cores. --run runs what is missing."
         lines[1] = lines[1][:-1] + cost

@@ -114,17 +114,8 @@ _CCP_NOTE = (
 )
 
 
-def gsp_table(options: StudyOptions) -> FairTable:
-    """Return the study of table 5.1."""
-    return _study(options, "table 5.1")
-
-
-def gsp_summary(options: StudyOptions) -> FairTable:
-    """Return the study of figure 5.7: the same cells."""
-    return _study(options, "figure 5.7")
-
-
-def _study(options: StudyOptions, item: str) -> FairTable:
+def gsp_table(options: StudyOptions, item: str = "table 5.1") -> FairTable:
+    """Return the study of table 5.1, or of figure 5.7: the same cells."""
     title = f"Fair evaluation of GSP on {options.dataset} (thesis {item})"
     return FairTable(title, "5.1", _GSP_ROWS, options, chapter=5, notes=(_CCP_NOTE,))
 

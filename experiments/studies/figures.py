@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import functools
+
+from experiments.plans.study import Studies
 from experiments.studies.ccp_sweeps import batch_size, pool_size
-from experiments.studies.fair_tables import ccp_summary, gsp_summary
+from experiments.studies.fair_tables import ccp_summary, gsp_table
 from experiments.studies.fixed_proxies import FixedProxies
 from experiments.studies.geometry_of_problems import GeometryOfProblems
 from experiments.studies.gsp_sweeps import prototypes, prototypes_and_smoothing, transport_ratio
 from experiments.studies.lambda_and_proxies import LambdaAndProxies
 from experiments.studies.poolings import Poolings
-from experiments.studies.prototype_combination import combinations, hulls, partition
+from experiments.studies.prototype_combination import PrototypeCombination
 from experiments.studies.token_selection import TokenSelection
 from experiments.studies.toy_transport import ToyTransport
 from experiments.studies.zero_shot_prediction import ZeroShotPrediction
 
-FIGURES = {
+FIGURES: Studies = {
     "3.3": GeometryOfProblems,
     "3.4": ccp_summary,
     "3.5": LambdaAndProxies,
     "3.6": pool_size,
     "3.7": FixedProxies,
     "3.8": batch_size,
-    "4.2": partition,
-    "4.3": hulls,
-    "4.4": combinations,
+    **{figure: functools.partial(PrototypeCombination, figure) for figure in ("4.2", "4.3", "4.4")},
     "5.2": ToyTransport,
     "5.4": TokenSelection,
     "5.6": ZeroShotPrediction,
-    "5.7": gsp_summary,
+    "5.7": functools.partial(gsp_table, item="figure 5.7"),
     "5.8": transport_ratio,
     "5.10": prototypes_and_smoothing,
     "5.11": prototypes,

@@ -10,12 +10,11 @@ import numpy as np
 
 from common.files import read_arrays
 from common.miners.distance_bins import SMALLEST
-from experiments.plans.fair_table import FairRow, FairTable
+from experiments.plans.fair_table import FairRow, MethodsTable
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, finished_units
 from experiments.reports import UnitRun
 from experiments.runs.sampling_teacher import SAMPLING
 from experiments.settings.methods.pads import FIXED
-from experiments.studies.tuned_table import TunedTable
 
 VARIANT = "fixed at the last p"
 
@@ -34,7 +33,7 @@ class FinalSamplingTable(Study):
 
     def __init__(
         self,
-        make: Callable[[Sequence[FairRow]], FairTable | TunedTable],
+        make: Callable[[Sequence[FairRow]], MethodsTable],
         rows: Sequence[FairRow],
         adapted: Sequence[str],
     ) -> None:
@@ -57,7 +56,7 @@ class FinalSamplingTable(Study):
         """Render the table."""
         return self._known(finished).render(finished, folder, name)
 
-    def _known(self, finished: FinishedCells) -> FairTable | TunedTable:
+    def _known(self, finished: FinishedCells) -> MethodsTable:
         """Return the table with the controls whose distribution is known."""
         found = {}
         for label in self._adapted:
@@ -67,7 +66,7 @@ class FinalSamplingTable(Study):
                 found[label] = last_probabilities(units)
         return self._with(found) if found else self._base
 
-    def _with(self, found: Mapping[str, np.ndarray]) -> FairTable | TunedTable:
+    def _with(self, found: Mapping[str, np.ndarray]) -> MethodsTable:
         rows = []
         for row in self._rows:
             rows.append(row)

@@ -11,20 +11,18 @@ Cost: `--budget=demo` on glyphs 12 runs, about 12 minutes on 2 CPU cores; `--bud
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from common.errors import InvalidInput
 from common.files import write_atomically
 from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.protocols.one_split import write_tables
 from experiments.reports import UnitRun
 from experiments.rows import Scores
-from experiments.rows.scores import cell
+from experiments.rows.scores import figures_row
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
 
 _LOSSES = {"full": ("c1", "c2", "ms", "triplet"), "demo": ("c1", "c2", "ms", "triplet"), "smoke": ("c2",)}
@@ -49,35 +47,27 @@ class FixedProxies(Study):
             }
             for way, config in ways.items():
                 self.groups[loss, way] = options.cells(f"{loss}, {way}", config)
-        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Fixed and alternating proxies on {options.dataset} (thesis figure 3.7)"
         self.notes = budget_notes(options, settings)
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the runs of each loss and way."""
-        methods = []
-        for place, ((loss, way), cells) in enumerate(self.groups.items()):
-            units = tuple(finished_units(cells, finished))
-            held_against = {_ALONE: None, _FIXED: f"{loss}, {_ALONE}", _ALTERNATING: f"{loss}, {_FIXED}"}[way]
-            if units:
-                methods.append(RecordedMethod(units, f"{loss}, {way}", {"place": place, "held against": held_against}))
-        return methods
+    def naming(self, place: int, group: tuple[str, str]) -> tuple[str, dict[str, object]]:
+        """Return a loss and a way, and what it is held against."""
+        loss, way = group
+        held_against = {_ALONE: None, _FIXED: f"{loss}, {_ALONE}", _ALTERNATING: f"{loss}, {_FIXED}"}[way]
+        return f"{loss}, {way}", {"place": place, "held against": held_against}
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table, the bars and the histograms of recorded problems."""
         units = {group: finished_units(cells, finished) for group, cells in self.groups.items()}
-        scores = {group: Scores.of_runs(of_group) for group, of_group in units.items() if of_group}
+        scores = {f"{loss}, {way}": Scores.of_runs(found) for (loss, way), found in units.items() if found}
         rows = []
         bars: dict[str, dict[str, reports.Interval]] = {}
-        for (loss, way), of in scores.items():
-            estimate = of.estimate("MAP@R")
-            bars.setdefault(loss, {})[way] = estimate
-            cells = {("test", "P@1"): cell(of.estimate("P@1")), ("test", "MAP@R"): cell(estimate)}
-            for other in (_ALONE, _FIXED):
-                if way == _ALTERNATING and reports.same_trainings(units[loss, way], units[loss, other]):
-                    difference = of.difference(scores[loss, other], "MAP@R")
-                    cells[f"minus {other}", "MAP@R"] = cell(difference, is_difference=True, baseline=f"{loss}, {other}")
-            rows.append(reports.TableRow(f"{loss}, {way}", cells))
+        for loss, way in self.groups:
+            if units[loss, way]:
+                others = (_ALONE, _FIXED) if way == _ALTERNATING else ()
+                against = {f"minus {other}": f"{loss}, {other}" for other in others}
+                rows.append(figures_row(scores, f"{loss}, {way}", against))
+                bars.setdefault(loss, {})[way] = scores[f"{loss}, {way}"].estimate("MAP@R")
         lines = [write_tables(rows, folder, name, self.title, self.notes)]
         reports.interval_bars(bars, folder / f"{name}a.png", title=self.title)
         lines.append(f"Figure (a): {folder / f'{name}a.png'}")
@@ -88,13 +78,7 @@ class FixedProxies(Study):
         }
         if any(of_kind for kinds in lengths.values() for of_kind in kinds.values()):
             title = f"Steps of each projection problem, {self.title[self.title.index('on') :]}"
-            stacked_histograms(
-                lengths,
-                folder / f"{name}b.png",
-                title=title,
-                x_label="update steps of a problem",
-                y_label="problems",
-            )
+            draw_lengths(lengths, folder / f"{name}b.png", title)
             lines.append(f"Figure (b): {folder / f'{name}b.png'}")
             lines += [f"{loss}: steps of its problems {_listed(kinds)}" for loss, kinds in lengths.items()]
         return "\n".join(lines)
@@ -120,45 +104,23 @@ def _listed(kinds: dict[str, list[int]]) -> str:
 _COLORS = {True: "#0072B2", False: "#B8C4CE"}  # whole, cut off
 
 
-def stacked_histograms(
-    series: Mapping[str, Mapping[str, Sequence[float]]],
-    path: str | os.PathLike,
-    *,
-    x_label: str,
-    y_label: str,
-    title: str = "",
-    num_bins: int = 12,
-) -> None:
-    """Draw a panel per series with stacked kinds of values (atomic PNG).
-
-    Args:
-        series: by name of the series, values by their kind (at most two kinds, the same in all series).
-        path: of the PNG.
-        x_label, y_label: of the axes.
-        title: above the panels.
-        num_bins: common to all panels.
-
-    Raises:
-        InvalidInput: there is no value.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def draw_lengths(lengths: Mapping[str, Mapping[str, Sequence[int]]], path: pathlib.Path, title: str) -> None:
+    """Draw a histogram of each loss' `problem_lengths`, their kinds stacked, as PNG."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    values = [value for kinds in series.values() for of_kind in kinds.values() for value in of_kind]
-    if not values:
-        raise InvalidInput("There is nothing to draw: received no finished run with a recorded value.")
-    bins = np.linspace(0, max(values), num_bins + 1)
-    figure = Figure(figsize=(7, 1.1 + 1.5 * len(series)), dpi=150, layout="constrained")
-    panels = FigureCanvasAgg(figure).figure.subplots(len(series), 1, sharex=True, squeeze=False)[:, 0]
-    for panel, (name, kinds) in zip(panels, series.items()):
+    longest = max(max(of_kind, default=0) for kinds in lengths.values() for of_kind in kinds.values())
+    bins = np.linspace(0, longest, 13)
+    figure = Figure(figsize=(7, 1.1 + 1.5 * len(lengths)), dpi=150, layout="constrained")
+    panels = figure.subplots(len(lengths), 1, sharex=True, squeeze=False)[:, 0]
+    for panel, (name, kinds) in zip(panels, lengths.items()):
         colors = [_COLORS[index == 0] for index in range(len(kinds))]
         panel.hist(list(kinds.values()), bins=bins, stacked=True, color=colors, label=list(kinds), edgecolor="white")
         panel.set_title(name, fontsize="small", loc="left")
-        panel.set_ylabel(y_label)
+        panel.set_ylabel("problems")
         panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].legend(frameon=False, fontsize="small")
-    panels[-1].set_xlabel(x_label)
+    panels[-1].set_xlabel("update steps of a problem")
     figure.suptitle(title, fontsize="medium")
     write_atomically(path, lambda file: figure.savefig(file, format="png"))

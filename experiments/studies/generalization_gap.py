@@ -12,7 +12,7 @@ import numpy as np
 from common.errors import check_given
 from common.files import read_json, write_json
 from common.progress import progress_bar
-from experiments.plans.fair_table import FairTable
+from experiments.plans.fair_table import MethodsTable
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, finished_units, write_table
 from experiments.published.values import dissertation_value
 from experiments.reports import PlainTable, UnitRun
@@ -22,7 +22,6 @@ from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.runs.unit import embedded
 from experiments.settings.loss_building import DISCRIMINATIVE, feature_slices
 from experiments.settings.method_names import SHARED
-from experiments.studies.tuned_table import TunedTable
 
 FEATURES, REDRAWN = "features", "drawn head"
 KEPT = "generalization.json"  # in a run's folder
@@ -49,7 +48,7 @@ class GeneralizationGapTable(Study):
         models: printed names of its rows' models, by label.
     """
 
-    def __init__(self, base: FairTable | TunedTable, table: str, models: Mapping[str, str]) -> None:
+    def __init__(self, base: MethodsTable, table: str, models: Mapping[str, str]) -> None:
         self._base, self._table, self._models = base, table, models
         self.title, self.protocol, self.notes = base.title, base.protocol, base.notes
         self.num_cells, self.rows = base.num_cells, base.rows

@@ -48,11 +48,12 @@ class GeometryOfProblems(Study):
         loss, settings = options.only_loss("c2"), ccp_settings(options)
         config = options.configuration(loss, "ccp", settings=settings, ccp_keeps_problems=True)
         several = options.repeats > 1
-        self._cells = [
-            Cell(f"{loss}+ccp{f', repeat {repeat}' if several else ''}", config, 0, repeat)
-            for repeat in range(options.repeats)
-        ]
-        self.num_cells = len(self._cells)
+        self.groups = {
+            loss: [
+                Cell(f"{loss}+ccp{f', repeat {repeat}' if several else ''}", config, 0, repeat)
+                for repeat in range(options.repeats)
+            ]
+        }
         self.title = f"Unseen classes after each projection problem on {options.dataset} (thesis figure 3.3)"
         self.notes = (
             "Covering radius: of each test class by 1, 2, ..., n of its own n examples, the average; distance: between "
@@ -60,14 +61,9 @@ class GeometryOfProblems(Study):
             *budget_notes(options, settings),
         )
 
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return the runs, finished or not."""
-        del finished
-        return self._cells
-
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the first finished run's table and panels, and the direction of all."""
-        units = finished_units(self._cells, finished)
+        units = finished_units(self.cells(finished), finished)
         states = [states_of(unit) for unit in units]
         lines = [
             [state.name, state.steps, f"{state.map_at_r:.3f}", f"{state.radius:.3f}", f"{state.distance:.3f}"]
@@ -76,14 +72,8 @@ class GeometryOfProblems(Study):
         header = ["after", "steps", "test MAP@R", "covering radius", "distance between classes"]
         notes = [*(direction(of_unit, unit.repeat) for unit, of_unit in zip(units, states)), *self.notes]
         text = write_table(PlainTable(self.title, header, lines, notes), folder, name)
-        path = folder / f"{name}.png"
-        draw(
-            states[0],
-            units[0].test_embeddings()["query_labels"],
-            check_given("data set", finished.dataset),
-            path,
-            self.title,
-        )
+        labels, path = units[0].test_embeddings()["query_labels"], folder / f"{name}.png"
+        draw(states[0], labels, check_given("data set", finished.dataset), path, self.title)
         return f"{text}Figure: {path}"
 
 
@@ -126,9 +116,9 @@ def direction(states: Sequence[State], repeat: int) -> str:
         return f"seed {repeat + 1}: no problem was followed by another one, so there is no direction to see."
     first, last = states[1], states[-1]
     changes = [
-        change("MAP@R", first.map_at_r, last.map_at_r, "rises", last.map_at_r > first.map_at_r),
-        change("covering radius", first.radius, last.radius, "falls", last.radius < first.radius),
-        change("distance", first.distance, last.distance, "rises", last.distance > first.distance),
+        change("MAP@R", first.map_at_r, last.map_at_r, "rises"),
+        change("covering radius", first.radius, last.radius, "falls"),
+        change("distance", first.distance, last.distance, "rises"),
     ]
     return f"seed {repeat + 1}, from (a) to the end: {'; '.join(changes)}."
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -31,7 +30,7 @@ from experiments.plans.study import (
     finished_units,
     write_table,
 )
-from experiments.reports import PlainTable, UnitRun
+from experiments.reports import PlainTable
 from experiments.rows.fair_rows import rows_with
 from experiments.rows.scores import scores_of_trainings
 from experiments.rows.store import StudyRows
@@ -43,8 +42,6 @@ from experiments.studies.ccp_settings import ablation_protocol, budget_notes, cc
 _EXPONENTS = np.arange(-5, -0.75, 0.25)  # of lambda, from 1e-5 to 1e-1
 _NUM_POINTS = {"full": (8, 25), "demo": (5, 10), "smoke": (2, 3)}  # before the first regression, in all
 SEARCH = "search"  # of a row's extras: the point's place in the search
-_INITIAL, _SEARCHED, _APART = "initial", "search", "apart"
-_LABELS = ("log10 of lambda", "proxies per class", "validation MAP@R (%), mean of the regression")
 
 
 class LambdaAndProxies(Study):
@@ -86,8 +83,7 @@ class LambdaAndProxies(Study):
     def _cells_at(self, index: int) -> tuple[Cell, ...]:
         exponent, proxies = self.candidates[index]
         rate = float(f"{10**exponent:.4g}")
-        label = f"lambda {rate:.3g}, {proxies} {'proxies' if proxies > 1 else 'proxy'}"
-        return tuple(self.options.cells(label, self._configuration(rate, proxies), one_split=True))
+        return tuple(self.options.cells(_label(rate, proxies), self._configuration(rate, proxies), one_split=True))
 
     def _value_at(self, index: int, finished: FinishedCells) -> float | None:
         cells = self._cells_at(index)
@@ -101,48 +97,35 @@ class LambdaAndProxies(Study):
         """Return lambda = 0, then the search's known points."""
         return [*self.without, *(cell for index in self._path(finished) for cell in self._cells_at(index))]
 
-    def points(self, finished: FinishedCells) -> list[tuple[SearchPoint, list[UnitRun]]]:
-        """Return the measured points with their runs: the search's, then lambda = 0.
-
-        Args:
-            finished: the trained units.
-        """
-        found = []
-        for index in self._path(finished):
-            value = self._value_at(index, finished)
-            if value is not None:
-                exponent, proxies = self.candidates[index]
-                kind = _INITIAL if index in self.search.initial else _SEARCHED
-                point = SearchPoint(float(exponent), proxies, kind, value)
-                found.append((point, finished_units(self._cells_at(index), finished)))
-        units = finished_units(self.without, finished)
-        if len(units) == len(self.without):
-            value = float(np.mean(best_validation(units)))
-            point = SearchPoint(None, self.without[0].config.part(ProjectionSettings).proxies_per_class, _APART, value)
-            found.append((point, units))
-        return found
-
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the runs of each point, with its place in the search."""
-        methods = []
-        for place, (point, units) in enumerate(self.points(finished)):
-            of_search: dict[str, object] = {
-                "place": place,
-                "log10_lambda": point.log10_lambda,
-                "proxies": point.proxies,
-            }
-            of_search |= {"chosen_by": point.chosen_by, "pool_size": self.pool_size}
-            methods.append(RecordedMethod(tuple(units), point.label, {SEARCH: of_search}))
+        """Return the runs of each measured point with its place: the search's, then lambda = 0."""
+        points: list[tuple[float | None, int, str, Sequence[Cell]]] = []
+        for index in self._path(finished):
+            exponent, proxies = self.candidates[index]
+            kind = "initial" if index in self.search.initial else "search"
+            points.append((float(exponent), proxies, kind, self._cells_at(index)))
+        without = self.without[0].config.part(ProjectionSettings).proxies_per_class
+        points.append((None, without, "apart", self.without))
+        methods: list[RecordedMethod] = []
+        for log_rate, count, kind, cells in points:
+            units = tuple(finished_units(cells, finished))
+            if len(units) == len(cells):
+                of_search = {"place": len(methods), "log10_lambda": log_rate, "proxies": count, "chosen_by": kind}
+                label = _label(0.0 if log_rate is None else 10**log_rate, count)
+                methods.append(RecordedMethod(units, label, {SEARCH: {**of_search, "pool_size": self.pool_size}}))
         return methods
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of points, and the surface if there are two."""
-        points = [point for point, _ in self.points(finished)]
-        drawn = ""
-        if has_surface(points):
-            draw_search(self.title, points, self.pool_size, folder / f"{name}.png")
-            drawn = f"Figure: {folder / f'{name}.png'}"
-        return write_table(search_table(self.title, points, self.pool_size, self.notes), folder, name) + drawn
+        study = self.recorded_rows(finished)
+        if not study.rows:
+            return write_table(search_table(self.title, [], self.pool_size, self.notes), folder, name)
+        points, path = recorded_points(study)[0], folder / f"{name}.png"
+        text = write_table(search_table(self.title, points, self.pool_size, self.notes), folder, name)
+        if len(_searched(points)) < 2:
+            return text
+        draw_lambda_search(study, path, self.title)
+        return f"{text}Figure: {path}"
 
 
 class SearchPoint(NamedTuple):
@@ -160,11 +143,9 @@ class SearchPoint(NamedTuple):
     chosen_by: str
     value: float
 
-    @property
-    def label(self) -> str:
-        """The point's name in tables."""
-        rate = 0.0 if self.log10_lambda is None else 10**self.log10_lambda
-        return f"lambda {rate:.3g}, {self.proxies} {'proxies' if self.proxies > 1 else 'proxy'}"
+
+def _label(rate: float, proxies: int) -> str:
+    return f"lambda {rate:.3g}, {proxies} {'proxies' if proxies > 1 else 'proxy'}"
 
 
 def search_table(title: str, points: Sequence[SearchPoint], pool_size: int, notes: Sequence[str] = ()) -> PlainTable:
@@ -182,30 +163,8 @@ def search_table(title: str, points: Sequence[SearchPoint], pool_size: int, note
         name = "-" if point.log10_lambda is None else f"{number}"
         lines.append([name, rate, f"{point.proxies}", point.chosen_by, f"{100 * point.value:.2f}"])
     header = ["point", "lambda", "proxies", "chosen by", "validation MAP@R (%)"]
-    largest = [_largest(points, pool_size)] if has_surface(points) else []
+    largest = [_largest(points, pool_size)] if len(_searched(points)) > 1 else []
     return PlainTable(title, header, lines, [*largest, *notes])
-
-
-def has_surface(points: Sequence[SearchPoint]) -> bool:
-    """Return whether a regression has the two points that it needs."""
-    return len(_searched(points)) > 1
-
-
-def draw_search(title: str, points: Sequence[SearchPoint], pool_size: int, path: pathlib.Path) -> None:
-    """Draw the regression's surface with the points of the search.
-
-    Args:
-        title: above the axes.
-        points: in the order of the search, at least two of it.
-        pool_size: the most proxies per class.
-        path: of the PNG.
-    """
-    exponents, counts = np.linspace(_EXPONENTS[0], _EXPONENTS[-1], 81), np.linspace(1, pool_size, 61)
-    fine = _scaled(list(itertools.product(exponents, counts)), pool_size)
-    mean = _fitted(points, pool_size).mean(fine)
-    surface = SurfaceGrid(exponents, counts, mean.reshape(len(exponents), len(counts)).T)
-    drawn = [(*place, point.value) for place, point in _searched(points)]
-    regression_surface(surface, drawn, path, labels=_LABELS, title=title)
 
 
 def _searched(points: Sequence[SearchPoint]) -> list[tuple[tuple[float, int], SearchPoint]]:
@@ -246,12 +205,6 @@ def lambda_search(study: StudyRows) -> PlainTable:
     return search_table("", points, pool_size)
 
 
-def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw the surface of a recorded search."""
-    points, pool_size = recorded_points(study)
-    draw_search(title, points, pool_size, path)
-
-
 def recorded_points(study: StudyRows) -> tuple[list[SearchPoint], int]:
     """Return the points of a recorded search, in its order, and the pool's size."""
     found = {row["label"]: row["extras"][SEARCH] for row in rows_with(study, SEARCH, "3.5")}
@@ -263,44 +216,32 @@ def recorded_points(study: StudyRows) -> tuple[list[SearchPoint], int]:
     return points, next(iter(found.values()))["pool_size"]
 
 
-class SurfaceGrid(NamedTuple):
-    """Values on a grid: `x` [columns], `y` [rows], `values` [rows, columns], fractions."""
+def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw filled contours of the regression and the points of a recorded search (atomic PNG).
 
-    x: np.ndarray
-    y: np.ndarray
-    values: np.ndarray
-
-
-def regression_surface(
-    surface: SurfaceGrid,
-    points: Sequence[tuple[float, float, float]],
-    path: str | os.PathLike,
-    *,
-    labels: tuple[str, str, str],
-    title: str = "",
-) -> None:
-    """Draw filled contours of the surface and points, numbered in order (atomic PNG).
+    Points are numbered in their order and coloured by their own values, in per cent; the best has a star.
 
     Args:
-        surface: the regression's mean.
-        points: (x, y, measured value as a fraction); a point is coloured by its own value, the best has a star.
+        study: its rows, with two points at least.
         path: of the PNG.
-        labels: of the x axis, the y axis and the colours; values are drawn in percent.
         title: above the axes.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patheffects import withStroke
 
-    places, measured = np.array([point[:2] for point in points]), 100 * np.array([point[2] for point in points])
-    values = 100 * surface.values
+    points, pool_size = recorded_points(study)
+    places = np.array([place for place, _ in _searched(points)])
+    measured = 100 * np.array([point.value for _, point in _searched(points)])
+    exponents, counts = np.linspace(_EXPONENTS[0], _EXPONENTS[-1], 81), np.linspace(1, pool_size, 61)
+    mean = _fitted(points, pool_size).mean(_scaled(list(itertools.product(exponents, counts)), pool_size))
+    values = 100 * mean.reshape(len(exponents), len(counts)).T
     lowest, highest = min(values.min(), measured.min()), max(values.max(), measured.max())
     if highest - lowest < 1e-9:
         lowest, highest = lowest - 0.5, highest + 0.5
     figure = Figure(figsize=(7, 4.6), dpi=150, layout="constrained")
-    axes = FigureCanvasAgg(figure).figure.subplots()
+    axes = figure.subplots()
     levels = np.linspace(lowest, highest, 17)
-    filled = axes.contourf(surface.x, surface.y, values, levels=levels, cmap="viridis")
+    filled = axes.contourf(exponents, counts, values, levels=levels, cmap="viridis")
     style: dict[str, Any] = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white"}
     style["label"] = "measured, numbered in their order"
     axes.scatter(places[:, 0], places[:, 1], s=90, zorder=3, clip_on=False, **style)
@@ -324,9 +265,8 @@ def regression_surface(
             f"{number}", place, xytext=(offset[0], offset[1]), textcoords="offset points", fontsize=8, **sides
         )
         label.set_path_effects([withStroke(linewidth=2, foreground="white")])  # readable on and beside the surface
-    figure.colorbar(filled, ax=axes, label=labels[2], format="%.2f")
-    axes.set_xlabel(labels[0])
-    axes.set_ylabel(labels[1])
+    figure.colorbar(filled, ax=axes, label="validation MAP@R (%), mean of the regression", format="%.2f")
+    axes.set(xlabel="log10 of lambda", ylabel="proxies per class")
     axes.set_title(title, fontsize="medium")
     figure.legend(loc="outside lower center", frameon=False, fontsize="small", ncols=2, markerscale=0.7)
     write_atomically(path, lambda file: figure.savefig(file, format="png"))

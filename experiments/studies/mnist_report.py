@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,42 +27,10 @@ PANEL_NAMES = ("(a)", "(b.1)", "(b.2)", "(b.3)", "(b.4)")
 _NUM_DRAWN = 3000
 
 
-class Printed(NamedTuple):
-    """Printed figures of a panel of figure 3.2.
-
-    The text has lost which figure belongs to which panel; here they are in the order of MAP@R.
-    """
-
-    map_at_r: float
-    covering_radius: float
-    distance: float
-
-
-PRINTED_PANELS = (
-    Printed(0.85, 0.52, 0.96),
-    Printed(0.87, 0.54, 0.92),
-    Printed(0.92, 0.43, 0.97),
-    Printed(0.96, 0.30, 1.36),
-    Printed(0.97, 0.27, 1.31),
-)
+# MAP@R, covering radius and distance of the panels of figure 3.2. The text has lost which figure belongs to which
+# panel; here they are in the order of MAP@R.
+PRINTED_PANELS = ((0.85, 0.52, 0.96), (0.87, 0.54, 0.92), (0.92, 0.43, 0.97), (0.96, 0.30, 1.36), (0.97, 0.27, 1.31))
 PRINTED_MAP_AT_R = {"proxies": 97.21, "samples": 98.06}
-
-
-@dataclasses.dataclass(frozen=True)
-class StudyRun:
-    """Finished run.
-
-    Args:
-        settings: of the training.
-        repeat: of the seed, from 0.
-        path: its run directory.
-        result: its output.
-    """
-
-    settings: MnistSettings
-    repeat: int
-    path: pathlib.Path
-    result: dict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +53,7 @@ class State:
     cover_of_chosen: float
 
 
-def write_report(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path) -> str:
+def write_report(runs: Sequence[UnitRun], dataset: Dataset, folder: pathlib.Path) -> str:
     """Write tables, figures and pictures; return terminal text.
 
     Args:
@@ -95,9 +62,13 @@ def write_report(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Pat
         folder: of the files.
     """
     texts = []
-    alternating = [run for run in runs if run.settings.anchors != "fixed proxies"]
-    for anchors in dict.fromkeys(run.settings.anchors for run in alternating):
-        of_kind = [run for run in alternating if run.settings.anchors == anchors]
+    by_anchors = {
+        anchors: [run for run in runs if run.config["anchors"] == anchors]
+        for anchors in dict.fromkeys(run.config["anchors"] for run in runs)
+    }
+    for anchors, of_kind in by_anchors.items():
+        if anchors == "fixed proxies":
+            continue
         states = [states_of(run, dataset) for run in of_kind]
         name = f"problems_{anchors}"
         table = problems_table(anchors, states)
@@ -107,34 +78,31 @@ def write_report(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Pat
         draw_states(states[0], snapshots, dataset.test.labels[drawn], dataset.class_names, picture, anchors)
         write_text(folder / f"{name}.md", table.as_markdown())
         texts.append(table.as_text() + f"Panels: {picture}\n")
-    texts.append(_comparison(runs, dataset, folder))
+    texts.append(_comparison(by_anchors, dataset, folder))
     return "\n".join(texts)
 
 
-def states_of(run: StudyRun, dataset: Dataset) -> list[State]:
+def states_of(run: UnitRun, dataset: Dataset) -> list[State]:
     """Measure the states at problem borders once; keep them beside the run."""
     path = run.path / "states.json"
     kept = read_json(path)
     if kept is None:
-        kept = {"states": [dataclasses.asdict(_measure(run, index, dataset)) for index in range(_num_states(run))]}
+        states = [_measure(run, index, dataset) for index in range(len(run.measured["problems"]))]
+        kept = {"states": [dataclasses.asdict(state) for state in states]}
         write_json(path, kept)
     return [State(**state) for state in kept["states"]]
 
 
-def _num_states(run: StudyRun) -> int:
-    return len(run.result["problems"])
-
-
-def _measure(run: StudyRun, index: int, dataset: Dataset) -> State:
+def _measure(run: UnitRun, index: int, dataset: Dataset) -> State:
     arrays, labels = read_arrays(snapshot_path(run.path, index)), dataset.test.labels
-    pool_size = run.settings.pool_size
+    pool_size, problems = run.config["pool_size"], run.measured["problems"]
     cover = {
         name: mean_covering_radius(arrays["queries"], labels, arrays[name], pool_size) if name in arrays else None
         for name in ("converged", "chosen")
     }
     return State(
         index=index,
-        steps=run.result["problems"][index - 1]["steps"] if index else run.result["problems"][0]["start_step"],
+        steps=problems[index - 1]["steps"] if index else problems[0]["start_step"],
         map_at_r=retrieval.evaluate_retrieval(arrays["queries"], labels).map_at_r,
         distance=mean_distance_between_classes(arrays["queries"], labels),
         cover_of_converged=cover["converged"],
@@ -153,10 +121,9 @@ def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTabl
     rows = []
     for state in states[0]:
         solved = 0 < state.index <= len(PANEL_NAMES) and anchors == "proxies"
-        printed = PRINTED_PANELS[state.index - 1] if solved else None
-        cells = [_number(state.map_at_r), _printed(printed and printed.map_at_r)]
-        cells += [_number(state.cover_of_converged), _printed(printed and printed.covering_radius)]
-        cells += [_number(state.cover_of_chosen), _number(state.distance), _printed(printed and printed.distance)]
+        printed = [f"{value:.2f}" for value in PRINTED_PANELS[state.index - 1]] if solved else ["-"] * 3
+        cells = [_number(state.map_at_r), printed[0], _number(state.cover_of_converged), printed[1]]
+        cells += [_number(state.cover_of_chosen), _number(state.distance), printed[2]]
         rows.append([state_name(state.index), str(state.steps), *cells])
     notes = [direction(run_states, repeat) for repeat, run_states in enumerate(states)]
     notes.append(
@@ -174,38 +141,28 @@ def direction(states: Sequence[State], repeat: int) -> str:
     first, last = solved[0], solved[-1]
     before, after = (check_given("covering radius", state.cover_of_converged) for state in (first, last))
     verdicts = [
-        change("MAP@R", first.map_at_r, last.map_at_r, "rises", last.map_at_r > first.map_at_r),
-        change(
-            "covering radius",
-            before,
-            after,
-            "falls",
-            after < before,
-        ),
+        change("MAP@R", first.map_at_r, last.map_at_r, "rises"),
+        change("covering radius", before, after, "falls"),
     ]
     return f"seed {repeat + 1}: " + "; ".join(verdicts) + "."
 
 
-def change(name: str, before: float, after: float, expected: str, holds: bool) -> str:
-    """State a figure's direction and the thesis' one (`expected`, such as "rises")."""
+def change(name: str, before: float, after: float, expected: str) -> str:
+    """State a figure's direction and the thesis' one (`expected`: "rises" or "falls")."""
+    holds = after > before if expected == "rises" else after < before
     verdict = f"{expected} as printed" if holds else f"does not go as printed ({expected} there)"
     return f"{name} {before:.3f} -> {after:.3f}, {verdict}"
 
 
-def _comparison(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path) -> str:
+def _comparison(by_kind: Mapping[str, Sequence[UnitRun]], dataset: Dataset, folder: pathlib.Path) -> str:
     """Compare anchors by test MAP@R at best validation: intervals, printed figures, verdicts."""
-    kinds = dict.fromkeys(run.settings.anchors for run in runs)
-    by_kind = {kind: [run for run in runs if run.settings.anchors == kind] for kind in kinds}
-    scores = {
-        kind: Scores.of_runs([UnitRun(run.path, 0, run.repeat, {}, run.result) for run in of_kind])
-        for kind, of_kind in by_kind.items()
-    }
+    scores = {kind: Scores.of_runs(of_kind) for kind, of_kind in by_kind.items()}
     rows = []
     for kind, of_kind in by_kind.items():
         estimate = scores[kind].estimate("MAP@R")
         ours, printed = reports.FairEstimate(estimate.estimate, interval=estimate), _printed_cell(kind)
         target = reports.Target(printed, reasons=tuple(_reasons(of_kind, dataset))) if printed else None
-        maps = [run.result["test"]["MAP@R"] for run in of_kind]
+        maps = [run.measured["test"]["MAP@R"] for run in of_kind]
         cells = {
             ("test", "MAP@R"): reports.TableCell(ours, target),
             ("lowest", "seed"): cell(min(maps)),
@@ -216,7 +173,8 @@ def _comparison(runs: Sequence[StudyRun], dataset: Dataset, folder: pathlib.Path
                 scores[kind].difference(scores["proxies"], "MAP@R"), is_difference=True
             )
         rows.append(reports.TableRow(kind, cells))
-    title = f"MNIST, {len(dataset.test):,} test digits, {len({run.repeat for run in runs})} seed(s)"
+    seeds = {run.repeat for runs in by_kind.values() for run in runs}
+    title = f"MNIST, {len(dataset.test):,} test digits, {len(seeds)} seed(s)"
     return write_tables(rows, folder, "samples_and_proxies", title)
 
 
@@ -238,15 +196,11 @@ def _printed_cell(anchors: str) -> reports.PublishedValue | None:
     )
 
 
-def _reasons(runs: Sequence[StudyRun], dataset: Dataset) -> list[str]:
+def _reasons(runs: Sequence[UnitRun], dataset: Dataset) -> list[str]:
     """List reasons why these runs cannot be compared with the thesis."""
-    standard = MnistSettings()
-    changed = {
-        field.name
-        for run in runs
-        for field in dataclasses.fields(MnistSettings)
-        if field.name not in ("anchors", "seed") and getattr(run.settings, field.name) != getattr(standard, field.name)
-    }
+    standard = MnistSettings().as_dict()
+    of_runs = standard.keys() - {"anchors", "seed"}
+    changed = {name for run in runs for name in of_runs if run.config[name] != standard[name]}
     reasons = [f"data set: {deviation}" for deviation in dataset.deviations]
     return reasons + ([f"other settings than the full budget's ({', '.join(sorted(changed))})"] if changed else [])
 
@@ -305,7 +259,3 @@ def state_name(index: int) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _printed(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"

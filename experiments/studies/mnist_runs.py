@@ -8,14 +8,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from common import data
 from common.data import Dataset
-from common.files import read_json
 from common.records import RunDirectory
 from experiments import reports
 from experiments.process.exit_code import import_tensorflow
@@ -25,7 +24,6 @@ from experiments.rows.rows import Extras
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.studies.mnist_report import (
     State,
-    StudyRun,
     draw_states,
     drawn_digits,
     problems_table,
@@ -35,11 +33,9 @@ from experiments.studies.mnist_report import (
 from experiments.studies.mnist_settings import MnistSettings
 
 
-def as_long_as(runs: list[StudyRun], settings: MnistSettings) -> MnistSettings:
+def as_long_as(runs: Sequence[UnitRun], settings: MnistSettings, repeat: int) -> MnistSettings:
     """Give fixed proxies as many steps as CCP with the same seed, if trained."""
-    steps = [
-        run.result["steps"] for run in runs if (run.settings.anchors, run.settings.seed) == ("proxies", settings.seed)
-    ]
+    steps = [run.measured["steps"] for run in runs if (run.config["anchors"], run.repeat) == ("proxies", repeat)]
     if settings.anchors != "fixed proxies" or not steps:
         return settings
     return dataclasses.replace(settings, max_steps=steps[0])
@@ -53,8 +49,8 @@ def trained(
     *,
     runs_dir: str,
     checkpoint_seconds: float,
-) -> StudyRun:
-    """Train one network unless it is finished.
+) -> UnitRun:
+    """Train one network unless it is finished; return it with its settings but the seed, and the data.
 
     Args:
         settings: of the training.
@@ -75,7 +71,8 @@ def trained(
 
         with run.locked():
             result = MnistTraining(settings, dataset, run).train(checkpoint_seconds)
-    return StudyRun(settings, repeat, run.path, result)
+    config = {name: value for name, value in identity.items() if name != "seed"}
+    return UnitRun(run.path, 0, repeat, {**config, "dataset": DATASET}, result)
 
 
 PROTOCOL, DATASET = "mnist_study", "mnist"
@@ -84,68 +81,36 @@ _FIXED = "fixed proxies"
 _DIGITS = 6  # of recorded figures
 
 
-def recordable(runs: Sequence[StudyRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, RecordedMethod]]:
+def recordable(runs: Sequence[UnitRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, RecordedMethod]]:
     """Convert each run to a method with its states and, if drawn, its digits.
 
     Args:
         runs: finished ones.
         dataset: of the training.
     """
-    anchors = list(dict.fromkeys(run.settings.anchors for run in runs))
+    kinds = list(dict.fromkeys(run.config["anchors"] for run in runs))
     found = []
     for run in runs:
-        config = _configuration(run)
-        digest = hashlib.sha256(repr(sorted(config.items())).encode()).hexdigest()[:10]
-        unit = UnitRun(run.path, 0, run.repeat, config, run.result)
-        method = reports.MethodRuns(run.path, PROTOCOL, DATASET, run.settings.anchors, digest, (unit,))
-        held_against = None if run.settings.anchors == DRAWN else DRAWN
-        extras = {"place": anchors.index(run.settings.anchors), "held against": held_against}
-        found.append((method, RecordedMethod((unit,), label_of(run), extras, _measured(run, dataset))))
+        anchors = run.config["anchors"]
+        digest = hashlib.sha256(repr(sorted(run.config.items())).encode()).hexdigest()[:10]
+        method = reports.MethodRuns(run.path, PROTOCOL, DATASET, anchors, digest, (run,))
+        extras = {"place": kinds.index(anchors), "held against": None if anchors == DRAWN else DRAWN}
+        found.append((method, RecordedMethod((run,), label_of(run), extras, _measured(dataset))))
     return found
 
 
-def label_of(run: StudyRun) -> str:
+def label_of(run: UnitRun) -> str:
     """Name a run's kind; fixed proxies train as long as their seed's others."""
-    anchors = run.settings.anchors
-    return f"{anchors}, {run.settings.max_steps:,} steps" if anchors == _FIXED else anchors
+    anchors = run.config["anchors"]
+    return f"{anchors}, {run.config['max_steps']:,} steps" if anchors == _FIXED else anchors
 
 
-def recorded_states(extras: Mapping[str, Any]) -> list[State]:
-    """Return the states in a row.
-
-    Args:
-        extras: of the row.
-    """
-    return [State(**state) for state in extras["states"]]
-
-
-def recorded_snapshots(arrays: Mapping[str, np.ndarray], num_states: int) -> list[dict[str, np.ndarray]]:
-    """Return the picture data of each state, from the arrays of a row.
-
-    Args:
-        arrays: of the row.
-        num_states: in the row.
-    """
-    endings = [f"_{index}" for index in range(num_states)]
-    return [
-        {name.removesuffix(ending): values for name, values in arrays.items() if name.endswith(ending)}
-        for ending in endings
-    ]
-
-
-def _configuration(run: StudyRun) -> dict[str, Any]:
-    """Return the settings without the seed, and the hash of the data."""
-    settings = {name: value for name, value in run.settings.as_dict().items() if name != "seed"}
-    return {**settings, "dataset": DATASET, "data": (read_json(run.path / "config.json") or {}).get("data")}
-
-
-def _measured(run: StudyRun, dataset: Dataset):
-    def measured(unit: UnitRun) -> Extras:
-        del unit
+def _measured(dataset: Dataset) -> Callable[[UnitRun], Extras]:
+    def measured(run: UnitRun) -> Extras:
         states = states_of(run, dataset)
         found = [_rounded(state) for state in states]
         values = {"states": found, "class_names": list(dataset.class_names), **_ends(found[1:])}
-        if run.settings.anchors != DRAWN or run.repeat:
+        if run.config["anchors"] != DRAWN or run.repeat:
             return Extras(values, {})
         drawn = drawn_digits(dataset)
         arrays = {"labels": dataset.test.labels[drawn].astype(np.uint8)}
@@ -176,7 +141,7 @@ def mnist_problems(study: StudyRows, anchors: str) -> tuple[reports.PlainTable, 
         study: its rows.
         anchors: that represent the classes, a label of the rows; returned, too.
     """
-    states = [recorded_states(row["extras"]) for row in rows_with(study, "states", "3.2", anchors)]
+    states = [_recorded_states(row) for row in rows_with(study, "states", "3.2", anchors)]
     return dataclasses.replace(problems_table(anchors, states), title=""), [anchors]
 
 
@@ -189,6 +154,14 @@ def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> N
         anchors: of a run with recorded digits.
     """
     row = rows_with(study, "states", "3.2", anchors)[0]
-    states, arrays = recorded_states(row["extras"]), study.scored(row).arrays
-    snapshots = recorded_snapshots(arrays, len(states))
+    states, arrays = _recorded_states(row), study.scored(row).arrays
+    endings = [f"_{index}" for index in range(len(states))]
+    snapshots = [
+        {name.removesuffix(ending): values for name, values in arrays.items() if name.endswith(ending)}
+        for ending in endings
+    ]
     draw_states(states, snapshots, arrays["labels"], row["extras"]["class_names"], path, anchors)
+
+
+def _recorded_states(row: Mapping[str, Any]) -> list[State]:
+    return [State(**state) for state in row["extras"]["states"]]

@@ -59,7 +59,6 @@ def plane_panels(
         InvalidInput: embeddings that are not in the plane.
     """
     from matplotlib import colormaps
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     dims = {np.asarray(panel.embeddings).shape[-1] for panel in panels}
@@ -67,7 +66,7 @@ def plane_panels(
         raise InvalidInput(f"Panels are drawn of embeddings in the plane: received dimensions {sorted(dims)}, not 2.")
     num_rows = -(-len(panels) // _NUM_COLUMNS)
     figure = Figure(figsize=(3.6 * _NUM_COLUMNS, 3.75 * num_rows + 1.1), dpi=130, layout="constrained")
-    axes = FigureCanvasAgg(figure).figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)
+    axes = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)
     colormap = colormaps["tab10" if len(class_names) <= 10 else "turbo"]
     colors = colormap(np.arange(len(class_names)) if len(class_names) <= 10 else np.linspace(0, 1, len(class_names)))
     for panel, place in zip(panels, axes.flat):

@@ -15,13 +15,12 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.protocols.one_split import write_tables
-from experiments.rows.scores import Scores, cell, labels_of, scores_of_trainings
+from experiments.rows.scores import Scores, figures_row, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import resolve, unused_overrides
 from experiments.settings.thesis_values import COLLAGE_GSP
 from experiments.studies.collages import start_notes
 
@@ -44,23 +43,16 @@ class Poolings(Study):
         self.groups: dict[str, list[Cell]] = {}
         for loss in options.losses or losses:
             for pooling in poolings:
-                chosen = options.with_pooling(pooling)
-                method = (chosen.dataset, loss, chosen.pooling, chosen.recipe, chosen.budget)
-                config = comparison_configuration(*method, chosen.overrides)
+                config = comparison_configuration(options.with_pooling(pooling), loss)
                 self.groups[config.name] = options.cells(config.name, config)
-        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Poolings on {options.dataset} (thesis figure 5.12)"
         self.notes = tuple(start_notes(options.dataset, options.overrides.get("weights")))
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return runs by loss and pooling, compared with average pooling under that loss."""
-        methods = []
-        for place, cells in enumerate(self.groups.values()):
-            units, config = tuple(finished_units(cells, finished)), cells[0].config
-            held_against = None if config.pooling == "gap" else f"{config.loss}+gap"
-            if units:
-                methods.append(RecordedMethod(units, config.name, {"place": place, "held against": held_against}))
-        return methods
+    def naming(self, place: int, group: str) -> tuple[str, dict[str, object]]:
+        """Return loss and pooling, held against average pooling under that loss."""
+        config = self.groups[group][0].config
+        held_against = None if config.pooling == "gap" else f"{config.loss}+gap"
+        return group, {"place": place, "held against": held_against}
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the bars."""
@@ -72,18 +64,14 @@ DEMO_STEPS = 480  # so that 38 runs take less than 25 minutes; an evaluation at 
 DEMO_DELAY = 100  # steps before prototypes are chosen among local features
 
 
-def comparison_configuration(
-    dataset: str, loss: str, pooling: str, recipe: str, budget: str, overrides: Mapping[str, object]
-) -> ExperimentConfig:
+def comparison_configuration(options: StudyOptions, loss: str) -> ExperimentConfig:
     """Return a method's configuration; fields set by hand hold for poolings with them."""
-    values = dict(overrides)
-    if dataset.startswith("glyph_collage"):
-        values = {**COLLAGE_GSP, "gsp_memory_delay": DEMO_DELAY, **values}
-    if budget == "demo":
-        values = {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2, **values}
-    unused = unused_overrides(resolve(dataset, loss, pooling, recipe, budget, {}).as_dict(), values)
-    values = {name: value for name, value in values.items() if name not in unused}
-    return resolve(dataset, loss, pooling, recipe, budget, values)
+    settings: dict[str, object] = {"chapter": 5}
+    if options.dataset.startswith("glyph_collage"):
+        settings |= {**COLLAGE_GSP, "gsp_memory_delay": DEMO_DELAY}
+    if options.budget == "demo":
+        settings |= {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2}
+    return options.configuration(loss, settings=settings)
 
 
 def report(
@@ -98,26 +86,22 @@ def report(
         name: of the files.
         notes: footnotes.
     """
-    finished = {(config.loss, config.pooling): units for config, units in zip(configs, runs, strict=True) if units}
-    scores = {key: Scores.of_runs(units) for key, units in finished.items()}
-    missing = [config.name for config, units in zip(configs, runs, strict=True) if not units]
+    finished = {config.name: units for config, units in zip(configs, runs, strict=True) if units}
+    scores = {name: Scores.of_runs(units) for name, units in finished.items()}
+    missing = [config.name for config in configs if config.name not in finished]
     lines = [f"Not trained yet: {', '.join(missing)}."] if missing else []
     most = max(map(len, runs))
-    fewer = [f"{'+'.join(key)} ({len(units)} of {most})" for key, units in finished.items() if len(units) < most]
+    fewer = [f"{name} ({len(units)} of {most})" for name, units in finished.items() if len(units) < most]
     lines += [f"Not all runs are finished: {', '.join(fewer)}."] if fewer else []
     if not scores:
         return "\n".join(lines)
-    estimates = {key: {metric: of.estimate(metric) for metric in ("P@1", "MAP@R")} for key, of in scores.items()}
-    rows = []
-    for (loss, pooling), figures in estimates.items():
-        cells = {("test", metric): cell(figure) for metric, figure in figures.items()}
-        if pooling != "gap" and reports.same_trainings(finished[loss, pooling], finished.get((loss, "gap"), [])):
-            difference = scores[loss, pooling].difference(scores[loss, "gap"], "MAP@R")
-            cells["minus gap", "MAP@R"] = cell(difference, is_difference=True, baseline=f"{loss}+gap")
-        rows.append(reports.TableRow(f"{loss}+{pooling}", cells))
+    chosen = [config for config in configs if config.name in scores]
+    rows = [
+        figures_row(scores, of.name, {} if of.pooling == "gap" else {"minus gap": f"{of.loss}+gap"}) for of in chosen
+    ]
     title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, runs of each: {most}"
     text = write_tables(rows, folder, name, title, notes)
-    means = {key: figures["MAP@R"] for key, figures in estimates.items()}
+    means = {(config.loss, config.pooling): scores[config.name].estimate("MAP@R") for config in chosen}
     draw_poolings(means, folder / f"{name}.png", title)
     return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])
 

@@ -15,21 +15,13 @@ Cost: one run of a minute (`--budget=demo` on glyphs) or half an hour (`--budget
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from common.data import Dataset
 from common.errors import check_given
-from experiments.plans.study import (
-    Cell,
-    FinishedCells,
-    RecordedMethod,
-    Study,
-    StudyOptions,
-    finished_units,
-    write_table,
-)
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, write_table
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
 from experiments.rows.fair_rows import rows_with
@@ -49,20 +41,20 @@ class PrototypeCombination(Study):
     """Run with local features in the plane, and one of the three pictures.
 
     Args:
-        options: of the study; one loss.
         figure: the thesis' number, 4.2, 4.3 or 4.4.
+        options: of the study; one loss.
 
     Raises:
         InvalidInput: more than one loss.
     """
 
-    def __init__(self, options: StudyOptions, figure: str):
+    def __init__(self, figure: str, options: StudyOptions):
         loss = options.only_loss("c2")
         settings = {"chapter": 5, "normalization": "clip"}
         config = options.with_pooling("gap").configuration(loss, settings=settings, embedding_dim=2)
         self.figure = figure
-        self._cell = Cell(f"{loss}+gap in the plane", config)
-        self.num_cells = 1
+        label = f"{loss}+gap in the plane"
+        self.groups = {label: [Cell(label, config)]}
         self.title = f"Average pooling and combinations of prototypes on {options.dataset} (thesis figure {figure})"
         self.notes = (
             f"Local features of up to {IMAGES_PER_CLASS} test images of up to {NUM_CLASSES} classes, projected to the "
@@ -72,17 +64,15 @@ class PrototypeCombination(Study):
             "break these bounds: the counts check the computation, the errors and radii are what was measured.",
         )
 
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return the one run."""
-        del finished
-        return [self._cell]
+    def naming(self, place: int, group: str) -> tuple[str, dict[str, object]]:
+        """Return the label of the run."""
+        return group, {}
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the run with its table's figures and its pictures' features and prototypes."""
-        dataset, cache_dir = finished.dataset, finished.cache_dir
+    def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
+        """Return the measurement of the table's figures and the pictures' features and prototypes."""
 
         def measured(unit: UnitRun) -> Extras:
-            local, labels, names = plane_features(unit, check_given("data set", dataset), cache_dir)
+            local, labels, names = plane_features(unit, check_given("data set", finished.dataset), finished.cache_dir)
             figures = [{name: round(value, _DIGITS) for name, value in of.items()} for of in proposition_figures(local)]
             prototypes = choose_prototypes(local, NUM_PROTOTYPES)
             arrays = {"local": local.astype(np.float32), "labels": labels, "prototypes": prototypes.astype(np.float32)}
@@ -90,32 +80,14 @@ class PrototypeCombination(Study):
             quoted = {"covering_radius": drawn["covering radius"], "largest_error": drawn["largest error"]}
             return Extras({"proposition": figures, "class_names": names, **quoted}, arrays)
 
-        units = tuple(finished_units([self._cell], finished))
-        return [RecordedMethod(units, self._cell.label, measured=measured)] if units else []
+        return measured
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the check of the proposition and the picture."""
-        (unit,) = finished_units([self._cell], finished)
-        local, labels, names = plane_features(unit, check_given("data set", finished.dataset), finished.cache_dir)
-        text = write_table(proposition_table(self.title, proposition_figures(local), self.notes), folder, name)
-        prototypes = choose_prototypes(local, NUM_PROTOTYPES)
-        draw_combination(self.figure, local, labels, prototypes, names, folder / f"{name}.png", self.title)
-        return f"{text}Figure: {folder / f'{name}.png'}"
-
-
-def partition(options: StudyOptions) -> PrototypeCombination:
-    """Return the study of figure 4.2."""
-    return PrototypeCombination(options, "4.2")
-
-
-def hulls(options: StudyOptions) -> PrototypeCombination:
-    """Return the study of figure 4.3."""
-    return PrototypeCombination(options, "4.3")
-
-
-def combinations(options: StudyOptions) -> PrototypeCombination:
-    """Return the study of figure 4.4."""
-    return PrototypeCombination(options, "4.4")
+        study, path = self.recorded_rows(finished), folder / f"{name}.png"
+        text = write_table(proposition(study, self.title, self.notes), folder, name)
+        draw_prototypes(study, path, self.figure, self.title)
+        return f"{text}Figure: {path}"
 
 
 def choose_prototypes(local: np.ndarray, count: int) -> np.ndarray:
@@ -124,31 +96,6 @@ def choose_prototypes(local: np.ndarray, count: int) -> np.ndarray:
 
     points = local.reshape(-1, local.shape[-1])
     return points[greedy_k_center(points, min(count, len(points))).numpy()]
-
-
-def draw_combination(
-    figure: str,
-    local: np.ndarray,
-    labels: np.ndarray,
-    prototypes: np.ndarray,
-    names: Sequence[str],
-    path: pathlib.Path,
-    title: str,
-) -> None:
-    """Draw one of the three pictures.
-
-    Args:
-        figure: the thesis' number, 4.2, 4.3 or 4.4.
-        local: local features `[images, positions, 2]` in the unit ball.
-        labels: of the images, from 0, `[images]`.
-        prototypes: `[prototypes, 2]`.
-        names: of each label.
-        path: of the PNG.
-        title: above the panels.
-    """
-    plane = PrototypePlane(local, labels, prototypes, prototype_combination(local, prototypes), names)
-    draw = {"4.2": partition_panel, "4.3": hull_panel, "4.4": combination_panels}[figure]
-    draw(plane, path, title=title)
 
 
 def proposition_figures(local: np.ndarray) -> list[dict[str, float]]:
@@ -182,14 +129,9 @@ def proposition_figures(local: np.ndarray) -> list[dict[str, float]]:
     return found
 
 
-def proposition_table(title: str, figures: Sequence[Mapping[str, float]], notes: Sequence[str] = ()) -> PlainTable:
-    """Tabulate the errors and bounds.
-
-    Args:
-        title: of the table.
-        figures: from `proposition_figures`.
-        notes: footnotes.
-    """
+def proposition(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+    """Tabulate errors of combined prototypes, and their bounds, from the rows of one run."""
+    figures = rows_with(study, "proposition", "4.2")[0]["extras"]["proposition"]
     distances = ["mean error", "largest error", "largest mean distance", "covering radius"]
     counts = ["square under radius", "error under radius", "error under mean distance"]
     lines = [
@@ -231,14 +173,10 @@ def plane_features(
     return local, np.searchsorted(classes, test.labels[chosen]), names
 
 
-def proposition(study: StudyRows) -> PlainTable:
-    """Tabulate errors of combined prototypes, and their bounds, from the rows of one run."""
-    return proposition_table("", rows_with(study, "proposition", "4.2")[0]["extras"]["proposition"])
-
-
 def draw_prototypes(study: StudyRows, path: pathlib.Path, figure: str, title: str) -> None:
     """Draw figure 4.2, 4.3 or 4.4 from the rows of one run."""
     row = rows_with(study, "proposition", "4.2")[0]
-    arrays = study.scored(row).arrays
-    shown = arrays["local"], arrays["labels"], arrays["prototypes"]
-    draw_combination(figure, *shown, row["extras"]["class_names"], path, title)
+    local, labels, prototypes = (study.scored(row).arrays[name] for name in ("local", "labels", "prototypes"))
+    combined = prototype_combination(local, prototypes)
+    draw = {"4.2": partition_panel, "4.3": hull_panel, "4.4": combination_panels}[figure]
+    draw(PrototypePlane(local, labels, prototypes, combined, row["extras"]["class_names"]), path, title=title)

@@ -136,16 +136,15 @@ def _agreement(trainings, columns: Sequence[Figures], pairs: Sequence[tuple[Figu
     means = np.array([of.mean() for of in values])
     generator = np.random.default_rng(seed)
     drawn_means = resampled_means(values, num_resamples, generator)
-    draws = _drawn_methods(methods, num_resamples, generator)
-
-    def mean_coefficient(of: Coefficient, rows: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-        ours = np.take_along_axis(drawn_means[rows], drawn, axis=1)
-        return np.mean([of(ours, column[drawn]) for column in figures], axis=0)
+    draws = [
+        (np.take_along_axis(drawn_means[rows], drawn, axis=1), figures[:, drawn])
+        for rows, drawn in _drawn_methods(methods, num_resamples, generator)
+    ]
 
     def bounds(coefficient: Coefficient) -> Bounds:
         estimate = float(np.mean([coefficient(means, column) for column in figures]))
-        resampled = np.concatenate([mean_coefficient(coefficient, *draw) for draw in draws])
-        return Bounds(estimate, *map(float, np.nanpercentile(resampled, [2.5, 97.5])))
+        resampled = [np.mean([coefficient(ours, theirs) for theirs in of_print], axis=0) for ours, of_print in draws]
+        return Bounds(estimate, *map(float, np.nanpercentile(np.concatenate(resampled), [2.5, 97.5])))
 
     ceilings = [_ceiling(pairs, coefficient) for coefficient in (spearman_rows, kendall_rows)]
     return RankAgreement(len(methods), bounds(spearman_rows), bounds(kendall_rows), *ceilings)

@@ -75,7 +75,6 @@ class Screening(Study):
                 self.groups[loss, signs] = options.cells(f"{loss}+gsp, {label}", config, one_split=True)
             baseline = tuning_configuration(options, loss, BASELINE)
             self.groups[loss, None] = options.cells(f"{loss}+{BASELINE}", baseline, one_split=True)
-        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Screening of GSP's hyper-parameters on {options.dataset} (thesis table 5.4)"
         self.notes, self.protocol = tuning_notes(options), tuning_protocol(options)
 

@@ -81,17 +81,15 @@ def study_agreement(study: StudyRows) -> list[TableAgreement]:
     incomplete = tuple(label for label in configurations if label not in complete)
     found, most = [], 0
     for table, ranking in RANKINGS.items():
-        printed = printed_methods(ranking, {label: configurations[label] for label in complete})
+        printed, twins = printed_methods(ranking, {label: configurations[label] for label in complete})
         trainings = {label: _figures(study, label, ranking.metric) for label in complete}
-        ranks = rank_agreements(trainings, printed.figures)
-        labels = tuple(label for label in complete if any(label in of for of in printed.figures.values()))
+        ranks = rank_agreements(trainings, printed)
+        labels = tuple(label for label in complete if any(label in of for of in printed.values()))
         most = max(most, len(labels))
         if ranks:
             of_labels = {label: configurations[label] for label in labels}
-            effects = tuple(_effects(study, of_labels, ranking.metric, printed.figures))
-            found.append(
-                TableAgreement(study.name, table, ranking.metric, labels, printed.twins, incomplete, ranks, effects)
-            )
+            effects = tuple(_effects(study, of_labels, ranking.metric, printed))
+            found.append(TableAgreement(study.name, table, ranking.metric, labels, twins, incomplete, ranks, effects))
     if not found:
         raise InvalidInput(
             f"{study.folder} cannot be compared: received {len(complete)} methods with every fold "
@@ -186,24 +184,18 @@ class PrintedRanking(NamedTuple):
     cell: Callable[[Configuration, str], PublishedValue | None]
 
 
-class PrintedMethods(NamedTuple):
-    """Printed figures of a study's methods.
-
-    Attributes:
-        figures: percent, by data set and label; lost and doubtful cells are left out.
-        twins: labels whose printed row another label of the study is nearer to.
-    """
-
-    figures: Mapping[str, Mapping[str, float]]
-    twins: tuple[str, ...]
-
-
-def printed_methods(ranking: PrintedRanking, configurations: Mapping[str, Configuration]) -> PrintedMethods:
+def printed_methods(
+    ranking: PrintedRanking, configurations: Mapping[str, Configuration]
+) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
     """Assign the printed figures to a study's methods, each row to one method.
 
     Args:
         ranking: the table.
         configurations: of the study's methods, by label.
+
+    Returns:
+        Percent, by data set and label, without lost and doubtful cells; and the labels whose printed row another label
+        of the study is nearer to.
     """
     owners: dict[str, str] = {}
     for label in sorted(configurations, key=lambda label: _distance(label, configurations[label])):
@@ -220,7 +212,7 @@ def printed_methods(ranking: PrintedRanking, configurations: Mapping[str, Config
                 twins.append(label)
             elif cell is not None and cell.is_target and cell.value is not None:
                 figures[dataset][label] = cell.value
-    return PrintedMethods(figures, tuple(dict.fromkeys(twins)))
+    return figures, tuple(dict.fromkeys(twins))
 
 
 def _distance(label: str, configuration: Configuration) -> tuple[bool, bool, int]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from experiments.studies.conventional_table import (
-    ccp_bn_inception,
-    ccp_resnet50,
-    gsp_bn_inception,
-    gsp_resnet50,
-)
+import functools
+
+from experiments.plans.study import Studies
+from experiments.studies.conventional_table import ConventionalTable
 from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.fair_tables import ccp_table, gsp_parts, gsp_table, loss_benchmark
 from experiments.studies.screening import Screening
@@ -15,14 +13,12 @@ from experiments.studies.training_steps import TrainingSteps
 from experiments.studies.warm_benchmark import warm_benchmark
 
 AGREEMENT = "agreement"  # beside the tables: how recorded studies rank methods beside the printed ones
-TABLES = {
+TABLES: Studies = {
     "3.1": ccp_table,
-    "3.2a": ccp_bn_inception,
-    "3.2b": ccp_resnet50,
+    **{table: functools.partial(ConventionalTable, table) for table in ("3.2a", "3.2b")},
     "3.3": TrainingSteps,
     "5.1": gsp_table,
-    "5.2a": gsp_bn_inception,
-    "5.2b": gsp_resnet50,
+    **{table: functools.partial(ConventionalTable, table) for table in ("5.2a", "5.2b")},
     "5.3": gsp_parts,
     "5.4": Screening,
     "losses": loss_benchmark,

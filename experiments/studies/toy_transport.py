@@ -11,7 +11,6 @@ Cost: seconds on a CPU; nothing is trained.
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -19,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 import gsp_dml
-from common.errors import InvalidInput, check_fraction, check_given
+from common.errors import check_fraction, check_given
 from common.files import write_atomically
 from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.process.exit_code import import_tensorflow
@@ -40,7 +39,6 @@ class ToyTransport(Study):
     """
 
     needs_data = False
-    num_cells = 0
 
     def __init__(self, options: StudyOptions):
         del options
@@ -67,17 +65,14 @@ class ToyTransport(Study):
             solutions[f"entropic, smoothing {smoothing:g}"] = entropic(costs, TRANSPORT_RATIO, smoothing)
         lines = []
         for label, (cost, weights) in solutions.items():
-            figures = [f"{cost:.5f}", f"{cost - programme.cost:.5f}", f"{100 * weights[on_patches.ravel()].sum():.1f}"]
-            figures += [
-                f"{float(weight_perplexity(weights)):.1f}",
-                f"{np.abs(weights - programme.weights).sum() / 2:.3f}",
-            ]
-            lines.append([label, *figures])
+            on_patch, distance = weights[on_patches.ravel()].sum(), np.abs(weights - programme.weights).sum() / 2
+            figures = [f"{cost:.5f}", f"{cost - programme.cost:.5f}", f"{100 * on_patch:.1f}"]
+            lines.append([label, *figures, f"{float(weight_perplexity(weights)):.1f}", f"{distance:.3f}"])
         header = ["problem", "cost", "above programme", "weight on patches (%)", "positions", "distance to programme"]
         text = write_table(PlainTable(self.title, header, lines, self.notes), folder, name)
         drawn = ["linear programme", *(f"entropic, smoothing {smoothing:g}" for smoothing in DRAWN)]
         maps = {label: solutions[label].weights.reshape(SIZE, SIZE) for label in drawn}
-        weight_maps(np.clip(image, 0, 1), maps, folder / f"{name}.png", title=self.title)
+        draw_weights(np.clip(image, 0, 1), maps, folder / f"{name}.png", self.title)
         return f"{text}Figure: {folder / f'{name}.png'}"
 
 
@@ -136,7 +131,7 @@ def entropic(costs: np.ndarray, transport_ratio: float, smoothing: float) -> Sol
     return Solution(float((costs * check_given("plan", transport.plan).numpy()).sum()), transport.weights.numpy())
 
 
-def weight_maps(image: np.ndarray, maps: Mapping[str, np.ndarray], path: str | os.PathLike, *, title: str = "") -> None:
+def draw_weights(image: np.ndarray, maps: Mapping[str, np.ndarray], path: pathlib.Path, title: str) -> None:
     """Draw the image and its maps in a row, to one scale (atomic PNG).
 
     Args:
@@ -144,18 +139,12 @@ def weight_maps(image: np.ndarray, maps: Mapping[str, np.ndarray], path: str | o
         maps: weights `[height, width]` by their name; they sum to one.
         path: of the PNG.
         title: above the row.
-
-    Raises:
-        InvalidInput: there is no map.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    if not maps:
-        raise InvalidInput("There is nothing to draw: received no map of weights.")
     largest = max(float(weights.max()) for weights in maps.values())
     figure = Figure(figsize=(2.4 * (1 + len(maps)) + 0.8, 3.0), dpi=150, layout="constrained")
-    panels = FigureCanvasAgg(figure).figure.subplots(1, 1 + len(maps))
+    panels = figure.subplots(1, 1 + len(maps))
     panels[0].imshow(image)
     panels[0].set_title("image", fontsize="small")
     for panel, (name, weights) in zip(panels[1:], maps.items()):

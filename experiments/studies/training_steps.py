@@ -53,7 +53,6 @@ class TrainingSteps(Study):
             if loss in PAIR_LOSSES:
                 config = options.configuration(loss, "ccp", settings=settings)
                 self.groups[f"{loss}+ccp"] = options.cells(f"{loss}+ccp", config)
-        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Update steps until the best validation on {options.dataset} (thesis table 3.3)"
         self.notes = (
             "SOP?, In-shop?: the printed steps; the thesis has lost its row labels, so which row is whose is a guess, "

@@ -18,7 +18,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 import tensorflow as tf
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from common.errors import InvalidInput, invalid
@@ -87,7 +86,7 @@ def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[flo
 def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:
     """Draw figure 5.9: time by iterations, autodiff, closed form and exact."""
     figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-    axes = FigureCanvasAgg(figure).figure.subplots()
+    axes = figure.subplots()
     labels = {
         "unrolled": "k iterations, gradient through each",
         "closed_form": "k iterations, closed-form gradient",

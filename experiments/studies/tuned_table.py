@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from common.errors import InvalidInput
-from experiments.plans.fair_table import FairRow, budget_notes, choose_rows, write_fair_table
+from experiments.plans.fair_table import FairRow, MethodsTable, budget_notes, choose_rows
 from experiments.plans.study import (
     Cell,
     FinishedCells,
     RecordedMethod,
-    Study,
     StudyOptions,
     best_validation,
     finished_units,
@@ -44,7 +43,7 @@ class TunedRow(NamedTuple):
         return len(self.trials) + (self.last_trial is not None)
 
 
-class TunedTable(Study):
+class TunedTable(MethodsTable):
     """Table whose rows have the settings of their best trial.
 
     Trials are judged by the first fold's validation MAP@R; the first of a tie wins and is the row's first training.
@@ -115,21 +114,8 @@ class TunedTable(Study):
         tried = {label: self._tried(label, finished) for label in self.rows}
         write_table(table_of_trials(f"Trials: {self.title}", tried), folder, f"{name}_trials")
         text = f"Trials: {folder / name}_trials.md"
-        cells = {label: of_row for label in self.rows if (of_row := self.cells_of(label, finished))}
-        if cells:
-            rows = {label: self.rows[label] for label in cells}
-            table = write_fair_table(
-                rows,
-                cells,
-                finished,
-                folder,
-                name,
-                title=self.title,
-                table=self.table,
-                repeats=self.repeats,
-                notes=self.notes,
-            )
-            text = f"{table}\n{text}"
+        if any(self.cells_of(label, finished) for label in self.rows):
+            text = f"{super().render(finished, folder, name)}\n{text}"
         return text
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:

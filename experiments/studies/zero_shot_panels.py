@@ -49,14 +49,11 @@ def zero_shot_panels(
         title: above all.
     """
     from matplotlib import colormaps
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     num_images = len(panels[0].images)
     figure = Figure(figsize=(3.3 * (len(panels) + 1), 3.4 + 0.4 + 1.25 * len(panels)), dpi=120, layout="constrained")
-    halves = FigureCanvasAgg(figure).figure.subfigures(
-        2, 1, squeeze=False, height_ratios=(3.4, 0.4 + 1.25 * len(panels))
-    )
+    halves = figure.subfigures(2, 1, squeeze=False, height_ratios=(3.4, 0.4 + 1.25 * len(panels)))
     above, below = np.asarray(halves).ravel()
     places = above.subplots(1, len(panels) + 1)
     largest = max(float(panel.histograms.max()) for panel in panels)

@@ -24,14 +24,7 @@ from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays, write_arrays
 from experiments import reports
-from experiments.plans.study import (
-    FinishedCells,
-    RecordedMethod,
-    Study,
-    StudyOptions,
-    finished_units,
-    write_table,
-)
+from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.protocols.attention import attention_of
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.attention import ImageAttention
@@ -76,7 +69,6 @@ class ZeroShotPrediction(Study):
             _WITH: chosen.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES),
         }
         self.groups = {name: options.cells(f"{loss}+gsp {name}", config) for name, config in configs.items()}
-        self.num_cells = sum(map(len, self.groups.values()))
         self.title = f"Zero-shot prediction from {NUM_PROTOTYPES} attributes on {options.dataset} (thesis figure 5.6)"
         self.notes = (
             "A ridge regression from attributes to class means is fitted on one half of the test classes and predicts "
@@ -86,62 +78,42 @@ class ZeroShotPrediction(Study):
             "(P3) reads, to which it refers; the picture has the latter.",
         )
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return each side's runs with accuracies; the first's histograms and images."""
-        methods = []
-        for place, (side, cells) in enumerate(self.groups.items()):
-            units = tuple(finished_units(cells, finished))
-            if units:
-                measured = self._measured(units[0], finished)
-                methods.append(RecordedMethod(units, side, {"place": place}, measured))
-        return methods
+    def naming(self, place: int, group: str) -> tuple[str, dict[str, object]]:
+        """Return a side and its place."""
+        return group, {"place": place}
 
-    def _measured(self, first: UnitRun, finished: FinishedCells) -> Callable[[UnitRun], Extras]:
+    def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
+        """Return the measurement of accuracies, and of the first run's histograms and images."""
+
         def measured(unit: UnitRun) -> Extras:
             dataset = check_given("data set", finished.dataset)
-            state = attributes_of(unit, dataset, finished.cache_dir)
-            found = recorded_accuracies(state)
+            histograms, class_names, found = attributes_of(unit, dataset, finished.cache_dir)
             quoted = {f"zero_shot_{name}": found[_DRAWN_FIT][of] for name, of in _DISTANCES.items()}
             values = {"zero_shot": found, **quoted}
-            if unit.path != first.path:
+            if unit.path != units[0].path:
                 return Extras(values, {})
             images = _images_of(unit, dataset, finished.cache_dir)
             names = {
-                "class_names": state.class_names[:_NUM_DRAWN_CLASSES],
+                "class_names": class_names[:_NUM_DRAWN_CLASSES],
                 "image_names": [of.name for of in images],
                 "prototype_names": list(images[0].prototypes),
             }
-            return Extras({**values, **names}, _arrays_of(state, images))
+            parts = {
+                "histograms": histograms[:_NUM_DRAWN_CLASSES],  # [classes, prototypes]
+                "weights": np.stack([of.total for of in images]),
+                "parts": np.stack([list(of.prototypes.values()) for of in images]),
+            }
+            pixels = np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8)
+            arrays = {"images": pixels, **{name: values.astype(np.float32) for name, values in parts.items()}}
+            return Extras({**values, **names}, arrays)
 
         return measured
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table with its verdict, and the picture of each side's first run."""
-        units = {side: found for side, cells in self.groups.items() if (found := finished_units(cells, finished))}
-        dataset, cache_dir = check_given("data set", finished.dataset), finished.cache_dir
-        states = {side: [attributes_of(unit, dataset, cache_dir) for unit in found] for side, found in units.items()}
-        sides = {
-            side: Side(
-                [(unit.fold, unit.repeat) for unit in found],
-                [unit.measured["test"]["MAP@R"] for unit in found],
-                [recorded_accuracies(state) for state in states[side]],
-            )
-            for side, found in units.items()
-        }
-        text = write_table(prediction_table(self.title, sides, self.notes), folder, name)
-        panels = [
-            ZeroShotPanel(
-                side,
-                states[side][0].histograms[:_NUM_DRAWN_CLASSES],
-                sides[side].drawn_accuracies(),
-                _images_of(found[0], dataset, cache_dir),
-            )
-            for side, found in units.items()
-        ]
-        path = folder / f"{name}.png"
-        first = next(iter(sides))
-        names = states[first][0].class_names[:_NUM_DRAWN_CLASSES]
-        zero_shot_panels(panels, path, class_names=names, chance=sides[first].chance, title=self.title)
+        study, path = self.recorded_rows(finished), folder / f"{name}.png"
+        text = write_table(zero_shot(study, self.title, self.notes), folder, name)
+        draw_zero_shot(study, path, self.title)
         return f"{text}Figure: {path}"
 
 
@@ -151,7 +123,7 @@ class Side(NamedTuple):
     Attributes:
         places: fold and repeat of each run.
         map_at_r: of the test classes, of each run, as fractions.
-        accuracies: of each run, from `recorded_accuracies`.
+        accuracies: of each run, see `attributes_of`.
     """
 
     places: Sequence[tuple[int, int]]
@@ -172,34 +144,21 @@ class Side(NamedTuple):
         """
         return np.array([of[fit][distance] for of in self.accuracies])
 
-    def drawn_accuracies(self) -> dict[str, np.ndarray]:
-        """Return the picture's accuracies, by the name of the distance."""
-        return {name: self.means(_DRAWN_FIT, distance) for name, distance in _DISTANCES.items()}
 
-
-class Attributes(NamedTuple):
-    """Attributes of the test classes in a run.
-
-    Attributes:
-        histograms: mean attributes of each class `[classes, prototypes]`.
-        class_names: of its rows.
-        accuracies: of zero-shot prediction, by the fit of the regression, see `zero_shot_accuracy`.
-        by_ridge: (ridge, accuracy under l2, fitted to samples) for each of `RIDGES`.
-    """
-
-    histograms: np.ndarray
-    class_names: list[str]
-    accuracies: Mapping[str, ZeroShotAccuracy]
-    by_ridge: Sequence[tuple[float, float]] = ()
-
-
-def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None) -> Attributes:
-    """Compute a unit's test attributes once; keep them beside the run.
+def attributes_of(
+    unit: UnitRun, dataset: Dataset, cache_dir: str | None = None
+) -> tuple[np.ndarray, list[str], dict[str, Any]]:
+    """Compute a unit's test attributes once, and keep them beside the run; predict unseen classes from them.
 
     Args:
         unit: with generalized sum pooling.
         dataset: as loaded.
         cache_dir: the folder for prepared images, or None for the default.
+
+    Returns:
+        Mean attributes of each class `[classes, prototypes]` and the classes' names; and accuracies by fit (see
+        `zero_shot_accuracy`) and distance, means over divisions, with `chance` and `ridges`: (ridge, accuracy under l2,
+        fitted to samples) for each of `RIDGES`. They are rounded fractions.
     """
     import tensorflow as tf
 
@@ -217,54 +176,42 @@ def attributes_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None = None)
     classes = np.unique(labels)
     histograms = np.stack([attributes[labels == label].mean(axis=0) for label in classes])
     names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
-    predicted = (attributes, arrays["queries"], labels)
-    accuracies = {fit: zero_shot_accuracy(*predicted, ridge=ridge, fit=fit) for fit in FITS}
-    by_ridge = [
-        (ridge, float(zero_shot_accuracy(*predicted, ridge=ridge, fit=_DRAWN_FIT).euclidean.mean())) for ridge in RIDGES
-    ]
-    return Attributes(histograms, names, accuracies, by_ridge)
+
+    def accuracy(fit: str, ridge: float) -> ZeroShotAccuracy:
+        return zero_shot_accuracy(attributes, arrays["queries"], labels, ridge=ridge, fit=fit)
+
+    found: dict[str, Any] = {}
+    for fit in FITS:
+        of = accuracy(fit, ridge)
+        found[fit] = {name: round(float(getattr(of, name).mean()), _DIGITS) for name in _DISTANCES.values()}
+        found["chance"] = of.chance
+    by_ridge = {ridge: accuracy(_DRAWN_FIT, ridge).euclidean.mean() for ridge in RIDGES}
+    found["ridges"] = [[ridge, round(float(value), _DIGITS)] for ridge, value in by_ridge.items()]
+    return histograms, names, found
 
 
-def recorded_accuracies(state: Attributes) -> dict[str, Any]:
-    """Average accuracies over divisions by fit and distance, with `chance`; rounded fractions.
-
-    Args:
-        state: of a run.
-    """
-    found: dict[str, Any] = {
-        fit: {distance: round(float(getattr(of, distance).mean()), _DIGITS) for distance in _DISTANCES.values()}
-        for fit, of in state.accuracies.items()
-    }
-    found["ridges"] = [[ridge, round(value, _DIGITS)] for ridge, value in state.by_ridge]
-    return {**found, "chance": state.accuracies[_DRAWN_FIT].chance}
-
-
-def prediction_table(title: str, sides: Mapping[str, Side], notes: Sequence[str] = ()) -> PlainTable:
+def zero_shot(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
     """Tabulate accuracies of each side and fit, with sentences on the gain.
 
     Args:
+        study: its rows.
         title: of the table.
-        sides: by name.
         notes: footnotes, after the gains.
     """
+    sides = recorded_sides(study)
     lines = [_line(name, fit, side) for name, side in sides.items() for fit in FITS]
     header = ["training", "fitted to", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)"]
     return PlainTable(title, [*header, "runs"], lines, [*gain_sentences(sides), *notes])
 
 
-def ridge_table(title: str, sides: Mapping[str, Side]) -> PlainTable:
-    """Tabulate accuracies under l2 for several ridges, fitted to samples.
-
-    Args:
-        title: of the table.
-        sides: by name.
-    """
-    lines = []
+def zero_shot_ridges(study: StudyRows) -> PlainTable:
+    """Tabulate accuracies under l2 for several ridges of the regression, fitted to samples."""
+    lines, sides = [], recorded_sides(study)
     for name, side in sides.items():
         by_ridge = np.array([[value for _, value in of["ridges"]] for of in side.accuracies])  # [runs, ridges]
         lines.append([name, *(_with_range(100 * values) for values in by_ridge.T)])
     ridges = [ridge for ridge, _ in next(iter(sides.values())).accuracies[0]["ridges"]]
-    return PlainTable(title, ["training", *(f"ridge {ridge:g}" for ridge in ridges)], lines)
+    return PlainTable("", ["training", *(f"ridge {ridge:g}" for ridge in ridges)], lines)
 
 
 def gain_sentences(sides: Mapping[str, Side]) -> list[str]:
@@ -292,42 +239,9 @@ def interval_of(values: np.ndarray, confidence: float = 0.95) -> reports.Interva
     return interval(float(values.mean()), None, of_training, confidence)
 
 
-def drawn_panel(
-    side: str,
-    of: Side,
-    arrays: Mapping[str, np.ndarray],
-    image_names: Sequence[str],
-    prototype_names: Sequence[str],
-) -> ZeroShotPanel:
-    """Return the panel of a recorded side.
-
-    Args:
-        side: its name.
-        of: its runs.
-        arrays: of its first run, from `recorded`.
-        image_names: the classes of the images.
-        prototype_names: in the order of the arrays.
-    """
-    images = [
-        ImageAttention(image, name, total, dict(zip(prototype_names, parts)))
-        for image, name, total, parts in zip(arrays["images"], image_names, arrays["weights"], arrays["parts"])
-    ]
-    return ZeroShotPanel(side, arrays["histograms"], of.drawn_accuracies(), images)
-
-
 def _images_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None) -> list[ImageAttention]:
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     return attention_of(trained, _NUM_IMAGES, NUM_PROTOTYPES)
-
-
-def _arrays_of(state: Attributes, images: Sequence[ImageAttention]) -> dict[str, np.ndarray]:
-    """Return histograms `[classes, prototypes]`, images, their weights and their prototypes' parts."""
-    return {
-        "histograms": state.histograms[:_NUM_DRAWN_CLASSES].astype(np.float32),
-        "images": np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8),
-        "weights": np.stack([of.total for of in images]).astype(np.float32),
-        "parts": np.stack([list(of.prototypes.values()) for of in images]).astype(np.float32),
-    }
 
 
 def _line(name: str, fit: str, side: Side) -> list[str]:
@@ -342,23 +256,20 @@ def _with_range(values: np.ndarray) -> str:
     return f"{values.mean():.1f}{spread}"
 
 
-def zero_shot(study: StudyRows) -> PlainTable:
-    """Tabulate prediction with and without the loss, and its verdict, from rows."""
-    return prediction_table("", recorded_sides(study))
-
-
-def zero_shot_ridges(study: StudyRows) -> PlainTable:
-    """Tabulate prediction under l2 for several ridges of the regression, from rows."""
-    return ridge_table("", recorded_sides(study))
-
-
 def draw_zero_shot(study: StudyRows, path: pathlib.Path, title: str) -> None:
     """Draw histograms, accuracies and images of each side's first run, from rows."""
     sides, panels = recorded_sides(study), []
     for name, side in sides.items():
         row = rows_with(study, "class_names", "5.6", name)[0]
-        names = row["extras"]["image_names"], row["extras"]["prototype_names"]
-        panels.append(drawn_panel(name, side, study.scored(row).arrays, *names))
+        arrays, extras = study.scored(row).arrays, row["extras"]
+        images = [
+            ImageAttention(image, shown, total, dict(zip(extras["prototype_names"], parts)))
+            for image, shown, total, parts in zip(
+                arrays["images"], extras["image_names"], arrays["weights"], arrays["parts"]
+            )
+        ]
+        accuracies = {of: side.means(_DRAWN_FIT, distance) for of, distance in _DISTANCES.items()}
+        panels.append(ZeroShotPanel(name, arrays["histograms"], accuracies, images))
     chance = next(iter(sides.values())).chance
     zero_shot_panels(panels, path, class_names=row["extras"]["class_names"], chance=chance, title=title)
 

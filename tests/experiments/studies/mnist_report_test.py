@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
-from common.files import write_arrays, write_json
+from common.files import write_arrays
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.recording import record
+from experiments.reports import UnitRun
 from experiments.rows.store import StudyRows
 from experiments.runs.projection_snapshots import snapshot_path
-from experiments.studies.mnist_report import State, StudyRun, direction, problems_table, states_of, write_report
+from experiments.studies.mnist_report import State, direction, problems_table, states_of, write_report
 from experiments.studies.mnist_runs import draw_mnist_problems, label_of, mnist_problems, recordable
 from experiments.studies.mnist_settings import MnistSettings
 from tools.documents.comparisons import held_against
@@ -35,8 +36,8 @@ def digits(name="mnist"):
 
 def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):
     """A run of two problems whose classes draw together around three corners."""
-    settings = MnistSettings(anchors=anchors, seed=repeat)
-    run = RunDirectory(path / f"{anchors}{repeat}", settings.as_dict())
+    settings = MnistSettings(anchors=anchors, seed=repeat).as_dict()
+    run = RunDirectory(path / f"{anchors}{repeat}", {**settings, "data": "0123"})
     generator = np.random.default_rng(repeat)
     for index, spread in enumerate(spreads):
         points = (CORNERS[LABELS] + spread * generator.normal(size=(60, 2))).astype(np.float32)
@@ -52,8 +53,11 @@ def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):
         "steps": 300,
         "train_seconds": 1.0,
     }
+    environment = {"commit": "abc", "cpu": "a processor", "tensorflow": "2", "keras": "3", "threads": 1}
+    result |= {"seed": repeat, "environment": environment}
     run.write_result(result, {"queries": points, "query_labels": LABELS}, [])
-    return StudyRun(settings, repeat, run.path, run.read_result())
+    del settings["seed"]
+    return UnitRun(run.path, 0, repeat, {**settings, "dataset": "mnist", "data": "0123"}, run.read_result())
 
 
 def test_states_are_measured_once(tmp_path):
@@ -118,7 +122,7 @@ def test_the_report_compares_kinds_of_anchors(tmp_path):
 )
 def test_what_cannot_be_compared_is_said(tmp_path, changes, deviations, reason):
     run = finished_run(tmp_path, "proxies", 0)
-    run = dataclasses.replace(run, settings=dataclasses.replace(run.settings, **changes))
+    run = dataclasses.replace(run, config={**run.config, **changes})
     dataset = dataclasses.replace(digits(), deviations=deviations)
     text = write_report([run], dataset, tmp_path / "report")
     assert "not comparable" in text
@@ -126,25 +130,11 @@ def test_what_cannot_be_compared_is_said(tmp_path, changes, deviations, reason):
     assert reason in " ".join(details.split())
 
 
-def complete(run):
-    """What `train_in` writes into a run beside its figures."""
-    config = json.loads((run.path / "config.json").read_text())
-    write_json(run.path / "config.json", {**config, "data": "0123"})
-    best = {"best": {"MAP@R": 0.5, "step": 200}}
-    run.result.update(validation=best, train_seconds=9.0, seed=run.settings.seed, environment=ENVIRONMENT)
-    return run
-
-
-ENVIRONMENT = {"commit": "abc", "cpu": "a processor", "tensorflow": "2", "keras": "3", "threads": 1}
-
-
 @pytest.fixture
 def study(tmp_path):
     kinds = {"proxies": 0.1, "samples": 0.05}
     runs = [
-        complete(finished_run(tmp_path, kind, repeat, (0.9, 0.5, spread)))
-        for repeat in (0, 1)
-        for kind, spread in kinds.items()
+        finished_run(tmp_path, kind, repeat, (0.9, 0.5, spread)) for repeat in (0, 1) for kind, spread in kinds.items()
     ]
     methods = recordable(runs, digits())
     naming = {method.path: of for method, of in methods}
@@ -170,7 +160,7 @@ def test_the_table_is_that_of_the_runs(study):
     rows, runs = study
     table, _ = mnist_problems(rows, "proxies")
     expected = problems_table(
-        "proxies", [states_of(run, digits()) for run in runs if run.settings.anchors == "proxies"]
+        "proxies", [states_of(run, digits()) for run in runs if run.config["anchors"] == "proxies"]
     )
     assert table.rows == expected.rows
     assert table.notes == expected.notes

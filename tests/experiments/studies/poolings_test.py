@@ -36,17 +36,16 @@ def test_a_difference_is_of_the_same_trainings_and_the_others_are_named(tmp_path
 
 
 def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch):
-    trained = iter([(0, 1), (0,), (0, 1), ()])  # gap, gsp, gsp + L_ZS, gap distilled
+    repeats = iter([(0, 1), (0,), (0, 1), ()])  # gap, gsp, gsp + L_ZS, gap distilled
+
+    def trained(dataset, configs):
+        return [
+            [drawn_unit(tmp_path, "-".join(map(str, names)), repeat) for repeat in next(repeats)] for names in configs
+        ]
+
     monkeypatch.setattr(collages, "_configuration", lambda options, *names: names)
-    monkeypatch.setattr(
-        collages,
-        "_trained",
-        lambda options, dataset, names: [
-            drawn_unit(tmp_path, "-".join(map(str, names)), repeat) for repeat in next(trained)
-        ],
-    )
     monkeypatch.setattr(collages, "_shares_of", lambda unit, dataset: None)
-    rows, units = collages.study_rows(None, {"": None, "_distilled": None}, "pnca", "scratch", "none")
+    rows, units = collages.study_rows(None, trained, {"": None, "_distilled": None}, "pnca", "scratch", "none")
     compared = {row.method: cell for row in rows if (cell := row.cells.get(("minus gap", "MAP@R")))}
     assert [row.method for row in rows] == [f"scratch: pnca {name}" for name in ("gap", "gsp", "gsp + L_ZS")]
     assert set(compared) == {"scratch: pnca gsp + L_ZS"}

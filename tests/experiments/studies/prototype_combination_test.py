@@ -8,15 +8,12 @@ from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.reports.prototype_panels import (
     PrototypePlane,
-    combination_panels,
     hull_order,
-    hull_panel,
-    partition_panel,
     shared_hulls,
 )
 from experiments.studies import prototype_combination as study_module
 from experiments.studies.figures import FIGURES
-from experiments.studies.prototype_combination import choose_prototypes, proposition_figures, proposition_table
+from experiments.studies.prototype_combination import choose_prototypes, proposition_figures
 from gsp_dml import prototype_combination
 
 
@@ -32,27 +29,6 @@ def test_all_features_as_prototypes_leave_no_error():
     found = prototype_combination(local, choose_prototypes(local, 48))
     assert found.covering_radius == pytest.approx(0, abs=1e-12)
     np.testing.assert_allclose(found.errors, 0, atol=1e-12)
-
-
-def test_the_table_counts_the_images_under_the_radius():
-    table = proposition_table("", proposition_figures(features()))
-    header, lines = table.header, table.rows
-    assert [line[0] for line in lines] == ["12", "24", "48", "96"]
-    assert all(line[-3:] == ["12/12"] * 3 for line in lines)
-    assert header[-3:] == ["square under radius", "error under radius", "error under mean distance"]
-    radii = [float(line[header.index("covering radius")]) for line in lines]
-    assert radii == sorted(radii, reverse=True)
-
-
-@pytest.mark.parametrize("draw", [partition_panel, hull_panel, combination_panels])
-def test_pictures_are_drawn(draw, tmp_path):
-    local = features()
-    prototypes = choose_prototypes(local, 9)
-    labels = np.repeat(np.arange(4), 3)
-    found = prototype_combination(local, prototypes)
-    plane = PrototypePlane(local, labels, prototypes, found, ["car", "dog", "cat", "horse"])
-    draw(plane, tmp_path / "plane.png", title="drawn")
-    assert (tmp_path / "plane.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_classes_with_the_same_active_prototypes_share_a_hull():

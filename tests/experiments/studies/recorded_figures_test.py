@@ -91,7 +91,11 @@ def test_prototypes_are_tabulated_and_drawn(recorded, tmp_path, figure):
     study = with_extras(recorded, lambda row: ({"proposition": figures, "class_names": list("abcd")}, arrays))
     table = proposition(study)
     assert [line[0] for line in table.rows] == ["12", "24", "48", "96"]
-    assert table.rows[2][4] == f"{figures[2]['covering radius']:.4f}"
+    radii = [float(line[table.header.index("covering radius")]) for line in table.rows]
+    assert radii == sorted(radii, reverse=True)
+    assert radii[2] == pytest.approx(figures[2]["covering radius"], abs=1e-4)
+    assert table.header[-3:] == ["square under radius", "error under radius", "error under mean distance"]
+    assert all(line[-3:] == ["12/12"] * 3 for line in table.rows)
     draw_prototypes(study, tmp_path / "plane.png", figure, "title")
     assert is_drawn(tmp_path / "plane.png")
 
@@ -122,6 +126,7 @@ def test_zero_shot_prediction_is_compared_side_by_side(recorded, tmp_path):
     assert [line[:2] for line in table.rows[::2]] == [["without L_ZS", "samples"], ["with L_ZS", "samples"]]
     assert table.rows[2][3] == "61.0 [60.0, 62.0]"
     assert "+40.0 points" in table.notes[0]
+    assert zero_shot_ridges(study).header == ["training", "ridge 0.001", "ridge 0.05"]
     assert zero_shot_ridges(study).rows[0] == ["without L_ZS", "20.0 [20.0, 20.0]", "10.0 [10.0, 10.0]"]
     draw_zero_shot(study, tmp_path / "panels.png", "title")
     assert is_drawn(tmp_path / "panels.png")
