@@ -25,8 +25,7 @@ from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.places import Places
 from experiments.settings.run_settings import BUDGETS
-from experiments.studies.mnist_report import write_report
-from experiments.studies.mnist_runs import as_long_as, recordable, trained
+from experiments.studies.mnist_report import as_long_as, recordable, trained, write_report
 from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE, MnistSettings
 
 

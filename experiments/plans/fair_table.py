@@ -191,7 +191,4 @@ def _protocol(num_folds: int, repeats: int, chapter: int) -> str:
 
 def budget_notes(options: StudyOptions) -> tuple[str, ...]:
     """Describe the reductions of a small budget."""
-    if options.budget == "full":
-        return ()
-    folds = ", two folds" if options.budget == "smoke" else ""
-    return (f"Budget {options.budget}: short runs{folds}. It shows a direction, not the thesis' figures.",)
+    return options.budget_notes("short runs, two folds" if options.budget == "smoke" else "short runs")

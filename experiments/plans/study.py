@@ -214,6 +214,12 @@ class StudyOptions:
             for fold, repeat in itertools.product(folds, range(self.repeats))
         ]
 
+    def budget_notes(self, reductions: str) -> tuple[str, ...]:
+        """Describe the reductions of a small budget."""
+        if self.budget == "full":
+            return ()
+        return (f"Budget {self.budget}: {reductions}. It shows a direction, not the thesis' figures.",)
+
     def one_split_protocol(self, num_folds: int, thesis_repeats: int, section: str) -> str:
         """Describe a hyper-parameter study's runs beside the thesis'.
 

@@ -50,13 +50,11 @@ def ablation_protocol(options: StudyOptions) -> str:
 
 def budget_notes(options: StudyOptions, settings: Mapping[str, object]) -> tuple[str, ...]:
     """Describe a small budget's reductions; `settings` from `ccp_settings`."""
-    if options.budget == "full":
-        return ()
-    note = f"Budget {options.budget}: one fold, a coarse grid"
+    reductions = "one fold, a coarse grid"
     if options.budget == "demo":
         values = {**settings, **options.overrides}
-        note += (
+        reductions += (
             f", {values['max_steps']:,} update steps at most, a validation each {values['steps_per_evaluation']}, and "
             f"a projection problem ends after {values['projection_patience']} without improvement (thesis: 3)"
         )
-    return (f"{note}. It shows a direction, not the thesis' figures.",)
+    return options.budget_notes(reductions)

@@ -77,7 +77,7 @@ class ConventionalTable(Study):
             config: self._cells_of(config) for pair in self._pairs for config in pair if self._is_trained(config)
         }
         self.title = f"Conventional evaluation on {options.dataset}, best of {self.repeats} (thesis table {table})"
-        self.notes = (*_quoted_cells(table, options.dataset), *_budget_notes(options))
+        self.notes = (*_quoted_cells(table, options.dataset), *options.budget_notes("short runs"))
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of complete rows and the curves; summarize the rest."""
@@ -127,9 +127,3 @@ def _quoted_cells(table: str, dataset: str) -> tuple[str, ...]:
         if row["dataset"] == reports.published_dataset(dataset) and row["metric"] == "R@1" and row["value"]
     }
     return (f"All printed R@1: {', '.join(f'{name} {value}' for name, value in cells.items())}.",) if cells else ()
-
-
-def _budget_notes(options: StudyOptions) -> tuple[str, ...]:
-    if options.budget == "full":
-        return ()
-    return (f"Budget {options.budget}: short runs. It shows a direction, not the thesis' figures.",)

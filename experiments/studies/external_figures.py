@@ -157,47 +157,22 @@ def run_external_figure(values: flags.FlagValues) -> None:
     if values.run and not said.exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_text(said, _output_of(figure.command(values.budget, given, folder)))
-    of_figure = {name: values[name].value for name in given}
-    print(listing(figure, values.budget, given, of_figure, folder, said.exists()))
+    left_out, slower, notes = figure.under({name: values[name].value for name in given})
+    cells = [cell for cell in figure.cells if cell not in left_out]
+    seconds = 60 * figure.minutes[values.budget] * slower / len(figure.cells)
+    if said.exists():
+        lines = [f"{len(cells)} cells: {len(cells)} done, 0 missing.", *notes, *(f"done     {cell}" for cell in cells)]
+    else:
+        cost = f"about {duration(len(cells) * seconds)} on 2 CPU cores. --run runs what is missing."
+        lines = [f"{len(cells)} cells: 0 done, {len(cells)} missing, {cost}", *notes]
+        for cell in cells:
+            command = shlex.join(["python", "-m", *figure.command(values.budget, given, folder, cell)])
+            lines += [f"missing  {cell} (about {duration(seconds)})", f"         {command}"]
+    lines += [f"left out {cell}: it needs a trained network, --weights=FILE.npz" for cell in left_out]
+    print("\n".join([figure.title, *lines]))
     if said.exists():
         print(said.read_text(encoding="utf-8").rstrip())
         print(f"Folder: {folder}")
-
-
-def listing(
-    figure: FigureOfCommand,
-    budget: str,
-    given: Mapping[str, str],
-    values: Mapping[str, Any],
-    folder: pathlib.Path,
-    is_done: bool,
-) -> str:
-    """List the cells, done or missing, with their cost and the commands.
-
-    Args:
-        figure: to list.
-        budget: of the flags.
-        given: the user's flags by name, as written.
-        values: of the same flags.
-        folder: for its picture.
-        is_done: whether its command has been run with these flags.
-    """
-    left_out, slower, notes = figure.under(values)
-    cells = [cell for cell in figure.cells if cell not in left_out]
-    done = len(cells) if is_done else 0
-    lines = [figure.title, f"{len(cells)} cells: {done} done, {len(cells) - done} missing.", *notes]
-    seconds = 60 * figure.minutes[budget] * slower / len(figure.cells)
-    if not is_done:
-        cost = f", about {duration(len(cells) * seconds)} on 2 CPU cores. --run runs what is missing."
-        lines[1] = lines[1][:-1] + cost
-    for cell in cells:
-        if is_done:
-            lines.append(f"done     {cell}")
-            continue
-        command = shlex.join(["python", "-m", *figure.command(budget, given, folder, cell)])
-        lines += [f"missing  {cell} (about {duration(seconds)})", f"         {command}"]
-    lines += [f"left out {cell}: it needs a trained network, --weights=FILE.npz" for cell in left_out]
-    return "\n".join(lines)
 
 
 def _given_flags(values: flags.FlagValues, figure: FigureOfCommand) -> dict[str, str]:

@@ -9,7 +9,7 @@ from experiments.studies.ccp_sweeps import batch_size, pool_size
 from experiments.studies.fair_tables import ccp_summary, gsp_table
 from experiments.studies.fixed_proxies import FixedProxies
 from experiments.studies.geometry_of_problems import GeometryOfProblems
-from experiments.studies.gsp_sweeps import prototypes, prototypes_and_smoothing, transport_ratio
+from experiments.studies.gsp_sweeps import prototypes, transport_ratio
 from experiments.studies.lambda_and_proxies import LambdaAndProxies
 from experiments.studies.poolings import Poolings
 from experiments.studies.prototype_combination import PrototypeCombination
@@ -30,8 +30,7 @@ FIGURES: Studies = {
     "5.6": ZeroShotPrediction,
     "5.7": functools.partial(gsp_table, item="figure 5.7"),
     "5.8": transport_ratio,
-    "5.10": prototypes_and_smoothing,
-    "5.11": prototypes,
+    **{figure: functools.partial(prototypes, figure) for figure in ("5.10", "5.11")},
     "5.12": Poolings,
 }
 DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}}  # of flags, where a figure has its own

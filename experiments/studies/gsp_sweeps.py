@@ -13,6 +13,8 @@ Cost: `--budget=demo` on glyphs 5, 9 and 6 runs, about a minute each on 2 CPU co
 
 from __future__ import annotations
 
+import itertools
+
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.settings.config import ExperimentConfig
@@ -23,17 +25,18 @@ _RATIOS = {
     "demo": (0.1, 0.3, 0.5, 0.7, 1.0),
     "smoke": (0.3, 1.0),
 }
-_GRIDS = {  # budget: losses, numbers of prototypes, smoothings
-    "full": (("c2", "pnca"), (16, 64, 128), (0.5, 5.0, 20.0)),
-    "demo": (("c2",), (16, 64, 128), (0.5, 5.0, 20.0)),
-    "smoke": (("c2",), (16, 64), (5.0,)),
+_GRIDS = {  # figure and budget: losses, numbers of prototypes, smoothings (None: that of the loss)
+    "5.10": {
+        "full": (("c2", "pnca"), (16, 64, 128), (0.5, 5.0, 20.0)),
+        "demo": (("c2",), (16, 64, 128), (0.5, 5.0, 20.0)),
+        "smoke": (("c2",), (16, 64), (5.0,)),
+    },
+    "5.11": {
+        "full": (("c2", "pnca"), (16, 32, 64, 128, 256), (None,)),
+        "demo": (("c2", "pnca"), (16, 64, 128), (None,)),
+        "smoke": (("c2",), (16, 64), (None,)),
+    },
 }
-_PROTOTYPES = {  # budget: losses, numbers of prototypes
-    "full": (("c2", "pnca"), (16, 32, 64, 128, 256)),
-    "demo": (("c2", "pnca"), (16, 64, 128)),
-    "smoke": (("c2",), (16, 64)),
-}
-_PROTOTYPE_AXES = SweepAxes("prototypes m", "validation", logarithmic=True)
 
 
 def transport_ratio(options: StudyOptions) -> Sweep:
@@ -49,33 +52,18 @@ def transport_ratio(options: StudyOptions) -> Sweep:
     return Sweep(title, points, options, axes, notes, tuning_protocol(options))
 
 
-def prototypes_and_smoothing(options: StudyOptions) -> Sweep:
-    """Return the study of figure 5.10."""
-    losses, counts, smoothings = _GRIDS[options.budget]
-    points = [
-        SweepPoint(
-            f"{loss}+gsp, smoothing {smoothing:g}",
-            count,
-            tuning_configuration(options, loss, num_prototypes=count, smoothing=smoothing),
-        )
-        for loss in options.losses or losses
-        for smoothing in smoothings
-        for count in counts
-    ]
-    title = f"Prototypes and smoothing of GSP on {options.dataset} (thesis figure 5.10)"
-    return Sweep(title, points, options, _PROTOTYPE_AXES, tuning_notes(options), tuning_protocol(options))
-
-
-def prototypes(options: StudyOptions) -> Sweep:
-    """Return the study of figure 5.11."""
-    losses, counts = _PROTOTYPES[options.budget]
-    points = [
-        SweepPoint(f"{loss}+gsp", count, tuning_configuration(options, loss, num_prototypes=count))
-        for loss in options.losses or losses
-        for count in counts
-    ]
-    title = f"Prototypes of GSP on {options.dataset} (thesis figure 5.11)"
-    return Sweep(title, points, options, _PROTOTYPE_AXES, tuning_notes(options), tuning_protocol(options))
+def prototypes(figure: str, options: StudyOptions) -> Sweep:
+    """Return the study of figure 5.10, over prototypes and smoothing, or of figure 5.11, over prototypes alone."""
+    losses, counts, smoothings = _GRIDS[figure][options.budget]
+    points = []
+    for loss, smoothing, count in itertools.product(options.losses or losses, smoothings, counts):
+        series = f"{loss}+gsp" if smoothing is None else f"{loss}+gsp, smoothing {smoothing:g}"
+        varied = {"num_prototypes": count, **({} if smoothing is None else {"smoothing": smoothing})}
+        points.append(SweepPoint(series, count, tuning_configuration(options, loss, **varied)))
+    what = "Prototypes and smoothing" if figure == "5.10" else "Prototypes"
+    title = f"{what} of GSP on {options.dataset} (thesis figure {figure})"
+    axes = SweepAxes("prototypes m", "validation", logarithmic=True)
+    return Sweep(title, points, options, axes, tuning_notes(options), tuning_protocol(options))
 
 
 NUM_BLOCKS, THESIS_REPEATS = 5, 3
@@ -110,9 +98,4 @@ def tuning_protocol(options: StudyOptions) -> str:
 def tuning_notes(options: StudyOptions) -> tuple[str, ...]:
     """Describe the figures and the reductions of a small budget."""
     note = "Figures are the best validation on the held-out fifth of the training classes, not on the test set."
-    if options.budget == "full":
-        return (note,)
-    return (
-        note,
-        f"Budget {options.budget}: short runs, a coarse grid. It shows a direction, not the thesis' figures.",
-    )
+    return note, *options.budget_notes("short runs, a coarse grid")

@@ -41,6 +41,7 @@ from experiments.studies.ccp_settings import ablation_protocol, budget_notes, cc
 
 _EXPONENTS = np.arange(-5, -0.75, 0.25)  # of lambda, from 1e-5 to 1e-1
 _NUM_POINTS = {"full": (8, 25), "demo": (5, 10), "smoke": (2, 3)}  # before the first regression, in all
+_HEADER = ("point", "lambda", "proxies", "chosen by", "validation MAP@R (%)")
 SEARCH = "search"  # of a row's extras: the point's place in the search
 
 
@@ -117,12 +118,11 @@ class LambdaAndProxies(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of points, and the surface if there are two."""
-        study = self.recorded_rows(finished)
+        study, path = self.recorded_rows(finished), folder / f"{name}.png"
         if not study.rows:
-            return write_table(search_table(self.title, [], self.pool_size, self.notes), folder, name)
-        points, path = recorded_points(study)[0], folder / f"{name}.png"
-        text = write_table(search_table(self.title, points, self.pool_size, self.notes), folder, name)
-        if len(_searched(points)) < 2:
+            return write_table(PlainTable(self.title, _HEADER, [], self.notes), folder, name)
+        text = write_table(lambda_search(study, self.title, self.notes), folder, name)
+        if len(_searched(recorded_points(study)[0])) < 2:
             return text
         draw_lambda_search(study, path, self.title)
         return f"{text}Figure: {path}"
@@ -148,23 +148,16 @@ def _label(rate: float, proxies: int) -> str:
     return f"lambda {rate:.3g}, {proxies} {'proxies' if proxies > 1 else 'proxy'}"
 
 
-def search_table(title: str, points: Sequence[SearchPoint], pool_size: int, notes: Sequence[str] = ()) -> PlainTable:
-    """Tabulate the points, and the regression's maximum below.
-
-    Args:
-        title: of the table.
-        points: in the order of the search.
-        pool_size: the most proxies per class.
-        notes: footnotes.
-    """
+def lambda_search(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+    """Tabulate the points of a recorded search, and the regression's maximum below."""
+    points, pool_size = recorded_points(study)
     lines = []
     for number, point in enumerate(points, start=1):
         rate = "0" if point.log10_lambda is None else f"{10**point.log10_lambda:.3g}"
         name = "-" if point.log10_lambda is None else f"{number}"
         lines.append([name, rate, f"{point.proxies}", point.chosen_by, f"{100 * point.value:.2f}"])
-    header = ["point", "lambda", "proxies", "chosen by", "validation MAP@R (%)"]
     largest = [_largest(points, pool_size)] if len(_searched(points)) > 1 else []
-    return PlainTable(title, header, lines, [*largest, *notes])
+    return PlainTable(title, _HEADER, lines, [*largest, *notes])
 
 
 def _searched(points: Sequence[SearchPoint]) -> list[tuple[tuple[float, int], SearchPoint]]:
@@ -197,12 +190,6 @@ def _largest(points: Sequence[SearchPoint], pool_size: int) -> str:
         f"The regression is largest, {100 * mean.max():.2f}, at lambda {10**exponent:.3g} with {proxies} proxies "
         f"(thesis on CUB: lambda 0.0002 with 8)."
     )
-
-
-def lambda_search(study: StudyRows) -> PlainTable:
-    """Tabulate a recorded search: its points and the regression's maximum."""
-    points, pool_size = recorded_points(study)
-    return search_table("", points, pool_size)
 
 
 def recorded_points(study: StudyRows) -> tuple[list[SearchPoint], int]:

@@ -1,10 +1,15 @@
-"""Tables and picture of the MNIST study, beside thesis figure 3.2 and section 3.3.1."""
+"""Runs, tables and picture of the MNIST study, beside thesis figure 3.2 and section 3.3.1.
+
+Recorded runs are outside any protocol; seeds are repeats.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +17,15 @@ from common import retrieval
 from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays, read_json, write_json, write_text
+from common.records import RunDirectory
 from experiments import reports
+from experiments.process.exit_code import import_tensorflow
 from experiments.protocols.one_split import write_tables
-from experiments.reports.collect import UnitRun
-from experiments.reports.plain_tables import PlainTable
-from experiments.rows import Scores
-from experiments.rows.scores import cell
+from experiments.reports import PlainTable, UnitRun
+from experiments.rows.fair_rows import rows_with
+from experiments.rows.rows import Extras
+from experiments.rows.scores import Scores, cell
+from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_settings import MnistSettings
@@ -25,8 +33,10 @@ from experiments.studies.plane_panels import PlanePanel, plane_panels
 
 PANEL_NAMES = ("(a)", "(b.1)", "(b.2)", "(b.3)", "(b.4)")
 _NUM_DRAWN = 3000
-
-
+PROTOCOL, DATASET = "mnist_study", "mnist"
+DRAWN = "proxies"  # whose first run the picture shows
+_FIXED = "fixed proxies"
+_DIGITS = 6  # of recorded figures
 # MAP@R, covering radius and distance of the panels of figure 3.2. The text has lost which figure belongs to which
 # panel; here they are in the order of MAP@R.
 PRINTED_PANELS = ((0.85, 0.52, 0.96), (0.87, 0.54, 0.92), (0.92, 0.43, 0.97), (0.96, 0.30, 1.36), (0.97, 0.27, 1.31))
@@ -53,6 +63,48 @@ class State:
     cover_of_chosen: float
 
 
+def as_long_as(runs: Sequence[UnitRun], settings: MnistSettings, repeat: int) -> MnistSettings:
+    """Give fixed proxies as many steps as CCP with the same seed, if trained."""
+    steps = [run.measured["steps"] for run in runs if (run.config["anchors"], run.repeat) == ("proxies", repeat)]
+    if settings.anchors != _FIXED or not steps:
+        return settings
+    return dataclasses.replace(settings, max_steps=steps[0])
+
+
+def trained(
+    settings: MnistSettings,
+    dataset: Dataset,
+    fingerprint: str,
+    repeat: int,
+    *,
+    runs_dir: str,
+    checkpoint_seconds: float,
+) -> UnitRun:
+    """Train one network unless it is finished; return it with its settings but the seed, and the data.
+
+    Args:
+        settings: of the training.
+        dataset: MNIST.
+        fingerprint: of the data.
+        repeat: its number among the runs of its kind.
+        runs_dir: the folder for results.
+        checkpoint_seconds: shortest time between two checkpoints.
+    """
+    identity = {**settings.as_dict(), "data": fingerprint}
+    digest = hashlib.sha256(repr(sorted(identity.items())).encode()).hexdigest()[:10]
+    name = f"{settings.anchors.replace(' ', '_')}-{digest}"
+    run = RunDirectory(pathlib.Path(runs_dir) / "mnist_study" / name, identity)
+    result = run.read_result()
+    if result is None:
+        import_tensorflow()
+        from experiments.studies.mnist_training import MnistTraining
+
+        with run.locked():
+            result = MnistTraining(settings, dataset, run).train(checkpoint_seconds)
+    config = {name: value for name, value in identity.items() if name != "seed"}
+    return UnitRun(run.path, 0, repeat, {**config, "dataset": DATASET}, result)
+
+
 def write_report(runs: Sequence[UnitRun], dataset: Dataset, folder: pathlib.Path) -> str:
     """Write tables, figures and pictures; return terminal text.
 
@@ -67,7 +119,7 @@ def write_report(runs: Sequence[UnitRun], dataset: Dataset, folder: pathlib.Path
         for anchors in dict.fromkeys(run.config["anchors"] for run in runs)
     }
     for anchors, of_kind in by_anchors.items():
-        if anchors == "fixed proxies":
+        if anchors == _FIXED:
             continue
         states = [states_of(run, dataset) for run in of_kind]
         name = f"problems_{anchors}"
@@ -259,3 +311,89 @@ def state_name(index: int) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
+
+
+def recordable(runs: Sequence[UnitRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, RecordedMethod]]:
+    """Convert each run to a method with its states and, if drawn, its digits.
+
+    Args:
+        runs: finished ones.
+        dataset: of the training.
+    """
+    kinds = list(dict.fromkeys(run.config["anchors"] for run in runs))
+    found = []
+    for run in runs:
+        anchors = run.config["anchors"]
+        digest = hashlib.sha256(repr(sorted(run.config.items())).encode()).hexdigest()[:10]
+        method = reports.MethodRuns(run.path, PROTOCOL, DATASET, anchors, digest, (run,))
+        extras = {"place": kinds.index(anchors), "held against": None if anchors == DRAWN else DRAWN}
+        found.append((method, RecordedMethod((run,), label_of(run), extras, _measured(dataset))))
+    return found
+
+
+def label_of(run: UnitRun) -> str:
+    """Name a run's kind; fixed proxies train as long as their seed's others."""
+    anchors = run.config["anchors"]
+    return f"{anchors}, {run.config['max_steps']:,} steps" if anchors == _FIXED else anchors
+
+
+def _measured(dataset: Dataset) -> Callable[[UnitRun], Extras]:
+    def measured(run: UnitRun) -> Extras:
+        states = states_of(run, dataset)
+        found = [_rounded(state) for state in states]
+        values = {"states": found, "class_names": list(dataset.class_names), **_ends(found[1:])}
+        if run.config["anchors"] != DRAWN or run.repeat:
+            return Extras(values, {})
+        drawn = drawn_digits(dataset)
+        arrays = {"labels": dataset.test.labels[drawn].astype(np.uint8)}
+        for state in states:
+            snapshot = snapshot_of(run.path, state.index, drawn)
+            arrays |= {f"{name}_{state.index}": of.astype(np.float32) for name, of in snapshot.items()}
+        return Extras(values, arrays)
+
+    return measured
+
+
+def _ends(solved: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return MAP@R and covering radius after the first and last problem, for quotes."""
+    ends = {"first": solved[0], "last": solved[-1]} if solved else {}
+    quoted = {"map_at_r": "map_at_r", "cover": "cover_of_converged"}
+    return {f"{name}_{end}": state[of] for end, state in ends.items() for name, of in quoted.items()}
+
+
+def _rounded(state: State) -> dict[str, Any]:
+    values = dataclasses.asdict(state)
+    return {name: round(value, _DIGITS) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def mnist_problems(study: StudyRows, anchors: str) -> tuple[reports.PlainTable, list[str]]:
+    """Tabulate the states of a recorded first run beside the published panels.
+
+    Args:
+        study: its rows.
+        anchors: that represent the classes, a label of the rows; returned, too.
+    """
+    states = [_recorded_states(row) for row in rows_with(study, "states", "3.2", anchors)]
+    return dataclasses.replace(problems_table(anchors, states), title=""), [anchors]
+
+
+def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> None:
+    """Draw test digits in the plane.
+
+    Args:
+        study: its rows.
+        path: of the PNG.
+        anchors: of a run with recorded digits.
+    """
+    row = rows_with(study, "states", "3.2", anchors)[0]
+    states, arrays = _recorded_states(row), study.scored(row).arrays
+    endings = [f"_{index}" for index in range(len(states))]
+    snapshots = [
+        {name.removesuffix(ending): values for name, values in arrays.items() if name.endswith(ending)}
+        for ending in endings
+    ]
+    draw_states(states, snapshots, arrays["labels"], row["extras"]["class_names"], path, anchors)
+
+
+def _recorded_states(row: Mapping[str, Any]) -> list[State]:
+    return [State(**state) for state in row["extras"]["states"]]

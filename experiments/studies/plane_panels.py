@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from common.errors import InvalidInput
 from common.files import write_atomically
 
 if TYPE_CHECKING:
@@ -54,16 +53,10 @@ def plane_panels(
         class_names: of each label.
         title: above the panels.
         unit_circle: draw the border of the unit disc, which holds clipped embeddings, and axes.
-
-    Raises:
-        InvalidInput: embeddings that are not in the plane.
     """
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    dims = {np.asarray(panel.embeddings).shape[-1] for panel in panels}
-    if dims != {2}:
-        raise InvalidInput(f"Panels are drawn of embeddings in the plane: received dimensions {sorted(dims)}, not 2.")
     num_rows = -(-len(panels) // _NUM_COLUMNS)
     figure = Figure(figsize=(3.6 * _NUM_COLUMNS, 3.75 * num_rows + 1.1), dpi=130, layout="constrained")
     axes = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)

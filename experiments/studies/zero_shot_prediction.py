@@ -16,7 +16,7 @@ import dataclasses
 import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from experiments.reports.attention import ImageAttention
 from experiments.reports.intervals import interval
 from experiments.rows.fair_rows import rows_with
 from experiments.rows.rows import Extras
-from experiments.rows.scores import scores_of_trainings
+from experiments.rows.scores import Scores, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
@@ -117,34 +117,6 @@ class ZeroShotPrediction(Study):
         return f"{text}Figure: {path}"
 
 
-class Side(NamedTuple):
-    """Runs of one way of training, and the predictions from their attributes.
-
-    Attributes:
-        places: fold and repeat of each run.
-        map_at_r: of the test classes, of each run, as fractions.
-        accuracies: of each run, see `attributes_of`.
-    """
-
-    places: Sequence[tuple[int, int]]
-    map_at_r: Sequence[float]
-    accuracies: Sequence[Mapping[str, Any]]
-
-    @property
-    def chance(self) -> float:
-        """The accuracy of a guess."""
-        return self.accuracies[0]["chance"]
-
-    def means(self, fit: str, distance: str) -> np.ndarray:
-        """Return the mean accuracy of each run `[runs]`, as fractions.
-
-        Args:
-            fit: of `FITS`.
-            distance: `euclidean` or `cosine`.
-        """
-        return np.array([of[fit][distance] for of in self.accuracies])
-
-
 def attributes_of(
     unit: UnitRun, dataset: Dataset, cache_dir: str | None = None
 ) -> tuple[np.ndarray, list[str], dict[str, Any]]:
@@ -208,13 +180,13 @@ def zero_shot_ridges(study: StudyRows) -> PlainTable:
     """Tabulate accuracies under l2 for several ridges of the regression, fitted to samples."""
     lines, sides = [], recorded_sides(study)
     for name, side in sides.items():
-        by_ridge = np.array([[value for _, value in of["ridges"]] for of in side.accuracies])  # [runs, ridges]
+        by_ridge = np.array([[value for _, value in of["ridges"]] for of in _found(side)])  # [runs, ridges]
         lines.append([name, *(_with_range(100 * values) for values in by_ridge.T)])
-    ridges = [ridge for ridge, _ in next(iter(sides.values())).accuracies[0]["ridges"]]
+    ridges = [ridge for ridge, _ in _found(next(iter(sides.values())))[0]["ridges"]]
     return PlainTable("", ["training", *(f"ridge {ridge:g}" for ridge in ridges)], lines)
 
 
-def gain_sentences(sides: Mapping[str, Side]) -> list[str]:
+def gain_sentences(sides: Mapping[str, Scores]) -> list[str]:
     """Describe each fit's and distance's gain, if both sides have the same runs.
 
     Args:
@@ -224,7 +196,7 @@ def gain_sentences(sides: Mapping[str, Side]) -> list[str]:
         return []
     sentences = []
     for fit, distance in itertools.product(FITS, ("euclidean", "cosine")):
-        gains = sides[_WITH].means(fit, distance) - sides[_WITHOUT].means(fit, distance)
+        gains = _means(sides[_WITH], fit, distance) - _means(sides[_WITHOUT], fit, distance)
         gain = interval_of(gains) or float(gains[0])
         sentence = reports.gain_verdict(gain, PRINTED_GAIN, at_least=True)[1]
         sentences.append(f"L_ZS, fitted to {fit}, {distance} distance. {sentence}")
@@ -244,10 +216,10 @@ def _images_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None) -> list[I
     return attention_of(trained, _NUM_IMAGES, NUM_PROTOTYPES)
 
 
-def _line(name: str, fit: str, side: Side) -> list[str]:
-    figures = [_with_range(100 * side.means(fit, distance)) for distance in ("euclidean", "cosine")]
-    test = f"{100 * np.mean(side.map_at_r):.2f}"
-    return [name, fit, test, *figures, f"{100 * side.chance:.1f}", f"{len(side.places)}"]
+def _line(name: str, fit: str, side: Scores) -> list[str]:
+    figures = [_with_range(100 * _means(side, fit, distance)) for distance in ("euclidean", "cosine")]
+    test = f"{100 * np.mean([row['test']['MAP@R'] for row in side.rows]):.2f}"
+    return [name, fit, test, *figures, f"{100 * _found(side)[0]['chance']:.1f}", f"{len(side.rows)}"]
 
 
 def _with_range(values: np.ndarray) -> str:
@@ -268,18 +240,23 @@ def draw_zero_shot(study: StudyRows, path: pathlib.Path, title: str) -> None:
                 arrays["images"], extras["image_names"], arrays["weights"], arrays["parts"]
             )
         ]
-        accuracies = {of: side.means(_DRAWN_FIT, distance) for of, distance in _DISTANCES.items()}
+        accuracies = {of: _means(side, _DRAWN_FIT, distance) for of, distance in _DISTANCES.items()}
         panels.append(ZeroShotPanel(name, arrays["histograms"], accuracies, images))
-    chance = next(iter(sides.values())).chance
+    chance = _found(next(iter(sides.values())))[0]["chance"]
     zero_shot_panels(panels, path, class_names=row["extras"]["class_names"], chance=chance, title=title)
 
 
-def recorded_sides(study: StudyRows) -> dict[str, Side]:
+def recorded_sides(study: StudyRows) -> dict[str, Scores]:
     """Return both recorded ways of training, in the order of the study."""
     places = {row["label"]: row["extras"]["place"] for row in rows_with(study, "zero_shot", "5.6")}
-    sides = {}
-    for label in sorted(places, key=lambda label: places[label]):
-        scores = scores_of_trainings(study, label)
-        map_at_r = [row["test"]["MAP@R"] for row in scores.rows]
-        sides[label] = Side(scores.places, map_at_r, [row["extras"]["zero_shot"] for row in scores.rows])
-    return sides
+    return {label: scores_of_trainings(study, label) for label in sorted(places, key=lambda label: places[label])}
+
+
+def _found(side: Scores) -> list[dict[str, Any]]:
+    """Return the accuracies of each run, see `attributes_of`."""
+    return [row["extras"]["zero_shot"] for row in side.rows]
+
+
+def _means(side: Scores, fit: str, distance: str) -> np.ndarray:
+    """Return the mean accuracy of each run `[runs]`, as fractions, by a fit and a distance."""
+    return np.array([of[fit][distance] for of in _found(side)])

@@ -20,7 +20,7 @@ from experiments.rows.rows import as_line
 from experiments.rows.store import StudyRows
 from experiments.studies.agreement_tables import draw_agreement
 from experiments.studies.lambda_and_proxies import draw_lambda_search
-from experiments.studies.mnist_runs import draw_mnist_problems
+from experiments.studies.mnist_report import draw_mnist_problems
 from experiments.studies.poolings import draw_recorded_poolings
 from experiments.studies.prototype_combination import draw_prototypes
 from experiments.studies.token_selection import draw_selection, draw_tokens

@@ -34,7 +34,7 @@ from experiments.studies.agreement_tables import agreement as agreement
 from experiments.studies.agreement_tables import agreement_signs as agreement_signs
 from experiments.studies.collages import collage_table as collage_table
 from experiments.studies.lambda_and_proxies import lambda_search as lambda_search
-from experiments.studies.mnist_runs import mnist_problems as mnist_problems
+from experiments.studies.mnist_report import mnist_problems as mnist_problems
 from experiments.studies.prototype_combination import proposition as proposition
 from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import token_table as token_table

@@ -15,8 +15,17 @@ from experiments.protocols.recording import record
 from experiments.reports import UnitRun
 from experiments.rows.store import StudyRows
 from experiments.runs.projection_snapshots import snapshot_path
-from experiments.studies.mnist_report import State, direction, problems_table, states_of, write_report
-from experiments.studies.mnist_runs import draw_mnist_problems, label_of, mnist_problems, recordable
+from experiments.studies.mnist_report import (
+    State,
+    direction,
+    draw_mnist_problems,
+    label_of,
+    mnist_problems,
+    problems_table,
+    recordable,
+    states_of,
+    write_report,
+)
 from experiments.studies.mnist_settings import MnistSettings
 from tools.documents.comparisons import held_against
 

@@ -1,10 +1,8 @@
 """Panels of embeddings in the plane."""
 
 import numpy as np
-import pytest
 from PIL import Image
 
-from common.errors import InvalidInput
 from experiments.studies.plane_panels import PlanePanel, plane_panels
 
 POINTS, LABELS = np.random.default_rng(0).uniform(-1, 1, (40, 2)), np.arange(40) % 2
@@ -14,16 +12,6 @@ NAMES = ["zero", "one"]
 def pixels(path):
     with Image.open(path) as image:
         return np.asarray(image.convert("RGB")).astype(int)
-
-
-def test_three_panels_a_row(tmp_path):
-    panels = [PlanePanel(f"panel {number}", POINTS, LABELS) for number in range(4)]
-    plane_panels(panels[:3], tmp_path / "three.png", class_names=NAMES)
-    plane_panels(panels, tmp_path / "four.png", class_names=NAMES, title="Four")
-    three, four = pixels(tmp_path / "three.png"), pixels(tmp_path / "four.png")
-    assert three.shape[1] == four.shape[1]
-    assert four.shape[0] > 1.5 * three.shape[0]
-    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".tmp")] == []
 
 
 def test_representatives_are_drawn(tmp_path):
@@ -40,8 +28,3 @@ def test_more_than_ten_classes_have_colours_of_their_own(tmp_path):
     labels = np.arange(40) % 20
     plane_panels([PlanePanel("many", POINTS, labels)], tmp_path / "many.png", class_names=[str(k) for k in range(20)])
     assert len(np.unique(pixels(tmp_path / "many.png").reshape(-1, 3), axis=0)) > 20
-
-
-def test_other_dimensions_are_refused(tmp_path):
-    with pytest.raises(InvalidInput, match=r"dimensions \[3\]"):
-        plane_panels([PlanePanel("3-D", np.zeros((2, 3)), np.zeros(2, int))], tmp_path / "no.png", class_names=["a"])

@@ -12,8 +12,7 @@ from experiments.rows.scores import scores_of_trainings, training_scores
 from experiments.rows.store import StudyRows
 from experiments.studies import poolings
 from experiments.studies.lambda_and_proxies import draw_lambda_search, lambda_search
-from experiments.studies.mnist_report import State
-from experiments.studies.mnist_runs import draw_mnist_problems, mnist_problems
+from experiments.studies.mnist_report import State, draw_mnist_problems, mnist_problems
 from experiments.studies.poolings import draw_recorded_poolings
 from experiments.studies.prototype_combination import (
     choose_prototypes,
@@ -21,6 +20,7 @@ from experiments.studies.prototype_combination import (
     proposition,
     proposition_figures,
 )
+from experiments.studies.token_selection import draw_selection, draw_tokens, token_table
 from experiments.studies.zero_shot_prediction import draw_zero_shot, zero_shot, zero_shot_ridges
 
 
@@ -130,6 +130,28 @@ def test_zero_shot_prediction_is_compared_side_by_side(recorded, tmp_path):
     assert zero_shot_ridges(study).rows[0] == ["without L_ZS", "20.0 [20.0, 20.0]", "10.0 [10.0, 10.0]"]
     draw_zero_shot(study, tmp_path / "panels.png", "title")
     assert is_drawn(tmp_path / "panels.png")
+
+
+def test_tokens_are_tabulated_and_drawn(recorded, tmp_path):
+    names = {"pnca+gap": ("GAP", 0.5), "pnca+gsp": ("GSP", 0.9)}
+
+    def of_row(row):
+        values = {"weight_on_own": names[row["label"]][1], "in_other_hulls": 0.25}
+        points, labels = np.random.default_rng(0).normal(size=(40, 2)), np.repeat(np.arange(4), 10)
+        return values, {"tokens": points[:6], "samples": points, "labels": labels} if row["fold"] == 0 else {}
+
+    study = with_extras(recorded, of_row)
+    for row in study.rows:
+        row["label"] = names[row["label"]][0]
+    table = token_table(study)
+    assert [(line[0], *line[8:]) for line in table.rows] == [
+        ("GAP", "0 of 2", "50.0", "25.0"),
+        ("GSP", "2 of 2", "90.0", "25.0"),
+    ]
+    assert table.notes[0].startswith("GSP over GAP. ")
+    for draw in (draw_tokens, draw_selection):
+        draw(study, tmp_path / "tokens.png", "title")
+        assert is_drawn(tmp_path / "tokens.png")
 
 
 def swept(recorded, measured_on):

@@ -5,8 +5,8 @@ import pytest
 
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.reports.selection_plot import SelectionPoint, selection_plot
-from experiments.reports.token_panels import TokenPanel, share_in_other_hulls, token_panels
+from experiments.reports.selection_plot import SelectionPoint
+from experiments.reports.token_panels import share_in_other_hulls
 from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.token_selection import SELECTS_FROM, spread_of
 
@@ -23,14 +23,6 @@ def test_samples_in_the_hulls_of_others_are_counted():
 def test_a_hull_without_area_holds_nobody():
     line = np.linspace(0, 1, 4)[:, None] * [1.0, 1.0]
     assert share_in_other_hulls(np.vstack([line, SQUARE - 5]), np.repeat([0, 1], 4)) == 0
-
-
-def test_panels_are_drawn(tmp_path):
-    generator = np.random.default_rng(0)
-    samples, labels = generator.normal(size=(40, 2)), np.repeat(np.arange(4), 10)
-    panel = TokenPanel("GAP", generator.normal(size=(6, 2)), np.array([0, 1, 2, 3, -1, -1]), samples, labels)
-    token_panels([panel, panel], tmp_path / "tokens.png", title="drawn")
-    assert (tmp_path / "tokens.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_one_loss_three_poolings():
@@ -50,12 +42,6 @@ def test_one_loss_three_poolings():
 def test_the_spread_counts_trainings_that_select():
     points = [SelectionPoint(0.5, 0.2), SelectionPoint(SELECTS_FROM, 0.9), SelectionPoint(0.98, 0.95)]
     assert spread_of(points) == ["20.00", "90.00", "95.00", "2 of 3", "74.3"]
-
-
-def test_the_plot_of_selection_shows_every_method(tmp_path):
-    points = {"GAP": [SelectionPoint(0.5, 0.6)], "GSP": [SelectionPoint(0.9, 0.95), SelectionPoint(0.4, 0.3)]}
-    selection_plot(points, tmp_path / "selection.png", threshold=SELECTS_FROM, title="drawn")
-    assert (tmp_path / "selection.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_nothing_but_validation_ends_a_full_training():

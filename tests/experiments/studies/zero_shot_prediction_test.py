@@ -3,7 +3,6 @@
 import types
 
 import numpy as np
-import pytest
 from matplotlib import colormaps
 from scipy import stats
 
@@ -13,10 +12,9 @@ from experiments.reports import UnitRun
 from experiments.reports.attention import ImageAttention
 from experiments.studies import zero_shot_prediction
 from experiments.studies.figures import FIGURES
-from experiments.studies.zero_shot_panels import ZeroShotPanel, dominant_colors, zero_shot_panels
+from experiments.studies.zero_shot_panels import dominant_colors
 from experiments.studies.zero_shot_prediction import (
     RIDGES,
-    Side,
     attributes_of,
     gain_sentences,
     interval_of,
@@ -56,7 +54,8 @@ def side_of(folds, level):
 
     found = [{"samples": accuracy(0, fold), "classes": accuracy(level / 10, fold), "chance": 0.2} for fold in folds]
     ridges = [{**of, "ridges": [[0.001, level], [0.05, level + fold / 10]]} for fold, of in zip(folds, found)]
-    return Side([(fold, 0) for fold in folds], [level] * len(folds), ridges)
+    rows = [{"extras": {"zero_shot": of}} for of in ridges]
+    return types.SimpleNamespace(places=[(fold, 0) for fold in folds], rows=rows)
 
 
 def test_a_gain_is_of_the_same_trainings_alone():
@@ -117,13 +116,3 @@ def test_positions_take_the_colour_of_their_largest_part():
     np.testing.assert_allclose(drawn[0, 0], colors[0])
     np.testing.assert_allclose(drawn[0, 1], colors[1] * 0.1 / 0.5)
     np.testing.assert_allclose(drawn[1, 0], colors[1] * 0.3 / 0.5)
-
-
-@pytest.mark.parametrize("num_panels", [1, 2])
-def test_panels_are_drawn(num_panels, tmp_path):
-    images = [attention(np.random.default_rng(0).uniform(size=(8, 2, 2)))] * 2
-    histograms = np.random.default_rng(1).dirichlet(np.ones(8), size=3)
-    panel = ZeroShotPanel("with", histograms, {"l2": [0.4, 0.5], "cosine": [0.6, 0.5]}, images)
-    path = tmp_path / "panels.png"
-    zero_shot_panels([panel] * num_panels, path, class_names=["cat", "dog", "car"], chance=0.2, title="drawn")
-    assert path.read_bytes().startswith(b"\x89PNG")
