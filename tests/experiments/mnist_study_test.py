@@ -73,6 +73,7 @@ def test_a_file_that_is_missing_is_named(digits, tmp_path):
         ("--anchors=prototypes", "proxies, samples, fixed proxies"),
         ("--budget=huge", "smoke, demo, full"),
         ("--learning_rate=0", "greater than 0"),
+        ("--num_problems=0", "greater than 0"),
     ],
 )
 def test_a_wrong_flag_is_explained(digits, tmp_path, argument, choices):

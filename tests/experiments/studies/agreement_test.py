@@ -114,15 +114,9 @@ def test_coefficients_and_ceilings_equal_scipys():
         among = [oracle(*pair).statistic for pair in ((first, second), (first, third), (second, third))]
         assert getattr(found["a"], name).value == pytest.approx(of[0])
         assert getattr(found[ALL], name).value == pytest.approx(np.mean(of))
-        assert getattr(found["b"], f"{name}_ceiling") == pytest.approx(
-            (np.mean([among[0], among[2]]), *_ends(among, 2))
-        )
+        of_b = among[0], among[2]
+        assert getattr(found["b"], f"{name}_ceiling") == pytest.approx((np.mean(of_b), min(of_b), max(of_b)))
         assert getattr(found[ALL], f"{name}_ceiling") == pytest.approx((np.mean(among), min(among), max(among)))
-
-
-def _ends(among, last):
-    pair = (among[0], among[last])
-    return min(pair), max(pair)
 
 
 def test_the_same_ranking_is_a_stand_in_and_the_reverse_is_none():

@@ -80,18 +80,12 @@ def test_the_thesis_own_trainings_alone(drawn_cells, tmp_path):
         TABLES["3.2a"](options(monitors=("validation",)))
 
 
-def test_quoted_rows_are_trained_on_request():
+def test_quoted_rows_are_trained_on_request_and_own_ones_follow_the_options():
     assert [config.name for config in configs_of("3.2b", losses=("panchor",))[::2]] == ["panchor+gap"]
     assert {config.embedding_dim for config in configs_of("3.2b", losses=("c1+xbm",))} == {128}
     with pytest.raises(InvalidInput, match="--loss.*triplet.*c1, c2, ms"):
         configs_of("3.2a", losses=("triplet",))
-
-
-def test_the_published_code_adds_the_maximum():
     assert {config.pooling for config in configs_of("3.2a", recipe="published_code")} == {"gap+gmp"}
-
-
-def test_embedded_data_keep_their_backbone():
     assert {config.backbone for config in configs_of("5.2b", dataset="glyphs", budget="demo")} == {"resnet10"}
 
 

@@ -10,7 +10,7 @@ from experiments.plans.study_runs import NothingFinished
 from experiments.published.values import dissertation_value, published_table
 from experiments.settings.loss_building import feature_sizes_of
 from experiments.studies.dissertation_tables import dissertation_tables
-from experiments.studies.final_sampling import VARIANT, last_probabilities
+from experiments.studies.final_sampling import VARIANT
 from experiments.studies.tables import FULL_REPEATS, TABLES
 
 STUDIES = dissertation_tables()
@@ -98,7 +98,8 @@ class Decided:
         found = self._drawn.unit(cell)
         if found is not None and "pads" in cell.config.loss and cell.config.pads_estimator == "ppo_a2c":
             probabilities = np.full((3, cell.config.pads_bins), 0.5)
-            probabilities[-1] = np.linspace(0.0, 1.0 + cell.fold, cell.config.pads_bins)
+            probabilities[-1] = 1.0
+            probabilities[-1, 0] = cell.fold  # 1.5 in the mean
             np.savez(found.path / "sampling.npz", probabilities=probabilities)
         return found
 
@@ -118,18 +119,6 @@ def test_the_last_distribution_of_pads_becomes_a_row_once_its_runs_are_finished(
     assert not controls(some)
     finished = Decided(drawn_cells(lambda cell: 0.5))
     starts = {cell.config.pads_start for cell in controls(finished)}
-    assert starts == {"1e-25,0.25,0.5,0.75,1"}
+    assert starts == {"1,0.667,0.667,0.667,0.667"}
     assert {cell.config.pads_estimator for cell in controls(finished)} == {"fixed"}
     assert len(study.cells(finished)) == study.num_cells
-
-
-def test_the_mean_over_runs_is_of_the_last_decisions(drawn_cells):
-    study = STUDIES["milbich_5.1"](options("demo", overrides={"pads_bins": 3}))
-    finished = Decided(drawn_cells(lambda cell: 0.5))
-    units = [
-        unit
-        for cell in study.cells(NothingFinished())
-        if cell.label.startswith("margin+pads+gap, fold") and (unit := finished.unit(cell))
-    ]
-    assert len(units) == 4
-    np.testing.assert_allclose(last_probabilities(units), [0.0, 1.25, 2.5])

@@ -15,6 +15,7 @@ from experiments.studies.figures import FIGURES
 from experiments.studies.geometry_of_problems import direction, draw, in_the_plane, states_of
 
 LABELS = np.repeat(np.arange(4), 8)
+EXAMPLES = Examples(LABELS, inputs=np.zeros((32, 2, 2, 3), np.uint8))
 
 
 def embeddings(noise):
@@ -47,13 +48,7 @@ def test_states_are_those_at_the_borders_and_at_the_end(tmp_path):
 
 def test_the_figure_is_written_with_its_direction(tmp_path):
     class Finished:
-        dataset = Dataset(
-            name="drawn",
-            train=Examples(LABELS, inputs=np.zeros((32, 2, 2, 3), np.uint8)),
-            test=Examples(LABELS, inputs=np.zeros((32, 2, 2, 3), np.uint8)),
-            class_names=["a", "b", "c", "d"],
-            kind="memory_images",
-        )
+        dataset = Dataset("drawn", EXAMPLES, EXAMPLES, class_names=["a", "b", "c", "d"], kind="memory_images")
 
         def unit(self, cell):
             return unit(tmp_path, [0.8, 0.6, 0.5], 0.1)
@@ -71,13 +66,7 @@ def test_one_problem_has_no_direction(tmp_path):
     states = states_of(unit(tmp_path, [0.8], 0.1))
     assert [state.name for state in states] == ["before problem 1", "end of training"]
     assert "no direction" in direction(states, 0)
-    dataset = Dataset(
-        name="nameless",
-        train=Examples(LABELS, inputs=np.zeros((32, 2, 2, 3), np.uint8)),
-        test=Examples(LABELS, inputs=np.zeros((32, 2, 2, 3), np.uint8)),
-        kind="memory_images",
-    )
-    draw(states, LABELS, dataset, tmp_path / "two.png", "drawn")
+    draw(states, LABELS, Dataset("nameless", EXAMPLES, EXAMPLES, kind="memory_images"), tmp_path / "two.png", "drawn")
     assert (tmp_path / "two.png").exists()
 
 

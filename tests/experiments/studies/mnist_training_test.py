@@ -12,7 +12,6 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import read_arrays
 from common.records import RunDirectory
-from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies import mnist_training
 from experiments.studies.mnist_settings import MnistSettings
 from experiments.studies.mnist_training import MnistTraining, hold_out
@@ -133,13 +132,3 @@ def test_validation_is_set_aside_from_every_class():
     assert np.any(hold_out(DATASET.train, 3, seed=2)[1].inputs != validation.inputs)
     with pytest.raises(InvalidInput, match="received 24, expected a number from 2 to 23"):
         hold_out(DATASET.train, 24, seed=1)
-
-
-@pytest.mark.parametrize(("name", "value"), [("anchors", "prototypes"), ("learning_rate", 0.0), ("num_problems", 0)])
-def test_wrong_settings_are_refused(name, value):
-    with pytest.raises(InvalidInput, match=f"--{name}"):
-        MnistSettings(**{name: value})
-
-
-def test_the_files_of_problems_have_names(tmp_path):
-    assert snapshot_path(tmp_path, 3) == tmp_path / "problem3.npz"

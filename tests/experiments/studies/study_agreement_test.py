@@ -19,7 +19,7 @@ from experiments.studies.agreement_tables import (
     verdict_line,
 )
 from experiments.studies.fair_tables import _GSP_ROWS
-from experiments.studies.rank_agreement import ALL, STAND_IN
+from experiments.studies.rank_agreement import STAND_IN
 from experiments.studies.study_agreement import RANKINGS, printed_methods, study_agreement
 from tests.experiments.rows import ranked_study
 from tests.experiments.rows.ranked_study import configuration_of, record_ranked
@@ -149,13 +149,6 @@ def test_rows_of_two_data_sets_are_refused(tmp_path):
     next(iter(study._scored.values())).row["dataset"] = "cub200"
     with pytest.raises(InvalidInput, match=r"rows of cub200 .*, glyphs .*expected one data set"):
         study_agreement(study)
-
-
-def test_the_mean_over_data_sets_is_one_of_the_lines(faithful):
-    ranks = of_table(faithful).ranks
-    assert ranks[ALL].spearman.value == pytest.approx(
-        np.mean([ranks[dataset].spearman.value for dataset in ("SOP", "In-shop", "CUB", "Cars196")])
-    )
 
 
 def figures_of(table, *names, **changes):

@@ -75,16 +75,6 @@ def test_the_sixth_trial_stays_within_the_five_rates(drawn_cells, values, betwee
     assert [cell.config.smoothing for cell in cells["pnca+gsp"]] == [0.5] * 5 + [5.0]
 
 
-def test_the_sixth_trial_waits_for_the_other_five_and_can_win(drawn_cells):
-    study = TABLES["warm"](options(losses=("c2",)))
-    missing = drawn_cells(lambda cell: None if cell.config.learning_rate == 3e-3 else 0.4)
-    assert len(by_row(study.cells(missing))["c2+gap"]) == 5
-    won = drawn_cells(lambda cell: 0.7 if cell.config.xbm_batches == 3 else cell.config.learning_rate)
-    assert study.chosen("c2+xbm+gap", won) == 5
-    assert {cell.config.xbm_batches for cell in study.cells_of("c2+xbm+gap", won)} == {3}
-    assert {cell.config.learning_rate for cell in study.cells_of("c2+xbm+gap", won)} == {3e-3}
-
-
 def test_the_best_on_validation_classes_is_trained_on_all_folds_whatever_it_does_on_test_classes(drawn_cells):
     study = TABLES["warm"](options(losses=("c2",), repeats=2))
 
