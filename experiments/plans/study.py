@@ -88,7 +88,7 @@ class Study(abc.ABC):
         return [cell for cells in self.groups.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the cells for `--record`: the finished ones of each group, named by `naming`."""
+        """Return the finished runs of each group, for `--record`."""
         methods = []
         for place, (group, cells) in enumerate(self.groups.items()):
             if units := tuple(finished_units(cells, finished)):
@@ -97,12 +97,19 @@ class Study(abc.ABC):
         return methods
 
     def naming(self, place: int, group: Any) -> tuple[str | None, Mapping[str, object]]:
-        """Return the label of a group's rows (None: derived from its configuration), and their extras."""
+        """Return the label and the extras of a group's rows.
+
+        Without a label, rows are named by their configuration.
+
+        Args:
+            place: of the group, from 0.
+            group: a key of `groups`.
+        """
         del place, group
         return None, {}
 
     def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
-        """Return the measurement of further values and arrays of a group's finished runs."""
+        """Return a function that measures further values of a group's runs."""
         del units, finished
         return no_extras
 

@@ -16,7 +16,10 @@ _DIGITS = 6  # of what a model computes again: other machines round the last one
 
 
 def token_extras(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = None, *, with_arrays: bool) -> Extras:
-    """Measure the share of weight on own tokens, and of samples in other hulls, of a finished run.
+    """Measure what figure 5.4 shows of a finished run.
+
+    `weight_on_own` is the share of the weight that test samples give to tokens of classes, `in_other_hulls` the share
+    of test samples inside another class' hull.
 
     Args:
         unit: of bags of tokens.

@@ -176,12 +176,12 @@ _CEILING = "0.85"
 
 
 def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, title: str) -> None:
-    """Draw Spearman's coefficient and interval over the ceiling's range, from top to bottom (atomic PNG).
+    """Draw Spearman's coefficient and interval over the ceiling's range (atomic PNG).
 
     Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is the threshold of their interval.
 
     Args:
-        agreements: of one or more studies, each with its colour.
+        agreements: of one or more studies, from top to bottom, each with its colour.
         path: of the PNG.
         title: above the axes.
     """

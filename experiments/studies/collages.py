@@ -48,11 +48,9 @@ Trained = Callable[[data.Dataset, list[ExperimentConfig]], list[list[reports.Uni
 
 def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
     """Describe each row's gain over average pooling, beside the printed one."""
-    gains = {
-        row.method: row.cells["minus gap", "MAP@R"].estimate for row in rows if ("minus gap", "MAP@R") in row.cells
-    }
+    gains = {row.method: gain.bounds for row in rows if (gain := row.cells.get(("minus gap", "MAP@R")))}
     return [
-        f"{method} over gap. " + reports.gain_verdict(check_given("interval", gain.interval), PRINTED_GAIN)[1]
+        f"{method} over gap. {reports.gain_verdict(check_given('interval', gain), PRINTED_GAIN)[1]}"
         for method, gain in gains.items()
         if "gsp" in method
     ]

@@ -110,7 +110,10 @@ class ConventionalTable(Study):
 
 
 def _rows_of(table: str, options: StudyOptions) -> list[tuple[str, int]]:
-    """Select the thesis' own rows, or all rows of some losses; the published code adds maximum pooling to CCP's."""
+    """Select the thesis' own rows, or all rows of some losses.
+
+    The published code adds maximum pooling to the rows of CCP.
+    """
     adds_maximum = options.recipe == "published_code" and table in ("3.2a", "3.2b")
     own = [(f"{name}+gmp", dim) if adds_maximum else (name, dim) for name, dim in _OWN[table]]
     known = {row: parse_method(row[0])[0] for row in [*own, *_QUOTED[table]]}

@@ -6,10 +6,11 @@ import numpy as np
 
 import ccp_dml
 
+_NUM_POOLS = 50  # drawn of each class
 _ROWS_AT_ONCE = 1000
 
 
-def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools: int = 50, seed: int = 0) -> float:
+def mean_covering_radius(embeddings, labels, centers, pool_size: int) -> float:
     """Return the covering radius of random pools, mean over pools and classes.
 
     `mean over pools, classes of max_{x in pool of the class} min_{c of the class} ‖x - c‖`. The thesis does not say
@@ -22,13 +23,11 @@ def mean_covering_radius(embeddings, labels, centers, pool_size: int, num_pools:
         embeddings: `[examples, dim]`.
         labels: `[examples]`, each of 0 .. classes-1.
         centers: of each class, `[classes, centers, dim]`.
-        pool_size: examples of a class in a pool.
-        num_pools: pools drawn of each class.
-        seed: of the draws; different centers then meet the same pools.
+        pool_size: examples of a class in a pool; different centers meet the same pools.
     """
-    indices = [ccp_dml.sample_pools(labels, pool_size, 1, (seed, number)) for number in range(num_pools)]
+    indices = [ccp_dml.sample_pools(labels, pool_size, 1, (0, number)) for number in range(_NUM_POOLS)]
     pools = np.asarray(embeddings)[np.concatenate(indices)]  # [pools · classes, pool, dim]
-    return float(ccp_dml.covering_radii(pools, np.tile(centers, (num_pools, 1, 1))).mean())
+    return float(ccp_dml.covering_radii(pools, np.tile(centers, (_NUM_POOLS, 1, 1))).mean())
 
 
 def average_covering_radius(embeddings, labels) -> float:

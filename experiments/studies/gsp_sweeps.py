@@ -53,7 +53,7 @@ def transport_ratio(options: StudyOptions) -> Sweep:
 
 
 def prototypes(figure: str, options: StudyOptions) -> Sweep:
-    """Return the study of figure 5.10, over prototypes and smoothing, or of figure 5.11, over prototypes alone."""
+    """Return the study of figure 5.10 (with smoothings) or 5.11 (without)."""
     losses, counts, smoothings = _GRIDS[figure][options.budget]
     points = []
     for loss, smoothing, count in itertools.product(options.losses or losses, smoothings, counts):

@@ -99,7 +99,7 @@ class LambdaAndProxies(Study):
         return [*self.without, *(cell for index in self._path(finished) for cell in self._cells_at(index))]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the runs of each measured point with its place: the search's, then lambda = 0."""
+        """Return each measured point's runs and place; lambda = 0 is last."""
         points: list[tuple[float | None, int, str, Sequence[Cell]]] = []
         for index in self._path(finished):
             exponent, proxies = self.candidates[index]
@@ -204,7 +204,7 @@ def recorded_points(study: StudyRows) -> tuple[list[SearchPoint], int]:
 
 
 def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw filled contours of the regression and the points of a recorded search (atomic PNG).
+    """Draw the regression's filled contours and a search's points (atomic PNG).
 
     Points are numbered in their order and coloured by their own values, in per cent; the best has a star.
 

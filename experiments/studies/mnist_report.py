@@ -80,7 +80,9 @@ def trained(
     runs_dir: str,
     checkpoint_seconds: float,
 ) -> UnitRun:
-    """Train one network unless it is finished; return it with its settings but the seed, and the data.
+    """Train one network unless it is finished; return its run.
+
+    The run's configuration has no seed, and names the data.
 
     Args:
         settings: of the training.

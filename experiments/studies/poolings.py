@@ -12,13 +12,13 @@ Cost: `--budget=demo` on glyph_collage 38 runs, 25 minutes on 2 CPU cores; `--bu
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.protocols.one_split import write_tables
-from experiments.rows.scores import Scores, figures_row, labels_of, scores_of_trainings
-from experiments.rows.store import StudyRows
+from experiments.rows.scores import figures_row, labels_of, scores_of_trainings
+from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.thesis_values import COLLAGE_GSP
@@ -87,7 +87,8 @@ def report(
         notes: footnotes.
     """
     finished = {config.name: units for config, units in zip(configs, runs, strict=True) if units}
-    scores = {name: Scores.of_runs(units) for name, units in finished.items()}
+    study = StudyRows.of_methods(RecordedMethod(units, name) for name, units in finished.items())
+    scores = {name: scores_of_trainings(study, name) for name in finished}
     missing = [config.name for config in configs if config.name not in finished]
     lines = [f"Not trained yet: {', '.join(missing)}."] if missing else []
     most = max(map(len, runs))
@@ -101,31 +102,18 @@ def report(
     ]
     title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, runs of each: {most}"
     text = write_tables(rows, folder, name, title, notes)
-    means = {(config.loss, config.pooling): scores[config.name].estimate("MAP@R") for config in chosen}
-    draw_poolings(means, folder / f"{name}.png", title)
+    draw_recorded_poolings(study, folder / f"{name}.png", title)
     return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])
 
 
-def draw_poolings(estimates: Mapping[tuple[str, str], reports.Interval], path: pathlib.Path, title: str) -> None:
-    """Draw bars of MAP@R by loss, poolings in the order of the first loss.
-
-    Args:
-        estimates: by loss and pooling.
-        path: of the PNG.
-        title: above the axes.
-    """
-    losses = list(dict.fromkeys(loss for loss, _ in estimates))
-    first = {pooling: of.estimate for (loss, pooling), of in estimates.items() if loss == losses[0]}
-    order = sorted(first, key=lambda pooling: first[pooling], reverse=True)
-    groups = {loss: {p: estimates[loss, p] for p in order if (loss, p) in estimates} for loss in losses}
-    reports.interval_bars(groups, path, title=title)
-
-
 def draw_recorded_poolings(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw figure 5.12 from rows, a method for each loss and pooling."""
-    estimates = {}
+    """Draw bars of MAP@R by loss from rows, poolings in the order of the first loss."""
+    estimates: dict[str, dict[str, reports.Interval]] = {}
     for label in labels_of(study):
         scores = scores_of_trainings(study, label)
         config = scores.rows[0]["configuration"]
-        estimates[config["loss"], config["pooling"]] = scores.estimate("MAP@R")
-    draw_poolings(estimates, path, title)
+        estimates.setdefault(config["loss"], {})[config["pooling"]] = scores.estimate("MAP@R")
+    first = next(iter(estimates.values()))
+    order = sorted(first, key=lambda pooling: first[pooling].estimate, reverse=True)
+    groups = {loss: {name: found[name] for name in order if name in found} for loss, found in estimates.items()}
+    reports.interval_bars(groups, path, title=title)

@@ -69,7 +69,7 @@ class PrototypeCombination(Study):
         return group, {}
 
     def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
-        """Return the measurement of the table's figures and the pictures' features and prototypes."""
+        """Return a function that measures what table and pictures show."""
 
         def measured(unit: UnitRun) -> Extras:
             local, labels, names = plane_features(unit, check_given("data set", finished.dataset), finished.cache_dir)

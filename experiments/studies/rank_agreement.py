@@ -30,6 +30,7 @@ from experiments.reports.correlations import kendall_rows, spearman_rows
 
 FEWEST_METHODS = 5
 SHARE_OF_CEILING = 0.5
+_NUM_RESAMPLES = 2000  # of the bootstrap
 ALL = "all"  # the mean over the printed data sets, over the methods that all of them have
 STAND_IN, NO_STAND_IN, OPEN, NO_CEILING = "stand-in", "no stand-in", "inconclusive", "no ceiling"
 
@@ -71,16 +72,12 @@ class RankAgreement(NamedTuple):
         return NO_STAND_IN if self.spearman.high < threshold else OPEN
 
 
-def rank_agreements(
-    trainings: Mapping[str, np.ndarray], printed: Mapping[str, Figures], *, num_resamples: int = 2000, seed: int = 0
-) -> dict[str, RankAgreement]:
+def rank_agreements(trainings: Mapping[str, np.ndarray], printed: Mapping[str, Figures]) -> dict[str, RankAgreement]:
     """Compare with every printed data set of enough methods, and with `ALL` of them.
 
     Args:
         trainings: the benchmark's test figures by method, `[folds, repeats]`.
         printed: the figures of each data set, of methods of `trainings`.
-        num_resamples: draws of the bootstrap.
-        seed: of the draws.
 
     Returns:
         By data set, without those of fewer than `FEWEST_METHODS`; possibly empty.
@@ -98,11 +95,11 @@ def rank_agreements(
     found = {}
     for dataset, figures in printed.items():
         others = [(figures, of) for name, of in printed.items() if name != dataset]
-        found[dataset] = _agreement(trainings, [figures], others, num_resamples, seed)
+        found[dataset] = _agreement(trainings, [figures], others)
     shared = [method for method in trainings if all(method in figures for figures in printed.values())]
     if len(printed) > 1 and len(shared) >= FEWEST_METHODS:
         columns = [{method: figures[method] for method in shared} for figures in printed.values()]
-        found[ALL] = _agreement(trainings, columns, list(itertools.combinations(columns, 2)), num_resamples, seed)
+        found[ALL] = _agreement(trainings, columns, list(itertools.combinations(columns, 2)))
     return found
 
 
@@ -128,17 +125,17 @@ def resampled_means(trainings: Sequence[np.ndarray], num_resamples: int, generat
     return np.stack(columns, axis=1)
 
 
-def _agreement(trainings, columns: Sequence[Figures], pairs: Sequence[tuple[Figures, Figures]], num_resamples, seed):
+def _agreement(trainings, columns: Sequence[Figures], pairs: Sequence[tuple[Figures, Figures]]) -> RankAgreement:
     """Bootstrap the mean coefficient over printed columns of the same methods."""
     methods = list(columns[0])
     values = [trainings[method] for method in methods]
     figures = np.array([[column[method] for method in methods] for column in columns])
     means = np.array([of.mean() for of in values])
-    generator = np.random.default_rng(seed)
-    drawn_means = resampled_means(values, num_resamples, generator)
+    generator = np.random.default_rng(0)
+    drawn_means = resampled_means(values, _NUM_RESAMPLES, generator)
     draws = [
         (np.take_along_axis(drawn_means[rows], drawn, axis=1), figures[:, drawn])
-        for rows, drawn in _drawn_methods(methods, num_resamples, generator)
+        for rows, drawn in _drawn_methods(methods, generator)
     ]
 
     def bounds(coefficient: Coefficient) -> Bounds:
@@ -150,7 +147,7 @@ def _agreement(trainings, columns: Sequence[Figures], pairs: Sequence[tuple[Figu
     return RankAgreement(len(methods), bounds(spearman_rows), bounds(kendall_rows), *ceilings)
 
 
-def _drawn_methods(methods: Sequence[str], num_resamples: int, generator: np.random.Generator):
+def _drawn_methods(methods: Sequence[str], generator: np.random.Generator):
     """Draw families with replacement; return (rows, methods `[rows, drawn]`) by number of methods."""
     families: dict[str, list[int]] = {}
     for index, method in enumerate(methods):
@@ -158,7 +155,7 @@ def _drawn_methods(methods: Sequence[str], num_resamples: int, generator: np.ran
     members = list(families.values())
     drawn = [
         np.concatenate([members[family] for family in of])
-        for of in generator.integers(len(members), size=(num_resamples, len(members)))
+        for of in generator.integers(len(members), size=(_NUM_RESAMPLES, len(members)))
     ]
     sizes = np.array([len(of) for of in drawn])
     return [

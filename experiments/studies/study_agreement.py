@@ -48,7 +48,6 @@ class TableAgreement(NamedTuple):
     Attributes:
         study: its name.
         table: a key of `RANKINGS`.
-        metric: compared.
         labels: the study's methods that the table prints.
         twins: methods whose printed row another one is nearer to.
         incomplete: methods without every fold.
@@ -58,7 +57,6 @@ class TableAgreement(NamedTuple):
 
     study: str
     table: str
-    metric: str
     labels: tuple[str, ...]
     twins: tuple[str, ...]
     incomplete: tuple[str, ...]
@@ -89,7 +87,7 @@ def study_agreement(study: StudyRows) -> list[TableAgreement]:
         if ranks:
             of_labels = {label: configurations[label] for label in labels}
             effects = tuple(_effects(study, of_labels, ranking.metric, printed))
-            found.append(TableAgreement(study.name, table, ranking.metric, labels, twins, incomplete, ranks, effects))
+            found.append(TableAgreement(study.name, table, labels, twins, incomplete, ranks, effects))
     if not found:
         raise InvalidInput(
             f"{study.folder} cannot be compared: received {len(complete)} methods with every fold "

@@ -83,7 +83,7 @@ class ZeroShotPrediction(Study):
         return group, {"place": place}
 
     def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
-        """Return the measurement of accuracies, and of the first run's histograms and images."""
+        """Return a function that measures accuracies, and the first run's images."""
 
         def measured(unit: UnitRun) -> Extras:
             dataset = check_given("data set", finished.dataset)
@@ -120,7 +120,9 @@ class ZeroShotPrediction(Study):
 def attributes_of(
     unit: UnitRun, dataset: Dataset, cache_dir: str | None = None
 ) -> tuple[np.ndarray, list[str], dict[str, Any]]:
-    """Compute a unit's test attributes once, and keep them beside the run; predict unseen classes from them.
+    """Compute a unit's test attributes once; predict unseen classes from them.
+
+    The attributes are kept beside the run.
 
     Args:
         unit: with generalized sum pooling.

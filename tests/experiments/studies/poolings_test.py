@@ -10,7 +10,7 @@ from experiments.studies import collages
 from experiments.studies.poolings import report
 
 
-def drawn_unit(folder, name, repeat):
+def drawn_unit(folder, name, repeat, configuration=None):
     """A finished unit of five well separated classes."""
     labels = np.repeat(np.arange(5), 8)
     noise = np.random.default_rng([*name.encode(), repeat]).normal(size=(40, 5))
@@ -18,13 +18,19 @@ def drawn_unit(folder, name, repeat):
     path.mkdir(parents=True)
     np.savez(path / "test_embeddings.npz", queries=np.eye(5)[labels] + 0.8 * noise, query_labels=labels)
     result = {"test": {}, "untrained": {}, "validation": {"best": {}}, "steps": 1, "train_seconds": 1.0}
-    return UnitRun(path, 0, repeat, {}, result)
+    return UnitRun(path, 0, repeat, configuration or {}, result)
 
 
 def test_a_difference_is_of_the_same_trainings_and_the_others_are_named(tmp_path):
     repeats = {"gap": (0, 1), "gmp": (0, 1), "gsp": (0,), "gemean": ()}
     configs = [resolve("glyphs", "c2", pooling, "thesis", "smoke", {}) for pooling in repeats]
-    runs = [[drawn_unit(tmp_path, pooling, repeat) for repeat in chosen] for pooling, chosen in repeats.items()]
+    runs = [
+        [
+            drawn_unit(tmp_path / config.name, config.pooling, repeat, config.as_dict())
+            for repeat in repeats[config.pooling]
+        ]
+        for config in configs
+    ]
     text = report(configs, runs, tmp_path / "out")
     lines = list(csv.DictReader((tmp_path / "out" / "pooling_comparison.csv").read_text().splitlines()))
     differences = {line["method"]: line for line in lines if line["size"] == "minus gap"}
