@@ -14,6 +14,7 @@ Cost: `--budget=demo` on glyphs 5, 9 and 6 runs, about a minute each on 2 CPU co
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
@@ -25,7 +26,9 @@ _RATIOS = {
     "demo": (0.1, 0.3, 0.5, 0.7, 1.0),
     "smoke": (0.3, 1.0),
 }
-_GRIDS = {  # figure and budget: losses, numbers of prototypes, smoothings (None: that of the loss)
+_Grid = tuple[Sequence[str], Sequence[int], Sequence[float | None]]
+# By figure and budget: losses, numbers of prototypes, smoothings (None: that of the loss).
+_GRIDS: Mapping[str, Mapping[str, _Grid]] = {
     "5.10": {
         "full": (("c2", "pnca"), (16, 64, 128), (0.5, 5.0, 20.0)),
         "demo": (("c2",), (16, 64, 128), (0.5, 5.0, 20.0)),

@@ -98,13 +98,12 @@ class ZeroShotPrediction(Study):
                 "image_names": [of.name for of in images],
                 "prototype_names": list(images[0].prototypes),
             }
-            parts = {
-                "histograms": histograms[:_NUM_DRAWN_CLASSES],  # [classes, prototypes]
-                "weights": np.stack([of.total for of in images]),
-                "parts": np.stack([list(of.prototypes.values()) for of in images]),
+            arrays = {
+                "histograms": histograms[:_NUM_DRAWN_CLASSES].astype(np.float32),  # [classes, prototypes]
+                "images": np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8),
+                "weights": np.stack([of.total for of in images]).astype(np.float32),
+                "parts": np.stack([list(of.prototypes.values()) for of in images]).astype(np.float32),
             }
-            pixels = np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8)
-            arrays = {"images": pixels, **{name: values.astype(np.float32) for name, values in parts.items()}}
             return Extras({**values, **names}, arrays)
 
         return measured
