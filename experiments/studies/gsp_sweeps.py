@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
@@ -61,8 +62,9 @@ def prototypes(figure: str, options: StudyOptions) -> Sweep:
     points = []
     for loss, smoothing, count in itertools.product(options.losses or losses, smoothings, counts):
         series = f"{loss}+gsp" if smoothing is None else f"{loss}+gsp, smoothing {smoothing:g}"
-        varied = {"num_prototypes": count, **({} if smoothing is None else {"smoothing": smoothing})}
-        points.append(SweepPoint(series, count, tuning_configuration(options, loss, **varied)))
+        varied: dict[str, Any] = {} if smoothing is None else {"smoothing": smoothing}
+        config = tuning_configuration(options, loss, num_prototypes=count, **varied)
+        points.append(SweepPoint(series, count, config))
     what = "Prototypes and smoothing" if figure == "5.10" else "Prototypes"
     title = f"{what} of GSP on {options.dataset} (thesis figure {figure})"
     axes = SweepAxes("prototypes m", "validation", logarithmic=True)

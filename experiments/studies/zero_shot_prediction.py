@@ -98,7 +98,7 @@ class ZeroShotPrediction(Study):
                 "image_names": [of.name for of in images],
                 "prototype_names": list(images[0].prototypes),
             }
-            arrays = {
+            arrays: dict[str, np.ndarray] = {
                 "histograms": histograms[:_NUM_DRAWN_CLASSES].astype(np.float32),  # [classes, prototypes]
                 "images": np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8),
                 "weights": np.stack([of.total for of in images]).astype(np.float32),
