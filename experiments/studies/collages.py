@@ -41,8 +41,6 @@ SCRATCH_SETTINGS = {"gsp_memory_delay": 200}  # until then features mean nothing
 FROZEN_SETTINGS = {"frozen_backbone": True, "learning_rate": 1e-3}
 GLYPH_PRETRAINED_SETTINGS = {"learning_rate": 3e-4, "frozen_batch_norm": True}  # 1e-3 destroys what glyphs taught
 PRETRAINING = {"loss": "pnca", "pooling": "gap"}
-
-
 Trained = Callable[[data.Dataset, list[ExperimentConfig]], list[list[reports.UnitRun]]]  # `trained_units`
 
 

@@ -28,8 +28,6 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.thesis_values import PHOTOGRAPHS
 
 _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
-
-
 # Methods and sizes in the thesis' order: its own runs, and rows that it quotes from other papers, which are trained on
 # request.
 _OWN = {

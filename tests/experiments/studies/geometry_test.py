@@ -11,17 +11,12 @@ GENERATOR = np.random.default_rng(0)
 POINTS, LABELS = GENERATOR.normal(size=(30, 2)), GENERATOR.permutation(np.repeat([0, 1, 2], 10))
 
 
-def test_distance_is_the_mean_over_all_pairs_of_different_classes():
+def test_distance_is_the_mean_over_all_pairs_of_different_classes(monkeypatch):
+    monkeypatch.setattr("experiments.studies.geometry._ROWS_AT_ONCE", 7)
     pairs = [
         np.linalg.norm(POINTS[i] - POINTS[j]) for i, j in itertools.combinations(range(30), 2) if LABELS[i] != LABELS[j]
     ]
     assert mean_distance_between_classes(POINTS, LABELS) == pytest.approx(np.mean(pairs))
-
-
-def test_distance_in_blocks_is_the_same(monkeypatch):
-    whole = mean_distance_between_classes(POINTS, LABELS)
-    monkeypatch.setattr("experiments.studies.geometry._ROWS_AT_ONCE", 7)
-    assert mean_distance_between_classes(POINTS, LABELS) == pytest.approx(whole)
 
 
 def test_average_radius_is_that_of_every_number_of_greedily_chosen_examples():

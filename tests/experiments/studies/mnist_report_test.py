@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
+from common.errors import InvalidInput
 from common.files import write_arrays
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
@@ -167,7 +168,8 @@ def test_a_seed_is_a_repeat_of_one_configuration(study):
 
 def test_the_table_is_that_of_the_runs(study):
     rows, runs = study
-    table, _ = mnist_problems(rows, "proxies")
+    table, labels = mnist_problems(rows, "proxies")
+    assert (table.title, labels) == ("", ["proxies"])
     expected = problems_table(
         "proxies", [states_of(run, digits()) for run in runs if run.config["anchors"] == "proxies"]
     )
@@ -180,6 +182,8 @@ def test_the_table_is_that_of_the_runs(study):
     lines = held_against(rows)[0].rows
     assert [line[0] for line in lines] == ["proxies", "samples"]
     assert lines[1][3] == "proxies"
+    with pytest.raises(InvalidInput, match="no row of fixed proxies keeps 'states'. Expected those of figure 3.2"):
+        mnist_problems(rows, "fixed proxies")
 
 
 def test_the_digits_of_the_first_run_of_proxies_are_kept(study, tmp_path):

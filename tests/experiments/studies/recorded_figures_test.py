@@ -12,7 +12,6 @@ from experiments.rows.scores import scores_of_trainings, training_scores
 from experiments.rows.store import StudyRows
 from experiments.studies import poolings
 from experiments.studies.lambda_and_proxies import draw_lambda_search, lambda_search
-from experiments.studies.mnist_report import State, draw_mnist_problems, mnist_problems
 from experiments.studies.poolings import draw_recorded_poolings
 from experiments.studies.prototype_combination import (
     choose_prototypes,
@@ -36,30 +35,6 @@ def with_extras(recorded, of_row):
 
 def is_drawn(path):
     return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 5000
-
-
-def test_states_stand_beside_the_printed_panels(recorded, tmp_path):
-    states = [State(0, 300, 0.5, 0.2, None, 0.1), State(1, 800, 0.75, 0.9, 0.5, 0.4), State(2, 50, 0.9, 1.3, 0.25, 0.2)]
-
-    def of_row(row):
-        arrays = {"labels": np.repeat(np.arange(10), 4).astype(np.uint8)}
-        for state in states:
-            points = np.random.default_rng(state.index).uniform(-0.7, 0.7, (40, 2)).astype(np.float32)
-            arrays |= {f"queries_{state.index}": points, f"chosen_{state.index}": points.reshape(10, 4, 2)}
-            arrays |= {f"converged_{state.index}": points.reshape(10, 4, 2)} if state.index else {}
-        values = {"states": [dataclasses.asdict(state) for state in states], "class_names": list("0123456789")}
-        return values, arrays if row["fold"] == 0 else {}
-
-    study = with_extras(recorded, of_row)
-    table, labels = mnist_problems(study, "pnca+gap")
-    assert labels == ["pnca+gap"]
-    assert table.title == ""
-    assert list(table.rows[1])[:6] == ["(a) problem 1", "800", "0.750", "-", "0.500", "-"]
-    assert sum("MAP@R 0.750 -> 0.900, rises as printed" in note for note in table.notes) == 2
-    draw_mnist_problems(study, tmp_path / "plane.png", "pnca+gap")
-    assert is_drawn(tmp_path / "plane.png")
-    with pytest.raises(InvalidInput, match="no row of samples keeps 'states'. Expected those of figure 3.2"):
-        mnist_problems(study, "samples")
 
 
 def test_the_search_has_its_points_in_their_order(recorded, tmp_path):
