@@ -12,13 +12,10 @@ NAMES = ("P@1", "P@R", "MAP@R", "mAP", *(f"R@{k}" for k in RECALL_AT))
 
 
 def metrics_of(hits):
-    num_relevant = sum(hits)
-    precisions = [sum(hits[:k]) / k for k in range(1, len(hits) + 1)]
-    average = [precision for precision, hit in zip(precisions, hits) if hit]
-    within = [precision for precision, hit in zip(precisions[:num_relevant], hits) if hit]
-    recall = [float(any(hits[:k])) for k in RECALL_AT]
-    first_r = sum(hits[:num_relevant]) / num_relevant
-    return [float(hits[0]), first_r, sum(within) / num_relevant, sum(average) / num_relevant, *recall]
+    hits = np.array(hits, np.float64)
+    num_relevant, found = int(hits.sum()), hits * np.cumsum(hits) / np.arange(1, len(hits) + 1)
+    first_r, recall = hits[:num_relevant].mean(), [float(hits[:k].any()) for k in RECALL_AT]
+    return [hits[0], first_r, found[:num_relevant].sum() / num_relevant, found.sum() / num_relevant, *recall]
 
 
 def oracle(queries, labels, gallery, gallery_labels, similarity, exclude_same_row=False):

@@ -13,18 +13,12 @@ CONSTANTS = "common.retrieval.search.nearest_neighbors."
 
 
 def oracle(queries, gallery, similarity, num_neighbors):
-    """Python sorting by (similarity, index)."""
-    found = []
-    for row, query in enumerate(queries.astype(np.float64)):
-        items = range(len(queries)) if gallery is None else range(len(gallery))
-        others = (queries if gallery is None else gallery).astype(np.float64)
-        if similarity == "euclidean":
-            key = {item: (((query - others[item]) ** 2).sum(), item) for item in items}
-        else:
-            key = {item: (-(query * others[item]).sum(), item) for item in items}
-        ranked = sorted((item for item in items if gallery is not None or item != row), key=key.get)
-        found.append(ranked[:num_neighbors])
-    return np.array(found)
+    """A full sort by (similarity, index)."""
+    left, right = queries.astype(np.float64)[:, None], (queries if gallery is None else gallery).astype(np.float64)
+    distance = ((left - right) ** 2).sum(axis=2) if similarity == "euclidean" else -(left * right).sum(axis=2)
+    if gallery is None:
+        np.fill_diagonal(distance, np.inf)
+    return np.argsort(distance, axis=1, kind="stable")[:, :num_neighbors]
 
 
 def clustered(num_items, dim, num_centers, seed, dtype=np.float32):
@@ -129,12 +123,24 @@ def test_collapsed_embeddings_find_the_first_items_at_once():
     assert (found[4:] == [0, 1, 2]).all()
 
 
-@pytest.mark.parametrize(("gallery", "most"), [(None, 3), (np.zeros((6, 2), np.float32), 6)])
-def test_more_neighbours_than_there_are_is_an_error(gallery, most):
-    with pytest.raises(InvalidInput, match=f"num_neighbors.*at most {most}"):
-        find_nearest_neighbors(np.eye(4, 2, dtype=np.float32), gallery, num_neighbors=most + 1)
+def test_equal_hashes_of_different_rows_do_not_merge_them(monkeypatch):
+    class SameWeights:
+        def uniform(self, low, high, size):
+            return np.ones(size)
+
+    monkeypatch.setattr("common.retrieval.search.distinct_rows.np.random.default_rng", lambda seed: SameWeights())
+    found = find_nearest_neighbors(np.float32([[1, 2], [2, 1], [3, 0], [2, 1], [-0.0, 1], [0.0, 1]]), num_neighbors=2)
+    assert found.tolist() == [[1, 3], [3, 0], [1, 3], [1, 0], [5, 0], [4, 0]]
 
 
-def test_different_dimensions_are_an_error():
-    with pytest.raises(InvalidInput, match="same dim"):
-        find_nearest_neighbors(np.eye(3), np.eye(4), num_neighbors=1)
+@pytest.mark.parametrize(
+    ("gallery", "num_neighbors", "message"),
+    [
+        (None, 4, "num_neighbors.*at most 3"),
+        (np.zeros((6, 2), np.float32), 7, "num_neighbors.*at most 6"),
+        (np.eye(4), 1, "same dim"),
+    ],
+)
+def test_what_cannot_be_searched_is_an_error(gallery, num_neighbors, message):
+    with pytest.raises(InvalidInput, match=message):
+        find_nearest_neighbors(np.eye(4, 2, dtype=np.float32), gallery, num_neighbors=num_neighbors)
