@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from common.backbones import cut_network, load_parameters, mobilenet_v2
+from common.backbones import cut_network, mobilenet_v2
 from common.data import CenterCrop, Examples, evaluation_batches, find_image_files, prepare_images
 from common.deployment import Embedder, ImagePreprocessing, deployable_model, load_embedder, save_model
 from common.deployment.embedder import packages_of
@@ -48,21 +48,6 @@ def photographs(tmp_path_factory):
     return paths
 
 
-def test_what_it_says_of_itself(colour):
-    embedder, _, path = colour
-    assert (embedder.embedding_dim, embedder.image_size, embedder.channels) == (DIM, SIZE, 3)
-    assert embedder.digest == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert list(path.parent.iterdir()) == [path]
-
-
-def test_a_model_whose_weights_are_no_numbers_is_refused(tmp_path):
-    model, _, head = of_images(3)
-    head.projection.kernel.assign(np.full(head.projection.kernel.shape, np.nan))
-    save_model(model, tmp_path / "model.keras")
-    with pytest.raises(InvalidInput, match="model.keras with NaN or infinity in .*kernel"):
-        load_embedder(tmp_path / "model.keras")
-
-
 def test_files_are_read_as_evaluation_reads_them(colour, photographs):
     embedder, expected, _ = colour
     paths = np.array([str(path) for path in photographs])
@@ -78,7 +63,11 @@ def test_files_are_read_as_evaluation_reads_them(colour, photographs):
 
 
 def test_an_array_of_images_and_the_model_itself_agree(colour):
-    embedder, expected, _ = colour
+    embedder, expected, path = colour
+    assert (embedder.embedding_dim, embedder.image_size, embedder.channels) == (DIM, SIZE, 3)
+    assert embedder.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert list(path.parent.iterdir()) == [path]
+    assert embedder.embed([]).shape == (0, DIM)
     images = drawn(5, 30, 20, 3)
     crops = np.stack([CenterCrop(SIZE)(image) for image in images])
     for embeddings in (
@@ -89,10 +78,8 @@ def test_an_array_of_images_and_the_model_itself_agree(colour):
         embedder.model(images).numpy(),
     ):
         np.testing.assert_allclose(embeddings, expected(crops), atol=1e-6)
-
-
-def test_nothing_gives_no_rows(colour):
-    assert colour[0].embed([]).shape == (0, DIM)
+    with pytest.raises(InvalidInput, match="batch_size"):
+        embedder.embed(images, batch_size=0)
 
 
 def test_grey_and_colour_are_converted(colour, photographs, tmp_path):
@@ -131,11 +118,6 @@ def test_what_cannot_be_embedded_is_named(colour, items, message):
         colour[0].embed(items)
 
 
-def test_an_array_has_to_have_images_for_a_batch(colour):
-    with pytest.raises(InvalidInput, match="batch_size"):
-        colour[0].embed(drawn(1, 20, 20, 3), batch_size=0)
-
-
 def test_tokens(tmp_path):
     model = of_tokens()
     save_model(model, tmp_path / "model.keras")
@@ -166,8 +148,13 @@ def test_files_that_are_no_models_are_refused(tmp_path):
     other.save(tmp_path / "other.keras")
     with pytest.raises(InvalidInput, match="expected one that `experiments.export` wrote"):
         load_embedder(tmp_path / "other.keras")
+    model, _, head = of_images()
     with pytest.raises(InvalidInput, match="ends in .keras"):
-        save_model(of_images()[0], tmp_path / "model.h5")
+        save_model(model, tmp_path / "model.h5")
+    head.projection.kernel.assign(np.full(head.projection.kernel.shape, np.nan))
+    save_model(model, tmp_path / "nan.keras")
+    with pytest.raises(InvalidInput, match="nan.keras with NaN or infinity in .*kernel"):
+        load_embedder(tmp_path / "nan.keras")
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
@@ -203,13 +190,11 @@ def test_names_that_are_no_text_are_read(colour, photographs, tmp_path):
 @pytest.mark.slow
 def test_rotated_photos_are_found_as_well_as_upright_ones(shared_data, shared_file, tmp_path):
     """CUB-10 by MobileNetV2 without training, half of the photos stored rotated: 66.7 and 20.3 without EXIF."""
-    backbone = mobilenet_v2()
-    load_parameters(backbone, shared_file("weights/mobilenet_v2_imagenet_torchvision.npz"))
+    backbone = mobilenet_v2(weights=shared_file("weights/mobilenet_v2_imagenet_torchvision.npz"))
     head = EmbeddingHead(pooling=GlobalAveragePooling(), embedding_dim=None)
     preprocessing = ImagePreprocessing(128, name="preprocessing")
-    model = deployable_model(
-        backbone, head, normalization="unit", preprocessing=preprocessing, input_shape=(128, 128, 3)
-    )
+    parts = {"normalization": "unit", "preprocessing": preprocessing, "input_shape": (128, 128, 3)}
+    model = deployable_model(backbone, head, **parts)
     exif = Image.Exif()
     exif[0x0112] = 6
     for place, (path, label) in enumerate(find_image_files(shared_data("cub200_2010_10classes"))):

@@ -62,11 +62,6 @@ def test_collapsed_embeddings_are_diagnosed_and_warned_of():
     assert found.figures["uniformity"] == pytest.approx(0, abs=1e-9)
 
 
-def test_a_point_is_judged_by_the_length_of_embeddings_not_by_their_coordinates():
-    embeddings = 1 + 0.0005 * np.random.default_rng(0).normal(size=(20, 1024))  # spread .016 at length 32
-    assert "collapsed to a point: they lie within 0.016 of it, at length 32" in collapse_warning(embeddings)
-
-
 def test_each_kind_of_collapse_is_named():
     rng = np.random.default_rng(0)
     spread = rng.normal(size=(50, 6))
@@ -80,6 +75,8 @@ def test_each_kind_of_collapse_is_named():
     assert "collapsed to a line: one direction holds 100.00 %" in collapse_warning(line)
     assert collapse_warning(rng.normal(size=(50, 1))) is None  # one dimension is no collapse
     assert "point" in collapse_warning(np.zeros((4, 2)))
+    embeddings = 1 + 0.0005 * rng.normal(size=(20, 1024))  # spread .016 at length 32, which counts; not a coordinate's
+    assert "collapsed to a point: they lie within 0.016 of it, at length 32" in collapse_warning(embeddings)
 
 
 def test_the_generalization_gap_is_test_minus_training():
