@@ -56,11 +56,14 @@ def _without_flags() -> Iterator[None]:
 def run_here(module: str, *arguments: str, cwd: str | os.PathLike = ".") -> subprocess.CompletedProcess:
     """`run_module` without the cost of a process: the same exit code and output, but an unexpected error is raised.
 
-    Not for signals, worker processes, plug-ins (which stay registered) and `--deterministic` (which stays on).
+    Not for signals, worker processes and `--deterministic` (which stays on).
     """
+    from tests.experiments.settings.plugin_tables import restored_tables
+
     output, errors, before, code = io.StringIO(), io.StringIO(), os.getcwd(), 0
     with contextlib.ExitStack() as stack:
         stack.enter_context(_without_flags())
+        stack.enter_context(restored_tables())
         stack.enter_context(mock.patch.object(app, "_run_init", lambda argv, parse: parse(argv)))
         stack.enter_context(mock.patch.object(sys, "argv", [module, *arguments]))
         stack.enter_context(contextlib.redirect_stdout(output))

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from tests.command_line import ROOT, run_module, run_small
+from tests.command_line import ROOT, run_here, run_small_here
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
@@ -13,9 +13,9 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 SMALLER = ["--num_folds=2", "--max_steps=4", "--steps_per_evaluation=2", "--noexport_model", "--logistic_scale=4"]
 
 
-@pytest.fixture(scope="module")
-def plugin(tmp_path_factory):
-    path = tmp_path_factory.mktemp("contributing") / "my_plugin.py"
+@pytest.fixture
+def plugin(tmp_path):
+    path = tmp_path / "my_plugin.py"
     path.write_text("\n\n".join(BLOCKS))
     return path
 
@@ -23,7 +23,7 @@ def plugin(tmp_path_factory):
 def test_the_command_trains_with_them(plugin):
     arguments = [part.replace("my_plugin.py", str(plugin)) for part in shlex.split(COMMAND)]
     places = [f"--runs_dir={plugin.parent / 'runs'}", f"--cache_dir={plugin.parent / 'cache'}"]
-    result = run_small("experiments.fair_eval", *arguments, *SMALLER, *places)
+    result = run_small_here("experiments.fair_eval", *arguments, *SMALLER, *places)
     assert result.returncode == 0, result.stderr
     for method in ("logistic+gap", "logistic+xbm+gsp"):
         assert f"\n{method} " in result.stdout
@@ -31,7 +31,7 @@ def test_the_command_trains_with_them(plugin):
 
 
 def test_its_flags_are_in_help(plugin):
-    text = run_module("experiments.fair_eval", f"--plugin={plugin}", "--help").stdout
+    text = run_here("experiments.fair_eval", f"--plugin={plugin}", "--help").stdout
     assert "Logistic loss (logistic):\n  --logistic_scale: logistic: a (default: 8.0); in (0, inf)" in text
     assert "--logistic_boundary: logistic: m, the similarity above which negatives cost most" in text
     assert "(default: 0.5); in (-1, 1)" in " ".join(text.split())

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.command_line import check_clean_failure, run_module, run_small
+from tests.command_line import check_clean_failure, run_here, run_small_here
 from tests.experiments.settings.plugin_tables import ARGUMENTS, SOURCE
 
 MODULE = "experiments.fair_eval"
@@ -21,7 +21,7 @@ def plugin(tmp_path_factory):
 def finished(plugin, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     arguments = [f"--plugin={plugin}", *ARGUMENTS, f"--runs_dir={folder}", f"--cache_dir={folder / 'cache'}"]
-    first = run_small(MODULE, *arguments)
+    first = run_small_here(MODULE, *arguments)
     assert first.returncode == 0, first.stderr
     (run,) = folder.glob("fair/stripes/pull+power-*/fold0-repeat0")
     return folder, arguments, first, run
@@ -39,7 +39,7 @@ def test_a_run_is_reported_and_stores_its_plug_in(finished):
 
 def test_the_same_command_finds_the_runs_finished(finished):
     _, arguments, first, _ = finished
-    again = run_module(MODULE, *arguments)
+    again = run_here(MODULE, *arguments)
     assert again.returncode == 0, again.stderr
     assert again.stdout == first.stdout
 
@@ -47,15 +47,15 @@ def test_the_same_command_finds_the_runs_finished(finished):
 def test_a_run_is_exported_with_its_plug_in_and_refused_without(finished, plugin, tmp_path):
     *_, run = finished
     arguments = [f"--run={run}", f"--output={tmp_path / 'model.keras'}"]
-    check_clean_failure(run_module("experiments.export", *arguments), "Add --plugin=tiny_plugin")
-    written = run_module("experiments.export", f"--plugin={plugin}", *arguments)
+    check_clean_failure(run_here("experiments.export", *arguments), "Add --plugin=tiny_plugin")
+    written = run_here("experiments.export", f"--plugin={plugin}", *arguments)
     assert written.returncode == 0, written.stderr
     assert (tmp_path / "model.keras").exists()
 
 
 def test_pages_show_its_settings(finished, plugin, tmp_path):
     folder, *_ = finished
-    result = run_module(
+    result = run_here(
         "experiments.report", f"--plugin={plugin}", f"--runs={folder}", f"--output={tmp_path}", "--num_queries=1"
     )
     assert result.returncode == 0, result.stderr
@@ -64,9 +64,9 @@ def test_pages_show_its_settings(finished, plugin, tmp_path):
 
 
 def test_help_and_explain_name_its_settings(plugin):
-    text = run_module(MODULE, f"--plugin={plugin}", "--help").stdout
+    text = run_here(MODULE, f"--plugin={plugin}", "--help").stdout
     assert "Pull loss (pull):\n  --pull_scale: pull: of the similarities (default: 2.0); in (0, inf)" in text
-    explained = run_module(MODULE, "--plugin", str(plugin), *ARGUMENTS, "--pull_scale=3", "--explain")
+    explained = run_here(MODULE, "--plugin", str(plugin), *ARGUMENTS, "--pull_scale=3", "--explain")
     assert explained.returncode == 0, explained.stderr
     lines = [line.split(maxsplit=2) for line in explained.stdout.splitlines()]
     assert ["pull_scale", "3.0", "given on the command line"] in lines
@@ -82,7 +82,7 @@ def test_help_and_explain_name_its_settings(plugin):
     ],
 )
 def test_other_commands_take_its_names(plugin, tmp_path, command, arguments, expected):
-    result = run_module(f"experiments.{command}", f"--plugin={plugin}", f"--runs_dir={tmp_path}", *arguments)
+    result = run_here(f"experiments.{command}", f"--plugin={plugin}", f"--runs_dir={tmp_path}", *arguments)
     assert result.returncode == 0, result.stderr
     assert expected in result.stdout
 
@@ -97,7 +97,7 @@ def test_other_commands_take_its_names(plugin, tmp_path, command, arguments, exp
 def test_what_cannot_be_registered_ends_the_command_with_one_line(tmp_path, source, message):
     path = tmp_path / "tiny_other.py"
     path.write_text(source)
-    check_clean_failure(run_module(MODULE, f"--plugin={path}", *ARGUMENTS, f"--runs_dir={tmp_path / 'runs'}"), message)
+    check_clean_failure(run_here(MODULE, f"--plugin={path}", *ARGUMENTS, f"--runs_dir={tmp_path / 'runs'}"), message)
     assert not (tmp_path / "runs").exists()
 
 
@@ -105,4 +105,4 @@ def test_what_cannot_be_registered_ends_the_command_with_one_line(tmp_path, sour
     ("argument", "message"), [("--plugin=", "--plugin: received ''"), ("--loss=pull", "or a loss of a --plugin")]
 )
 def test_a_plug_in_that_is_not_there(argument, message):
-    check_clean_failure(run_module(MODULE, argument), message)
+    check_clean_failure(run_here(MODULE, argument), message)

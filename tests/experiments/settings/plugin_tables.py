@@ -9,6 +9,7 @@ from unittest import mock
 
 from experiments.settings import build
 from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF
+from tests.sources import ROOT
 
 SOURCE = '''"""A loss, a pooling, a backbone and a data set of one's own, as small as they can be."""
 
@@ -107,13 +108,18 @@ ARGUMENTS = [
 
 @contextlib.contextmanager
 def restored_tables() -> Iterator[None]:
-    """All that plug-ins register and import inside is gone afterwards."""
+    """All that plug-ins register inside is gone afterwards, and so are modules of no package."""
     lists = {each: list(each_list) for each, each_list in _lists().items()}
+    imported = set(sys.modules)
     tables = (build.LOSSES, build.POOLINGS, build.BACKBONES, build.DATASETS, OWN_SETTINGS, PROVIDERS, RECIPES_OF)
     with contextlib.ExitStack() as stack:
-        for table in (*tables, sys.modules):
+        for table in tables:
             stack.enter_context(mock.patch.dict(table))
         yield
+    for name in sys.modules.keys() - imported:
+        file = getattr(sys.modules[name], "__file__", None) or sys.base_prefix
+        if "site-packages" not in file and not file.startswith((sys.base_prefix, str(ROOT))):
+            del sys.modules[name]
     for name, each_list in _lists().items():
         each_list[:] = lists[name]
 
