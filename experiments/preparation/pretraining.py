@@ -142,14 +142,15 @@ def load_images(name: str, data_dir: str | None, classes: str) -> data.Dataset:
         InvalidInput: the data are missing, or the data set has no such collages.
     """
     check_choice("--classes", classes, CLASSES)
-    if check_choice("--dataset", name, DATASETS) == GLYPHS:
+    check_choice("--dataset", name, DATASETS)
+    if classes != "all" and name != "cifar100":
+        raise invalid("--classes", received=classes, expected="all", fix="Only CIFAR-100 has the thesis' collages.")
+    if name == GLYPHS:
         dataset = data.load_latin_glyphs(cache_dir=build.default_cache_dir())
     else:
         dataset = build.load_dataset(name, data_dir, None, 0)
     if classes == "all":
         return dataset
-    if name != "cifar100":
-        raise invalid("--classes", received=classes, expected="all", fix="Only CIFAR-100 has the thesis' collages.")
     chosen = np.array(data.collage_training_classes(data_dir))
     return dataclasses.replace(
         dataset,

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from common.training.trackers.mlflow_tracker import mlflow, named
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_small, start_small
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_here, run_small, start_small
 from tests.mlflow_server import free_port, mlflow_server, needs_server
 
 MODULE = "experiments.fair_eval"
@@ -69,8 +69,6 @@ def check_unit(client, run, folder):
 @pytest.mark.slow
 def test_a_server_that_does_not_answer_is_refused_before_any_folder(tmp_path):
     url = f"http://127.0.0.1:{free_port()}"
-    refused = run_small(
-        MODULE, "--dataset=glyphs", f"--runs_dir={tmp_path}", "--tracker=mlflow", f"--tracker_uri={url}"
-    )
+    refused = run_here(MODULE, "--dataset=glyphs", f"--runs_dir={tmp_path}", "--tracker=mlflow", f"--tracker_uri={url}")
     check_clean_failure(refused, "Invalid --tracker_uri", url, "Start it (mlflow server)")
     assert list(tmp_path.iterdir()) == []

@@ -20,6 +20,7 @@ from experiments.studies.figures import FULL_REPEATS as figure_repeats
 from experiments.studies.tables import FULL_REPEATS as table_repeats
 from experiments.studies.tables import TABLES
 from tests.command_line import run_program
+from tests.samples import sampled
 
 TRAINED_NOTHING = ("5.2",)
 DRAWN_FROM_MODELS = ("3.3", "4.2", "4.3", "4.4", "5.4", "5.6", "milbich_3.6")  # see study_command_test
@@ -98,9 +99,9 @@ def test_every_table_and_figure_of_the_issue_is_there():
     assert all(importlib.util.find_spec(figure.module) for figure in EXTERNAL_FIGURES.values())
 
 
-@pytest.mark.parametrize("budget", BUDGETS)
-@pytest.mark.parametrize(("study_id", "dataset"), STUDIES_AND_DATA)
-def test_every_study_resolves_all_of_its_cells(study_id, dataset, budget, drawn_cells):
+@sampled("study_and_data, budget", STUDIES_AND_DATA, BUDGETS)
+def test_every_study_resolves_all_of_its_cells(study_and_data, budget, drawn_cells):
+    study_id, dataset = study_and_data
     study = make_study(study_id, dataset, budget)
     cells = complete(study, drawn_cells(lambda cell: 0.3 + cell.config.samples_per_class / 100))
     assert len({(cell.config, cell.fold, cell.repeat) for cell in cells}) == len(cells)

@@ -22,8 +22,7 @@ from tests.command_line import (
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
     run_here,
-    run_module,
-    run_small,
+    run_small_here,
     start_module,
 )
 from tests.local_server import local_server
@@ -121,7 +120,7 @@ def test_check_reports_and_changes_nothing(prepared, capsys):
 def test_what_was_prepared_can_be_trained_on(prepared, dataset):
     folder, _ = prepared
     data_dir = folder / "data" if dataset == "cars196" else folder / "data" / "cars196_manifest.csv"
-    finished = run_small(
+    finished = run_small_here(
         "experiments.fair_eval",
         *SMALL_PHOTOGRAPHS[1:],
         *ONE_EVALUATION,
@@ -154,7 +153,7 @@ def test_a_killed_download_is_continued(cars_archive, tmp_path):
         process.kill()
         process.wait()
         assert part.stat().st_size == quarter
-        finished = run_module(MODULE, *arguments)
+        finished = run_here(MODULE, *arguments)
     assert finished.returncode == 0, finished.stderr
     assert "Ready: --dataset=cars196" in finished.stdout
     assert [asked for _, asked in server.requests] == [None, f"bytes={quarter}-"]
@@ -257,8 +256,8 @@ def test_copies_are_kept_in_shards_from_the_time_that_they_are_asked_for(image_f
     assert all(shard.exists() for shard in shards)
 
 
-def test_data_without_copies_have_no_kind_of_them(tmp_path, monkeypatch):
-    monkeypatch.setitem(LOADERS, "mnist", lambda *_, **given: build.load_dataset("glyphs", None, given["cache_dir"], 0))
+def test_data_without_copies_have_no_kind_of_them(glyph_cache, tmp_path, monkeypatch):
+    monkeypatch.setitem(LOADERS, "mnist", lambda *_, **given: build.load_dataset("glyphs", None, str(glyph_cache), 0))
     with pytest.raises(InvalidInput, match="--copies.*shards.*glyphs, whose images are not copied"):
         prepare("mnist", str(tmp_path), str(tmp_path / "cache"), copies="shards")
     assert not list(tmp_path.rglob("copies.json"))

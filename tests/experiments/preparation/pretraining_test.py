@@ -12,7 +12,7 @@ from common.records import RunDirectory
 from experiments.preparation import pretraining
 from experiments.preparation.pretrain_settings import PretrainSettings
 from experiments.preparation.pretraining import load_images, pretrain
-from tests.command_line import check_clean_failure, run_here, run_module
+from tests.command_line import check_clean_failure, run_here, run_small_here
 from tests.common.data import cifar_fixture as fixture
 
 SETTINGS = PretrainSettings(
@@ -40,7 +40,7 @@ def test_the_command_writes_what_weights_reads_and_only_reads_a_finished_run(tmp
         f"--output={output}",
         f"--runs_dir={tmp_path / 'runs'}",
     )
-    finished = run_module("experiments.pretrain", *arguments)
+    finished = run_small_here("experiments.pretrain", *arguments)
     assert finished.returncode == 0, finished.stderr
     steps = sorted((tmp_path / "runs").rglob("metrics.jsonl"))[0].read_text().count("\n")
     assert "100 classes" in finished.stdout
@@ -105,7 +105,8 @@ def test_the_loss_is_the_cross_entropy():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("cifar10", "x", "collage_training"), "--data_dir"),
+        (("cifar10", "x", "all"), "--data_dir"),
+        (("cifar10", "x", "collage_training"), "Only CIFAR-100"),
         (("mnist", "x", "all"), "cifar100, cifar10, glyphs_latin"),
         (("glyphs_latin", None, "collage_training"), "Only CIFAR-100"),
     ],
@@ -113,12 +114,6 @@ def test_the_loss_is_the_cross_entropy():
 def test_wrong_data_are_refused(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         load_images(*arguments)
-
-
-def test_cifar10_has_no_such_division(tmp_path):
-    fixture.write_cifar10_binary(tmp_path)
-    with pytest.raises(InvalidInput, match="Only CIFAR-100"):
-        load_images("cifar10", str(tmp_path), "collage_training")
 
 
 def test_wrong_flags_are_refused():
