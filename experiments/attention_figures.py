@@ -38,6 +38,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
     flags.DEFINE_integer("num_images", 8, "Test images to draw, each of another class.")
     flags.DEFINE_integer("num_prototypes", 6, "Prototypes to draw: the most used ones.", lower_bound=0)
-    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
-    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_data_flags()
     experiment_flags.run_command(main)

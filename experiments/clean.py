@@ -87,7 +87,7 @@ def _megabytes(num_bytes: int) -> str:
 
 def define_flags() -> None:
     """Define the command's flags."""
-    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_cache_flag()
     flags.DEFINE_string("runs_dir", "runs", "Folder of the runs.")
     flags.DEFINE_float("older_than_days", 0, "Only caches and runs that nothing was written to for so many days.")
     flags.DEFINE_boolean("cache", False, "Remove prepared images and features.")

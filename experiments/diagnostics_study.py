@@ -67,6 +67,5 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("training", False, "Also diagnostics of the training embeddings, and the generalisation gap.")
     flags.DEFINE_boolean("clustering", False, "Also NMI of k-means.")
     flags.DEFINE_integer("seed", 0, "Seed that the data were loaded with.", lower_bound=0)
-    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
-    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_data_flags()
     experiment_flags.run_command(main)

@@ -35,6 +35,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_cache_flag()
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
     experiment_flags.run_command(main)

@@ -69,7 +69,6 @@ if __name__ == "__main__":
     flags.DEFINE_list("ratio", [f"{ratio:g}" for ratio in DEFAULT_RATIOS], "r of D and R, in [0, 1].")
     flags.DEFINE_integer("draws", 3, "Seeds of each D(r) and R(r).")
     flags.DEFINE_integer("seed", 0, "Seed of the first draw.", lower_bound=0)
-    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
-    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_data_flags()
     experiment_flags.define_record_flag()
     experiment_flags.run_command(main)

@@ -48,7 +48,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("study", None, "Folder of the study, such as results/table_5_1.")
     flags.DEFINE_string("command_line", None, "The command that trained the runs, without places (default: not known).")
     flags.DEFINE_string("label", None, "What the configuration is called in tables (default: by its configuration).")
-    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
-    flags.DEFINE_string("cache_dir", None, "Folder for prepared images (default: ~/.cache/deep_metric_learning).")
+    experiment_flags.define_data_flags()
     experiment_flags.define_replace_flag()
     experiment_flags.run_command(main, kept="")

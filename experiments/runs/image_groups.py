@@ -28,8 +28,8 @@ def regrouping_of(
     examples: Examples,
     batches_per_epoch: int,
     seed: int,
-) -> Regrouping | None:
-    """Initialise a model's image groups and return their callback, or None.
+) -> list[Regrouping]:
+    """Initialise a model's image groups and return their callback, if its method has groups.
 
     Args:
         model: with all weights made, not trained yet.
@@ -41,7 +41,7 @@ def regrouping_of(
     """
     groups = config.find(GroupSettings)
     if groups is None:
-        return None
+        return []
     loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
     columns = feature_slices(config)[GROUPS]
 
@@ -54,7 +54,7 @@ def regrouping_of(
 
     regrouping = training.Regrouping(loss, vectors, groups.num_groups, groups.group_epochs * batches_per_epoch, seed)
     regrouping.group()
-    return regrouping
+    return [regrouping]
 
 
 def group_figures(model: EmbeddingModel, labels: np.ndarray) -> dict[str, float]:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ccp_dml import AlternatingProjections
     from common.training import (
         EmbeddingModel,
-        Regrouping,
         SamplingRecord,
         TracedFunctions,
         Training,
@@ -138,7 +137,8 @@ class Unit:
             start_head(model, self.config, self._inputs, self.training)
             transforms, callbacks, projections = self._training_parts(model)
             taught = teacher_of(model, self.config, self._inputs, self.watched, self.seed)
-            regrouping = self._regrouping(model)
+            batches_per_epoch = self.batches.batches_per_epoch
+            regrouping = regrouping_of(model, self.config, self._inputs, self.training, batches_per_epoch, self.seed)
         return training.Training(
             model,
             self._batches_from,
@@ -191,12 +191,6 @@ class Unit:
         return data.training_batches(
             self.training, self.batches, augmentation, self.seed, start_step=step, with_places=with_places
         )
-
-    def _regrouping(self, model: EmbeddingModel) -> list[Regrouping]:
-        """Return the callback that regroups training images, if the method has groups."""
-        batches_per_epoch = self.batches.batches_per_epoch
-        found = regrouping_of(model, self.config, self._inputs, self.training, batches_per_epoch, self.seed)
-        return [] if found is None else [found]
 
     def _untrained_metrics(self, model: EmbeddingModel) -> tuple[dict, dict]:
         """Evaluate the backbone's average features on the test set, before training.

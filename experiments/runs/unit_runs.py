@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import glob
 import hashlib
 import pathlib
@@ -12,21 +13,23 @@ from typing import TYPE_CHECKING, Any
 from common import training
 from common.data import Dataset, count_test_copies
 from common.errors import InvalidInput, check_all
-from common.files import write_json
+from common.files import DamagedFile, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
+from common.records.run_directory import TEST_EMBEDDINGS
+from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
 from experiments import reports
 from experiments.process.exit_code import import_tensorflow
-from experiments.rows.run_rows import scored_row
+from experiments.rows.run_rows import check_of_one_run, evaluate_embeddings, scored_row
 from experiments.runs.cached_training import FeaturePlace
-from experiments.runs.finished_run import mend_finished_run
-from experiments.runs.loaded_modules import spare_loaded_modules
+from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.same_data import tell_of_other_data
 from experiments.runs.splits import few_validation_classes, split_of
 from experiments.runs.start_checks import check_unit
 from experiments.runs.tracked_units import tracked_unit
-from experiments.runs.unit import Unit, Watcher
+from experiments.runs.trained_model import load_trained_model
+from experiments.runs.unit import Unit, Watcher, embedded
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
@@ -139,7 +142,7 @@ class UnitRuns:
         run = RunDirectory(path, identity)
         finished = run.read_result()
         if finished is not None:
-            mend_finished_run(run, finished, self.dataset, self.cache_dir)
+            _mend(run, finished, self.dataset, self.cache_dir)
             self.complete_tracking(config, fold, repeat, finished)
             return
         spare_loaded_modules()
@@ -174,3 +177,50 @@ class UnitRuns:
 
 def _raise(error: InvalidInput) -> None:
     raise error
+
+
+def _mend(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> None:
+    """Recompute damaged test embeddings from the weights; warn of damaged weights.
+
+    Only training can restore weights. The run's figures do not need them; attention pictures and other metric matrices
+    do.
+
+    Args:
+        run: a finished one.
+        result: its result.
+        dataset: that it was trained on, as loaded.
+        cache_dir: the folder for prepared images, or `None` for the default.
+
+    Raises:
+        InvalidInput: both files are lost, or the weights on disk do not give the figures of the result.
+    """
+    try:
+        read_test_embeddings(run.path, cure="It is rebuilt from the weights.")
+    except DamagedFile as error:
+        write_notice(f"warning: {error}")
+        with run.locked():
+            write_arrays(run.path / TEST_EMBEDDINGS, _embedded_again(run, result, dataset, cache_dir))
+        return
+    try:
+        run.read_weights()
+    except DamagedFile as error:
+        write_notice(f"warning: {error} All figures of the run are whole.")
+
+
+def _embedded_again(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> dict:
+    trained = load_trained_model(run.path, dataset=dataset, cache_dir=cache_dir)
+    test, gallery = trained.dataset.test, trained.dataset.gallery
+    arrays = embedded(trained.model, EvaluationInputs(trained.config, trained.dataset), test, gallery)
+    check_of_one_run(run.path, "weights", evaluate_embeddings(arrays).as_dict(), result.get("test"))
+    return arrays
+
+
+@functools.cache
+def spare_loaded_modules() -> None:
+    """Exclude all current objects from garbage collection, once per process.
+
+    Call it after a command's imports. A process that trains many units collects garbage between them. Scanning
+    TensorFlow's hundred thousand or more permanent objects takes a quarter of a second each time.
+    """
+    gc.collect()
+    gc.freeze()

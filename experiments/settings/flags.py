@@ -72,15 +72,24 @@ def define_place_flags(record: bool = True) -> None:
     Args:
         record: whether to define `--record`, too.
     """
-    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
-    flags.DEFINE_string(
-        "cache_dir", None, "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."
-    )
+    define_data_flags()
     flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
     if record:
         define_record_flag()
     define_session_flags()
     define_decoded_images_flag()
+
+
+def define_data_flags() -> None:
+    """Define `--data_dir` and `--cache_dir`."""
+    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
+    define_cache_flag()
+
+
+def define_cache_flag() -> None:
+    """Define `--cache_dir`."""
+    text = "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."
+    flags.DEFINE_string("cache_dir", None, text)
 
 
 def places_from(values: flags.FlagValues) -> Places:

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from benchmarks.interval_coverage import DIFFERENCE, SINGLE, coverage, false_alarms, words
+from tests.samples import sampled
 
 
-@pytest.mark.parametrize("population", [SINGLE, DIFFERENCE], ids=["figure", "difference"])
-@pytest.mark.parametrize("skewed", [False, True], ids=["normal", "skewed"])
-@pytest.mark.parametrize("num_classes", [8, 30])
+@sampled("population, skewed, num_classes", [SINGLE, DIFFERENCE], [False, True], [8, 30])
 def test_intervals_cover_the_truth(population, skewed, num_classes):
     generator = np.random.default_rng(0)
     # 93 to 97 % in 10,000 studies; 400 have a standard error of about one.
@@ -21,8 +20,7 @@ def test_few_tables_without_a_difference_have_a_star():
     assert single >= 0.2  # what the correction is for
 
 
-@pytest.mark.parametrize("repeats", [1, 3])
-@pytest.mark.parametrize("noise", [0.1, 1.0, 4.0])
+@sampled("noise, repeats", [0.1, 1.0, 4.0], [1, 3])
 def test_twice_the_margin_is_hardly_ever_reproduced(noise, repeats):
     found = words(np.random.default_rng(0), noise, repeats, 1.0, 150)
     assert found["reproduced"] <= 0.05

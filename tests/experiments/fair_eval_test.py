@@ -16,7 +16,6 @@ from tests.command_line import (
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
     run_here,
-    run_module,
     run_small,
     run_small_here,
     start_small,
@@ -137,10 +136,9 @@ def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(fin
 
 @pytest.mark.slow
 def test_another_configuration_goes_into_another_folder(finished):
-    """This one trains the network and the graphs that a user has."""
     folder, arguments, _ = finished
     before = set(folder.rglob("result.json"))
-    other = run_module(MODULE, *arguments, "--temperature=0.2", "--pooling=gap", "--fold=1")
+    other = run_small_here(MODULE, *arguments, "--temperature=0.2", "--pooling=gap", "--fold=1")
     assert other.returncode == 0, other.stderr
     added = set(folder.rglob("result.json")) - before
     assert len(added) == 1

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from experiments.settings.parts import all_settings
-from tests.command_line import run_module
+from tests.command_line import run_here
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem[0] != "_")
@@ -24,7 +24,7 @@ def listed():
     """The flags that each command's `--help` lists."""
     found = {}
     for command in COMMANDS:
-        result = run_module(f"experiments.{command}", "--help")
+        result = run_here(f"experiments.{command}", "--help")
         assert result.returncode == 0, (command, result.stderr)
         found[command] = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, flags=re.MULTILINE)) | {"help"}
     return found

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from common.backbones import resnet10, save_parameters
 from common.errors import InvalidInput
 from common.training import within_class_whitening
 from experiments.runs import unit
@@ -67,7 +68,9 @@ def test_embeddings_start_as_the_closed_form_of_the_pooled_features(dataset):
 def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path, monkeypatch):
     places = Places(str(tmp_path / "runs"), str(tmp_path / "cache"))
     runs = UnitRuns(dataset, places)
-    config = configuration(trained_from="head", views=2, learning_rate=1e-9)
+    save_parameters(resnet10(3), tmp_path / "network.npz")
+    weights = str(tmp_path / "network.npz")  # of all folds
+    config = configuration(trained_from="head", views=2, learning_rate=1e-9, weights=weights)
     runs.train(config, fold=0, repeat=0)
     path = runs.unit_dir(config, 0, 0)
     trained = load_trained_model(path, dataset=dataset, cache_dir=places.cache_dir)

@@ -139,6 +139,6 @@ def test_a_finished_unit_needs_nothing_any_more(tmp_path, monkeypatch):
         path.mkdir(parents=True)
         (path / "result.json").write_text('{"status": "finished"}')
     # The files beside the result are not looked at.
-    monkeypatch.setattr("experiments.runs.unit_runs.mend_finished_run", lambda *run: None)
+    monkeypatch.setattr("experiments.runs.unit_runs._mend", lambda *run: None)
     monkeypatch.setattr("experiments.runs.unit_runs.check_unit", lambda *unit: pytest.fail("it was checked"))
     protocol.run()

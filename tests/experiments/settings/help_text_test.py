@@ -2,11 +2,11 @@
 
 import re
 
-from tests.command_line import run_module
+from tests.command_line import run_here
 
 
 def sections_of(command):
-    result = run_module(f"experiments.{command}", "--help")
+    result = run_here(f"experiments.{command}", "--help")
     assert result.returncode == 0, result.stderr
     sections, members = {}, []
     for line in result.stdout.splitlines():

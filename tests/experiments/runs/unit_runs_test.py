@@ -1,6 +1,8 @@
 """Finished runs whose files have been lost: what is made again is what was there, and the rest is said."""
 
+import gc
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -10,9 +12,8 @@ from common.files import read_json, write_json
 from common.records import RunDirectory
 from common.training.test_embeddings import read_test_embeddings
 from experiments import reports
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
-from experiments.settings import build
+from experiments.runs.unit_runs import spare_loaded_modules
+from tests.experiments.deployment.small_runs import finish_untrained
 from tests.experiments.tiny_study import TinyStudy
 
 
@@ -24,13 +25,8 @@ def study(tmp_path):
 @pytest.fixture
 def finished(study):
     """The folder of a finished run of an untrained network, and its configuration."""
-    config, dataset = study.config("c2", "gap"), study.dataset
-    training = split_of(dataset, config, 0, 0).training
-    model = build.build_model(config, dataset, training.num_classes)
-    batch = next(iter(image_batches(dataset.train.subset(np.arange(4)), config, dataset)))
-    model.build_from_batch(batch, training.labels[:4])
-    queries = model.embed(image_batches(dataset.test, config, dataset))
-    return study.finish(config, weights=model.get_weights(), queries=queries), config
+    config = study.config("c2", "gap")
+    return finish_untrained(study, config), config
 
 
 def damage(path):
@@ -91,3 +87,29 @@ def test_a_run_that_another_process_works_on_is_left_to_it(study, finished):
     other = RunDirectory(path, read_json(path / "config.json"))
     with other.locked(), pytest.raises(InvalidInput, match="Another process is working"):
         study.runs.train(config, 0, 0)
+
+
+class Node:
+    """Something that only a collection can free, for it refers to itself."""
+
+    def __init__(self):
+        self.own = self
+
+
+def test_what_exists_is_left_out_of_collections_once_and_garbage_is_collected():
+    spare_loaded_modules.cache_clear()
+    garbage = weakref.ref(Node())
+    spare_loaded_modules()
+    try:
+        count = gc.get_freeze_count()
+        assert count > 10_000
+        kept = [Node() for _ in range(1000)]
+        spare_loaded_modules()
+        assert gc.get_freeze_count() <= count < count + len(kept)
+        later = weakref.ref(Node())
+        gc.collect()
+        assert later() is None
+    finally:
+        gc.unfreeze()
+        spare_loaded_modules.cache_clear()
+    assert garbage() is None
