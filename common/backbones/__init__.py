@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     )
     from common.backbones.resnet10 import resnet10
     from common.backbones.resnet20 import resnet20
-    from common.backbones.resnet50 import resnet50
+    from common.backbones.resnet50 import resnet50, resnet50_layout
     from common.backbones.resnet_v2_20 import resnet_v2_20
     from common.backbones.token_embedding import token_embedding
     from common.backbones.vision_transformer import vision_transformer, vit_base_16, vit_small_16, with_timm_names
@@ -85,6 +85,7 @@ __all__ = [
     "resnet10",
     "resnet20",
     "resnet50",
+    "resnet50_layout",
     "resnet_v2_20",
     "save_parameters",
     "token_embedding",

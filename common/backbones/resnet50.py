@@ -68,8 +68,7 @@ def resnet50(
     check_image_channels(input_channels)
     check_choice("layout", layout, LAYOUTS)
     if layout == "auto":
-        is_of_torchvision = os.fspath(weights).endswith(".npz") or is_checkpoint(weights)
-        layout = "torchvision" if is_of_torchvision or output_stride != OUTPUT_STRIDE else "keras"
+        layout = resnet50_layout(weights, output_stride)
     if layout == "keras" and output_stride != OUTPUT_STRIDE:
         raise invalid("output_stride", received=output_stride, expected=f"{OUTPUT_STRIDE} with Keras' layout")
     images = keras.Input((None, None, input_channels), name="images")
@@ -82,6 +81,12 @@ def resnet50(
     if frozen_batch_norm:
         freeze_batch_norm(model)
     return model
+
+
+def resnet50_layout(weights: str | os.PathLike, output_stride: int = OUTPUT_STRIDE) -> str:
+    """Return the layout that "auto" stands for; arguments as of `resnet50`."""
+    is_of_torchvision = os.fspath(weights).endswith(".npz") or is_checkpoint(weights)
+    return "torchvision" if is_of_torchvision or output_stride != OUTPUT_STRIDE else "keras"
 
 
 def _torchvision_features(images: tf.Tensor, output_stride: int) -> tf.Tensor:

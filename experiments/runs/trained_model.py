@@ -127,12 +127,15 @@ def load_trained_model(
     dataset = build.prepare_dataset(loaded, config, cache_dir)
     weights = RunDirectory(path, identity).read_weights()
     training = split_of(dataset, config, *place).training
-    model = build.build_model(config, dataset, training.num_classes, num_examples=len(training))
     places = np.unique(training.labels, return_index=True)[1][:2]
     two_classes = training.subset(places)
     labels = np.stack([two_classes.labels, places], axis=1) if build.has_places(config) else two_classes.labels
-    model.build_from_batch(next(iter(image_batches(two_classes, config, dataset))), tf.constant(labels))
-    if [tuple(weight.shape) for weight in model.weights] != [weight.shape for weight in weights]:
-        raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
-    model.set_weights(weights)
-    return TrainedModel(config, dataset, model, training, loaded)
+    inputs = next(iter(image_batches(two_classes, config, dataset)))
+    # Which layout a ResNet-50 has was decided by the file that it began from.
+    for layout in (None, "torchvision") if config.backbone == "resnet50" else (None,):
+        model = build.build_model(config, dataset, training.num_classes, num_examples=len(training), layout=layout)
+        model.build_from_batch(inputs, tf.constant(labels))
+        if [tuple(weight.shape) for weight in model.weights] == [weight.shape for weight in weights]:
+            model.set_weights(weights)
+            return TrainedModel(config, dataset, model, training, loaded)
+    raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")

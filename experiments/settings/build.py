@@ -290,20 +290,29 @@ def check_backbone(config: RunSettings, dataset: data.Dataset) -> None:
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
 
 
-def build_backbone(config: RunSettings, dataset: data.Dataset) -> keras.Model:
-    """Build the network before the pooling, with its initial parameters."""
+def build_backbone(config: RunSettings, dataset: data.Dataset, layout: str | None = None) -> keras.Model:
+    """Build the network before the pooling, with its initial parameters.
+
+    Args:
+        config: the configuration.
+        dataset: gives the number of channels.
+        layout: of ResNet-50; None: the one of its initial parameters.
+    """
     check_backbone(config, dataset)
     if dataset.kind == "tokens":
         return backbones.token_embedding(int(dataset.train.arrays.max()) + 1, config.embedding_dim)
     settings: dict[str, Any] = {"frozen_batch_norm": config.frozen_batch_norm}
     if config.backbone == "bn_inception":
         settings["input_mean"] = config.input_mean
-    return network(config.backbone, dataset.channels, weights=config.weights, **shape_settings(config), **settings)
+    settings |= shape_settings(config) | ({"layout": layout} if layout else {})
+    return network(config.backbone, dataset.channels, weights=config.weights, **settings)
 
 
 def shape_settings(config: RunSettings) -> dict[str, Any]:
     """Return the arguments of `network` that decide its layers."""
-    settings = {"image_size": config.image_size, "output_stride": config.output_stride}
+    settings: dict[str, Any] = {"image_size": config.image_size, "output_stride": config.output_stride}
+    if config.backbone == "resnet50":
+        settings["layout"] = backbones.resnet50_layout(config.weights, config.output_stride)
     return settings | {"tokens": tokens_of(config.pooling), "own": config.own("backbone")}
 
 
@@ -399,6 +408,7 @@ def build_model(
     num_classes: int,
     seed: int | None = None,
     num_examples: int | None = None,
+    layout: str | None = None,
 ) -> EmbeddingModel:
     """Build a configuration's model in its precision, with initial backbone parameters.
 
@@ -408,13 +418,14 @@ def build_model(
         num_classes: training classes, for proxies and label embeddings.
         seed: of the unit, see `build_loss`; None for a model that is not trained.
         num_examples: training images, see `build_loss`.
+        layout: of ResNet-50, see `build_backbone`.
     """
     from common.training.devices import precision_policy
 
     with precision_policy(config.precision):
         # Keep this order: initial weights are drawn in sequence, a loss's proxies after the network.
         head = build_head(config)
-        backbone = build_backbone(config, dataset)
+        backbone = build_backbone(config, dataset, layout)
         if config.frozen_backbone:
             backbone.trainable = False
         if config.trained_from is not None:
