@@ -8,6 +8,7 @@ from experiments.plans.study import Studies
 from experiments.studies.conventional_table import ConventionalTable
 from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.fair_tables import ccp_table, gsp_parts, gsp_table, loss_benchmark
+from experiments.studies.planned import planned_comparisons
 from experiments.studies.screening import Screening
 from experiments.studies.training_steps import TrainingSteps
 from experiments.studies.warm_benchmark import warm_benchmark
@@ -23,6 +24,7 @@ TABLES: Studies = {
     "5.4": Screening,
     "losses": loss_benchmark,
     "warm": warm_benchmark,
+    "planned": planned_comparisons,
     **dissertation_tables(),
 }
 DEFAULTS = {table: {"repeats": 3} for table in ("3.2a", "3.2b", "5.2a", "5.2b")}  # of flags: the best of three

@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from common.errors import InvalidInput
 from experiments.plans.fair_table import FairRow, MethodsTable, budget_notes, choose_rows
 from experiments.plans.study import (
@@ -46,7 +48,7 @@ class TunedRow(NamedTuple):
 class TunedTable(MethodsTable):
     """Table whose rows have the settings of their best trial.
 
-    Trials are judged by the first fold's validation MAP@R; the first of a tie wins and is the row's first training.
+    Trials are judged by validation MAP@R; the first of a tie wins, and its runs are runs of the row.
 
     Args:
         title: of the table.
@@ -55,6 +57,7 @@ class TunedTable(MethodsTable):
         options: of the study.
         settings: configuration fields shared by all rows; flags override them.
         notes: footnotes.
+        tried_on_all_folds: a trial trains all folds and is judged by their mean; otherwise the first fold judges.
 
     Raises:
         InvalidInput: rows with unequal numbers of trials, a flag for a tuned field, a pooling given by hand, or a loss
@@ -69,6 +72,7 @@ class TunedTable(MethodsTable):
         options: StudyOptions,
         settings: Mapping[str, object],
         notes: Sequence[str] = (),
+        tried_on_all_folds: bool = False,
     ):
         counts = {tuned.num_trials for tuned in rows}
         if len(counts) != 1:
@@ -76,15 +80,17 @@ class TunedTable(MethodsTable):
         self.title, self.table, self.repeats = title, table, options.repeats
         self.rows = {row.label: row for row in choose_rows([tuned.row for tuned in rows], options.losses)}
         self._tuned = {tuned.row.label: tuned for tuned in rows if tuned.row.label in self.rows}
-        self._options, self._settings = options, settings
+        self._options, self._settings, self._all_folds = options, settings, tried_on_all_folds
         self._cells: dict[str, list[Cell]] = {}
         (num_trials,) = counts
         # All of them now, so that what cannot be trained is refused before anything is.
         first = [self._candidate(tuned.row, trial) for tuned in self._tuned.values() for trial in tuned.trials][0]
-        self.num_cells = len(self.rows) * (num_trials - 1 + len(first))
+        num_tried = len(first) if tried_on_all_folds else 1
+        self.num_cells = len(self.rows) * ((num_trials - 1) * num_tried + len(first))
+        where = "all folds" if tried_on_all_folds else "one split"
         self.protocol = (
-            f"Each row: {trainings(num_trials)} on one split, of which the best on validation classes gives its "
-            f"settings; then {first[0].config.num_folds} folds, {trainings(options.repeats)} each."
+            f"Each row: {trainings(num_trials)} on {where}, of which the best on validation classes gives its "
+            f"settings; {first[0].config.num_folds} folds, {trainings(options.repeats)} each."
         )
         self.notes = (self.protocol, *notes, *budget_notes(options))
 
@@ -92,8 +98,8 @@ class TunedTable(MethodsTable):
         """Return each row's trials and, once all are finished, the rest of its runs."""
         known = []
         for label, tuned in self._tuned.items():
-            known += [self._candidate(tuned.row, trial)[0] for trial in self._trials(label, finished)]
-            known += self.cells_of(label, finished)[1:]
+            tried = [cell for trial in self._trials(label, finished) for cell in self._tried_cells(tuned.row, trial)]
+            known += [*tried, *(cell for cell in self.cells_of(label, finished) if cell not in tried)]
         return known
 
     def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
@@ -112,7 +118,8 @@ class TunedTable(MethodsTable):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write trials, the table of complete rows and its picture; summarize the rest."""
         tried = {label: self._tried(label, finished) for label in self.rows}
-        write_table(table_of_trials(f"Trials: {self.title}", tried), folder, f"{name}_trials")
+        judges = "all folds" if self._all_folds else "the first fold"
+        write_table(table_of_trials(f"Trials: {self.title}", tried, judges), folder, f"{name}_trials")
         text = f"Trials: {folder / name}_trials.md"
         if any(self.cells_of(label, finished) for label in self.rows):
             text = f"{super().render(finished, folder, name)}\n{text}"
@@ -139,9 +146,17 @@ class TunedTable(MethodsTable):
     def _validations(
         self, label: str, trials: Sequence[Mapping[str, object]], finished: FinishedCells
     ) -> list[float | None]:
-        """Return the best validation MAP@R of each trial of a row, or None."""
-        first = [finished_units(self._candidate(self.rows[label], trial)[:1], finished) for trial in trials]
-        return [best_validation(units)[0] if units else None for units in first]
+        """Return the best validation MAP@R of each trial of a row, a mean over its runs, or None."""
+        values: list[float | None] = []
+        for trial in trials:
+            cells = self._tried_cells(self.rows[label], trial)
+            units = finished_units(cells, finished)
+            values.append(float(np.mean(best_validation(units))) if len(units) == len(cells) else None)
+        return values
+
+    def _tried_cells(self, row: FairRow, trial: Mapping[str, object]) -> list[Cell]:
+        """Return the runs that judge a trial."""
+        return self._candidate(row, trial)[: None if self._all_folds else 1]
 
     def _candidate(self, row: FairRow, trial: Mapping[str, object]) -> list[Cell]:
         """Return a row's runs with a trial's settings; the first one is the trial."""
@@ -169,13 +184,14 @@ def best_place(values: Sequence[float]) -> int:
     return max(range(len(values)), key=values.__getitem__)
 
 
-def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> PlainTable:
+def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]], judges: str = "the first fold") -> PlainTable:
     """Tabulate each row's trials and their validation.
 
     Args:
         title: of the table.
         tried: by label, in the table's order, trials with `settings` (by field name), `validation` (MAP@R, a fraction)
             and `chosen`.
+        judges: the folds whose validation classes judge.
     """
     lines = [
         [label, _in_words(trial["settings"]), f"{100 * trial['validation']:.2f}", "chosen" if trial["chosen"] else ""]
@@ -183,7 +199,7 @@ def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> Plain
         for trial in trials
     ]
     header = ["method", "settings", "validation MAP@R (%)", ""]
-    notes = ("One run each, on the validation classes of the first fold.",)
+    notes = (f"One run each, on the validation classes of {judges}.",)
     return PlainTable(title, header, lines, notes)
 
 

@@ -1,0 +1,57 @@
+"""Planned comparisons: the memory, CCP and GSP when the whole network is fine-tuned.
+
+Regenerates: nothing printed: the thesis' claims of tables 3.1 and 5.1 and figure 3.7, small enough for a CPU. The plan,
+    docs/results/plan.md, was written before the first run.
+Command: python -m experiments.table --id=planned --dataset=emoji --run
+Expected: the signs of the thesis; the plan says what counts as a failure.
+Cost: 128 runs of 220 s on 2 CPU cores, 8 hours; `--loss=ms` 24 of them; `--budget=smoke` minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from experiments.plans.fair_table import FairRow
+from experiments.plans.study import StudyOptions
+from experiments.settings.thesis_values import EMOJI
+from experiments.studies.tuned_table import TunedRow, TunedTable
+
+_SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": True}
+_RATES = [{"learning_rate": rate} for rate in (1e-4, 3e-4)]
+_PACES = [{"proxy_multiplier": pace} for pace in (10.0, 100.0)]  # of proxies that begin at random
+_CCP = {"projection_patience": 1}
+_ONE_PROBLEM = {**_CCP, "ccp_max_problems": 1, "ccp_lambda": 0.0, "ccp_first_lambda": 0.0}
+_MEMBERS = {**_ONE_PROBLEM, "proxies_per_class": 4, "pool_size": 4}  # k-center takes all of a pool
+_RANDOM = {**_ONE_PROBLEM, "ccp_first_centers": "random"}
+_WIDE = {"output_stride": 16}
+_GSP = {**_WIDE, "transport_ratio": 0.3, "smoothing": 5.0}
+
+
+def planned_comparisons(options: StudyOptions) -> TunedTable:
+    """Return the study.
+
+    Args:
+        options: of the study.
+    """
+    regime = ("backbone", "weights", "image_size", "classes_per_batch", "frozen_batch_norm")  # on every data set
+    settings = {
+        **{name: EMOJI[name] for name in regime},
+        **({"num_folds": 2} if options.budget == "smoke" else _SCHEDULE),
+    }
+    title = f"Planned comparisons on {options.dataset}, whole network"
+    return TunedTable(title, None, list(_rows()), options, settings, tried_on_all_folds=True)
+
+
+def _rows() -> Iterator[TunedRow]:
+    for loss in ("c1", "c2", "ms"):
+        yield TunedRow(FairRow(f"{loss}+gap"), _RATES)
+    yield TunedRow(FairRow("c2+xbm+gap", baseline="c2+gap"), _RATES)
+    for loss in ("c1", "c2", "ms"):
+        yield TunedRow(FairRow(f"{loss}+ccp+gap", baseline=f"{loss}+gap", settings=_CCP), _RATES)
+    for loss in ("c2", "ms"):
+        yield TunedRow(FairRow(f"{loss}+ccp+gap", None, f"{loss}+ccp+gap", _MEMBERS, "fixed members"), _RATES)
+    yield TunedRow(FairRow("c2+ccp+gap", None, "c2+ccp+gap, fixed members", _RANDOM, "random proxies"), _PACES)
+    for loss, trials in (("pnca", _PACES), ("panchor", _PACES), ("ms", _RATES)):
+        average = FairRow(f"{loss}+gap", settings=_WIDE, variant="stride 16")
+        yield TunedRow(average, trials)
+        yield TunedRow(FairRow(f"{loss}+gsp", None, average.label, _GSP), trials)
