@@ -96,7 +96,7 @@ def test_the_demo_is_estimated_by_its_network_and_its_emoji():
     embedded = 4 * 3_599 / 4 + 2 * 3_578
     assert seconds_of(config) == pytest.approx(12 + (400 * 32 + embedded / 3) * 0.6 / 32)
     whole = DEMO.cells(NothingFinished())
-    assert 15 * 60 < sum(seconds_of(cell.config) for cell in whole) < 25 * 60  # it took 19 minutes
+    assert 22 * 60 < sum(seconds_of(cell.config) for cell in whole) < 37 * 60  # 400 steps took 19 minutes
     assert rate_of(config.replace(image_size=192), ()).seconds_per_image == pytest.approx(4 * 0.6 / 32)
 
 
