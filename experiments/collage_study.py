@@ -19,9 +19,9 @@ from absl import flags
 
 from common.errors import check_choice
 from experiments.plans.study import StudyOptions
-from experiments.protocols.one_split import trained_units, write_tables
+from experiments.protocols.fair import trained_units
 from experiments.protocols.recording import record_finished
-from experiments.protocols.report_files import print_report
+from experiments.protocols.report_files import print_report, write_tables
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.studies.collages import (

@@ -22,8 +22,7 @@ from absl import flags
 
 from common.data import Dataset
 from experiments.deployment.writing import model_writer
-from experiments.protocols.conventional import DEFAULT_REPEATS
-from experiments.protocols.conventional_evaluation import define_flags, evaluate
+from experiments.protocols.conventional import DEFAULT_REPEATS, define_flags, evaluate
 from experiments.protocols.recording import record_finished
 from experiments.settings import flags as experiment_flags
 

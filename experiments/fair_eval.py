@@ -27,6 +27,7 @@ def main() -> None:
     from experiments.deployment.writing import model_writer
     from experiments.plans.launched_cells import cell_tasks, fair_cells
     from experiments.protocols.fair import FairProtocol, check_unit_flags
+    from experiments.protocols.fair_report import export_advice
     from experiments.protocols.recording import record_finished
     from experiments.protocols.report_files import print_report
     from experiments.runs.start_checks import check_configurations
@@ -53,13 +54,13 @@ def main() -> None:
             checkpoint_seconds=values.checkpoint_seconds,
             afterwards=model_writer(dataset, values.cache_dir) if values.export_model else None,
         )
-    print_report(protocol.report(), protocol.runs.report_dir(configs), values.details)
+    methods = protocol.methods()
+    print_report(protocol.report(methods), protocol.runs.report_dir(configs), values.details)
     if values.fold is None and values.repeat is None:  # a single unit of a job array draws no picture
         protocol.follow_report()
-    record_finished(protocol.finished(fold=values.fold, repeat=values.repeat), places)
+    record_finished(protocol.finished(methods, fold=values.fold, repeat=values.repeat), places)
     check_no_failures(failures)
-    advice = protocol.export_advice()
-    if advice:
+    if advice := export_advice(methods, dataset, values.data_dir):
         print(advice)
 
 

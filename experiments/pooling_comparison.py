@@ -19,7 +19,7 @@ from absl import flags
 
 from common.errors import check_choice
 from experiments.plans.study import StudyOptions
-from experiments.protocols.one_split import trained_units
+from experiments.protocols.fair import trained_units
 from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report
 from experiments.runs.start_checks import check_configurations

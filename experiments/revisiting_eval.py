@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.protocols.conventional_evaluation import define_flags, evaluate
+from experiments.protocols.conventional import define_flags, evaluate
 from experiments.protocols.recording import record_finished
-from experiments.protocols.revisiting_report import write_report
+from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.settings import flags as experiment_flags
 from experiments.settings.run_settings import REVISITING
 
@@ -29,7 +29,7 @@ def main() -> None:
     """Train the missing runs of all named methods, report and record."""
     values = flags.FLAGS
     experiment_flags.refuse_flags(values, "recipe", because="this protocol is its own recipe")
-    record_finished(evaluate(values, write_report), experiment_flags.places_from(values))
+    record_finished(evaluate(values, RevisitingReport), experiment_flags.places_from(values))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from common.errors import check_choice
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, trainings
 from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines, write_recall_of_methods
-from experiments.protocols.report_files import warning_lines, write_report_files
+from experiments.protocols.report_files import rows_before, warning_lines, write_report_files
 from experiments.published.values import DISSERTATION
 from experiments.settings.build import parse_method
 
@@ -69,7 +69,7 @@ class MethodsTable(Study):
             if units:
                 methods[label] = _method(row, self.table, self.repeats, cells[0], units)
         complete = {label: method for label, method in methods.items() if not method.missing}
-        before = max((method.untrained_rows() for method in methods.values()), key=len, default=[])
+        before = rows_before(methods.values())
         lines = [*before]
         for label, method in complete.items():
             baseline = self.rows[label].baseline

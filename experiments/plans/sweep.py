@@ -13,7 +13,7 @@ import numpy as np
 from common.errors import InvalidInput, check_choice
 from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.reports import PlainTable
-from experiments.reports.sweeps import SweepValue, sweep_lines
+from experiments.reports.plots import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import Scores, labels_of, scores_of_trainings

@@ -1,20 +1,32 @@
-"""The conventional protocol: stopping on the test set, and beside it on held-out classes."""
+"""The conventional protocol: stopping on the test set, and beside it on held-out classes.
+
+Also the flags, runs and reports that its commands share.
+"""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Iterable
 
+from absl import flags
+
 from common.data import Dataset
-from common.errors import check_choice
+from common.errors import InvalidInput, check_choice
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.conventional_report import ConventionalReport, write_report
-from experiments.protocols.fair import check_unit_flags
-from experiments.reports import collect_method
+from experiments.protocols.fair import check_unit_flags, train_units
+from experiments.protocols.report_files import print_report
+from experiments.reports import UnitRun, collect_method
+from experiments.runs.start_checks import check_configurations
 from experiments.runs.tracked_units import follow_pictures
 from experiments.runs.unit_runs import UnitRuns
+from experiments.settings import build
+from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
+from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
+
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
 MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: protocol of the configuration
 DEFAULT_REPEATS = 3  # the tables print the best of three
@@ -37,6 +49,7 @@ class ConventionalProtocol:
         places: see `UnitRuns`.
         repeats: runs of each, with different seeds.
         tracker: what follows the units that are trained.
+        kind: of report.
     """
 
     def __init__(
@@ -48,8 +61,9 @@ class ConventionalProtocol:
         *,
         repeats: int,
         tracker: TrackerChoice = TENSORBOARD,
+        kind: type[ConventionalReport] = ConventionalReport,
     ):
-        self.configs = {"test_set": configs, "held_out": held_out_configs}
+        self.kind, self.configs = kind, {"test_set": configs, "held_out": held_out_configs}
         self.runs, self.repeats = UnitRuns(dataset, places, tracker), repeats
 
     def run(
@@ -80,27 +94,19 @@ class ConventionalProtocol:
             for position in range(len(self.configs["test_set"]))
             for monitor in monitors
         ]
-        self.runs.check(units)
-        for config, fold, index in units:
-            self.runs.train(config, fold, index, checkpoint_seconds)
-            if afterwards is not None:
-                afterwards(self.runs.unit_dir(config, fold, index))
+        train_units(self.runs, units, checkpoint_seconds, afterwards)
 
     def methods(self) -> list[ConventionalReport]:
-        """Return each method's results on disk."""
+        """Collect each method's runs on disk."""
         methods = []
-        for config, held_out in zip(self.configs["test_set"], self.configs["held_out"]):
-            biased, unbiased = (collect_method(self.runs.method_dir(one)) for one in (config, held_out))
-            methods.append(ConventionalReport(config, held_out, biased, unbiased, self.repeats))
+        for pair in zip(self.configs["test_set"], self.configs["held_out"]):
+            biased, unbiased = (collect_method(self.runs.method_dir(config)) for config in pair)
+            methods.append(self.kind(*pair, biased, unbiased, self.repeats))
         return methods
 
-    def report(self, write: Callable[..., str] = write_report) -> str:
-        """Write the table and picture beside the runs; return the terminal's text.
-
-        Args:
-            write: called with the methods, the folder, a title and `notes` on the data.
-        """
-        return write(self.methods(), self.report_dir(), self._title(), notes=self.runs.data_notes())
+    def report(self, methods: list[ConventionalReport]) -> str:
+        """Write the table and picture of `methods` beside the runs; return the terminal's text."""
+        return write_report(methods, self.report_dir(), self._title(), notes=self.runs.data_notes())
 
     def follow_report(self) -> None:
         """Add the report's pictures to the tracker."""
@@ -112,4 +118,57 @@ class ConventionalProtocol:
         return self.runs.report_dir([*self.configs["test_set"], *self.configs["held_out"]])
 
     def _title(self) -> str:
-        return f"Conventional protocol on {self.runs.dataset.name}: {self.repeats} repeat(s)"
+        return f"{self.kind.protocol} protocol on {self.runs.dataset.name}: {self.repeats} repeat(s)"
+
+
+def evaluate(
+    values: flags.FlagValues,
+    kind: type[ConventionalReport] = ConventionalReport,
+    afterwards: Callable[[Dataset], Callable[[pathlib.Path], None]] | None = None,
+) -> list[UnitRun]:
+    """Run the missing units of the methods that flags name, then report.
+
+    Args:
+        values: of the command line.
+        kind: of report.
+        afterwards: makes, from the data set, a function called with each finished unit's folder.
+
+    Returns:
+        All finished runs of these methods.
+    """
+    monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
+    experiment_flags.check_distinct("--monitor", monitors)
+    if not monitors:
+        raise InvalidInput(
+            f"Invalid --monitor: received an empty list, expected one of {', '.join(MONITORS)}, or both."
+        )
+    configs = experiment_flags.configurations_from_flags(values, "conventional", ignored=("held_out_fraction",))
+    held_out_configs = experiment_flags.configurations_from_flags(values, "held_out")
+    check_unit_flags(1, values.repeats, None, values.repeat)
+    tracker = tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING)
+    if not values.report_only:
+        check_configurations([*configs, *held_out_configs], values.data_dir)
+    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
+    places, repeats = experiment_flags.places_from(values), values.repeats
+    both = configs, held_out_configs
+    protocol = ConventionalProtocol(dataset, *both, places, repeats=repeats, tracker=tracker, kind=kind)
+    if not values.report_only:
+        after_each = afterwards(dataset) if afterwards is not None else None
+        seconds = values.checkpoint_seconds
+        protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=seconds, afterwards=after_each)
+    methods = protocol.methods()
+    print_report(protocol.report(methods), protocol.report_dir(), values.details)
+    if values.repeat is None:
+        protocol.follow_report()
+    return [unit for method in methods for _, units in method.finished_by_side() for unit in units]
+
+
+def define_flags(repeats: int) -> None:
+    """Define all flags, with `repeats` trainings per unit by default."""
+    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_run_flags(units=("repeat",), repeats=repeats)
+    experiment_flags.define_methods_flags()
+    define_tracker_flags()
+    flags.DEFINE_list(
+        "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."
+    )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from common.errors import check_given
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
-from experiments.protocols.report_files import write_report_files
-from experiments.reports import best_of_repeats
+from experiments.protocols.report_files import rows_before, write_report_files
+from experiments.published.conventional import conventional_conditions, conventional_published, is_quoted
+from experiments.reports.best_of_repeats import best_estimate, best_repeat, mean_estimate, optimism_estimate
 from experiments.reports.training_effect import rows_without_training
 from experiments.rows import Scores
 from experiments.runs.unit import MONITORED, unit_label
@@ -31,6 +33,9 @@ class ConventionalReport:
     """One method's runs under both stopping rules, and their report.
 
     Attributes:
+        protocol: in titles.
+        file_name: of the tables.
+        has_recall: whether R@k are a table of their own.
         config: stops on the test set.
         held_out_config: stops on held-out classes.
         runs: the runs on disk of the first.
@@ -38,6 +43,9 @@ class ConventionalReport:
         repeats: how many of each a complete study has.
     """
 
+    protocol: ClassVar[str] = "Conventional"
+    file_name: ClassVar[str] = "report"
+    has_recall: ClassVar[bool] = True
     config: ExperimentConfig
     held_out_config: ExperimentConfig
     runs: reports.MethodRuns
@@ -55,27 +63,45 @@ class ConventionalReport:
         return self._scores(self.held_out_runs)
 
     def rows(self) -> list[reports.TableRow]:
-        """Return the complete rows: biased best and mean, unbiased mean, difference."""
-        rows, biased, unbiased = [], self.biased, self.unbiased
-        name, count = self.config.name, self.repeats
-        if biased:
-            rows.append(self._row(f"{name}, best of {count}", self._best_cells()))
-            rows.append(self._row(f"{name}, mean of {count}", _mean_cells(biased)))
-        if unbiased:
-            rows.append(self._row(f"{name}, unbiased, mean of {count}", _mean_cells(unbiased)))
+        """Return the complete rows: biased best and mean, unbiased mean, difference.
+
+        Raises:
+            InvalidInput: test embeddings are damaged, or the two sides' are of other queries.
+        """
+        biased, unbiased = self.biased, self.unbiased
         if biased and unbiased:
             biased.check_comparable(unbiased)
-            estimates = {
-                metric: best_of_repeats.optimism_estimate(
-                    biased.class_scores(metric), unbiased.class_scores(metric), self.best_repeat, metric == "P@1"
-                )
-                for metric in METRICS
-            }
-            cells = {
-                metric: reports.TableCell(of, is_difference=True, baseline=name) for metric, of in estimates.items()
-            }
-            rows.append(self._row(f"{name}, optimism", cells))
-        return rows
+        found: dict[str, dict[str, reports.TableCell]] = {}
+        for metric in METRICS:
+            decides, estimates = metric == "P@1", {}
+            if biased:
+                scores = biased.class_scores(metric)
+                estimates[f"best of {self.repeats}"] = best_estimate(scores, self.best_repeat, decides)
+                estimates[f"mean of {self.repeats}"] = mean_estimate(scores)
+            if unbiased:
+                others = unbiased.class_scores(metric)
+                estimates[f"unbiased, mean of {self.repeats}"] = mean_estimate(others)
+            if biased and unbiased:
+                estimates["optimism"] = optimism_estimate(scores, others, self.best_repeat, decides)
+            for label, estimate in estimates.items():
+                target = self._target(metric) if label.startswith("best") else None
+                is_gap = label == "optimism"
+                cell = reports.TableCell(estimate, target, is_gap, self.config.name if is_gap else "")
+                found.setdefault(label, {})[metric] = cell
+        return self.table_rows(found)
+
+    def table_rows(self, found: Mapping[str, Mapping[str, reports.TableCell]]) -> list[reports.TableRow]:
+        """Name rows of cells by metric after the method and what they are of."""
+        name, size = self.config.name, f"{self.config.embedding_dim}-D"
+        return [
+            reports.TableRow(f"{name}, {label}", {(size, metric): cell for metric, cell in cells.items()})
+            for label, cells in found.items()
+        ]
+
+    @staticmethod
+    def explanations(optimism: Sequence[str]) -> list[str]:
+        """Return what stands below a table; `optimism` has a line of each method with both sides."""
+        return [EXPLANATION, *optimism] if optimism else []
 
     def optimism_line(self) -> str | None:
         """Explain the optimism in P@1; `None` before both sides are complete."""
@@ -98,13 +124,9 @@ class ConventionalReport:
 
     def curves(self) -> list[reports.Curve]:
         """Return evaluated units' monitored curves: of the test set, and held-out classes."""
-        drawn = []
-        for config, runs in self._sides():
-            for unit in runs.units:
-                steps, values = unit.validation_curve(config.monitor)
-                if len(steps):
-                    drawn.append(reports.Curve(f"{config.name}, {MONITORED[str(config.protocol)]}", steps, values))
-        return drawn
+        units = [(label, config.monitor, unit) for label, config, runs in self._sides() for unit in runs.units]
+        curves = [reports.Curve(label, *unit.validation_curve(monitor)) for label, monitor, unit in units]
+        return [curve for curve in curves if len(curve.steps)]
 
     def partial_lines(self, with_figures: bool = True) -> list[str]:
         """List an incomplete study's finished units, with figures, and missing ones.
@@ -113,7 +135,7 @@ class ConventionalReport:
             with_figures: whether to include the figures; a page shows them elsewhere.
         """
         lines, missing = [], []
-        for config, runs in self._sides():
+        for _, config, runs in self._sides():
             lines += [f"warning: {problem}" for problem in runs.problems]
             absent = [repeat for _, repeat in runs.missing(1, self.repeats)]
             missing += [unit_label(config, 0, repeat) for repeat in absent]
@@ -129,90 +151,66 @@ class ConventionalReport:
 
     def finished_by_side(self) -> list[tuple[str, list[reports.UnitRun]]]:
         """Return the finished runs of each stopping rule, with the rule's name."""
-        sides = [(f"{config.name}, {MONITORED[str(config.protocol)]}", runs) for config, runs in self._sides()]
-        return [(name, list(runs.finished.values())) for name, runs in sides]
+        return [(label, list(runs.finished.values())) for label, _, runs in self._sides()]
 
     @property
     def best_repeat(self) -> int:
         """The repeat with the largest P@1 on the test set."""
-        return best_of_repeats.best_repeat(check_given("runs", self.biased).class_scores("P@1"))
+        return best_repeat(check_given("runs", self.biased).class_scores("P@1"))
 
-    def _sides(self) -> list[tuple[ExperimentConfig, reports.MethodRuns]]:
+    def _sides(self) -> list[tuple[str, ExperimentConfig, reports.MethodRuns]]:
         sides = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
-        return [(config, runs) for config, runs in sides if runs is not None]
+        return [(f"{of.name}, {MONITORED[str(of.protocol)]}", of, runs) for of, runs in sides if runs is not None]
 
     def _scores(self, runs: reports.MethodRuns | None) -> Scores | None:
         if runs is None or runs.missing(1, self.repeats):
             return None
         return Scores.of_runs([runs.finished[0, repeat] for repeat in range(self.repeats)])
 
-    def _row(self, label: str, cells: dict[str, reports.TableCell]) -> reports.TableRow:
-        size = f"{self.config.embedding_dim}-D"
-        return reports.TableRow(label, {(size, metric): cell for metric, cell in cells.items()})
-
-    def _best_cells(self) -> dict[str, reports.TableCell]:
-        cells = {}
-        for metric in METRICS:
-            estimate = best_of_repeats.best_estimate(
-                check_given("runs", self.biased).class_scores(metric), self.best_repeat, decides=metric == "P@1"
-            )
-            published = self._published(metric)
-            target = reports.Target(published, reasons=tuple(self._reasons(published)))
-            cells[metric] = reports.TableCell(estimate, target)
-        return cells
-
-    def _published(self, metric: str) -> reports.PublishedValue | None:
-        config = self.config
-        return reports.conventional_published(
-            config.dataset,
-            config.loss,
-            config.pooling,
-            config.method,
-            config.backbone,
-            config.embedding_dim,
-            metric,
-            chapter=config.chapter,
-        )
-
-    def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
-        conditions = reports.conventional_conditions(published) if published else {}
-        stated = {**self.runs.stated(self.config.as_dict()), "repeats": self.repeats}
-        departed = departures(self.config) if published else {}
+    def _target(self, metric: str) -> reports.Target:
+        """Return the printed cell, and why the best repeat cannot be compared with it."""
+        config, size = self.config, self.config.embedding_dim
+        method = (config.dataset, config.loss, config.pooling, config.method, config.backbone)
+        published = conventional_published(*method, size, metric, chapter=config.chapter)
+        conditions = conventional_conditions(published) if published else {}
+        stated = {**self.runs.stated(config.as_dict()), "repeats": self.repeats}
+        departed = departures(config) if published else {}
         reasons = reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
-        if published and reports.is_quoted(published):
+        if published and is_quoted(published):
             reasons.append("the figure is quoted from another paper, which trained in another way")
-        return reasons
-
-
-def _mean_cells(scores: Scores) -> dict[str, reports.TableCell]:
-    estimates = {metric: best_of_repeats.mean_estimate(scores.class_scores(metric)) for metric in METRICS}
-    return {metric: reports.TableCell(estimate) for metric, estimate in estimates.items()}
+        return reports.Target(published, reasons=tuple(reasons))
 
 
 def write_report(
-    methods: list[ConventionalReport],
+    methods: Sequence[ConventionalReport],
     folder: pathlib.Path,
     title: str,
     *,
-    name: str = "report",
+    name: str = "",
     notes: Sequence[str] = (),
 ) -> str:
-    """Write `<name>.md`, `.csv`, `.tex`, `validation_curves.png`; return the terminal's text."""
-    rows = [row for method in methods for row in method.rows()]
-    rows = max((method.untrained_rows() for method in methods), key=len, default=[]) + rows
-    optimism = [line for method in methods if (line := method.optimism_line())]
-    explanations = [EXPLANATION, *optimism] if optimism else []
+    """Write `<name>.md`, `.csv`, `.tex`, `validation_curves.png`; return the terminal's text.
+
+    Args:
+        methods: at least one, of one kind of report.
+        folder: for the files.
+        title: of table and picture.
+        name: of the tables; empty: that of the kind.
+        notes: further lines below the table.
+    """
+    kind, name = type(methods[0]), name or methods[0].file_name
+    rows = [*rows_before(methods), *(row for method in methods for row in method.rows())]
+    explanations = kind.explanations([line for method in methods if (line := method.optimism_line())])
     curves = [curve for method in methods for curve in method.curves()]
-    table, picture = write_report_files(
-        rows, curves, folder, title, metric="P@1", explanations=explanations, notes=notes, name=name
-    )
-    finished = {name: units for method in methods for name, units in method.finished_by_side()}
+    below = {"explanations": explanations, "notes": notes}
+    table, picture = write_report_files(rows, curves, folder, title, metric="P@1", name=name, **below)
+    finished = {label: units for method in methods for label, units in method.finished_by_side()}
     best = {
         f"{method.config.name}, best of {method.repeats}": [method.runs.finished[0, method.best_repeat]]
         for method in methods
         if method.biased
     }
-    recall = write_recall({**best, **finished}, methods[0].config.dataset, folder, name=name)
-    parts = write_parts(finished, folder)
+    dataset = methods[0].config.dataset
+    recall = write_recall({**best, **finished}, dataset, folder, name=name) if kind.has_recall else ""
     lines = [line for method in methods for line in method.partial_lines()]
-    return "\n".join(part for part in (table, recall, parts, *lines, picture) if part)
+    return "\n".join(part for part in (table, recall, write_parts(finished, folder), *lines, picture) if part)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from common.data import Dataset
 from common.errors import invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
-from experiments.protocols.fair_report import MethodReport, export_advice, write_report
+from experiments.protocols.fair_report import MethodReport, write_report
 from experiments.reports import UnitRun, collect_method
 from experiments.runs.tracked_units import follow_pictures
 from experiments.runs.unit_runs import UnitRuns
@@ -75,31 +75,23 @@ class FairProtocol:
         Raises:
             InvalidInput: any of the units cannot be trained; then none is.
         """
-        units = self.units(fold, repeat)
-        self.runs.check(units)
-        for config, fold_index, repeat_index in units:
-            self.runs.train(config, fold_index, repeat_index, checkpoint_seconds)
-            if afterwards is not None:
-                afterwards(self.runs.unit_dir(config, fold_index, repeat_index))
+        train_units(self.runs, self.units(fold, repeat), checkpoint_seconds, afterwards)
 
-    def finished(self, *, fold: int | None = None, repeat: int | None = None) -> list[UnitRun]:
-        """Return the finished units, optionally of one fold or one repeat."""
-        runs = {config: collect_method(self.runs.method_dir(config)).finished for config in self.configs}
-        units = self.units(fold, repeat)
-        return [runs[config][k, r] for config, k, r in units if (k, r) in runs[config]]
+    def methods(self) -> list[MethodReport]:
+        """Collect the runs on disk of each configuration."""
+        folders = {config: self.runs.method_dir(config) for config in self.configs}
+        return [MethodReport(config, collect_method(of), self.repeats) for config, of in folders.items()]
 
-    def report(self) -> str:
-        """Write the table and picture beside the runs; return the terminal's text."""
-        return write_report(self._methods(), self.runs.report_dir(self.configs), self.title, self.runs.data_notes())
+    def finished(
+        self, methods: Sequence[MethodReport], *, fold: int | None = None, repeat: int | None = None
+    ) -> list[UnitRun]:
+        """Return the finished units of `methods`, optionally of one fold or one repeat."""
+        runs = {method.config: method.runs.finished for method in methods}
+        return [runs[config][k, r] for config, k, r in self.units(fold, repeat) if (k, r) in runs.get(config, {})]
 
-    def export_advice(self) -> str | None:
-        """Name the command that exports the better of trained and untrained; see `export_advice`."""
-        return export_advice(self._methods(), self.dataset, self.runs.places.data_dir)
-
-    def _methods(self) -> list[MethodReport]:
-        return [
-            MethodReport(config, collect_method(self.runs.method_dir(config)), self.repeats) for config in self.configs
-        ]
+    def report(self, methods: list[MethodReport]) -> str:
+        """Write the table and picture of `methods` beside the runs; return the terminal's text."""
+        return write_report(methods, self.runs.report_dir(self.configs), self.title, self.runs.data_notes())
 
     @property
     def title(self) -> str:
@@ -110,6 +102,48 @@ class FairProtocol:
         """Add the report's pictures to the tracker."""
         names = ", ".join(config.name for config in self.configs)
         follow_pictures(self.runs.tracker, self.runs.report_dir(self.configs), f"{self.title}: {names}")
+
+
+def train_units(
+    runs: UnitRuns,
+    units: Sequence[tuple[ExperimentConfig, int, int]],
+    checkpoint_seconds: float,
+    afterwards: Callable[[pathlib.Path], None] | None,
+) -> None:
+    """Check all units, then train those without a result; see `FairProtocol.run`."""
+    runs.check(units)
+    for config, fold, repeat in units:
+        runs.train(config, fold, repeat, checkpoint_seconds)
+        if afterwards is not None:
+            afterwards(runs.unit_dir(config, fold, repeat))
+
+
+def trained_units(
+    dataset: Dataset,
+    configs: list[ExperimentConfig],
+    places: Places,
+    *,
+    repeats: int,
+    checkpoint_seconds: float = 30.0,
+    report_only: bool = False,
+) -> list[list[UnitRun]]:
+    """Train the missing units of one split; return each configuration's finished ones, one per repeat.
+
+    Units are those of the first fold (a data set with a validation set of its own, such as the collages, trains on all
+    its training classes there), so that a study and `fair_eval` share their run directories.
+
+    Args:
+        dataset: as loaded.
+        configs: all on this data set.
+        places: see `UnitRuns`.
+        repeats: runs of each configuration, with different seeds.
+        checkpoint_seconds: shortest time between two checkpoints.
+        report_only: train nothing.
+    """
+    protocol = FairProtocol(dataset, configs, places, repeats=repeats)
+    if not report_only:
+        protocol.run(fold=0, checkpoint_seconds=checkpoint_seconds)
+    return [protocol.finished([method], fold=0) for method in protocol.methods()]
 
 
 def check_unit_flags(num_folds: int, repeats: int, fold: int | None, repeat: int | None) -> None:

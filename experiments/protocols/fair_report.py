@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import pathlib
 import shlex
 from collections.abc import Collection, Sequence
@@ -14,13 +13,12 @@ import numpy as np
 from common.data import Dataset
 from experiments import reports
 from experiments.protocols.feature_report import write_parts, write_recall
-from experiments.protocols.report_files import MethodWarning, warning_lines, write_report_files
-from experiments.published.values import DISSERTATION, dissertation_value
-from experiments.reports.projection_runs import runs_without_problem
-from experiments.reports.training_effect import rows_without_training, training_did_not_help
-from experiments.reports.verdicts import HALF_DIGIT
+from experiments.protocols.report_files import MethodWarning, rows_before, warning_lines, write_report_files
+from experiments.published.values import DISSERTATION, dissertation_value, fair_published
+from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
+from experiments.reports.verdicts import HALF_DIGIT, half_effect, published_difference
 from experiments.rows.run_rows import collection_rows
-from experiments.rows.scores import Scores
+from experiments.rows.scores import Scores, cell
 from experiments.runs.splits import few_validation_classes
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
@@ -68,24 +66,19 @@ class MethodReport:
             reference: another complete method.
             reference_name: its name in the difference's column; by default its own.
         """
-        estimates = self._estimates()
-        cells = {}
-        for kind, size in self._sizes.items():
-            for metric in METRICS:
-                target = self._target(size, metric, reference)
-                cells[f"{kind} {size}-D", metric] = reports.TableCell(estimates[kind][metric], target)
-        if reference is not None:
-            for kind, interval in self._differences(reference).items():
-                column = f"{kind} minus {reference_name or reference.name}", COMPARED
-                estimate = reports.FairEstimate(interval.estimate, interval=interval)
-                printed = self._target_of_difference(self._sizes[kind], reference)
-                cells[column] = reports.TableCell(estimate, printed, is_difference=True, baseline=reference.name)
+        cells = {
+            (f"{kind} {size}-D", metric): cell(scores.over_collections(metric), self._target(size, metric, reference))
+            for kind, (size, scores) in self._scores.items()
+            for metric in METRICS
+        }
+        if reference is None:
+            return reports.TableRow(self.name, cells)
+        for kind, (size, scores) in self._scores.items():
+            interval = scores.difference(reference._scores[kind][1], COMPARED)
+            printed = self._target_of_difference(size, reference)
+            column = f"{kind} minus {reference_name or reference.name}", COMPARED
+            cells[column] = cell(interval, printed, is_difference=True, baseline=reference.name)
         return reports.TableRow(self.name, cells)
-
-    @property
-    def _sizes(self) -> dict[str, int]:
-        dim = self.config.embedding_dim
-        return {"single": dim, "concatenated": dim * self.config.num_folds}
 
     def untrained_rows(self) -> list[reports.TableRow]:
         """Average the metrics of the backbones' average features, and of their closed forms."""
@@ -99,22 +92,20 @@ class MethodReport:
 
     def _target(self, size: int, metric: str, reference: MethodReport | None) -> reports.Target:
         """Return the printed cell; its margin is half the effect on `reference`."""
-        published = self._published(size, metric)
-        baseline = reference._published(size, metric) if reference else None
-        margin = reports.half_effect(published, baseline)
+        published = self.published(metric, size)
+        margin = half_effect(published, reference.published(metric, size) if reference else None)
         error = reports.error_of_collections(published.std) if published else None
         return reports.Target(published, margin, tuple(self._reasons(published)), error)
 
     def _target_of_difference(self, size: int, reference: MethodReport) -> reports.Target | None:
         """Return the printed difference of two rows, if both are printed."""
-        cells = [method._published(size, COMPARED) for method in (self, reference)]
-        published = reports.published_difference(*cells)
+        own, other = self.published(COMPARED, size), reference.published(COMPARED, size)
+        published = published_difference(own, other)
         if published is None:
             return None
-        of_each = [method._reasons(cell) for method, cell in zip((self, reference), cells)]
-        reasons = tuple(dict.fromkeys(itertools.chain(*of_each)))
+        reasons = tuple(dict.fromkeys([*self._reasons(own), *reference._reasons(other)]))
         error = reports.error_of_collections(published.std)
-        return reports.Target(published, reports.half_effect(*cells), reasons, error, rounding=2 * HALF_DIGIT)
+        return reports.Target(published, half_effect(own, other), reasons, error, rounding=2 * HALF_DIGIT)
 
     def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
         conditions = reports.conditions_of(published) if published else {}
@@ -128,11 +119,9 @@ class MethodReport:
         row = {*self.settings, *(name for name, value in parts.items() if getattr(self.config, name) == value)}
         return {name: value for name, value in departures(self.config).items() if name not in row}
 
-    def published_single(self, metric: str) -> reports.PublishedValue | None:
-        """Return the printed cell of the single models."""
-        return self._published(self.config.embedding_dim, metric)
-
-    def _published(self, size: int, metric: str) -> reports.PublishedValue | None:
+    def published(self, metric: str, size: int | None = None) -> reports.PublishedValue | None:
+        """Return the printed cell for embeddings of a size; None: of the single models."""
+        size = size or self.config.embedding_dim
         config = self.config
         if self.printed is not None:
             table, row = self.printed
@@ -143,53 +132,28 @@ class MethodReport:
         averages = config.pooling == "gsp" and config.transport_ratio == 1
         method = (config.loss, "gap" if averages else config.pooling, config.method)
         zero_shot = bool(config.zero_shot_weight)
-        return reports.fair_published(
-            config.dataset, *method, size, metric, chapter=config.chapter, zero_shot=zero_shot
-        )
-
-    def _estimates(self) -> dict:
-        single, joined = self._scores.values()
-        means = {metric: joined.class_scores(metric).means for metric in METRICS}
-        return reports.fair_estimates(
-            {
-                place: {metric: row["test"][metric] for metric in METRICS}
-                for place, row in zip(single.places, single.rows)
-            },
-            {
-                collection: {metric: float(of[index]) for metric, of in means.items()}
-                for index, collection in enumerate(reports.collections(self.config.num_folds, self.repeats))
-            },
-            single_scores={metric: single.class_scores(metric) for metric in METRICS},
-            concatenated_scores={metric: joined.class_scores(metric) for metric in METRICS},
-        )
-
-    def _differences(self, reference: MethodReport) -> dict[str, reports.Interval]:
-        """Subtract the reference's MAP@R by class, fold and repeat."""
-        return {kind: of.difference(reference._scores[kind], COMPARED) for kind, of in self._scores.items()}
+        return fair_published(config.dataset, *method, size, metric, chapter=config.chapter, zero_shot=zero_shot)
 
     @functools.cached_property
-    def _scores(self) -> dict[str, Scores]:
-        """Scores of the runs and of the concatenated models.
+    def _scores(self) -> dict[str, tuple[int, Scores]]:
+        """Sizes and scores of the runs and of the concatenated models.
 
         The disk may have more repeats.
         """
         units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
-        return {
-            "single": Scores.of_runs(units),
-            "concatenated": Scores(collection_rows(units, self.config.num_folds)),
-        }
+        dim, folds = self.config.embedding_dim, self.config.num_folds
+        concatenated = Scores(collection_rows(units, folds))
+        return {"single": (dim, Scores.of_runs(units)), "concatenated": (dim * folds, concatenated)}
 
 
 def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, notes: Sequence[str] = ()) -> str:
     """Write `report.md`, `.csv`, `.tex` and `validation_curves.png`; return the terminal's text."""
     complete = [method for method in methods if not method.missing]
-    trained = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
-    rows = max((method.untrained_rows() for method in methods), key=len, default=[]) + trained
+    rows = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
     curves = [curve for method in methods for curve in method.curves()]
-    table, picture = write_report_files(rows, curves, folder, title, notes=notes)
+    table, picture = write_report_files([*rows_before(methods), *rows], curves, folder, title, notes=notes)
     recall = write_recall_of_methods(methods, folder)
-    finished = {method.name: list(method.runs.finished.values()) for method in methods}
-    parts = write_parts(finished, folder)
+    parts = write_parts({method.name: list(method.runs.finished.values()) for method in methods}, folder)
     lines = [line for method in methods for line in partial_lines(method)]
     lines += warning_lines([warning for method in methods for warning in method_warnings(method)])
     lines += [f"warning: {problem}" for method in methods for problem in method.runs.problems]
@@ -200,47 +164,29 @@ def write_recall_of_methods(
     methods: Sequence[MethodReport], folder: pathlib.Path, name: str = "report", *, shown: bool = True
 ) -> str:
     """Write R@k of the single models beside the printed cells; see `write_recall`."""
-    by_name = {method.name: method for method in methods}
-    finished = {label: list(method.runs.finished.values()) for label, method in by_name.items()}
-
-    def published(label: str, metric: str) -> reports.PublishedValue | None:
-        return by_name[label].published_single(metric)
-
+    finished = {method.name: list(method.runs.finished.values()) for method in methods}
+    published = {method.name: method.published for method in methods}
     dataset = methods[0].config.dataset if methods else ""
     return write_recall(finished, dataset, folder, name=name, published=published, shown=shown)
 
 
-def _with_untrained(method: MethodReport) -> list[reports.UnitRun]:
-    """Return the finished runs that recorded their backbone's figures before training."""
-    return [unit for unit in method.runs.finished.values() if unit.measured.get("untrained")]
-
-
-def _mean_of(method: MethodReport, moment: str) -> float:
-    """Average MAP@R of `test` or `untrained` over the runs that recorded both."""
-    return float(np.mean([unit.measured[moment][COMPARED] for unit in _with_untrained(method)]))
-
-
 def method_warnings(method: MethodReport) -> list[MethodWarning]:
     """Warn of no training gain, CCP without problems, or few validation classes."""
-    counts = [unit.measured.get("validation_classes") for unit in method.runs.finished.values()]
-    known = [count for count in counts if count is not None]
-    few = few_validation_classes(min(known)) if known else None
-    no_gain = None if method.missing else training_has_not_helped(method)
-    no_problem = runs_without_problem([unit.measured.get("problems") for unit in method.runs.finished.values()])
-    others = [MethodWarning(method.name, text) for text in (no_problem and f"{no_problem}.", few) if text]
-    return [*([no_gain] if no_gain else []), *others]
+    results = [unit.measured for unit in method.runs.finished.values()]
+    means, known = _means(method), [of for result in results if (of := result.get("validation_classes")) is not None]
+    remedy, no_problem = "More classes, a lower learning rate or more steps may help.", ""
+    no_gain = training_did_not_help(*means) if means and not method.missing else None
+    if clause := runs_without_problem([result.get("problems") for result in results]):
+        no_problem = f"{clause}."
+    found = [(no_gain, remedy), (no_problem, ""), (few_validation_classes(min(known)) if known else None, "")]
+    return [MethodWarning(method.name, problem, fix) for problem, fix in found if problem]
 
 
-def training_has_not_helped(method: MethodReport) -> MethodWarning | None:
-    """Warn if training did not raise mean test MAP@R."""
-    if not _with_untrained(method):
-        return None
-    text = training_did_not_help(_mean_of(method, "test"), _mean_of(method, "untrained"))
-    return (
-        MethodWarning(method.name, text, "More classes, a lower learning rate or more steps may help.")
-        if text
-        else None
-    )
+def _means(method: MethodReport) -> tuple[float, float] | None:
+    """Average MAP@R after and before training over the runs that recorded both."""
+    found = [unit.measured for unit in method.runs.finished.values() if unit.measured.get("untrained")]
+    after, before = ([result[moment][COMPARED] for result in found] for moment in ("test", "untrained"))
+    return (float(np.mean(after)), float(np.mean(before))) if found else None
 
 
 def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: str | None) -> str | None:
@@ -255,11 +201,11 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
         The figures, and the command on a line of its own; None without a complete method with untrained figures. A
         network with random weights, or of other data than colour photos, has no use without training.
     """
-    complete = [method for method in methods if _with_untrained(method) and not method.missing]
+    complete = [(means, method) for method in methods if (means := _means(method)) and not method.missing]
     if not complete:
         return None
-    best = max(complete, key=lambda method: _mean_of(method, "test"))
-    trained, untrained, config = _mean_of(best, "test"), _mean_of(best, "untrained"), best.config
+    (trained, untrained), best = max(complete, key=lambda pair: pair[0][0])
+    config = best.config
     run = best.runs.finished[min(best.runs.finished)].path
     name, chosen = "trained", [f"--run={run}", *([f"--data_dir={data_dir}"] if data_dir else [])]
     is_exportable = config.weights != "none" and dataset.kind == "image_files" and dataset.channels == 3
@@ -272,12 +218,17 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
     return f"{figures}. To export the {name} network:\n{command}"
 
 
-def partial_lines(method: MethodReport) -> list[str]:
-    """List an incomplete study's finished units, beside untrained figures, and missing ones."""
+def partial_lines(method: MethodReport, *, with_figures: bool = True) -> list[str]:
+    """List an incomplete study's finished units, beside untrained figures, and missing ones.
+
+    Args:
+        method: of any study; a complete one has no lines.
+        with_figures: whether to list finished units; a page shows them elsewhere.
+    """
     if not method.missing:
         return []
     lines = []
-    for (fold, repeat), unit in method.runs.finished.items():
+    for (fold, repeat), unit in method.runs.finished.items() if with_figures else ():
         test, untrained = unit.measured["test"], unit.measured["untrained"]
         figures = "  ".join(
             f"{metric} {100 * test[metric]:.2f} (untrained {100 * untrained[metric]:.2f})" for metric in METRICS
@@ -285,12 +236,5 @@ def partial_lines(method: MethodReport) -> list[str]:
         minutes = unit.measured["train_seconds"] / 60
         done = f"{unit.measured['steps']} steps, {minutes:.1f} minutes"
         lines.append(f"{method.name} fold {fold} repeat {repeat}: {figures}  {done}")
-    return [*lines, *missing_lines(method)]
-
-
-def missing_lines(method: MethodReport) -> list[str]:
-    """List the runs that an incomplete study lacks."""
-    if not method.missing:
-        return []
     names = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in method.missing)
-    return [f"{method.name}: missing {names}; the same command without --fold runs them."]
+    return [*lines, f"{method.name}: missing {names}; the same command without --fold runs them."]

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.files import DamagedFile, read_arrays, write_text
 from experiments import reports
-from experiments.reports.sampling_plot import SamplingHistory, mean_history, sampling_over_steps
+from experiments.reports.plots import SamplingHistory, mean_history, sampling_over_steps
 from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.feature_figures import CONCATENATED, METRICS
 from experiments.runs.sampling_teacher import SAMPLING
@@ -56,7 +56,7 @@ def write_recall(
     folder: pathlib.Path,
     *,
     name: str = "report",
-    published: Callable[[str, str], reports.PublishedValue | None] = lambda method, metric: None,
+    published: Mapping[str, Callable[[str], reports.PublishedValue | None]] = {},
     shown: bool = True,
 ) -> str:
     """Write `<name>_recall.md` and `.csv`; return the terminal's text.
@@ -66,7 +66,7 @@ def write_recall(
         dataset: of all of them.
         folder: of the report.
         name: of the report.
-        published: the printed cell of a method and a metric, such as `R@10`.
+        published: of each method, gives the printed cell of a metric, such as `R@10`.
         shown: with the table, not only the file's name and warnings.
     """
     rows, hanging, left_out, metrics = [], [], [], [f"R@{k}" for k in recall_at(dataset)]
@@ -81,7 +81,8 @@ def write_recall(
             continue
         means = [f"{100 * np.mean([each[metric] for each in found]):.2f}" for metric in metrics]
         rows.append([method, str(len(found)), *means])
-        cells = {metric: cell for metric in metrics if (cell := published(method, metric)) and cell.value is not None}
+        printed = {metric: published[method](metric) for metric in metrics if method in published}
+        cells = {metric: cell for metric, cell in printed.items() if cell and cell.value is not None}
         if cells.keys() - {"R@1"}:
             (place, *_) = cells.values()
             hanging.append(len(rows))

@@ -20,7 +20,7 @@ from common.diagnostics.posterior_refinement import (
 from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json, write_text
 from experiments import reports
-from experiments.reports.sweeps import SweepValue, sweep_lines
+from experiments.reports.plots import SweepValue, sweep_lines
 from experiments.rows.run_rows import per_query_scores
 from experiments.runs.trunk import Trunk
 

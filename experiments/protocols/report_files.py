@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pathlib
 import textwrap
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from common.files import write_text
 from experiments import reports
@@ -58,16 +58,27 @@ def write_report_files(
         places.append(f"Validation curves: {folder / 'validation_curves.png'}")
     if rows:
         below = [*explanations, *notes]
-        renderings = {
-            f"{name}.md": "\n\n".join([reports.render_markdown(rows, title).rstrip(), *below]) + "\n",
-            f"{name}.csv": reports.render_csv(rows),
-            f"{name}.tex": reports.render_latex(rows, title, below),
-        }
-        for file_name, text in renderings.items():
-            write_text(folder / file_name, text)
+        markdown = reports.full_table(rows, title).as_markdown().rstrip()
+        write_text(folder / f"{name}.md", "\n\n".join([markdown, *below]) + "\n")
+        write_text(folder / f"{name}.csv", reports.render_csv(rows))
+        write_text(folder / f"{name}.tex", reports.full_table(rows, title, below).as_latex())
         table = "\n".join([reports.render_text(rows, title), *(textwrap.fill(note, TERMINAL_WIDTH) for note in notes)])
         places.append(f"Details (--details prints them): {folder / name}.md")
     return table, "\n".join(places)
+
+
+def write_tables(
+    rows: Sequence[reports.TableRow], folder: pathlib.Path, name: str, title: str, notes: Sequence[str] = ()
+) -> str:
+    """Write `<name>.md` and `<name>.csv` with notes; return the terminal's text."""
+    write_text(folder / f"{name}.md", reports.full_table(rows, title, notes).as_markdown())
+    write_text(folder / f"{name}.csv", reports.render_csv(rows))
+    return reports.render_text(rows, title, notes)
+
+
+def rows_before(methods: Iterable[Any]) -> list[reports.TableRow]:
+    """Return the `untrained_rows` of the method that recorded most of them."""
+    return max((method.untrained_rows() for method in methods), key=len, default=[])
 
 
 class MethodWarning(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from common.data import Dataset
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE
 from experiments.reports import UnitRun
-from experiments.reports.token_panels import share_in_other_hulls
+from experiments.reports.planes import share_in_other_hulls
 from experiments.rows.rows import Extras
 from experiments.runs.pooling_weights import image_batches, pooling_weights_of
 from experiments.runs.trained_model import load_trained_model

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from common.files import write_atomically
+from experiments.reports.plots import picture
 from gsp_dml.attention_maps import upsample_map
 
 _OPACITY = 0.6
@@ -43,27 +43,23 @@ def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, 
         path: where the PNG goes.
         title: above the panels.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    num_columns = 2 + len(images[0].prototypes)
-    figure = Figure(figsize=(1.55 * num_columns, 1.72 * len(images) + 0.4), dpi=130, layout="constrained")
-    axes = FigureCanvasAgg(figure).figure.subplots(len(images), num_columns, squeeze=False)
-    for row, attention in zip(axes, images):
-        image = as_rgb(attention.image)
-        row[0].imshow(image)
-        row[0].set_title(_shortened(attention.name), fontsize=6)
-        relative = attention.total * attention.total.size
-        row[1].imshow(attention_overlay(image, relative, relative.min(), relative.max()))
-        row[1].set_title(f"weight {relative.min():.2f}-{relative.max():.2f} x", fontsize=6)
-        largest = max((part.max() for part in attention.prototypes.values()), default=1.0)
-        for panel, (name, part) in zip(row[2:], attention.prototypes.items()):
-            panel.imshow(attention_overlay(image, part, 0.0, largest))
-            panel.set_title(f"{name}: {100 * part.sum():.0f} %", fontsize=6)
-    for panel in axes.flat:
-        panel.set_axis_off()
-    figure.suptitle(title, fontsize=8)
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    columns = 2 + len(images[0].prototypes)
+    size = 1.55 * columns, 1.72 * len(images) + 0.4
+    with picture(path, *size, rows=len(images), columns=columns, dpi=130) as (figure, axes):
+        for row, attention in zip(axes.reshape(-1, columns), images):
+            image = as_rgb(attention.image)
+            row[0].imshow(image)
+            row[0].set_title(_shortened(attention.name), fontsize=6)
+            relative = attention.total * attention.total.size
+            row[1].imshow(attention_overlay(image, relative, relative.min(), relative.max()))
+            row[1].set_title(f"weight {relative.min():.2f}-{relative.max():.2f} x", fontsize=6)
+            largest = max((part.max() for part in attention.prototypes.values()), default=1.0)
+            for panel, (name, part) in zip(row[2:], attention.prototypes.items()):
+                panel.imshow(attention_overlay(image, part, 0.0, largest))
+                panel.set_title(f"{name}: {100 * part.sum():.0f} %", fontsize=6)
+        for panel in axes:
+            panel.set_axis_off()
+        figure.suptitle(title, fontsize=8)
 
 
 def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:

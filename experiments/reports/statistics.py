@@ -32,7 +32,7 @@ look-alikes (a letter and the same letter with an accent) are not.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,11 +83,6 @@ def single_model_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
     return training_members(list(itertools.product(range(num_folds), range(num_repeats))))
 
 
-def collection_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
-    """Group rows of `collections`, in order, for `class_clustered_interval`."""
-    return [list(enumerate(collection)) for collection in collections(num_folds, num_repeats)]
-
-
 def class_clustered_interval(
     scores: ClassScores, *, members: Members | None = None, confidence: float = 0.95
 ) -> Interval:
@@ -95,8 +90,8 @@ def class_clustered_interval(
 
     Args:
         scores: of every class under every model or collection.
-        members: the (fold, repeat) pairs behind each row, from `single_model_members` or `collection_members`; `None`:
-            the rows are averaged as they are, and the spread of training is not known.
+        members: the (fold, repeat) pairs behind each row, as in `Scores.members`; `None`: the rows are averaged as they
+            are, and the spread of training is not known.
         confidence: in (0, 1).
 
     Raises:
@@ -132,65 +127,6 @@ def paired_difference(
             "queries."
         )
     return class_clustered_interval(first.minus(second), members=members, confidence=confidence)
-
-
-def fair_estimates(
-    single: Mapping[Model, Mapping[str, float]],
-    concatenated: Mapping[tuple[int, ...], Mapping[str, float]],
-    *,
-    single_scores: Mapping[str, ClassScores] | None = None,
-    concatenated_scores: Mapping[str, ClassScores] | None = None,
-) -> dict[str, dict[str, FairEstimate]]:
-    """Compute the fair protocol's two figures per metric, with spread and interval.
-
-    Args:
-        single: metrics of each single model by (fold, repeat), all repeats of all folds.
-        concatenated: metrics of the concatenated embedding by collection, as `collections` lists them; may be empty.
-        single_scores: for an interval, scores of the single models by metric, rows as in `single_model_members`.
-        concatenated_scores: the same of the collections, rows in the order of `collections`.
-
-    Returns:
-        `{"single": {metric: FairEstimate}, "concatenated": {...}}`; `"single"` averages a collection's models (the
-        128-D figure), `"concatenated"` joins their embeddings (512-D).
-
-    Raises:
-        ValueError: when a repeat of a fold or a collection is missing.
-    """
-    folds, num_repeats = sorted({fold for fold, _ in single}), max(repeat for _, repeat in single) + 1
-    models = list(itertools.product(folds, range(num_repeats)))
-    chosen = collections(len(folds), num_repeats)
-    _check_complete("model", models, single)
-    _check_complete("collection", chosen if concatenated else [], concatenated)
-    averages = [
-        {name: float(np.mean([single[model][name] for model in zip(folds, repeats)])) for name in single[models[0]]}
-        for repeats in chosen
-    ]
-    joined = [concatenated[repeats] for repeats in chosen] if concatenated else []
-
-    def intervals(scores, members):
-        return {name: class_clustered_interval(rows, members=members) for name, rows in (scores or {}).items()}
-
-    of_singles = intervals(single_scores, single_model_members(len(folds), num_repeats))
-    of_joined = intervals(concatenated_scores, collection_members(len(folds), num_repeats))
-    return {"single": _over_collections(averages, of_singles), "concatenated": _over_collections(joined, of_joined)}
-
-
-def _over_collections(
-    metrics: Sequence[Mapping[str, float]], intervals: Mapping[str, Interval]
-) -> dict[str, FairEstimate]:
-    """Compute each metric's mean and population std (none for a single collection)."""
-    estimates = {}
-    for name in metrics[0] if metrics else ():
-        values = np.array([collection[name] for collection in metrics], np.float64)
-        std = float(values.std()) if len(values) > 1 else None
-        estimates[name] = FairEstimate(float(values.mean()), std, intervals.get(name))
-    return estimates
-
-
-def _check_complete(what: str, expected, received) -> None:
-    missing = [key for key in expected if key not in received]
-    if missing:
-        raise ValueError(f"Missing {what}s: received {sorted(received)}, expected also {missing[:8]}. Run them first.")
 
 
 def _class_variance(scores: ClassScores) -> tuple[float, float, float]:

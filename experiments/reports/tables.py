@@ -124,14 +124,17 @@ def render_text(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] 
     return f"{PlainTable(title, header, lines).as_text()}\n{PlainTable('', names, beside, notes, hanging).as_text()}"
 
 
-def render_markdown(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
-    """Format the table as GitHub Markdown, with footnotes and notes below."""
-    return _plain(rows, title, notes).as_markdown()
-
-
-def render_latex(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
-    """Format as a LaTeX `tabular` without packages, with footnotes and notes below."""
-    return _plain(rows, title, notes).as_latex()
+def full_table(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+    """Tabulate all details, for Markdown and LaTeX, with footnotes and notes below."""
+    rows = compared(rows)
+    columns = list(dict.fromkeys(column for row in rows for column in row.cells))
+    reasons: list[str] = []  # of verdicts, numbered in order of appearance
+    groups = [_group(row, columns, reasons) for row in rows]
+    lines = [line for group in groups for line in group]
+    heads = set(itertools.accumulate([0, *map(len, groups)]))
+    hanging = [index for index in range(len(lines)) if index not in heads]
+    numbered = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)]
+    return PlainTable(title, _header(columns), lines, [*numbered, *footnotes(rows), *notes], hanging)
 
 
 def render_csv(rows: Sequence[TableRow]) -> str:
@@ -159,19 +162,6 @@ def _csv_tests(cell: TableCell) -> list[object]:
     found = cell.comparison
     tests = [found.p, found.p_holm, 100 * found.detectable or None] if found else [None] * 3
     return [cell.bounds.kind if cell.bounds else None, *tests]
-
-
-def _plain(rows: Sequence[TableRow], title: str, further_notes: Sequence[str]) -> PlainTable:
-    rows = compared(rows)
-    columns = list(dict.fromkeys(column for row in rows for column in row.cells))
-    reasons: list[str] = []  # of verdicts, numbered in order of appearance
-    groups = [_group(row, columns, reasons) for row in rows]
-    notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)] + footnotes(rows)
-    notes += further_notes
-    lines = [line for group in groups for line in group]
-    heads = set(itertools.accumulate([0, *map(len, groups)]))
-    hanging = [index for index in range(len(lines)) if index not in heads]
-    return PlainTable(title, _header(columns), lines, notes, hanging)
 
 
 def _header(columns: Sequence[Column]) -> list[str]:

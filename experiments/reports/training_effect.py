@@ -1,8 +1,8 @@
-"""Training compared with no training: one rule for reports, pages and model cards."""
+"""Effect of training and of projection problems: one rule for reports, pages, documents and model cards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -63,3 +63,16 @@ def training_did_not_help(trained: float, untrained: float | None) -> str | None
         f"training did not beat the untrained backbone's average features (MAP@R {100 * trained:.2f}, "
         f"{100 * untrained:.2f} before)"
     )
+
+
+def runs_without_problem(problems: Sequence[Sequence[object] | None]) -> str | None:
+    """Return a clause on CCP runs without projection problems, or None.
+
+    Args:
+        problems: for each run its projection problems in order; None for a run of another method.
+    """
+    of_ccp = [found for found in problems if found is not None]
+    without = sum(not found for found in of_ccp)
+    if not without:
+        return None
+    return f"no projection problem began in {without} of {len(of_ccp)} runs, which trained with the loss alone"

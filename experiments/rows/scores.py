@@ -64,6 +64,22 @@ class Scores:
             self.class_scores(metric), reference.class_scores(metric), members=self.members
         )
 
+    def over_collections(self, metric: str) -> reports.FairEstimate:
+        """Estimate the mean with its interval and the thesis' spread over collections.
+
+        Runs of all folds are averaged within each choice of one repeat per fold; a single collection has no spread.
+        """
+        if self.rows[0]["kind"] == COLLECTION:
+            values = self.class_scores(metric).means
+        else:
+            figures = {place: row["test"][metric] for place, row in zip(self.places, self.rows)}
+            folds, repeats = (1 + max(numbers) for numbers in zip(*figures))
+            values = np.array(
+                [np.mean([figures[run] for run in enumerate(of)]) for of in reports.collections(folds, repeats)]
+            )
+        std = float(values.std()) if len(values) > 1 else None
+        return reports.FairEstimate(float(values.mean()), std, self.estimate(metric))
+
     def check_comparable(self, reference: Scores) -> None:
         """Refuse to subtract the scores of other folds, repeats or test classes."""
         if self.places != reference.places or not np.array_equal(self._counts, reference._counts):
@@ -81,18 +97,26 @@ class Scores:
         return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
 
 
-def cell(figure: reports.Interval | float, *, is_difference: bool = False, baseline: str = "") -> reports.TableCell:
-    """Make a table's cell of an interval or plain number, both fractions.
+def cell(
+    figure: reports.Interval | reports.FairEstimate | float,
+    target: reports.Target | None = None,
+    *,
+    is_difference: bool = False,
+    baseline: str = "",
+) -> reports.TableCell:
+    """Make a table's cell of an interval, an estimate or a plain number, all fractions.
 
     Args:
-        figure: the interval, or the number.
+        figure: the interval, the estimate, or the number.
+        target: see `reports.TableCell`.
         is_difference: of two methods, see `reports.TableCell`.
         baseline: of a difference, the label of the row that was subtracted.
     """
     if isinstance(figure, reports.Interval):
-        estimate = reports.FairEstimate(figure.estimate, interval=figure)
-        return reports.TableCell(estimate, is_difference=is_difference, baseline=baseline)
-    return reports.TableCell(reports.FairEstimate(float(figure)))
+        figure = reports.FairEstimate(figure.estimate, interval=figure)
+    elif not isinstance(figure, reports.FairEstimate):
+        figure = reports.FairEstimate(float(figure))
+    return reports.TableCell(figure, target, is_difference, baseline)
 
 
 def figures_row(

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from common.errors import InvalidInput
 from common.progress import progress_bar
 from experiments import reports
-from experiments.protocols import revisiting_report
-from experiments.protocols.conventional_report import EXPLANATION, ConventionalReport
-from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, method_warnings, missing_lines
+from experiments.protocols.conventional_report import ConventionalReport
+from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, method_warnings, partial_lines
+from experiments.protocols.report_files import rows_before
+from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.rows import Scores
 from experiments.rows.scores import cell
 from experiments.runs.trained_model import stored_configuration
@@ -22,11 +23,10 @@ from experiments.settings.run_settings import FINAL, REVISITING
 from experiments.settings.thesis_values import HELD_OUT_FRACTION
 from experiments.site.markup import plural
 
-_TITLES = {"conventional": "Conventional", "revisiting": '"Revisiting"'}
 _MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more
 _DIGEST = re.compile(r"((?:parameters-)?sha256:[0-9a-f]{8})[0-9a-f]+")
 _LENGTH = ("max_steps", "steps_per_evaluation", "patience")  # what a budget sets
-_KINDS = ("fair", "conventional", "revisiting")
+_REPORTS = {1: ConventionalReport, 2: RevisitingReport}  # of kinds of studies; 0 is the fair protocol
 _FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # allowed differences of the two stopping rules
 
 
@@ -95,13 +95,13 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
         # The conventional protocol has no folds; its table lists the missing repeats of either rule.
         counts = (0, 0) if config.protocol else (config.num_folds, 1 + max(unit.repeat for unit in runs.units))
         conditions = (config.dataset, str(runs.config.get("data")), config.budget, config.embedding_dim, *counts)
-        kind = "fair" if config.protocol is None else "revisiting" if config.recipe == REVISITING else "conventional"
-        groups.setdefault((_KINDS.index(kind), *conditions), []).append((config, runs))
+        kind = 0 if config.protocol is None else 1 + (config.recipe == REVISITING)
+        groups.setdefault((kind, *conditions), []).append((config, runs))
     studies = []
     ordered = sorted(groups.items(), key=lambda item: item[0])
     for (kind, *_), members in progress_bar(ordered, desc="studies evaluated"):
         methods = _labelled(members)
-        studies.append(_conventional_study(methods, _KINDS[kind]) if kind else _fair_study(methods))
+        studies.append(_conventional_study(methods, _REPORTS[kind]) if kind else _fair_study(methods))
     return studies, problems
 
 
@@ -157,7 +157,8 @@ def _fair_study(methods: list[Method]) -> Study:
     found = [MethodReport(method.config, method.runs, repeats, method.label) for method in methods]
     rows, missing, reference = [], [], None
     for report in found:
-        missing += [f"warning: {problem}" for problem in report.runs.problems] + missing_lines(report)
+        missing += [f"warning: {problem}" for problem in report.runs.problems]
+        missing += partial_lines(report, with_figures=False)
         if report.missing:
             continue
         try:
@@ -170,16 +171,9 @@ def _fair_study(methods: list[Method]) -> Study:
     if not rows:
         rows, of_shared = _rows_of_shared_runs(found)
         notes = [*of_shared, *notes]
-    untrained = max((report.untrained_rows() for report in found), key=len, default=[])
-    return Study(
-        f"Fair protocol on {_setting(methods)}: {first.num_folds} folds, {plural(repeats, 'repeat')}",
-        methods,
-        untrained + rows,
-        [curve for report in found for curve in report.curves()],
-        "MAP@R",
-        notes,
-        missing,
-    )
+    title = f"Fair protocol on {_setting(methods)}: {first.num_folds} folds, {plural(repeats, 'repeat')}"
+    curves = [curve for report in found for curve in report.curves()]
+    return Study(title, methods, rows_before(found) + rows, curves, "MAP@R", notes, missing)
 
 
 def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.TableRow], list[str]]:
@@ -188,51 +182,42 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
     shared = sorted(set.intersection(*(set(report.runs.finished) for report in begun))) if begun else []
     if not shared:
         return [], []
-    rows, notes = [], []
-    reference: tuple[str, Scores] | None = None
+    rows, notes, reference = [], [], dict[str, Scores]()
     for report in begun:
+        size = f"single {report.config.embedding_dim}-D"
         try:
             scores = Scores.of_runs([report.runs.finished[key] for key in shared])
-            bounds = scores.difference(reference[1], COMPARED) if reference else None
+            cells = {(size, metric): cell(scores.estimate(metric)) for metric in METRICS}
+            for name, first in reference.items():
+                difference = scores.difference(first, COMPARED)
+                cells[f"single minus {name}", COMPARED] = cell(difference, is_difference=True, baseline=name)
         except InvalidInput as error:
             notes.append(f"{report.name} is not in the table: {error}")
             continue
-        size = f"single {report.config.embedding_dim}-D"
-        cells = {(size, metric): cell(scores.estimate(metric)) for metric in METRICS}
-        if reference is not None and bounds is not None:
-            column = f"single minus {reference[0]}", COMPARED
-            cells[column] = reports.TableCell(
-                reports.FairEstimate(bounds.estimate, interval=bounds), is_difference=True, baseline=reference[0]
-            )
         rows.append(reports.TableRow(report.name, cells))
-        reference = reference or (report.name, scores)
+        reference = reference or {report.name: scores}
     runs = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in shared)
     return rows, [f"No method has all of its folds yet. The table is of what all begun methods have: {runs}.", *notes]
 
 
-def _conventional_study(methods: list[Method], kind: str) -> Study:
-    """Show both stopping rules; "Revisiting" has its own rows and explanation."""
+def _conventional_study(methods: list[Method], kind: type[ConventionalReport]) -> Study:
+    """Show both stopping rules, by the rows and explanation of a kind of report."""
     repeats = max(method.repeats for method in methods)
-    is_revisiting = kind == "revisiting"
+    pairs = _both_rules(methods)
+    found = [kind(one.config, other.config, one.runs, other.runs, repeats) for one, other in pairs]
     rows: list[reports.TableRow] = []
-    curves, optimism, missing = [], [], []
-    for biased, unbiased in _both_rules(methods):
-        report = ConventionalReport(biased.config, unbiased.config, biased.runs, unbiased.runs, repeats)
-        untrained = [] if rows else report.untrained_rows()
+    optimism, missing = [], []
+    for report, (biased, _) in zip(found, pairs):
         try:
-            rows += revisiting_report.rows_of(report) if is_revisiting else [*untrained, *report.rows()]
-            line = None if is_revisiting else report.optimism_line()
+            rows += report.rows()
+            optimism += [line] if (line := report.optimism_line()) else []
         except InvalidInput as error:
             missing.append(f"{biased.label} is not in the table: {error}")
-            line = None
-        optimism += [line] if line else []
-        curves += report.curves()
         missing += report.partial_lines(with_figures=False)
-    title = f"{_TITLES[kind]} protocol on {_setting(methods)}: {plural(repeats, 'repeat')}"
-    notes = [EXPLANATION, *optimism] if optimism else []
-    if is_revisiting and rows:
-        notes = [revisiting_report.EXPLANATION]
-    return Study(title, methods, rows, curves, "P@1", notes, missing)
+    title = f"{kind.protocol} protocol on {_setting(methods)}: {plural(repeats, 'repeat')}"
+    notes = kind.explanations(optimism) if rows else []
+    curves = [curve for report in found for curve in report.curves()]
+    return Study(title, methods, rows_before(found) + rows, curves, "P@1", notes, missing)
 
 
 def _both_rules(methods: Sequence[Method]) -> list[tuple[Method, Method]]:

@@ -12,7 +12,7 @@ from common.errors import InvalidInput, check_choice, check_given
 from common.files import read_json, write_json
 from experiments import reports
 from experiments.plans.study import StudyOptions
-from experiments.protocols.one_split import trained_units
+from experiments.protocols.fair import trained_units
 from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
 from experiments.rows.scores import Scores, cell, figures_row, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows

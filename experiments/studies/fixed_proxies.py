@@ -19,7 +19,7 @@ import numpy as np
 from common.files import write_atomically
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
-from experiments.protocols.one_split import write_tables
+from experiments.protocols.report_files import write_tables
 from experiments.reports import UnitRun
 from experiments.rows import Scores
 from experiments.rows.scores import figures_row

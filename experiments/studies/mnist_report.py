@@ -20,7 +20,7 @@ from common.files import read_arrays, read_json, write_json, write_text
 from common.records import RunDirectory
 from experiments import reports
 from experiments.process.exit_code import import_tensorflow
-from experiments.protocols.one_split import write_tables
+from experiments.protocols.report_files import write_tables
 from experiments.reports import PlainTable, UnitRun
 from experiments.rows.fair_rows import rows_with
 from experiments.rows.rows import Extras

@@ -23,7 +23,7 @@ from common.data import Dataset
 from common.errors import check_given
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, write_table
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.prototype_panels import PrototypePlane, combination_panels, hull_panel, partition_panel
+from experiments.reports.planes import PrototypePlane, combination_panels, hull_panel, partition_panel
 from experiments.rows.fair_rows import rows_with
 from experiments.rows.rows import Extras
 from experiments.rows.store import StudyRows

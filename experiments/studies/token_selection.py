@@ -25,9 +25,9 @@ from experiments import reports
 from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.protocols.token_plane import token_extras
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.selection_plot import SelectionPoint, selection_plot
+from experiments.reports.planes import TokenPanel, token_panels
+from experiments.reports.plots import SelectionPoint, selection_plot
 from experiments.reports.tables import MARKS, kind_notes
-from experiments.reports.token_panels import TokenPanel, token_panels
 from experiments.rows.rows import Extras
 from experiments.rows.scores import Scores, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows

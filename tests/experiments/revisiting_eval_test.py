@@ -8,8 +8,8 @@ import pytest
 from common.diagnostics import evaluate_clustering
 from common.errors import InvalidInput
 from common.files import write_arrays, write_json
-from experiments.protocols.conventional_report import ConventionalReport
-from experiments.protocols.revisiting_report import rows_of, write_report
+from experiments.protocols.conventional_report import write_report
+from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.reports import collect_method
 from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, run_here, run_small_here
@@ -76,12 +76,12 @@ def report(tmp_path):
         write_unit(tmp_path, configs[0], repeat, curves)
     nmi = [write_unit(tmp_path, configs[1], repeat, first) for repeat in range(2)]
     folders = [tmp_path / config.protocol / "cub200" / f"{config.name}-0123456789" for config in configs]
-    return ConventionalReport(*configs, *map(collect_method, folders), repeats=2), nmi
+    return RevisitingReport(*configs, *map(collect_method, folders), repeats=2), nmi
 
 
 def test_each_metric_takes_its_own_best_epoch_and_the_unbiased_figure_stands_beside(report, tmp_path):
     method, nmi = report
-    best, unrecorded, last, unbiased, optimism = rows_of(method)
+    best, unrecorded, last, unbiased, optimism = method.rows()
     assert {place: cell.estimate.mean for place, cell in unrecorded.cells.items()} == {("128-D", "R@8"): 0.7}
     cells = {metric: best.cells["128-D", metric] for metric in METRICS}
     means = {metric: cell.estimate.mean for metric, cell in cells.items()}
@@ -94,8 +94,8 @@ def test_each_metric_takes_its_own_best_epoch_and_the_unbiased_figure_stands_bes
     assert unbiased.cells["128-D", "R@4"].estimate.mean == pytest.approx(0.6)
     assert unbiased.cells["128-D", "NMI"].estimate.mean == pytest.approx(np.mean(nmi))
     assert optimism.cells["128-D", "R@1"].estimate.mean == pytest.approx(0.63 - 0.4)
-    text = write_report([method], tmp_path / "report", "Conventional protocol on cub200: 2 repeat(s)")
-    assert '"Revisiting" protocol on cub200' in text
+    text = write_report([method], tmp_path / "report", "a title")
+    assert "a title" in text
     details = (tmp_path / "report" / "revisiting.md").read_text()
     assert "the maximum over all epochs on the test set" in " ".join(details.split())
     assert "+23.00" in text  # the optimism is a difference
@@ -113,7 +113,7 @@ def test_runs_that_recorded_no_deeper_recall_have_that_of_the_best_epoch_beside_
     for repeat in range(5):
         write_unit(tmp_path, config, repeat, [(0.6, 0.7, 0.8, 0.9)])
     (folder,) = (tmp_path / "conventional").glob("*/*")
-    _, epoch, last = rows_of(ConventionalReport(config, config, collect_method(folder), None, repeats=5))
+    _, epoch, last = RevisitingReport(config, config, collect_method(folder), None, repeats=5).rows()
     cells = {metric: cell for (_, metric), cell in epoch.cells.items()}
     assert [*cells] == ["R@10", "R@100", "R@1000"]
     assert [cell.estimate.mean for cell in cells.values()] == pytest.approx([0.98, 1, 1])  # of 20 test images
@@ -128,8 +128,8 @@ def test_runs_that_recorded_no_deeper_recall_have_that_of_the_best_epoch_beside_
 
 def test_what_is_missing_is_named_and_the_rest_is_printed(report):
     method, _ = report
-    half = ConventionalReport(method.config, method.held_out_config, method.runs, method.held_out_runs, repeats=3)
-    assert rows_of(half) == []
+    half = RevisitingReport(method.config, method.held_out_config, method.runs, method.held_out_runs, repeats=3)
+    assert half.rows() == []
     assert any("repeat 2" in line for line in half.partial_lines())
 
 
@@ -138,7 +138,8 @@ def test_glyphs_are_evaluated_with_nmi_at_every_epoch(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
     finished = run_small_here(MODULE, *arguments)
     assert finished.returncode == 0, finished.stderr
-    for phrase in ("pnca+gap, best test epoch of each metric", "last epoch", "unbiased", "optimism", "128-D NMI"):
+    phrases = ('"Revisiting" protocol on glyphs', "pnca+gap, best test epoch of each metric")
+    for phrase in (*phrases, "last epoch", "unbiased", "optimism", "128-D NMI"):
         assert phrase in finished.stdout
     (path,) = tmp_path.glob("conventional/glyphs/pnca+gap-*/fold0-repeat0/metrics.jsonl")
     records = [json.loads(line)["validation"] for line in path.read_text().splitlines()]

@@ -15,8 +15,9 @@ from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.preparation import converted_weights
 from experiments.protocols.conventional import ConventionalProtocol
+from experiments.protocols.conventional_report import write_report
 from experiments.protocols.fair import FairProtocol
-from experiments.protocols.revisiting_report import write_report as write_revisiting_report
+from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.published.revisiting import revisiting_published
 from experiments.settings.config import ExperimentConfig, identity_digest
 from experiments.settings.places import Places
@@ -113,7 +114,7 @@ def test_the_fair_table(registered, make_weights, dataset, tmp_path):
     protocol = FairProtocol(dataset, [config], Places(str(runs_dir)), repeats=1)
     for fold in range(4):
         finish(protocol.runs, config, 0, FAIR, fold)
-    text = protocol.report()
+    text = protocol.report(protocol.methods())
     (said,) = verdicts(runs_dir, "pnca+gsp", "single 128-D", "MAP@R")
     (tmp_path / f"weights-bn_inception-{registered}.npz").unlink()
     assert verdict_from_disk(runs_dir, "pnca+gsp", ("single 128-D", "MAP@R")) == said
@@ -137,7 +138,7 @@ def test_the_conventional_table(registered, make_weights, dataset, tmp_path):
     protocol = ConventionalProtocol(dataset, configs[:1], configs[1:], Places(str(runs_dir)), repeats=3)
     for repeat, share in enumerate((CONVENTIONAL - 0.004, CONVENTIONAL, CONVENTIONAL - 0.002)):
         finish(protocol.runs, configs[0], repeat, share)
-    protocol.report()
+    protocol.report(protocol.methods())
     (said,) = verdicts(runs_dir, "c1+xbm+gmp+gsp, best of 3", "512-D", "P@1")
     # The repeats lie .4 points apart: too far to be sure of half a point.
     assert said == "inconclusive" if registered else said.startswith(UNKNOWN)
@@ -157,8 +158,8 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path):
     (method,) = protocol.methods()
     # The other stopping rule has not been trained.
     protocol_folder = runs_dir / "revisiting"
-    alone = type(method)(config, config, method.runs, reports.collect_method(protocol_folder / "none-0"), 5)
-    write_revisiting_report([alone], protocol_folder, "Conventional")
+    alone = RevisitingReport(config, config, method.runs, reports.collect_method(protocol_folder / "none-0"), 5)
+    write_report([alone], protocol_folder, "Conventional")
     rows = verdicts(protocol_folder, "normsoftmax+gap, best test epoch of each metric", "128-D", "R@1", "*.csv")
     (said,) = rows
     # Ours are the printed figure exactly; the thesis' own ± is too large to be sure of half a point.
@@ -170,7 +171,7 @@ def test_weights_that_keras_fetched_count_as_before(dataset, tmp_path):
     protocol = FairProtocol(dataset, [config], Places(str(tmp_path)), repeats=1)
     for fold in range(4):
         finish(protocol.runs, config, 0, FAIR, fold)
-    protocol.report()
+    protocol.report(protocol.methods())
     assert verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R") == {"reproduced"}
 
 
@@ -186,6 +187,6 @@ def test_a_run_of_an_older_version_has_no_record_of_its_weights(make_weights, da
         finish(protocol.runs, config, 0, FAIR, fold)
         path = protocol.runs.unit_dir(config, fold, 0) / "config.json"
         write_json(path, older(config, protocol.runs.fingerprint))
-    protocol.report()
+    protocol.report(protocol.methods())
     (said,) = verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R")
     assert "weights is sha256:0123 (a file that does not record what it was made from)" in said

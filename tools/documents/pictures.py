@@ -14,7 +14,7 @@ from PIL import Image, PngImagePlugin
 from common.files import write_atomically
 from experiments.plans.fair_table import draw_rows
 from experiments.plans.sweep import draw_recorded_sweep, draw_sweep_differences
-from experiments.reports.figures import Curve, validation_curves
+from experiments.reports.plots import Curve, validation_curves
 from experiments.rows.fair_rows import table_rows, untrained_means
 from experiments.rows.rows import as_line
 from experiments.rows.store import StudyRows

@@ -23,7 +23,7 @@ from experiments.plans.sweep import sweep as sweep
 from experiments.protocols.diagnostics import METRICS, Point, correlation_table
 from experiments.protocols.feature_report import FEATURE_COLUMNS, feature_lines, group_note
 from experiments.reports.deployed_models import models_table
-from experiments.reports.projection_runs import runs_without_problem
+from experiments.reports.training_effect import runs_without_problem
 from experiments.rows.fair_rows import CONCATENATED, MINUS, SINGLE, complete_repeats, table_rows, untrained_means
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import Scores, collection_scores, labels_of, scores_of_trainings

@@ -1,14 +1,10 @@
-import itertools
-
 import numpy as np
 import pytest
 
 from experiments.reports.class_scores import ClassScores
 from experiments.reports.statistics import (
     class_clustered_interval,
-    collection_members,
     collections,
-    fair_estimates,
     paired_difference,
     single_model_members,
 )
@@ -39,67 +35,26 @@ def by_class(labels, *scores):
     return [ClassScores.from_queries(of_method, labels) for of_method in scores]
 
 
+def collection_members(num_folds, num_repeats):
+    return [list(enumerate(collection)) for collection in collections(num_folds, num_repeats)]
+
+
 def test_collections_list_every_choice_of_a_repeat_a_fold():
     assert collections(2, 2) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert len(collections(4, 3)) == 81
-    assert collection_members(2, 2)[1] == [(0, 0), (1, 1)]
     assert single_model_members(2, 2) == [[(0, 0)], [(0, 1)], [(1, 0)], [(1, 1)]]
     assert single_model_members(3, 1) == [[(0, 0)], [(0, 1)], [(0, 2)]]
 
 
-def test_mean_and_spread_over_collections_are_those_of_a_plain_loop():
-    generator = np.random.default_rng(0)
-    single = {(fold, repeat): {"MAP@R": generator.random()} for fold in range(4) for repeat in range(3)}
-    joined = {repeats: {"MAP@R": generator.random()} for repeats in collections(4, 3)}
-    estimates = fair_estimates(single, joined)
-    averages = [
-        np.mean([single[fold, repeat]["MAP@R"] for fold, repeat in enumerate(repeats)])
-        for repeats in itertools.product(range(3), repeat=4)
-    ]
-    found = estimates["single"]["MAP@R"]
-    assert (found.mean, found.std) == pytest.approx((np.mean(averages), np.std(averages)))
-    assert found.interval is None
-    assert estimates["concatenated"]["MAP@R"].std == pytest.approx(np.std([m["MAP@R"] for m in joined.values()]))
-    # The formula of the module's text: the 81 values know no more than the spread of three repeats in four folds.
-    spreads = [np.var([single[fold, repeat]["MAP@R"] for repeat in range(3)], ddof=1) for fold in range(4)]
-    assert found.std == pytest.approx(np.sqrt(sum(spreads) * 2 / 3) / 4)
-
-
-def test_one_repeat_has_no_spread_over_collections():
-    found = fair_estimates({(fold, 0): {"P@1": 0.1 * fold} for fold in range(4)}, {(0, 0, 0, 0): {"P@1": 0.5}})
-    assert found["single"]["P@1"].mean == pytest.approx(0.15)
-    assert found["single"]["P@1"].std is None
-    assert found["concatenated"]["P@1"].std is None
-
-
-def test_missing_models_and_collections_are_named():
-    single = {(0, 0): {"P@1": 0.1}, (0, 1): {"P@1": 0.2}, (1, 0): {"P@1": 0.3}}
-    with pytest.raises(ValueError, match=r"Missing models: .*expected also \[\(1, 1\)\]"):
-        fair_estimates(single, {})
-    single[1, 1] = {"P@1": 0.4}
-    with pytest.raises(ValueError, match=r"Missing collections: .*\(0, 1\)"):
-        fair_estimates(single, {(0, 0): {"P@1": 0.1}})
-
-
-def test_fair_estimates_pass_scores_on_to_the_bootstrap():
-    generator = np.random.default_rng(1)
-    scores, (labels, _) = study(generator, 2)
-    models = list(itertools.product(range(4), range(2)))
-    rows = [[models.index(model) for model in enumerate(repeats)] for repeats in collections(4, 2)]
+def test_averaged_scores_have_the_interval_of_their_models():
+    scores, (labels, _) = study(np.random.default_rng(1), 2)
+    rows = [[2 * fold + repeat for fold, repeat in enumerate(repeats)] for repeats in collections(4, 2)]
     single, joined = by_class(labels, scores, scores[np.array(rows)].mean(axis=1))
-    estimates = fair_estimates(
-        {model: {"MAP@R": mean} for model, mean in zip(models, single.means)},
-        {repeats: {"MAP@R": mean} for repeats, mean in zip(collections(4, 2), joined.means)},
-        single_scores={"MAP@R": single},
-        concatenated_scores={"MAP@R": joined},
-    )
-    ours, both = estimates["single"]["MAP@R"], estimates["concatenated"]["MAP@R"]
-    expected = class_clustered_interval(ClassScores.from_queries(scores, labels), members=single_model_members(4, 2))
-    assert ours.interval == expected
-    assert ours.mean == pytest.approx(ours.interval.estimate) == pytest.approx(both.interval.estimate)
-    # Averaging scores instead of embeddings makes the two figures one, so their intervals must agree too.
-    assert both.interval.class_error == pytest.approx(expected.class_error)
-    assert both.interval.training_error == pytest.approx(expected.training_error)
+    ours = class_clustered_interval(single, members=single_model_members(4, 2))
+    both = class_clustered_interval(joined, members=collection_members(4, 2))
+    assert ours.estimate == pytest.approx(both.estimate)
+    assert both.class_error == pytest.approx(ours.class_error)
+    assert both.training_error == pytest.approx(ours.training_error)
 
 
 def test_errors_equal_their_closed_forms():

@@ -7,14 +7,17 @@ from experiments.reports.intervals import interval
 from experiments.reports.plain_tables import TERMINAL_WIDTH, display_width
 from experiments.reports.statistics import FairEstimate
 from experiments.reports.table_cells import TableCell, TableRow, compared
-from experiments.reports.tables import (
-    SHORT_VERDICT_NOTE,
-    render_csv,
-    render_latex,
-    render_markdown,
-    render_text,
-)
+from experiments.reports.tables import SHORT_VERDICT_NOTE, full_table, render_csv, render_text
 from experiments.reports.verdicts import Target, published_difference
+
+
+def markdown(rows, title=""):
+    return full_table(rows, title).as_markdown()
+
+
+def latex(rows, title=""):
+    return full_table(rows, title).as_latex()
+
 
 SINGLE, JOINED = ("128-D", "MAP@R"), ("512-D", "P@1")
 
@@ -76,7 +79,7 @@ def test_text_has_figures_then_published_values_with_verdicts():
 
 
 def test_details_number_the_reasons_of_verdicts():
-    lines = render_markdown(rows()).splitlines()
+    lines = markdown(rows()).splitlines()
     assert "| *95 % interval* | [42.37, 45.55] | [72.58, 75.34]† |" in lines
     assert "| *published* | 43.95 ± 0.06 | 75.68 ± 0.11 |" in lines
     assert "| *minus published* | +0.01 [-0.18, 0.20] | - |" in lines
@@ -124,7 +127,7 @@ def test_text_without_anything_to_compare_is_one_line_a_method():
 
 
 def test_markdown_has_one_width_and_escapes_bars():
-    text = render_markdown(rows(), "fair")
+    text = markdown(rows(), "fair")
     assert text.startswith("### fair\n\n| method | 128-D MAP@R | 512-D P@1 |\n|---|---:|---:|\n")
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert {line.replace(r"\|", "").count("|") for line in table} == {4}
@@ -134,7 +137,7 @@ def test_markdown_has_one_width_and_escapes_bars():
 
 
 def test_latex_escapes_and_balances():
-    text = render_latex(rows(), "50 % of_it")
+    text = latex(rows(), "50 % of_it")
     assert text.startswith(r"50 \% of\_it\\" + "\n" + r"\begin{tabular}{lrr}")
     table = text[text.index(r"\begin{tabular}") : text.index(r"\end{tabular}")].splitlines()
     assert {line.replace(r"\&", "").count("&") for line in table if line.endswith(r"\\")} == {2}
@@ -180,12 +183,12 @@ def test_significant_differences_are_starred(estimate, training, starred):
     column = ("minus reference", "MAP@R")
     tested = [TableRow("method", {column: TableCell(FairEstimate(estimate, None, bounds), is_difference=True)})]
     alone = [TableRow("method", {SINGLE: cell(FairEstimate(estimate, None, bounds))})]
-    for render in (render_text, render_markdown, render_latex):
+    for render in (render_text, markdown, latex):
         assert (f"{100 * estimate:+.2f}*" in render(tested)) == starred
         assert f"{100 * estimate:.2f}*" not in render(alone)
     counted = f"{int(starred)} of 1 tested differences. Any {'other ' * starred}may be chance."
     assert (f"after Holm's correction: {counted}" in render_text(tested)) == (training is not None)
-    for render in (render_markdown, render_latex):
+    for render in (markdown, latex):
         assert ("Holm's correction" in render(tested)) == (training is not None)
         assert ("No difference is tested" in render(tested)) == (training is None)
     bare = TableRow("method", {column: TableCell(FairEstimate(estimate), is_difference=True)})
@@ -206,7 +209,7 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
         TableRow("reference", {SINGLE: cell(FairEstimate(0.4, 0.01, seen))}),
         *(row_of(name, of) for name, of in (("seen", seen), ("unseen", unseen), ("same", same))),
     ]
-    text = render_markdown(rows)
+    text = markdown(rows)
     assert "| **seen** | - | +1.20* |" in text
     assert "| *p, Holm's p* | - | .002, .004 |\n| *detectable* | - | 1.2 |" in text
     assert "[-0.69, 0.49]† |\n| **same**" in text  # not tested: nothing would be detected
@@ -221,7 +224,7 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
         [100 * tests.detectable, tests.p, tests.p_holm]
     )
     assert (lines[2]["p"], lines[2]["p_holm"]) == ("", "")  # no spread of training, no test
-    assert "detectable" not in render_markdown(rows[:1])
+    assert "detectable" not in markdown(rows[:1])
 
 
 def test_a_star_is_after_holm_over_the_table():
@@ -234,13 +237,13 @@ def test_a_star_is_after_holm_over_the_table():
     ]
     assert compared(compared(several)) == compared(several)
     assert "+2.00*" in render_text(several)
-    assert "for all 7 of this table" in render_markdown(several)
+    assert "for all 7 of this table" in markdown(several)
     unpooled = [row_of("near", near), *(row_of(f"m{i}", interval(0.0, (1e-6, 299), (1.0, 3), 0.95)) for i in range(9))]
     assert "+0.60*" not in render_text(unpooled)
     assert "+0.60" in render_text(unpooled)
     planned = compared(unpooled, ("near", ("minus reference", "MAP@R")))
     assert "+0.60*" in render_text(planned)
-    assert "the one comparison that was planned" in render_markdown(planned)
+    assert "the one comparison that was planned" in markdown(planned)
     assert "* Significant at 5 %, as planned: 1 of 1 tested differences." in render_text(planned)
 
 
@@ -248,7 +251,7 @@ def test_differences_have_verdicts_of_their_own():
     printed = [published_value("5.1", "sop", row, 128, "MAP@R") for row in ("PNCA+GSP", "PNCA")]
     target = Target(published_difference(*printed), margin=0.19, error=(0.0, 1))
     bounds = interval(0.0036, (0.003**2, 299), (0.0002**2, 8), 0.95)
-    text = render_markdown([row_of("pnca+gsp", bounds, target)])
+    text = markdown([row_of("pnca+gsp", bounds, target)])
     assert (
         "| *published* | +0.38 ± 0.10 |\n| *minus published* | -0.02 [-0.06, 0.02] |\n| *verdict* | reproduced |"
         in text
@@ -256,21 +259,21 @@ def test_differences_have_verdicts_of_their_own():
     assert "| *margin* | 0.19 |" in text
     assert "MAP@R +0.36 +0.38 ± 0.10 reproduced" in " ".join(render_text([row_of("pnca+gsp", bounds, target)]).split())
     noisy = interval(0.0036, (0.003**2, 299), (0.004**2, 8), 0.95)
-    assert "| inconclusive |" in render_markdown([row_of("pnca+gsp", noisy, target)])
+    assert "| inconclusive |" in markdown([row_of("pnca+gsp", noisy, target)])
 
 
 def test_intervals_are_cut_where_no_figure_can_lie_and_a_note_says_so():
     inside, beyond = interval(0.5, (0.05**2, 99), None, 0.95), interval(0.9738, (0.05**2, 99), None, 0.95)
     row = TableRow("method", {SINGLE: cell(FairEstimate(0.9738, None, beyond))})
-    for rendered in (render_markdown([row]), render_latex([row])):
+    for rendered in (markdown([row]), latex([row])):
         assert ", 100.00]" in rendered
         assert "107" not in rendered
         assert "Intervals are cut off at 0 and 100" in " ".join(rendered.split())
     (record,) = csv.DictReader(render_csv([row]).splitlines())
     assert (float(record["low"]), float(record["high"])) == (pytest.approx(100 * beyond.low), 100.0)
     uncut = TableRow("method", {SINGLE: cell(FairEstimate(0.5, None, inside))})
-    assert "Intervals are cut" not in render_markdown([uncut])
+    assert "Intervals are cut" not in markdown([uncut])
     negative = interval(-0.05, (0.05**2, 99), None, 0.95)
     difference = TableRow("method", {SINGLE: TableCell(FairEstimate(-0.05, None, negative), is_difference=True)})
     assert f"[{100 * negative.low:.2f}, " in render_text([difference])
-    assert "Intervals are cut" not in render_markdown([difference])
+    assert "Intervals are cut" not in markdown([difference])

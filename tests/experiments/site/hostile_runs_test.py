@@ -75,7 +75,7 @@ def test_a_protocols_own_report_leaves_it_out_and_says_so(empty_study, kind):
     paths = [empty_study.finish(config, fold) for fold in (0, 1)]
     HOSTILE[kind][0](paths[0])
     protocol = FairProtocol(empty_study.dataset, [config], Places(str(empty_study.folder)), repeats=1)
-    text = protocol.report()
+    text = protocol.report(protocol.methods())
     assert f"{paths[0] / 'result.json'} is left out: " in " ".join(text.split())
     assert "pnca+gap: missing fold 0 repeat 0" in text
 

@@ -8,6 +8,7 @@ from common.errors import InvalidInput
 from experiments import reports
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
+from experiments.published.conventional import conventional_published
 from experiments.studies.tables import DEFAULTS, TABLES
 
 
@@ -46,7 +47,7 @@ def test_every_own_row_of_the_print_has_a_configuration_that_is_held_against_it(
     for table in ("3.2a", "3.2b", "5.2a", "5.2b"):
         found = set()
         for config in configs_of(table):
-            cell = reports.conventional_published(
+            cell = conventional_published(
                 config.dataset,
                 config.loss,
                 config.pooling,

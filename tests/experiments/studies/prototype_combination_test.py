@@ -6,7 +6,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.reports.prototype_panels import (
+from experiments.reports.planes import (
     PrototypePlane,
     hull_order,
     shared_hulls,

@@ -5,8 +5,8 @@ import pytest
 
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.reports.selection_plot import SelectionPoint
-from experiments.reports.token_panels import share_in_other_hulls
+from experiments.reports.planes import share_in_other_hulls
+from experiments.reports.plots import SelectionPoint
 from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.token_selection import SELECTS_FROM, spread_of
 

@@ -1,0 +1,352 @@
+"""Plots of runs: validation curves, bars, sweeps, sampling distributions and selections."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from common.errors import InvalidInput
+from common.files import write_atomically
+from experiments.reports.intervals import BOTH, CLASSES, TRAININGS, Interval
+
+# Colours that stay apart for colour-blind readers and on paper (Okabe and Ito, "Color universal design", 2008).
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_BAR_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
+_LINE_STYLES = ("-", "--", ":", "-.")
+_MARKERS = "osD^vPX"
+_SELECTION_STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"))
+# Bars whose interval leaves something out look unfinished: hatched, with a dotted line.
+_BAR_STYLES: Mapping[str, Mapping[str, object]] = {
+    BOTH: {"alpha": 1.0, "hatch": None},
+    CLASSES: {"alpha": 0.55, "hatch": "////"},
+    TRAININGS: {"alpha": 0.55, "hatch": "...."},
+}
+_BAR_LINES = {BOTH: "-", CLASSES: ":", TRAININGS: ":"}
+
+
+@contextlib.contextmanager
+def picture(
+    path: str | os.PathLike,
+    width: float,
+    height: float,
+    *,
+    rows: int = 1,
+    columns: int = 1,
+    dpi: int = 150,
+    is_framed: bool = False,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield a figure and its panels, row by row; then write it as a PNG, atomically.
+
+    Args:
+        path: where the PNG goes.
+        width, height: in inches.
+        rows, columns: of panels.
+        dpi: dots per inch.
+        is_framed: whether panels have lines above and on the right.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel in panels:
+        panel.spines[["top", "right"]].set_visible(is_framed)
+    yield figure, panels
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The validation metric of one run over its training steps.
+
+    Args:
+        method: group and colour of the run.
+        steps: `[evaluations]`, increasing.
+        values: the metric at these steps, a fraction `[evaluations]`.
+    """
+
+    method: str
+    steps: Sequence[int] | np.ndarray
+    values: Sequence[float] | np.ndarray
+
+
+def validation_curves(
+    series: Sequence[Curve], path: str | os.PathLike, *, metric: str = "MAP@R", title: str = ""
+) -> None:
+    """Draw each run thin and each method's mean thick, as a PNG.
+
+    A run that stopped early stays in its method's mean with its last value; the mean would jump otherwise. The file is
+    written atomically.
+
+    Args:
+        series: the runs; runs without an evaluation are passed over.
+        path: where the PNG goes.
+        metric: its name, for the axis.
+        title: above the axes.
+
+    Raises:
+        InvalidInput: when no run has an evaluation.
+    """
+    series = [curve for curve in series if len(curve.steps)]
+    if not series:
+        raise InvalidInput("There is no validation curve to draw: received no run with an evaluation in metrics.jsonl.")
+    methods = list(dict.fromkeys(curve.method for curve in series))
+    with picture(path, 8, 4.8) as (figure, (axes,)):
+        for position, method in enumerate(methods):
+            runs = [curve for curve in series if curve.method == method]
+            style: dict[str, Any] = {
+                "color": _COLORS[position % len(_COLORS)],
+                "linestyle": _LINE_STYLES[position // len(_COLORS) % len(_LINE_STYLES)],
+            }
+            for curve in runs:
+                axes.plot(curve.steps, 100 * np.asarray(curve.values), linewidth=0.8, alpha=0.45, **style)
+            steps, means = mean_curve(runs)
+            label = f"{method} (mean of {len(runs)} runs)" if len(runs) > 1 else f"{method} (1 run)"
+            axes.plot(steps, 100 * means, linewidth=2.4, label=label, marker="o" if len(steps) == 1 else None, **style)
+        axes.set_xlabel("training steps")
+        axes.set_ylabel(f"validation {metric} (%)")
+        axes.set_title(title)
+        axes.grid(alpha=0.3)
+        axes.margins(x=0.02)
+        axes.legend(loc="best", frameon=False, fontsize="small", ncols=1 if len(methods) <= 8 else 2)
+
+
+def mean_curve(runs: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
+    """Average runs on the union of their steps, interpolating between evaluations.
+
+    Args:
+        runs: at least one, each with at least one evaluation.
+
+    Returns:
+        Steps and means `[steps]`, from the first step that all runs have reached; beyond its end a run counts with its
+        last value.
+    """
+    steps = np.unique(np.concatenate([np.asarray(curve.steps) for curve in runs]))
+    steps = steps[steps >= max(curve.steps[0] for curve in runs)]
+    return steps, np.mean([np.interp(steps, curve.steps, curve.values) for curve in runs], axis=0)
+
+
+def interval_bars(
+    groups: Mapping[str, Mapping[str, Interval]],
+    path: str | os.PathLike,
+    *,
+    metric: str = "MAP@R",
+    title: str = "",
+    untrained: float | None = None,
+) -> None:
+    """Draw a bar with interval per method and series, as a PNG.
+
+    Bars are hatched, with dotted intervals, unless the interval covers classes and runs. The legend names what the
+    intervals of each series cover. The file is written atomically.
+
+    Args:
+        groups: by series (a loss), the figures by method (a pooling), as fractions.
+        path: where the PNG goes.
+        metric: its name, for the axis.
+        title: above the axes.
+        untrained: the figure of the network before training, as a fraction, for a line; None draws none.
+
+    Raises:
+        InvalidInput: there is no figure.
+    """
+    methods = list(dict.fromkeys(method for figures in groups.values() for method in figures))
+    if not methods:
+        raise InvalidInput("There is nothing to draw: received no finished run.")
+    with picture(path, 7.5, 1.9 + 0.16 * len(methods) * (1 + len(groups))) as (figure, (axes,)):
+        thickness = 0.84 / len(groups)
+        for index, (series, figures) in enumerate(groups.items()):
+            for kind in dict.fromkeys(bar.kind for bar in figures.values()):
+                bars = {method: bar for method, bar in figures.items() if bar.kind == kind}
+                places = (
+                    np.array([methods.index(method) for method in bars]) + (index - (len(groups) - 1) / 2) * thickness
+                )
+                label = f"{series}, interval: {kind}"
+                _draw_bars(
+                    axes, places, list(bars.values()), 0.92 * thickness, _BAR_COLORS[index % len(_BAR_COLORS)], label
+                )
+        if untrained is not None:
+            axes.axvline(100 * untrained, color="black", linestyle="--", linewidth=1, label="before training")
+        axes.set_xlim(left=0.0)  # the length of a bar is its value
+        axes.set_yticks(range(len(methods)), methods)
+        axes.invert_yaxis()
+        kinds = {bar.kind for figures in groups.values() for bar in figures.values()}
+        of_kind = f"for new {kinds.pop()}" if len(kinds) == 1 else "(see legend)"
+        axes.set_xlabel(f"test {metric} (%), 95 % interval {of_kind}")
+        axes.set_title(title, fontsize="medium")
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_axisbelow(True)
+        figure.legend(
+            loc="outside lower center",
+            frameon=False,
+            fontsize="small",
+            ncols=min(2, len(groups) + (untrained is not None)),
+        )
+
+
+def _draw_bars(axes, places: np.ndarray, bars: Sequence[Interval], height: float, color: str, label: str) -> None:
+    """Draw the bars of one series that share a kind of interval."""
+    kind = bars[0].kind
+    values = np.array([[bar.estimate, *bar.ends()] for bar in bars]) * 100
+    errors = np.clip([values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]], 0, None)
+    axes.barh(places, values[:, 0], height=height, color=color, edgecolor="white", label=label, **_BAR_STYLES[kind])
+    line = {"fmt": "none", "ecolor": "black", "elinewidth": 1.0, "capsize": 1.5}
+    (_, _, whiskers) = axes.errorbar(values[:, 0], places, xerr=errors, **line)
+    for whisker in whiskers:
+        whisker.set_linestyle(_BAR_LINES[kind])
+
+
+class SweepValue(NamedTuple):
+    """A point of a line: hyper-parameter, metric (a fraction), and optional range or interval.
+
+    `kind` names the bar ("range of runs", "95 % interval, classes only").
+    """
+
+    x: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+    kind: str = ""
+
+
+def sweep_lines(
+    series: Mapping[str, Sequence[SweepValue]],
+    path: str | os.PathLike,
+    *,
+    x_label: str,
+    y_label: str,
+    title: str = "",
+    logarithmic: bool = False,
+) -> None:
+    """Draw a line with error bars per series, as a PNG, atomically.
+
+    Lines are dotted if runs have no part in the interval.
+
+    Args:
+        series: points by name of the series; series without points are passed over.
+        path: where the PNG goes.
+        x_label, y_label: of the axes; values are drawn in percent.
+        title: above the axes.
+        logarithmic: whether the hyper-parameter doubles from point to point.
+
+    Raises:
+        InvalidInput: there is no point.
+    """
+    from matplotlib.ticker import NullLocator
+
+    series = {name: sorted(points) for name, points in series.items() if points}
+    if not series:
+        raise InvalidInput("There is nothing to draw: received no finished run.")
+    with picture(path, 7, 4.4) as (figure, (axes,)):
+        for index, (name, points) in enumerate(series.items()):
+            places = np.array([point.x for point in points])
+            values = 100 * np.array([point.value for point in points])
+            bounds = 100 * np.array([_bounds(point) for point in points]).T
+            errors = np.clip([values - bounds[0], bounds[1] - values], 0, None)
+            style: dict[str, Any] = {"color": _COLORS[index % len(_COLORS)], "marker": _MARKERS[index % len(_MARKERS)]}
+            (_, _, bars) = axes.errorbar(places, values, yerr=errors, label=name, linewidth=1.8, capsize=3, **style)
+            for bar in bars:
+                bar.set_linestyle([":" if point.kind.endswith(CLASSES) else "-" for point in points])
+        ticks = sorted({point.x for points in series.values() for point in points})
+        if logarithmic:
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        axes.set_title(title, fontsize="medium")
+        axes.grid(alpha=0.3)
+        kinds = sorted({point.kind for points in series.values() for point in points if point.kind})
+        told = [f"{'dotted' if kind.endswith(CLASSES) else 'bars'}: {kind}" for kind in kinds]
+        axes.legend(frameon=False, fontsize="small", title="\n".join(told) or None, title_fontsize="small")
+
+
+def _bounds(point: SweepValue) -> tuple[float, float]:
+    return (point.value if point.low is None else point.low, point.value if point.high is None else point.high)
+
+
+class SamplingHistory(NamedTuple):
+    """A distribution over training.
+
+    Attributes:
+        label: of the panel.
+        steps: of the decisions, increasing `[decisions]`.
+        edges: of the bins of distances `[bins + 1]`.
+        probabilities: rows add up to one `[decisions, bins]`.
+    """
+
+    label: str
+    steps: np.ndarray
+    edges: np.ndarray
+    probabilities: np.ndarray
+
+
+def mean_history(label: str, histories: Sequence[SamplingHistory]) -> SamplingHistory:
+    """Average distributions over runs; stopped runs keep their last one.
+
+    Args:
+        label: of the panel.
+        histories: with the same bins and the same steps between decisions, at least one.
+    """
+    longest = max(histories, key=lambda each: len(each.steps))
+    count = len(longest.steps)
+    filled = [np.pad(each.probabilities, ((0, count - len(each.steps)), (0, 0)), "edge") for each in histories]
+    return longest._replace(label=label, probabilities=np.mean(filled, axis=0))
+
+
+def sampling_over_steps(histories: Sequence[SamplingHistory], path: str | os.PathLike, *, title: str = "") -> None:
+    """Draw a panel per history (steps, distances, probability) as a PNG, atomically.
+
+    Args:
+        histories: at least one, each with a decision.
+        path: where the PNG goes.
+        title: above the panels.
+    """
+    with picture(path, 7, 0.8 + 2.9 * len(histories), rows=len(histories), is_framed=True) as (figure, panels):
+        for axes, history in zip(panels, histories):
+            gap = history.steps[0]  # a distribution is drawn from until the step of its decision
+            ends = np.concatenate([[history.steps[0] - gap], history.steps])
+            drawn = axes.pcolormesh(ends, history.edges, history.probabilities.T, cmap="viridis", vmin=0)
+            figure.colorbar(drawn, ax=axes, label="probability of the bin")
+            axes.set_xlabel("training step")
+            axes.set_ylabel("distance of the negative")
+            axes.set_title(history.label, fontsize="medium")
+        figure.suptitle(title, fontsize="medium")
+
+
+class SelectionPoint(NamedTuple):
+    """One run.
+
+    Attributes:
+        weight_on_own: the mean pooling weight on the tokens of a sample's class, in [0, 1].
+        map_at_r: test MAP@R, in [0, 1].
+    """
+
+    weight_on_own: float
+    map_at_r: float
+
+
+def selection_plot(
+    points: Mapping[str, Sequence[SelectionPoint]], path: str | os.PathLike, *, threshold: float, title: str = ""
+) -> None:
+    """Draw one mark per run and the line that separates selecting runs.
+
+    Args:
+        points: runs by method, at most four methods.
+        path: where the PNG goes.
+        threshold: the weight from which a run selects, in [0, 1].
+        title: above the axes.
+    """
+    with picture(path, 6.4, 4.4) as (figure, (axes,)):
+        for (method, trainings), (color, marker) in zip(points.items(), _SELECTION_STYLES):
+            weights, scores = zip(*((100 * weight, 100 * score) for weight, score in trainings))
+            name = f"{method} ({len(trainings)} run{'s' if len(trainings) > 1 else ''})"
+            axes.scatter(weights, scores, s=36, color=color, marker=marker, alpha=0.7, linewidths=0, label=name)
+        axes.axvline(100 * threshold, color="0.6", linewidth=1, linestyle="--")
+        axes.text(100 * threshold, 1, " selects", color="0.4", size=8)
+        axes.set(xlim=(0, 102), ylim=(0, 102), xlabel="pooling weight on own tokens (%)", ylabel="test MAP@R (%)")
+        axes.legend(frameon=False, fontsize="small", loc="upper left")
+        axes.set_title(title, fontsize="medium")

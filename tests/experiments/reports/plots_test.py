@@ -1,0 +1,145 @@
+"""The plots of runs: what is drawn, on whole files of the size that their content needs."""
+
+import matplotlib.figure
+import numpy as np
+import pytest
+from PIL import Image
+
+from common.errors import InvalidInput
+from experiments.reports import Interval, interval_bars
+from experiments.reports.attention import ImageAttention, attention_panels
+from experiments.reports.plots import (
+    Curve,
+    SamplingHistory,
+    mean_curve,
+    mean_history,
+    sampling_over_steps,
+    validation_curves,
+)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures that a test draws."""
+    figures, figure = [], matplotlib.figure.Figure
+    monkeypatch.setattr(matplotlib.figure, "Figure", lambda **options: figures.append(figure(**options)) or figures[-1])
+    return figures
+
+
+def curves():
+    return [
+        Curve("pnca+gap", [100, 200, 300], [0.1, 0.2, 0.3]),
+        Curve("pnca+gap", [100, 200], [0.2, 0.4]),
+        Curve("pnca+gsp", np.array([100, 200, 300]), np.array([0.2, 0.5, 0.6])),
+        Curve("crashed at once", [], []),
+    ]
+
+
+def test_mean_interpolates_and_keeps_a_stopped_run_at_its_last_value():
+    steps, means = mean_curve([Curve("m", [100, 200, 300], [0.1, 0.2, 0.3]), Curve("m", [150, 250], [0.2, 0.4])])
+    assert steps.tolist() == [150, 200, 250, 300]
+    assert means == pytest.approx([(0.15 + 0.2) / 2, (0.2 + 0.3) / 2, (0.25 + 0.4) / 2, (0.3 + 0.4) / 2])
+
+
+def test_drawing_has_a_line_a_run_and_a_labelled_mean_a_method(tmp_path, drawn):
+    validation_curves(curves(), tmp_path / "curves.png", metric="P@1", title="fair protocol")
+    (axes,) = drawn[0].axes
+    assert len(axes.lines) == 3 + 2
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["pnca+gap (mean of 2 runs)", "pnca+gsp (1 run)"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("training steps", "validation P@1 (%)")
+    assert axes.lines[0].get_ydata() == pytest.approx([10, 20, 30])
+    assert axes.lines[0].get_color() == axes.lines[2].get_color() != axes.lines[3].get_color()
+
+
+def test_many_methods_stay_distinguishable(tmp_path, drawn):
+    validation_curves([Curve(f"m{i}", [1, 2], [0, i]) for i in range(15)], tmp_path / "curves.png")
+    looks = {(line.get_color(), line.get_linestyle()) for line in drawn[0].axes[0].lines}
+    assert len(looks) == 15
+
+
+def test_png_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "curves.png"
+    validation_curves(curves(), path)
+    before = path.read_bytes()
+    assert before.startswith(b"\x89PNG\r\n")
+    assert before.rstrip().endswith(b"IEND\xaeB`\x82")
+    assert int.from_bytes(before[16:20], "big") >= 1000  # pixels wide
+
+    def fail(self, file, **options):
+        file.write(b"half a picture")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(matplotlib.figure.Figure, "savefig", fail)
+    with pytest.raises(OSError, match="No space left"):
+        validation_curves(curves(), path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["curves.png"]
+
+
+def figure_of(value, training_error=None):
+    freedom = 3 if training_error else 0
+    return Interval(value, value - 0.02, value + 0.02, 0.01, training_error, 10, freedom, 0.95)
+
+
+def test_bars_are_drawn_for_every_method_and_loss(tmp_path):
+    one = {"gap": figure_of(0.4), "gsp": figure_of(0.5)}
+    interval_bars({"pnca": one}, tmp_path / "small.png", title="collages")
+    more = {f"pooling {index}": figure_of(0.1 + index / 40) for index in range(18)}
+    interval_bars({"c2": more, "pnca": more}, tmp_path / "large.png")
+    small, large = Image.open(tmp_path / "small.png"), Image.open(tmp_path / "large.png")
+    assert large.height > 2 * small.height
+    assert np.asarray(large.convert("L")).std() > 10
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_intervals_of_different_kinds_look_different(tmp_path):
+    for name, error in (("classes", None), ("both", 0.01)):
+        interval_bars({"pnca": {"gap": figure_of(0.4, error)}}, tmp_path / f"{name}.png")
+    bars = [np.asarray(Image.open(tmp_path / f"{name}.png").convert("RGB")).astype(int) for name in ("classes", "both")]
+    blue = [np.all(np.abs(picture - [0, 114, 178]) < 8, axis=-1).sum() for picture in bars]
+    assert blue[1] > 10_000  # a full bar
+    assert blue[0] < blue[1] / 20  # hatched and pale
+
+
+def test_a_line_says_where_training_began(tmp_path):
+    for name, untrained in (("none", None), ("line", 0.2)):
+        interval_bars({"pnca": {"gap": figure_of(0.1, 0.01)}}, tmp_path / f"{name}.png", untrained=untrained)
+    black = [(np.asarray(Image.open(tmp_path / f"{name}.png").convert("L")) < 40).sum() for name in ("none", "line")]
+    assert black[1] > black[0] + 100
+
+
+def test_nothing_to_draw_is_said(tmp_path):
+    with pytest.raises(InvalidInput, match="no run with an evaluation"):
+        validation_curves([Curve("m", [], [])], tmp_path / "none.png")
+    with pytest.raises(InvalidInput, match="no finished run"):
+        interval_bars({"c2": {}}, tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_attention_panels_show_where_the_weight_is(tmp_path):
+    image = np.full((24, 24, 1), 128, np.uint8)
+    left = np.zeros((4, 4))
+    left[:, 0] = 0.25
+    attention = ImageAttention(image, "a class with quite a long name indeed", left, {"prototype 3": left})
+    attention_panels([attention, attention], tmp_path / "attention.png", title="run")
+    picture = np.asarray(Image.open(tmp_path / "attention.png").convert("RGB")).astype(int)
+    yellow = (picture[..., 0] > 150) & (picture[..., 1] > 150) & (picture[..., 2] < 120)  # viridis at its largest
+    columns = np.flatnonzero(yellow.any(axis=0))
+    assert len(columns) > 0
+    assert columns.min() > picture.shape[1] / 3  # not in the first panel, which shows the image alone
+
+
+def history(count, first):
+    shares = np.array([[first, 1 - first, 0.0]] * count)
+    return SamplingHistory("pads", 30 * np.arange(1, count + 1), np.linspace(0.1, 1.4, 4), shares)
+
+
+def test_a_run_that_stopped_early_stays_in_the_mean_of_sampling(tmp_path):
+    histories = [history(1, 0.2), history(3, 0.6)]
+    mean = mean_history("two runs", histories)
+    np.testing.assert_allclose(mean.probabilities, [[0.4, 0.6, 0.0]] * 3)
+    np.testing.assert_array_equal(mean.steps, [30, 60, 90])
+    assert mean.label == "two runs"
+    sampling_over_steps(histories, tmp_path / "sampling.png", title="p")
+    assert (tmp_path / "sampling.png").read_bytes().startswith(b"\x89PNG")
