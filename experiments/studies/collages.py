@@ -174,7 +174,7 @@ def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data
     names = [glyphs.class_names[label] for label in [*kept, *range(glyphs.train.num_classes, len(glyphs.class_names))]]
     shift = len(kept) - glyphs.train.num_classes
     test = data.Examples(glyphs.test.labels + shift, inputs=glyphs.test.inputs)
-    return dataclasses.replace(glyphs, train=train, test=test, class_names=names)
+    return dataclasses.replace(glyphs, train=train, test=test, validation=None, class_names=names)
 
 
 def collage_table(study: StudyRows) -> reports.PlainTable:
