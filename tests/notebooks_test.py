@@ -20,7 +20,7 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("MPLBACKEND", "agg")
     scope = {}
-    text = path.read_text(encoding="utf-8").replace("labels.min() + 40", "labels.min() + 12")  # fewer emoji
+    text = path.read_text(encoding="utf-8").replace("labels.min() + 40", "labels.min() + 8")  # fewer emoji
     for cell in json.loads(text)["cells"]:
         source = re.sub("steps_per_epoch=[0-9]+", "steps_per_epoch=2", "".join(cell["source"]))
         if source.startswith("!python "):

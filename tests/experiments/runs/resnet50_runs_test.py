@@ -15,7 +15,7 @@ from tests.experiments.patterned_images import patterned_images
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 
 
-@pytest.mark.slow
+@pytest.mark.release  # half a minute, most of it the building of four networks
 def test_a_run_from_torchvision_parameters_loads_again(tmp_path):
     dataset, places = patterned_images(4, 6), Places(str(tmp_path / "runs"), str(tmp_path / "cache"))
     network = resnet50(3, layout="torchvision")
