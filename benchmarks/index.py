@@ -195,7 +195,7 @@ def steps_of_faiss(embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Cal
 
 
 def steps_of_lancedb(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Callable[[], Any]]:
-    """Return the steps of `steps_of_ours` by a LanceDB table; paths are bytes, as file names are."""
+    """Return the steps of `steps_of_ours` by a LanceDB table with paths as bytes."""
     import lancedb
     import pyarrow
 
@@ -238,7 +238,7 @@ def _ids_and_labels(count: int) -> tuple[list[str], list[str]]:
 
 
 def peer_figures(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> tuple[list[list], dict]:
-    """Return a row for each step of the second table, and ratios to the peers."""
+    """Return the rows of the second table, and ratios to the peers."""
     sides = {"ours": steps_of_ours(f"{folder}/ours", embeddings, queries), "faiss": steps_of_faiss(embeddings, queries)}
     if importlib.util.find_spec("lancedb"):
         sides["lancedb"] = steps_of_lancedb(f"{folder}/lancedb", embeddings, queries)

@@ -1,4 +1,4 @@
-"""Emoji pasted on photographs: the object is small, and most of an image is clutter."""
+"""Emoji pasted on photographs: small objects among clutter."""
 
 from __future__ import annotations
 

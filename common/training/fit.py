@@ -77,7 +77,7 @@ def fit(
 
     A run stopped at any moment resumes from its last checkpoint, with the same figures as without the stop: batches and
     augmentation are functions of the step, and the checkpoint holds everything else. Averages of the weights, if the
-    optimiser has them, are evaluated and selected; the other callbacks see the weights themselves.
+    optimiser keeps any, are evaluated and selected; other callbacks see the weights themselves.
 
     Args:
         model: with all weights made (`build_from_batch`).

@@ -239,7 +239,9 @@ def submit(functions: Sequence[UnitJob], needs: UnitNeeds, folder: pathlib.Path,
 
 
 def queued_jobs(name: str) -> dict[str, str]:
-    """Return the states of this user's jobs with a name, from the queue, which needs no accounting.
+    """Return the queue's states of this user's jobs with a name.
+
+    The queue needs no accounting.
 
     Args:
         name: of the jobs.

@@ -150,7 +150,7 @@ def _neighbours(values: flags.FlagValues) -> None:
 
 
 def _shell(values: flags.FlagValues) -> None:
-    """Answer the paths on standard input, one a line, by a network that is loaded once."""
+    """Answer the paths on standard input by a network loaded once."""
     _need(values, "index")
     index = EmbeddingIndex.load(values.index)
     search = _search(values, index)

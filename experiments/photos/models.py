@@ -64,7 +64,10 @@ def embedded(
 
 
 def batch_size_of(values: flags.FlagValues) -> int:
-    """Return `--batch_size`, or one that suits the device: small batches stay in a CPU's cache."""
+    """Return `--batch_size`, or one that suits the device.
+
+    Small batches stay in a CPU's cache.
+    """
     return values.batch_size or (64 if import_tensorflow().config.list_physical_devices("GPU") else 16)
 
 

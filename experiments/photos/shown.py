@@ -123,7 +123,7 @@ def thumbnail_of(path: str, pixels: int = _PIXELS) -> str:
 
 
 def small_picture(path: str, pixels: int) -> Image.Image | str:
-    """Return a photo with at most so many pixels on its longer side, or explain the failure."""
+    """Return a photo, its longer side limited, or explain the failure."""
     from common.data.image_files import decode_rgb
 
     contents = contents_of(path)

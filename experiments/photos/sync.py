@@ -95,7 +95,10 @@ def sync(values: flags.FlagValues) -> None:
 
 
 def remove(values: flags.FlagValues) -> None:
-    """Remove the photos of `--images`, `--label` or `--where` from the index; files are left alone."""
+    """Remove the photos of `--images`, `--label` or `--where` from the index.
+
+    Their files stay.
+    """
     index = EmbeddingIndex.load(values.index)
     if not (values.images or values.label or values.where):
         raise InvalidInput("Missing --images, --label or --where: expected the photos that the index should forget.")
@@ -282,7 +285,7 @@ def _print_kind(name: str, paths: Sequence[str]) -> None:
 
 
 def _restore_approximate(index: EmbeddingIndex, earlier: dict | None) -> None:
-    """Build the approximate index of changed rows as the earlier one was built, or say why not."""
+    """Build the approximate index again like the earlier one, or explain the failure."""
     if earlier is None:
         return
     try:

@@ -100,7 +100,7 @@ class ConventionalReport:
 
     @staticmethod
     def explanations(optimism: Sequence[str]) -> list[str]:
-        """Return what stands below a table; `optimism` has a line of each method with both sides."""
+        """Return the notes of a table; `optimism` has a line for each method."""
         return [EXPLANATION, *optimism] if optimism else []
 
     def optimism_line(self) -> str | None:

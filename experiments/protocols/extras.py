@@ -14,7 +14,7 @@ from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 
-_TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
+_TOKENS, _WITH_TARGETS = "synthetic_tokens", ("glyph_collage", "emoji_clutter")
 _DIGITS = 6  # of what a model computes again: other machines round the last ones in another way
 
 
@@ -48,12 +48,12 @@ class ExtrasReader:
             # The picture shows the first training of each method.
             is_first = unit.fold == unit.repeat == 0
             return token_extras(unit, self._dataset(unit), self._places[1], with_arrays=is_first)
-        if name.startswith(_COLLAGES):
+        if name.startswith(_WITH_TARGETS):
             return Extras({**self._target_shares(unit), "validation_curve": _curve_of(unit)}, {})
         return no_extras(unit)
 
     def _target_shares(self, unit: UnitRun) -> dict[str, dict[str, float]]:
-        """Compute `target_shares` of collages; empty if images contain only the target."""
+        """Compute `target_shares` of images with clutter; empty if they contain only the target."""
         shares = read_json(unit.path / "target_shares.json")
         if shares is None and not str(unit.config["dataset"]).endswith("_distilled"):
             dataset = self._dataset(unit)

@@ -127,7 +127,7 @@ def trained_units(
     checkpoint_seconds: float = 30.0,
     report_only: bool = False,
 ) -> list[list[UnitRun]]:
-    """Train the missing units of one split; return each configuration's finished ones, one per repeat.
+    """Train the missing runs of one split; return the finished ones by configuration.
 
     Units are those of the first fold (a data set with a validation set of its own, such as the collages, trains on all
     its training classes there), so that a study and `fair_eval` share their run directories.

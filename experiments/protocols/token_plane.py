@@ -1,4 +1,4 @@
-"""Tokens and pooled samples of a finished run in the plane, and their pooling weights."""
+"""Tokens and pooled samples in the plane, and their pooling weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points in the plane: features with their prototypes, and tokens with the samples pooled from them."""
+"""Points in the plane: features with prototypes, tokens with pooled samples."""
 
 from __future__ import annotations
 

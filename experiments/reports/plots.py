@@ -40,7 +40,7 @@ def picture(
     dpi: int = 150,
     is_framed: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield a figure and its panels, row by row; then write it as a PNG, atomically.
+    """Yield a figure and its panels; then write it as a PNG.
 
     Args:
         path: where the PNG goes.

@@ -1,4 +1,4 @@
-"""Effect of training and of projection problems: one rule for reports, pages, documents and model cards."""
+"""Effect of training and of projection problems: one rule for all reports."""
 
 from __future__ import annotations
 

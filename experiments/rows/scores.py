@@ -104,7 +104,7 @@ def cell(
     is_difference: bool = False,
     baseline: str = "",
 ) -> reports.TableCell:
-    """Make a table's cell of an interval, an estimate or a plain number, all fractions.
+    """Make a table's cell of an interval, an estimate or a fraction.
 
     Args:
         figure: the interval, the estimate, or the number.

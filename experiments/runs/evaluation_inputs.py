@@ -77,7 +77,9 @@ def decoded_bytes(examples: Examples, batches: tf.data.Dataset) -> int | None:
 
 
 def untrained_embeddings(config: ExperimentConfig, dataset: Dataset, cache_dir: str | None) -> dict[str, np.ndarray]:
-    """Embed the test set by the average features of the network before training, of unit length.
+    """Embed the test set by average features of the untrained network.
+
+    Embeddings have unit length.
 
     Args:
         config: of a run, with weights that can be had.

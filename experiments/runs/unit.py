@@ -215,7 +215,7 @@ class Unit:
         return {"untrained": figures_on_sphere(test, self.config.dataset), "closed_form": closed_forms}
 
     def _digest_of_features(self, averages: np.ndarray) -> str:
-        """Return a digest of test features and of everything else that decides their closed forms."""
+        """Return a digest of all that decides the closed forms."""
         data_read = self.features and self.features.fingerprint
         digest = hashlib.sha256(repr((data_read, self.config.embedding_dim)).encode())
         names, labels = self.image_names, self.training.labels

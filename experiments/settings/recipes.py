@@ -128,7 +128,10 @@ def layers_of(
 
 
 def _set_parts(layers: Layers, name: LossName, dataset: str, after: str) -> None:
-    """Add the layers of miner, memory, CCP and pooling; `after` prefixes a source of other data."""
+    """Add the layers of miner, memory, CCP and pooling.
+
+    `after` prefixes a source of other data.
+    """
     if name.switches:
         layers.set('"Revisiting" benchmark, rho', {"p_switch": switch_probability(dataset, name.base)})
     if name.memory:

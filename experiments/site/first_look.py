@@ -1,4 +1,4 @@
-"""The beginning of a study of custom data: what training changed, in a sentence and in pictures."""
+"""Beginning of a report of custom data: a verdict and pictures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def first_look_record(
     num_queries: int,
     num_neighbors: int,
 ) -> dict[str, Any]:
-    """Record what the same queries find before and after training, and which classes are mixed up.
+    """Record neighbours before and after training, and mixed-up classes.
 
     Args:
         unit: a finished run.
@@ -102,7 +102,10 @@ def first_look_record(
 
 
 def _are_known(weights: str) -> bool:
-    """Return whether initial weights can be had again: runs record the digest of a file, not its place."""
+    """Return whether initial weights can be loaded again.
+
+    Runs record the digest of a file, not its place.
+    """
     return weights != "none" and not is_file(weights)
 
 

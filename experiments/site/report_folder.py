@@ -140,7 +140,7 @@ def _records(
 
 
 def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | None:
-    """Draw the beginning of a study of custom data; None without a finished run of such."""
+    """Draw the beginning of a report of custom data, or return None."""
     finished = [method for method in study.methods if first_drawable(method.runs.units)]
     if not finished or study.methods[0].config.dataset not in OWN_DATASETS:
         return None

@@ -1,4 +1,4 @@
-"""Runs, tables and picture of the MNIST study, beside thesis figure 3.2 and section 3.3.1.
+"""Runs, tables and picture of the MNIST study (thesis figure 3.2).
 
 Recorded runs are outside any protocol; seeds are repeats.
 """

@@ -107,7 +107,7 @@ def report(
 
 
 def draw_recorded_poolings(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw bars of MAP@R by loss from rows, poolings in the order of the first loss."""
+    """Draw bars of MAP@R by loss from rows."""
     estimates: dict[str, dict[str, reports.Interval]] = {}
     for label in labels_of(study):
         scores = scores_of_trainings(study, label)

@@ -146,7 +146,7 @@ class TunedTable(MethodsTable):
     def _validations(
         self, label: str, trials: Sequence[Mapping[str, object]], finished: FinishedCells
     ) -> list[float | None]:
-        """Return the best validation MAP@R of each trial of a row, a mean over its runs, or None."""
+        """Return each trial's mean best validation MAP@R, or None."""
         values: list[float | None] = []
         for trial in trials:
             cells = self._tried_cells(self.rows[label], trial)

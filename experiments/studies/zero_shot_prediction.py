@@ -259,5 +259,5 @@ def _found(side: Scores) -> list[dict[str, Any]]:
 
 
 def _means(side: Scores, fit: str, distance: str) -> np.ndarray:
-    """Return the mean accuracy of each run `[runs]`, as fractions, by a fit and a distance."""
+    """Return the mean accuracy of each run `[runs]`, as fractions."""
     return np.array([of[fit][distance] for of in _found(side)])
