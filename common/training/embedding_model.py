@@ -10,13 +10,21 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.backbones.folded_network import FeatureFunction, folded_network
-from common.errors import check_choice, check_fraction, invalid
+from common.errors import check_choice, check_fraction, check_positive, invalid
 from common.losses.label_column import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
 from common.training.devices import check_devices
 from common.training.embedding_head import EmbeddingHead
-from common.training.gradients import are_finite, loss_and_gradients, loss_scale, weighted_loss, without_scale
+from common.training.gradients import (
+    are_finite,
+    check_micro_batches,
+    in_micro_batches,
+    loss_and_gradients,
+    loss_scale,
+    weighted_loss,
+    without_scale,
+)
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer, StatefulTransform
 from common.training.traced_functions import TracedFunctions
 
@@ -41,6 +49,8 @@ class EmbeddingModel(keras.Model):
             feature.
         num_views: 2 for training batches that hold each image twice, as `common.data.TwoViews` makes them: the second
             half is embedded in a separate pass, without gradient, and the loss sees both halves stacked.
+        micro_batch: images whose maps the backbone keeps at a time in training; None: the batch. The gradient is
+            that of the whole batch, see `in_micro_batches`; the head and the losses see the whole batch.
 
     Input shape:
         That of the backbone.
@@ -60,6 +70,7 @@ class EmbeddingModel(keras.Model):
         attribute_weight: float = 0.0,
         feature_sizes: Sequence[int] | None = None,
         num_views: int = 1,
+        micro_batch: int | None = None,
     ) -> None:
         super().__init__(name="embedding_model")
         if attribute_loss is None and attribute_weight != 0:
@@ -74,6 +85,7 @@ class EmbeddingModel(keras.Model):
         if num_views == 2 and attribute_loss is not None:
             fix = "Its attributes are those of one view."
             raise invalid("num_views", received=2, expected="1 with an attribute_loss", fix=fix)
+        self.micro_batch = None if micro_batch is None else check_positive("micro_batch", micro_batch)
         self.feature_sizes = None if feature_sizes is None else tuple(feature_sizes)
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.update: ProxyRateOptimizer | None = None
@@ -87,7 +99,12 @@ class EmbeddingModel(keras.Model):
 
     def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         """Return normalised `embeddings` `[batch, embedding_dim]`, and the head's other outputs."""
-        features = self.features_of(inputs, training=bool(training) and not self.warming_up)
+        network = functools.partial(self.features_of, training=bool(training) and not self.warming_up)
+        if training and self.micro_batch is not None:
+            features = in_micro_batches(network, inputs, self.micro_batch)
+            features = tf.stop_gradient(features) if self.warming_up else features
+        else:
+            features = network(inputs)
         outputs = self.head(features, training=training)
         if self.feature_sizes is None:
             return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
@@ -143,9 +160,11 @@ class EmbeddingModel(keras.Model):
             jit_compile: compile the step with XLA, which drops the checks of labels.
 
         Raises:
-            InvalidInput: see `check_devices`.
+            InvalidInput: see `check_devices` and `check_micro_batches`.
         """
         check_devices(self, update.optimizer, jit_compile=jit_compile)
+        if self.micro_batch is not None:
+            check_micro_batches(self.backbone, jit_compile=jit_compile)
         self.update = update
         self.gradient_transforms = tuple(gradient_transforms)
         self.warming_up = warming_up

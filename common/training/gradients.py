@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 from tensorflow import keras
 
+from common.errors import invalid
 from common.losses.label_column import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.replicas import gather_over_replicas, num_replicas, of_the_global_batch, sum_over_replicas
@@ -90,6 +92,97 @@ def loss_and_gradients(
     ]
     gradients = sum_over_replicas(gradients)
     return loss, gradients if scale is None else [gradient / tf.cast(scale, gradient.dtype) for gradient in gradients]
+
+
+def in_micro_batches(network: Callable[[tf.Tensor], Any], inputs: tf.Tensor, size: int) -> Any:  # noqa: ANN401
+    """Call a network on parts of a batch without keeping all of its maps.
+
+    The outputs are those of one call, and the gradient by the network's weights is exact: the backward pass calls the
+    network on each part again, with the outer gradient of its outputs. So a step holds the maps of `size` inputs
+    instead of those of the batch, for a second forward pass. The loss sees the whole batch. The inputs have no
+    gradient.
+
+    Reference: Gao et al., "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup" (RepL4NLP 2021).
+
+    Args:
+        network: returns a tensor, or a structure of tensors, with one row per input. Its rows must not depend on one
+            another, and a second call must return the same; see `check_micro_batches`.
+        inputs: `[batch, ...]`.
+        size: inputs of a part, at least 1; the last part may be smaller.
+
+    Returns:
+        What `network(inputs)` returns.
+    """
+    if inputs.shape[0] is not None and inputs.shape[0] <= size:
+        return network(inputs)
+    structure: list[Any] = []
+
+    def flat(part: tf.Tensor) -> list[tf.Tensor]:
+        found = network(part)
+        structure[:] = [found]
+        return tf.nest.flatten(found)
+
+    @tf.custom_gradient
+    def outputs_of(batch: tf.Tensor) -> tuple[list[tf.Tensor], Callable]:
+        count = tf.shape(batch)[0]
+        first = flat(batch[:size])
+        rest = [
+            tf.TensorArray(of.dtype, 0, dynamic_size=True, infer_shape=False, element_shape=[None, *of.shape[1:]])
+            for of in first
+        ]
+
+        def append(start: tf.Tensor, *arrays: tf.TensorArray) -> tuple:
+            found = flat(batch[start : start + size])
+            return start + size, *[array.write(array.size(), of) for array, of in zip(arrays, found)]
+
+        _, *rest = tf.while_loop(lambda start, *_: start < count, append, (size, *rest), parallel_iterations=1)
+        outputs = [tf.concat([of, array.concat()], axis=0) for of, array in zip(first, rest)]
+
+        def gradients_of(*outer: tf.Tensor, variables: Sequence[tf.Variable] = ()) -> tuple[None, list[tf.Tensor]]:
+            def add(start: tf.Tensor, *sums: tf.Tensor) -> tuple:
+                with tf.GradientTape(watch_accessed_variables=False) as tape:
+                    tape.watch(variables)
+                    found = flat(batch[start : start + size])
+                parts = [of[start : start + size] for of in outer]
+                gradients = tape.gradient(found, variables, parts, unconnected_gradients="zero")
+                return start + size, *[total + gradient for total, gradient in zip(sums, gradients)]
+
+            start = (0, *[tf.zeros(of.shape, of.dtype) for of in variables])
+            _, *sums = tf.while_loop(lambda start, *_: start < count, add, start, parallel_iterations=1)
+            return None, sums
+
+        return outputs, gradients_of
+
+    found = outputs_of(inputs)
+    return tf.nest.pack_sequence_as(structure[0], tf.nest.flatten(found))
+
+
+def check_micro_batches(network: keras.Model, *, jit_compile: bool) -> None:
+    """Refuse a network whose rows depend on the batch, or whose second call differs.
+
+    Args:
+        network: that is called on parts of a batch.
+        jit_compile: whether the step is compiled with XLA, which needs parts of fixed sizes.
+
+    Raises:
+        InvalidInput: XLA, or a layer with statistics of the batch, with random numbers, that collects features, or with
+            a regulariser of activities.
+    """
+    if jit_compile:
+        raise invalid("jit_compile", received=True, expected="False with micro_batch")
+    for layer in network._flatten_layers(include_self=False, recursive=True):
+        reason = ""
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
+            reason = "whose statistics would be those of a part of the batch: freeze it"
+        elif getattr(layer, "seed_generator", None) or getattr(layer, "_random_generator", None):
+            reason = "whose random numbers differ in the second pass"
+        elif getattr(layer, "collects_features", False):
+            reason = "which would collect features in both passes"
+        elif getattr(layer, "activity_regularizer", None):
+            reason = "whose regularisation of activities would be that of a part"
+        if reason:
+            expected = f"none with {layer.name} ({type(layer).__name__}), {reason}"
+            raise invalid("micro_batch", received="a size", expected=expected)
 
 
 def are_finite(gradients: list[tf.Tensor]) -> tf.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,7 +19,13 @@ from common.ops.replicas import gather_over_replicas
 from common.pooling.feature_pooling import warn_of_unfinished_poolings
 from common.training.callback_order import Callbacks, check_callback_order
 from common.training.devices import check_devices
-from common.training.gradients import apply_gradients, loss_and_gradients, weighted_loss
+from common.training.gradients import (
+    apply_gradients,
+    check_micro_batches,
+    in_micro_batches,
+    loss_and_gradients,
+    weighted_loss,
+)
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer
 
 
@@ -50,6 +57,8 @@ class MetricModel(keras.Model):
         attribute_weight: w of `(1 - w) * metric_loss + w * attribute_loss`, in [0, 1].
         proxy_multiplier: learning-rate factor of the loss' `proxy_variables` (proxies), above 0; see
             `ProxyRateOptimizer`. Unless it is 1, the optimiser's learning rate must be a number.
+        micro_batch: inputs whose maps the network keeps at a time in training; None: the batch. The loss and its
+            gradient are those of the whole batch, see `common.training.gradients.in_micro_batches`.
         **kwargs: `name` and `dtype` of the model.
 
     Input shape: that of the network.
@@ -75,6 +84,7 @@ class MetricModel(keras.Model):
         attribute_loss: keras.layers.Layer | None = None,
         attribute_weight: float = 0.0,
         proxy_multiplier: float = 1.0,
+        micro_batch: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -88,6 +98,7 @@ class MetricModel(keras.Model):
         self.attribute_loss = attribute_loss
         self.attribute_weight = check_fraction("attribute_weight", attribute_weight, zero_allowed=True)
         self.proxy_multiplier = check_positive("proxy_multiplier", proxy_multiplier)
+        self.micro_batch = None if micro_batch is None else check_positive("micro_batch", micro_batch)
         self.mean_loss = keras.metrics.Mean(name="loss")
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.proxy_optimizer: keras.optimizers.Optimizer | None = None
@@ -113,6 +124,8 @@ class MetricModel(keras.Model):
             raise invalid("loss of compile", received=loss, expected="none", fix=fix)
         super().compile(optimizer=optimizer, metrics=metrics, jit_compile=jit_compile, **kwargs)
         check_devices(self, self.optimizer, jit_compile=jit_compile)
+        if self.micro_batch is not None:
+            check_micro_batches(self.network, jit_compile=jit_compile)
         self._metric_names = {getattr(metric, "name", str(metric)) for metric in metrics or ()}
         slow, fast = self._split()
         with self.distribute_strategy.scope():
@@ -151,7 +164,11 @@ class MetricModel(keras.Model):
 
     def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         """Return normalised `embeddings` `[batch, dim]`, and the network's other outputs."""
-        outputs = self.network(inputs, training=training)
+        if training and self.micro_batch is not None:
+            network = functools.partial(self.network, training=True)
+            outputs = in_micro_batches(network, inputs, self.micro_batch)
+        else:
+            outputs = self.network(inputs, training=training)
         outputs = outputs if isinstance(outputs, dict) else {"embeddings": outputs}
         return {**outputs, "embeddings": normalize(outputs["embeddings"], self.metric_loss.normalization)}
 
@@ -235,6 +252,7 @@ class MetricModel(keras.Model):
             **{name: part and keras.utils.serialize_keras_object(part) for name, part in parts.items()},
             "attribute_weight": self.attribute_weight,
             "proxy_multiplier": self.proxy_multiplier,
+            "micro_batch": self.micro_batch,
         }
 
     @classmethod

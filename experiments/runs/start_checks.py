@@ -174,6 +174,8 @@ def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
     build.check_backbone(config, dataset)
     _check_cut(config)
     _check_fold(config)
+    if config.micro_batch and config.backbone != "token_embedding":
+        _can_be_split(config.backbone, config.frozen_batch_norm, **build.shape_settings(config))
     sized = config.backbone in backbones.KERAS_APPLICATIONS or may_be_transformer(config.backbone)
     if config.weights == "none" and not sized and not config.own("backbone"):
         return
@@ -198,6 +200,14 @@ def _check_cut(config: ExperimentConfig) -> None:
 @functools.lru_cache(maxsize=16)
 def _can_be_cut(backbone: str, trained_from: str, **shape: Any) -> None:
     backbones.cut_network(build.network(backbone, channels=3, weights="none", **shape), trained_from)
+
+
+@functools.lru_cache(maxsize=16)
+def _can_be_split(backbone: str, frozen_batch_norm: bool, **shape: Any) -> None:
+    from common.training.gradients import check_micro_batches
+
+    settings = {"weights": "none", "frozen_batch_norm": frozen_batch_norm, **shape}
+    check_micro_batches(build.network(backbone, 3, **settings), jit_compile=False)
 
 
 def _check_fold(config: ExperimentConfig) -> None:

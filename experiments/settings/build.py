@@ -440,6 +440,7 @@ def build_model(
             attribute_weight=zero_shot.zero_shot_weight if zero_shot else 0.0,
             feature_sizes=feature_sizes_of(config),
             num_views=num_views_of(config),
+            micro_batch=config.micro_batch,
         )
         if config.fold_batch_norm:
             model.fold_batch_norm()

@@ -113,6 +113,11 @@ def _of_devices(run: RunSettings) -> Iterator[InvalidInput]:
     if run.fold_batch_norm and not (run.frozen_batch_norm or run.frozen_backbone):
         fix = "One that trains computes statistics of each batch. Give --frozen_batch_norm, too."
         yield invalid("--fold_batch_norm", received=True, expected="batch normalisation that is frozen", fix=fix)
+    if run.micro_batch and (whole or run.frozen_backbone):
+        expected = "none without training of the backbone, whose maps are not kept"
+        yield invalid("--micro_batch", received=run.micro_batch, expected=expected)
+    if run.micro_batch and run.jit_compile:
+        yield invalid("--micro_batch", received=run.micro_batch, expected="none with --jit_compile")
     if run.fold_batch_norm and whole:
         expected = "off with cached features of the whole backbone, which is computed once"
         yield invalid("--fold_batch_norm", received=True, expected=expected)

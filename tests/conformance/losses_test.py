@@ -10,10 +10,13 @@ from tensorflow.python.framework import op_callbacks
 from common import losses
 from common.errors import InvalidInput
 from common.references import References
+from common.training import MetricModel
+from common.training.gradients import loss_and_gradients
 from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES, ROWS, exported_losses
 from tests.samples import sampled
 
 keras = tf.keras
+ADAM = keras.optimizers.Adam()
 SIGNATURE = [tf.TensorSpec([None, DIM], tf.float32), tf.TensorSpec([None], tf.int64)]  # of any batch size
 
 
@@ -400,3 +403,24 @@ def test_checkpoint_restores_the_state(create, trained_model, tmp_path):
     restored = create()
     tf.train.Checkpoint(loss=restored).restore(path).assert_existing_objects_matched()
     assert_equal_state(trained_model.metric_loss, restored)
+
+
+def test_micro_batches_have_the_gradient_of_the_batch(create):
+    inputs, labels = (tf.constant(of) for of in random_batch())
+    layers = [keras.Input([DIM], dtype="float64"), keras.layers.Dense(DIM, "tanh", dtype="float64")]
+    network = keras.Sequential(layers)
+
+    first, second = create(dtype="float64"), create(dtype="float64")
+    remember(first), remember(second)
+    second.set_weights(first.get_weights())
+
+    def step(loss, micro_batch):
+        model = MetricModel(network, loss, micro_batch=micro_batch, dtype="float64")
+        return loss_and_gradients(
+            lambda: loss(model(inputs, training=True), labels, training=True), network.trainable_variables, ADAM
+        )
+
+    (value, gradients), (other, found) = step(first, None), step(second, 5)
+    np.testing.assert_allclose(other, value, rtol=1e-12)
+    for of, expected in zip(found, gradients):
+        np.testing.assert_allclose(of, expected, rtol=1e-9, atol=1e-12)

@@ -17,7 +17,7 @@ from common.losses import (
     WeightedSumLoss,
 )
 from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling, SecondOrderAttentionPooling
-from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, TracedFunctions
+from common.training import EmbeddingHead, EmbeddingModel, MetricModel, ProxyRateOptimizer, TracedFunctions
 from common.training.devices import precision_policy, scaled_optimizer
 from tests.eager_functions import eagerly
 
@@ -186,6 +186,45 @@ def test_what_layers_add_is_in_the_loss_once(num_views):
     without = float(model.metric_loss(model.outputs_of(inputs)["embeddings"], labels))
     assert added > 1.0
     assert value == pytest.approx(without + added, rel=1e-5)
+
+
+@pytest.mark.parametrize("num_views", [1, 2])
+@pytest.mark.parametrize("warming_up", [True, False])
+def test_micro_batches_step_like_the_batch(num_views, warming_up):
+    def stepped(micro_batch):
+        keras.utils.set_random_seed(0)
+        head, loss = EmbeddingHead(SecondOrderAttentionPooling(), 4), ProxyNCALoss(3, 4)
+        model = EmbeddingModel(make_backbone(), head, loss, num_views=num_views, micro_batch=micro_batch)
+        inputs, labels = images(6 * num_views), tf.tile(tf.constant([0, 0, 1, 1, 2, 2]), [num_views])
+        model.build_from_batch(inputs, labels)
+        model.compile_training(ProxyRateOptimizer(keras.optimizers.SGD(0.1), 10.0), warming_up=warming_up)
+        model.fit(tf.data.Dataset.from_tensors((inputs, labels)), verbose=0)
+        return model.get_weights()
+
+    for weight, expected in zip(stepped(4), stepped(None)):
+        np.testing.assert_allclose(weight, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (keras.layers.BatchNormalization(), "BatchNormalization.*statistics would be those of a part"),
+        (keras.layers.Dropout(0.5), "Dropout.*random numbers differ"),
+        (keras.layers.Dense(2, activity_regularizer="l2"), "Dense.*regularisation of activities"),
+    ],
+)
+def test_layers_that_micro_batches_would_change_are_refused(layer, message):
+    network = keras.Sequential([keras.Input([2]), layer])
+    with pytest.raises(InvalidInput, match=message):
+        MetricModel(network, ContrastiveLoss(), micro_batch=2).compile()
+
+
+def test_micro_batches_have_no_xla_and_a_size():
+    network = keras.Sequential([keras.Input([2]), keras.layers.Dense(2)])
+    with pytest.raises(InvalidInput, match="jit_compile: received True, expected False with micro_batch"):
+        MetricModel(network, ContrastiveLoss(), micro_batch=2).compile(jit_compile=True)
+    with pytest.raises(InvalidInput, match="micro_batch: received 0"):
+        MetricModel(network, ContrastiveLoss(), micro_batch=0)
 
 
 def test_bad_arguments():

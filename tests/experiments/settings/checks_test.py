@@ -31,6 +31,8 @@ def config(**values):
             "--precision: received 'mixed_bfloat16', expected float32 with --strategy=mirrored",
         ),
         ({"precision": "mixed_float16", "trained_from": "head"}, "--precision: received 'mixed_float16', expected fl"),
+        ({"micro_batch": 8, "jit_compile": True}, "--micro_batch: received 8, expected none with --jit_compile"),
+        ({"micro_batch": 8, "frozen_backbone": True}, "--micro_batch: received 8, expected none without training of"),
         ({"fold_batch_norm": True}, "--fold_batch_norm: received True, expected batch normalisation that is frozen"),
         (
             {"fold_batch_norm": True, "frozen_batch_norm": True, "trained_from": "head"},
