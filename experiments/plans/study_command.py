@@ -26,6 +26,7 @@ from experiments.runs.tracked_units import follow_pictures
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.initial_weights import file_to_make
+from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS
 from experiments.settings.tracker_flags import (
     TRACKER_FLAGS,
@@ -65,7 +66,9 @@ def define_study_flags(studies: Collection[str]) -> None:
         "monitor", None, "What stops the runs of tables 3.2 and 5.2: test_set, or test_set,held_out (default)."
     )
     flags.DEFINE_list(
-        "study", None, "For --id=agreement: folders of recorded studies (default: all below results that it can take)."
+        "study",
+        None,
+        "For --id=agreement or claims: folders of recorded studies (default: all below results that fit).",
     )
 
 
@@ -89,7 +92,7 @@ def run_study(
         InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
     """
     study_id = check_choice("--id", values.id, studies)
-    experiment_flags.refuse_flags(values, "study", because="only --id=agreement reads recorded studies")
+    experiment_flags.refuse_flags(values, "study", because="only --id=agreement and --id=claims read recorded studies")
     for name, value in defaults.get(study_id, {}).items():
         values.set_default(name, value)
     if values.budget == "full" and study_id in full_repeats:
@@ -121,6 +124,22 @@ def run_study(
         follow_pictures(tracker, folder, f"{study.title}, {options.dataset}, {options.budget}")
     record_methods(study.recorded(runs), experiment_flags.places_from(values))
     check_no_failures(failures)
+
+
+def refuse_training(values: flags.FlagValues, study_id: str) -> None:
+    """Refuse the flags of trainings, for a study of recorded rows.
+
+    Args:
+        values: of the command line.
+        study_id: of the study.
+
+    Raises:
+        InvalidInput: one is given.
+    """
+    settings = (each.name for each in all_settings() if each.name in values)
+    because = f"--id={study_id} trains nothing and reads recorded studies"
+    of_trainings = set(_ABOUT_TRAINING) - {"dataset", "loss", "pooling", "recipe"}
+    experiment_flags.refuse_flags(values, "run", "details", *sorted(of_trainings), *settings, because=because)
 
 
 def options_from_flags(values: flags.FlagValues) -> StudyOptions:

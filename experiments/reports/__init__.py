@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     )
     from experiments.reports.table_cells import TableCell, TableRow, compared
     from experiments.reports.tables import CellText, cell_text, footnotes, full_table, render_csv, render_text
-    from experiments.reports.verdicts import Target, error_of_collections, gain_verdict, judge
+    from experiments.reports.verdicts import (
+        CLAIM_RULE,
+        SetSummary,
+        Target,
+        claim_verdict,
+        error_of_collections,
+        gain_verdict,
+        judge,
+        summary_over_sets,
+    )
 
 import_when_used(__name__)

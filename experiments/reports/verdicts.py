@@ -19,7 +19,11 @@ Reference: Schuirmann, "A comparison of the two one-sided tests procedure", 1987
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from common.errors import check_given
 from experiments.published.values import PublishedValue
@@ -234,3 +238,59 @@ def _word(low: float, high: float, margin: float, *, at_least: bool) -> str:
 
 def _printed_gain(points: float, metric: str) -> PublishedValue:
     return PublishedValue(points, None, "", "printed", "text", "gain", "", "", "", "", metric)
+
+
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+CLAIM_RULE = (
+    "A claim holds if the interval of the mean over data sets is above zero and no study has a significant loss. It "
+    "fails if half of the sets or more have no gain, or if the interval is below half of the thesis' smallest gain. "
+    "Otherwise it is undecided, as it is with one data set."
+)
+
+
+class SetSummary(NamedTuple):
+    """A difference over data sets.
+
+    Attributes:
+        mean: over data sets.
+        low, high: ends of Student's 95 % interval for new data sets; NaN with one set.
+        differences: of each set.
+    """
+
+    mean: float
+    low: float
+    high: float
+    differences: tuple[float, ...]
+
+
+def summary_over_sets(differences: Sequence[float], confidence: float = 0.95) -> SetSummary:
+    """Average differences over data sets, the unit of the summary.
+
+    Args:
+        differences: one for each independent data set, at least one.
+        confidence: of Student's interval, whose degrees of freedom are one less than the sets.
+    """
+    mean, count = float(np.mean(differences)), len(differences)
+    half = np.nan
+    if count > 1:
+        quantile = student_quantile(0.5 + confidence / 2, count - 1)
+        half = quantile * float(np.std(differences, ddof=1)) / math.sqrt(count)
+    return SetSummary(mean, mean - half, mean + half, tuple(differences))
+
+
+def claim_verdict(summary: SetSummary | None, has_significant_loss: bool, smallest_gain: float = 0.0) -> str:
+    """Judge a claim by its differences over data sets: `holds`, `fails` or `undecided`.
+
+    The rule is `CLAIM_RULE`, that of docs/results/plan.md, written before the first run.
+
+    Args:
+        summary: of `summary_over_sets`, relative to the baseline; None without a study.
+        has_significant_loss: whether any study has a significant loss.
+        smallest_gain: the smallest that the thesis prints, relative to the baseline; 0: none.
+    """
+    if summary is None or len(summary.differences) < 2:
+        return UNDECIDED
+    without_gain = sum(each <= 0 for each in summary.differences)
+    if 2 * without_gain >= len(summary.differences) or summary.high < max(smallest_gain, 0.0) / 2:
+        return FAILS
+    return HOLDS if summary.low > 0 and not has_significant_loss else UNDECIDED

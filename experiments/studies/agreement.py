@@ -17,12 +17,10 @@ from collections.abc import Sequence
 from absl import flags
 
 from common.errors import InvalidInput
-from experiments.launch.launch_flags import READ_BY
 from experiments.plans.study import write_table
+from experiments.plans.study_command import refuse_training
 from experiments.rows.store import ROWS, StudyRows
 from experiments.settings import flags as experiment_flags
-from experiments.settings.parts import all_settings
-from experiments.settings.tracker_flags import TRACKER_FLAGS
 from experiments.studies.agreement_tables import draw_agreements, ranking_table, sign_table
 from experiments.studies.study_agreement import TableAgreement, study_agreement
 from experiments.studies.tables import AGREEMENT
@@ -30,10 +28,6 @@ from experiments.studies.tables import AGREEMENT
 _TITLE = "Rank correlation of benchmarks with printed tables"
 _SIGNS_TITLE = "Paired effects of benchmarks and of printed tables"
 _RESULTS = "results"
-_UNUSED = (
-    *("run", "record", "replace", "details", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
-    *("launch", *READ_BY, *TRACKER_FLAGS),
-)
 
 
 def run_agreement(values: flags.FlagValues) -> None:
@@ -45,11 +39,7 @@ def run_agreement(values: flags.FlagValues) -> None:
     Raises:
         InvalidInput: a flag that would have no effect, or a study that cannot be compared.
     """
-    settings = (each.name for each in all_settings() if each.name in values)
-    of_trainings = (*_UNUSED, *experiment_flags.UNIT_FLAGS, *settings)
-    experiment_flags.refuse_flags(
-        values, *of_trainings, because="--id=agreement trains nothing and reads recorded studies"
-    )
+    refuse_training(values, AGREEMENT)
     agreements = _given_agreements(values.study) if values["study"].present else _found_agreements()
     folder = pathlib.Path(values.runs_dir) / "tables" / AGREEMENT
     print(write_table(ranking_table(agreements, _TITLE), folder, "table_agreement"))

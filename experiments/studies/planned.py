@@ -10,12 +10,47 @@ Cost: 128 runs of 220 s on 2 CPU cores, 8 hours; `--loss=ms` 24 of them; `--budg
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from experiments.plans.fair_table import FairRow
 from experiments.plans.study import StudyOptions
 from experiments.settings.thesis_values import EMOJI
 from experiments.studies.tuned_table import TunedRow, TunedTable
 
+
+class Claim(NamedTuple):
+    """A planned comparison.
+
+    Attributes:
+        text: the comparison; without "against", with the method that it is added to.
+        method, baseline: labels of rows; test MAP@R of the method minus that of its baseline.
+        chapter: of the thesis, whose tables print both.
+    """
+
+    text: str
+    method: str
+    baseline: str
+    chapter: int = 3
+
+    @property
+    def methods(self) -> tuple[str, str]:
+        """The method and its baseline."""
+        return self.method, self.baseline
+
+
+_FIXED, _WIDE_NAME = "fixed members", "stride 16"
+CLAIMS = (
+    Claim("C2 + memory", "c2+xbm+gap", "c2+gap"),
+    Claim("C2 + CCP", "c2+ccp+gap", "c2+gap"),
+    Claim("C1 + CCP", "c1+ccp+gap", "c1+gap"),
+    Claim("MS + CCP", "ms+ccp+gap", "ms+gap"),
+    Claim("C2 + CCP, against fixed members", "c2+ccp+gap", f"c2+ccp+gap, {_FIXED}"),
+    Claim("MS + CCP, against fixed members", "ms+ccp+gap", f"ms+ccp+gap, {_FIXED}"),
+    Claim("C2 + fixed members, against random proxies", f"c2+ccp+gap, {_FIXED}", "c2+ccp+gap, random proxies"),
+    Claim("PNCA + GSP", "pnca+gsp", f"pnca+gap, {_WIDE_NAME}", 5),
+    Claim("Proxy Anchor + GSP", "panchor+gsp", f"panchor+gap, {_WIDE_NAME}", 5),
+    Claim("MS + GSP", "ms+gsp", f"ms+gap, {_WIDE_NAME}", 5),
+)
 _SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": True}
 _RATES = [{"learning_rate": rate} for rate in (1e-4, 3e-4)]
 _PACES = [{"proxy_multiplier": pace} for pace in (10.0, 100.0)]  # of proxies that begin at random
@@ -49,9 +84,9 @@ def _rows() -> Iterator[TunedRow]:
     for loss in ("c1", "c2", "ms"):
         yield TunedRow(FairRow(f"{loss}+ccp+gap", baseline=f"{loss}+gap", settings=_CCP), _RATES)
     for loss in ("c2", "ms"):
-        yield TunedRow(FairRow(f"{loss}+ccp+gap", None, f"{loss}+ccp+gap", _MEMBERS, "fixed members"), _RATES)
-    yield TunedRow(FairRow("c2+ccp+gap", None, "c2+ccp+gap, fixed members", _RANDOM, "random proxies"), _PACES)
+        yield TunedRow(FairRow(f"{loss}+ccp+gap", None, f"{loss}+ccp+gap", _MEMBERS, _FIXED), _RATES)
+    yield TunedRow(FairRow("c2+ccp+gap", None, f"c2+ccp+gap, {_FIXED}", _RANDOM, "random proxies"), _PACES)
     for loss, trials in (("pnca", _PACES), ("panchor", _PACES), ("ms", _RATES)):
-        average = FairRow(f"{loss}+gap", settings=_WIDE, variant="stride 16")
+        average = FairRow(f"{loss}+gap", settings=_WIDE, variant=_WIDE_NAME)
         yield TunedRow(average, trials)
         yield TunedRow(FairRow(f"{loss}+gsp", None, average.label, _GSP), trials)

@@ -13,7 +13,7 @@ from experiments.studies.screening import Screening
 from experiments.studies.training_steps import TrainingSteps
 from experiments.studies.warm_benchmark import warm_benchmark
 
-AGREEMENT = "agreement"  # beside the tables: how recorded studies rank methods beside the printed ones
+AGREEMENT, CLAIMS_ID = "agreement", "claims"  # of recorded studies, beside the tables
 TABLES: Studies = {
     "3.1": ccp_table,
     **{table: functools.partial(ConventionalTable, table) for table in ("3.2a", "3.2b")},

@@ -5,7 +5,7 @@ import re
 
 from experiments.studies.external_figures import EXTERNAL_FIGURES
 from experiments.studies.figures import FIGURES
-from experiments.studies.tables import AGREEMENT, TABLES
+from experiments.studies.tables import AGREEMENT, CLAIMS_ID, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "experiments" / "README.md"
@@ -20,7 +20,7 @@ def section(name):
 
 
 def test_commands_are_those_that_exist():
-    for name, studies in (("table", {*TABLES, AGREEMENT}), ("figure", {**FIGURES, **EXTERNAL_FIGURES})):
+    for name, studies in (("table", {*TABLES, AGREEMENT, CLAIMS_ID}), ("figure", {**FIGURES, **EXTERNAL_FIGURES})):
         lines = section(f"{name.title()}s")
         assert set(lines) == set(studies)
         assert all(f"`experiments.{name} --id={number}`" in cells[1] for number, cells in lines.items())
