@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.errors import InvalidInput, check_choice
+from common.errors import InvalidInput
 from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.reports import PlainTable
 from experiments.reports.plots import SweepValue, sweep_lines
@@ -146,27 +146,6 @@ def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> Non
         series.setdefault(point.series, []).append(point.value)
     labels = {"x_label": axes.x_label, "y_label": f"{axes.held_out} MAP@R (%)", "title": title}
     sweep_lines(series, path, logarithmic=axes.logarithmic, **labels)
-
-
-def draw_sweep_differences(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw paired test differences of each series from the first, point by point.
-
-    Raises:
-        InvalidInput: the rows are of no sweep, or a point lacks the first series.
-    """
-    axes, points = recorded_points(study)
-    first = next(iter(points.values())).series
-    baselines = {point.value.x: label for label, point in points.items() if point.series == first}
-    lines: dict[str, list[SweepValue]] = {}
-    for label, point in points.items():
-        if point.series != first:
-            baseline = baselines[check_choice(f"place of {label}, compared with {first} at", point.value.x, baselines)]
-            ours, theirs = (scores_of_trainings(study, of) for of in (label, baseline))
-            gap = ours.difference(theirs, "MAP@R")
-            value = SweepValue(point.value.x, gap.estimate, *gap.ends(of_difference=True), INTERVAL + gap.kind)
-            lines.setdefault(f"{point.series} minus {first}", []).append(value)
-    labels = {"x_label": axes.x_label, "y_label": "difference in test MAP@R (points)", "title": title}
-    sweep_lines(lines, path, logarithmic=axes.logarithmic, **labels)
 
 
 def recorded_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoint]]:

@@ -5,13 +5,11 @@ Regenerates: its tables 3.4 (`--id=milbich_3.4`), 3.6 (`--id=milbich_3.6`), 3.8 
     (`--id=milbich_4.3`), 4.4 (`--id=milbich_4.4`), 5.1 (`--id=milbich_5.1`), 5.7 (`--id=milbich_5.7`), 5.11
     (`--id=milbich_5.11`) and 5.13 (`--id=milbich_5.13`) under the fair protocol: four folds, held-out classes, one
     total size for all rows of a table, intervals. Table 3.6 measures representations inside of finished runs.
-Command: python -m experiments.table --id=milbich_3.8 --dataset=cars196 --data_dir=data --weights=mobilenet_v2.npz
-    --trained_from=head --run (trained features: every row is tuned by three learning rates, on the schedule of
-    `--id=warm`); without --trained_from the recipe's settings hold.
+Command: python -m experiments.table --id=milbich_3.8 --dataset=glyphs --budget=demo --run
 Expected: the printed cells (R@1, which is P@1), beside ours in the table itself. The dissertation selects the best
     epoch on the test set, so no cell of the fair protocol is comparable; its protocol is `experiments.revisiting_eval`.
-Cost: with cached features of photographs half a minute to two for a run on a CPU core, 42 (milbich_4.4) to 112 runs
-    (milbich_4.2); `--budget=demo` on glyphs one to three minutes for a run; `--budget=smoke` seconds.
+Cost: 24 (milbich_4.3) to 144 runs (milbich_5.1), whose list has their cost; `--budget=demo` on glyphs one to three
+    minutes for a run; `--budget=smoke` seconds.
 """
 
 from __future__ import annotations
@@ -25,14 +23,11 @@ from experiments.plans.fair_table import FairRow, FairTable
 from experiments.plans.study import Study, StudyOptions
 from experiments.published.revisiting import LATER_ROWS
 from experiments.published.values import DISSERTATION
-from experiments.settings.build import parse_method
-from experiments.settings.method_names import DANCE, INTRA, SHARED, parse_loss
-from experiments.settings.methods.features import BY_FEATURES, IN_TURN, JOINT
+from experiments.settings.method_names import DANCE, INTRA, SHARED
+from experiments.settings.methods.features import BY_FEATURES, JOINT
 from experiments.settings.methods.pads import FIXED, RANDOM
 from experiments.studies.final_sampling import FinalSamplingTable
 from experiments.studies.generalization_gap import GeneralizationGapTable
-from experiments.studies.tuned_table import TunedRow, TunedTable
-from experiments.studies.warm_benchmark import RATES, warm_settings
 
 _MARGIN, _TWO_TASKS = "margin+distance+gap", "margin+distance+shared+gap"
 _GROUPS, _T_G = "margin+distance+groups+gap", "T^G_l {} feature standardization"
@@ -148,7 +143,6 @@ _ROWS: Mapping[str, Sequence[FairRow]] = {
         ),
     ),
 }
-_STEPS = ("max_steps", "steps_per_evaluation")
 _ADAPTED = (_PADS, "triplet+pads+gap")  # in table 5.1
 
 
@@ -158,32 +152,13 @@ def dissertation_tables() -> dict[str, Callable[[StudyOptions], Study]]:
 
 
 def _study(table: str, options: StudyOptions) -> Study:
-    """Return a table's study: tuned if trained above a cut, else by recipe."""
+    """Return a table's study."""
     title, name = f"Milbich's dissertation, table {table}, on {options.dataset}", f"{DISSERTATION}{table}"
 
-    def by_recipe(rows: Sequence[FairRow]) -> FairTable:
+    def make(rows: Sequence[FairRow]) -> FairTable:
         return FairTable(title, name, rows, options, chapter=5)
 
-    def tuned(rows: Sequence[FairRow]) -> TunedTable:
-        settings = {**warm_settings(options), "chapter": 5}
-        rates = RATES if options.budget != "smoke" else RATES[:2]
-        trials = [{"learning_rate": rate} for rate in rates]
-        return TunedTable(title, name, [TunedRow(_doubled(row, options), trials) for row in rows], options, settings)
-
-    make = by_recipe if options.overrides.get("trained_from") is None else tuned
     rows = _ROWS[table]
     if table == "3.6":
         return GeneralizationGapTable(make(rows), name, _MODELS)
     return FinalSamplingTable(make, rows, _ADAPTED) if table == "5.1" else make(rows)
-
-
-def _doubled(row: FairRow, options: StudyOptions) -> FairRow:
-    """Double the steps of a row whose two tasks take turns, as recipes do."""
-    name = parse_loss(parse_method(row.method)[0])
-    in_turn = (
-        name.may_take_turns and len(name.features) == 1 and row.settings.get("feature_schedule", IN_TURN) == IN_TURN
-    )
-    steps = {name: 2 * int(value) for name, value in warm_settings(options).items() if name in _STEPS}
-    if not in_turn or {*steps} & {*options.overrides}:
-        return row
-    return dataclasses.replace(row, settings={**row.settings, **steps})

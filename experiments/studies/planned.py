@@ -74,7 +74,7 @@ def planned_comparisons(options: StudyOptions) -> TunedTable:
         **({"num_folds": 2} if options.budget == "smoke" else _SCHEDULE),
     }
     title = f"Planned comparisons on {options.dataset}, whole network"
-    return TunedTable(title, None, list(_rows()), options, settings, tried_on_all_folds=True)
+    return TunedTable(title, list(_rows()), options, settings)
 
 
 def _rows() -> Iterator[TunedRow]:

@@ -11,7 +11,6 @@ from experiments.studies.fair_tables import ccp_table, gsp_parts, gsp_table, los
 from experiments.studies.planned import planned_comparisons
 from experiments.studies.screening import Screening
 from experiments.studies.training_steps import TrainingSteps
-from experiments.studies.warm_benchmark import warm_benchmark
 
 AGREEMENT, CLAIMS_ID = "agreement", "claims"  # of recorded studies, beside the tables
 TABLES: Studies = {
@@ -23,10 +22,9 @@ TABLES: Studies = {
     "5.3": gsp_parts,
     "5.4": Screening,
     "losses": loss_benchmark,
-    "warm": warm_benchmark,
     "planned": planned_comparisons,
     **dissertation_tables(),
 }
 DEFAULTS = {table: {"repeats": 3} for table in ("3.2a", "3.2b", "5.2a", "5.2b")}  # of flags: the best of three
 # Thesis section 5.3.4.1; chapter 3 trains once.
-FULL_REPEATS = {"5.1": 3, "5.3": 3, "5.4": 3, "warm": 3, **dict.fromkeys(dissertation_tables(), 3)}
+FULL_REPEATS = {"5.1": 3, "5.3": 3, "5.4": 3, **dict.fromkeys(dissertation_tables(), 3)}

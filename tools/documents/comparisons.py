@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from common.errors import InvalidInput, check_choice
+from common.errors import InvalidInput
 from experiments import reports
 from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, MODES, kept_name
 from experiments.reports.tables import DETECTABLE_NOTE
 from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import cell, labels_of
+from experiments.rows.scores import cell
 from experiments.rows.store import StudyRows
 
 Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
@@ -28,26 +28,7 @@ def held_against(study: StudyRows) -> Table:
             f"{study.folder}: no row says what its method is compared with. Expected those of figure 3.7 or 5.12."
         )
     labels = sorted(extras, key=lambda label: extras[label]["place"])
-    return _compared_table(study, [(label, extras[label]["held against"]) for label in labels])
-
-
-def compared(study: StudyRows, methods: str) -> Table:
-    """Tabulate methods' test figures and MAP@R minus the document's baselines.
-
-    Args:
-        study: its rows.
-        methods: labels, separated by ` | `, each alone or with ` minus ` and another label of the study.
-    """
-    known, pairs = labels_of(study), []
-    for text in methods.split(" | "):
-        label, _, baseline = text.strip().partition(" minus ")
-        check_choice("method", label, known)
-        pairs.append((label, check_choice("method", baseline, known) if baseline else None))
-    return _compared_table(study, pairs)
-
-
-def _compared_table(study: StudyRows, pairs: Sequence[tuple[str, str | None]]) -> Table:
-    """Tabulate each method with its baseline, one line each."""
+    pairs = [(label, extras[label]["held against"]) for label in labels]
     rows = reports.compared([compared_row(study, label, baseline) for label, baseline in pairs])
     lines = []
     for row, (_, baseline) in zip(rows, pairs, strict=True):

@@ -13,15 +13,12 @@ from PIL import Image, PngImagePlugin
 
 from common.files import write_atomically
 from experiments.plans.fair_table import draw_rows
-from experiments.plans.sweep import draw_recorded_sweep, draw_sweep_differences
 from experiments.reports.plots import Curve, validation_curves
 from experiments.rows.fair_rows import table_rows, untrained_means
 from experiments.rows.rows import as_line
 from experiments.rows.store import StudyRows
 from experiments.studies.agreement_tables import draw_agreement
-from experiments.studies.lambda_and_proxies import draw_lambda_search
 from experiments.studies.mnist_report import draw_mnist_problems
-from experiments.studies.poolings import draw_recorded_poolings
 from experiments.studies.prototype_combination import draw_prototypes
 from experiments.studies.token_selection import draw_selection, draw_tokens
 from experiments.studies.zero_shot_prediction import draw_zero_shot
@@ -52,8 +49,8 @@ def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 _DRAWINGS = (
-    *(draw_agreement, draw_curves, draw_fair_table, draw_lambda_search, draw_mnist_problems, draw_prototypes),
-    *(draw_recorded_poolings, draw_recorded_sweep, draw_selection, draw_sweep_differences, draw_tokens, draw_zero_shot),
+    *(draw_agreement, draw_curves, draw_fair_table, draw_mnist_problems, draw_prototypes),
+    *(draw_selection, draw_tokens, draw_zero_shot),
 )
 _BY_NAME = {drawing.__name__: drawing for drawing in _DRAWINGS}
 PICTURES: Mapping[str, Picture] = {  # by path

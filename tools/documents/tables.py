@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -19,9 +19,7 @@ from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
 from experiments.plans.fair_table import FairTable
 from experiments.plans.study import StudyOptions
-from experiments.plans.sweep import sweep as sweep
 from experiments.protocols.diagnostics import METRICS, Point, correlation_table
-from experiments.protocols.feature_report import FEATURE_COLUMNS, feature_lines, group_note
 from experiments.reports.deployed_models import models_table
 from experiments.reports.training_effect import runs_without_problem
 from experiments.rows.fair_rows import CONCATENATED, MINUS, SINGLE, complete_repeats, table_rows, untrained_means
@@ -33,7 +31,6 @@ from experiments.settings.setting import LossSettings
 from experiments.studies.agreement_tables import agreement as agreement
 from experiments.studies.agreement_tables import agreement_signs as agreement_signs
 from experiments.studies.collages import collage_table as collage_table
-from experiments.studies.lambda_and_proxies import lambda_search as lambda_search
 from experiments.studies.mnist_report import mnist_problems as mnist_problems
 from experiments.studies.prototype_combination import proposition as proposition
 from experiments.studies.tables import TABLES
@@ -41,7 +38,6 @@ from experiments.studies.token_selection import token_table as token_table
 from experiments.studies.tuned_table import table_of_trials
 from experiments.studies.zero_shot_prediction import zero_shot as zero_shot
 from experiments.studies.zero_shot_prediction import zero_shot_ridges as zero_shot_ridges
-from tools.documents.comparisons import compared as compared
 from tools.documents.comparisons import held_against as held_against
 from tools.documents.comparisons import refined_metrics as refined_metrics
 from tools.documents.provenance import provenance
@@ -86,10 +82,7 @@ def rows_of(study: str) -> StudyRows:
 def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
     """Return the baseline of each method of a table, in its order."""
     first = _first(study)
-    configuration = first["configuration"]
-    # A data set without a network of its own needs the one of its runs.
-    start = {} if configuration["weights"] in ("none", "imagenet") else {"weights": configuration["weights"]}
-    options = StudyOptions(first["dataset"], configuration["budget"], overrides=start)
+    options = StudyOptions(first["dataset"], first["configuration"]["budget"])
     asked = cast(FairTable, TABLES[check_choice("table", table, TABLES)](options))  # or another with such `rows`
     return {label: row.baseline for label, row in asked.rows.items()}
 
@@ -129,44 +122,13 @@ def fair_table(study: StudyRows, table: str) -> Table:
     return reports.PlainTable("", [*header, "detectable"], lines, [*notes, *reports.footnotes(rows)]), labels
 
 
-def fair_summary(study: StudyRows, methods: str) -> Table:
-    """Tabulate P@1, MAP@R of some methods and the untrained network, without intervals."""
-    labels = _chosen("method", methods, labels_of(study))
-    columns = [(kind, metric) for kind in (SINGLE, CONCATENATED) for metric in ("P@1", "MAP@R")]
-    dim = _first(study)["configuration"]["embedding_dim"]
-    sizes = {SINGLE: f"single {dim}-D", CONCATENATED: f"concatenated {_joined_size(study)}-D"}
-    before = untrained_means(study, labels)
-    lines = [[name, *(f"{100 * of[metric]:.2f}" for metric in of), "-", "-"] for name, of in before.items()]
-    for row in table_rows(study, dict.fromkeys(labels)):
-        lines.append([row.method, *(reports.cell_text(row.cells.get(column)).figure for column in columns)])
-    header = ["characters unseen in training", *(f"{sizes[kind]} {metric}" for kind, metric in columns)]
-    return reports.PlainTable("", header, lines), labels
-
-
-def trials(study: StudyRows, table: str = "warm") -> Table:
+def trials(study: StudyRows, table: str) -> Table:
     """Tabulate the trials of each tuned method and their validation."""
     rows = {row["label"]: row for row in study.rows if row["kind"] == TRAINING and "trials" in row["extras"]}
     if not rows:
         raise InvalidInput(f"{study.folder} has no trials: expected rows of `experiments.table --id={table}`.")
     ordered = [label for label in baselines_of(study, table) if label in rows]
     return table_of_trials("", {label: rows[label]["extras"]["trials"] for label in ordered}), ordered
-
-
-def best_steps(study: StudyRows, methods: str) -> Table:
-    """Tabulate steps until the best validation, `+ccp` after the loss alone."""
-    labels, lines = _chosen("method", methods, labels_of(study)), []
-    medians: dict[str, float] = {}
-    for label in labels:
-        rows = scores_of_trainings(study, label).rows
-        best = [row["best_step"] for row in rows]
-        medians[label] = float(np.median(best))
-        base = medians.get(label.replace("+ccp", "")) if "+ccp" in label else None
-        change = f"{100 * (medians[label] / base - 1):+.0f} %" if base else "-"
-        cut = sum(row["steps"] >= row["configuration"]["max_steps"] for row in rows)
-        counted = f"{cut} of {len(rows)}"
-        lines.append([label, f"{medians[label]:,.0f}", f"{min(best):,} to {max(best):,}", change, counted])
-    header = ["method", "median steps to best", "range over runs", "with CCP", "ended by the budget"]
-    return reports.PlainTable("", header, lines), labels
 
 
 def seeds(study: StudyRows) -> reports.PlainTable:
@@ -239,23 +201,6 @@ def diagnostic_means(study: StudyRows, methods: str, names: str) -> Table:
         lines.append([_short(label), *cells])
     notes = ["Of the test embeddings: the mean of the runs, in brackets their range."]
     return reports.PlainTable("", ["method", *chosen], lines, notes), labels
-
-
-def feature_slices(study: StudyRows) -> Table:
-    """Tabulate each feature of multi-feature embeddings, and their concatenation."""
-    found: dict[str, list[Mapping]] = {}
-    for row in study.rows:
-        if row["kind"] == TRAINING and row["extras"].get("features"):
-            found.setdefault(row["label"], []).append(row["extras"]["features"])
-    if not found:
-        raise InvalidInput(
-            f"{study.folder} has no runs with several features, such as those of margin+distance+shared."
-        )
-    lines, notes = [], ["Each feature is a slice of the embedding, and `concatenated` is all of them. Means over runs."]
-    for label, of_runs in found.items():
-        lines += [[f"{_short(label)}, {line[0]}", *line[1:]] for line in feature_lines(of_runs)]
-        notes += [note] if (note := group_note(_short(label), of_runs)) else []
-    return reports.PlainTable("", ["method, feature", "runs", "dim", *FEATURE_COLUMNS], lines, notes), list(found)
 
 
 def loss_listing() -> None:

@@ -27,7 +27,6 @@ COMMANDS = [
 VARIED = {"3.8": "per_", "4.2": "embedding_dim", "4.3": "embedding_dim", "4.4": "embedding_dim"}
 VARIED |= {
     **dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), "embedding_dim"),
-    "warm": "learning_rate",
     "planned": "learning_rate",
 }
 OF_THEIR_OWN = {  # what a run of a few steps on a dozen classes needs
@@ -38,7 +37,7 @@ OF_THEIR_OWN = {  # what a run of a few steps on a dozen classes needs
     **dict.fromkeys(("milbich_4.2", "milbich_4.3", "milbich_4.4"), ["--samples_per_class=4", "--classes_per_batch=2"]),
 }
 ONE_CELL = ("3.3", "4.2", "4.3", "4.4")
-TRIALS_FIRST = ("warm", "planned")  # a row is known when all of its trials are finished; they select after some steps
+TRIALS_FIRST = ("planned",)  # a row is known when all of its trials are finished; they select after some steps
 # Each of these is of a class that another study trains here.
 AT_RELEASES = {*(("figure", study_id) for study_id in ("3.4", "5.7", "5.10", "5.11"))}
 AT_RELEASES |= {("table", study_id) for study_id in ("3.1", "3.2a", "3.2b", "5.1", "5.2b", "losses")}

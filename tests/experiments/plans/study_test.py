@@ -4,7 +4,6 @@ import importlib.util
 import inspect
 import json
 
-import numpy as np
 import pytest
 
 from common.errors import InvalidInput
@@ -53,28 +52,15 @@ STUDIES_AND_DATA = [
     ("5.6", "cifar10_seen"),
 ]
 ONE_SPLIT = {"3.5": 1, "3.6": 1, "table 5.4": 3, "5.8": 3, "5.10": 3, "5.11": 3}  # with the thesis' repeats
-FAIR_TABLES = ("3.1", "3.4", "5.1", "5.3", "5.7", "losses", "warm", "planned", *OF_DISSERTATION)
-FROM_WEIGHTS = {"warm": "glyph_scripts"}  # what takes the place of glyphs from scratch
-WEIGHTS = {}
+FAIR_TABLES = ("3.1", "3.4", "5.1", "5.3", "5.7", "losses", "planned", *OF_DISSERTATION)
 
 
 def options(dataset="glyphs", budget="demo", **others):
     return StudyOptions(dataset=dataset, budget=budget, **others)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def weights(tmp_path_factory):
-    path = tmp_path_factory.mktemp("weights") / "glyphs_latin.npz"
-    np.savez(path, kernel=np.zeros(1, np.float32))
-    WEIGHTS["weights"] = str(path)
-
-
-def make_study(study_id, dataset="glyphs", budget="demo", overrides=None, **others):
-    """A study on a data set, or on the embedded one that it has instead of glyphs."""
-    overrides = overrides or {}
-    if study_id in FROM_WEIGHTS and dataset == "glyphs":
-        dataset, overrides = FROM_WEIGHTS[study_id], {**overrides, **WEIGHTS}
-    return STUDIES[study_id](options(dataset, budget, overrides=overrides, **others))
+def make_study(study_id, dataset="glyphs", budget="demo", **others):
+    return STUDIES[study_id](options(dataset, budget, **others))
 
 
 def complete(study, runs):
@@ -94,7 +80,7 @@ def test_every_study_says_what_it_regenerates(study_id):
 def test_every_table_and_figure_of_the_issue_is_there():
     figures, tables = ISSUE
     assert {*FIGURES, *EXTERNAL_FIGURES} == set(figures)
-    assert set(TABLES) == {*tables, "losses", "warm", "planned", *OF_DISSERTATION}
+    assert set(TABLES) == {*tables, "losses", "planned", *OF_DISSERTATION}
     assert not set(EXTERNAL_FIGURES) & set(FIGURES)
     assert all(importlib.util.find_spec(figure.module) for figure in EXTERNAL_FIGURES.values())
 
@@ -106,7 +92,6 @@ def test_every_study_resolves_all_of_its_cells(study_and_data, budget, drawn_cel
     cells = complete(study, drawn_cells(lambda cell: 0.3 + cell.config.samples_per_class / 100))
     assert len({(cell.config, cell.fold, cell.repeat) for cell in cells}) == len(cells)
     assert len({cell.label for cell in cells}) == len(cells)
-    dataset = FROM_WEIGHTS.get(study_id, dataset) if dataset == "glyphs" else dataset
     assert all((cell.config.dataset, cell.config.budget) == (dataset, budget) for cell in cells)
     one_fold = (*ONE_FOLD, *ONE_SPLIT, *CONVENTIONAL)
     all_folds = study_id in FAIR_TABLES or (budget == "full" and study_id not in one_fold)
@@ -259,7 +244,7 @@ def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
         pictures = set()
     names = ("item", "item_effects") if study_id == "table 5.4" else ("item",)
     endings = ("md", "csv", "tex") if study_id.split()[-1] in (*TABLES, *FAIR_TABLES) else ("md", "csv")
-    trials = {"item_trials.md", "item_trials.csv"} if study_id in ("warm", "planned") else set()
+    trials = {"item_trials.md", "item_trials.csv"} if study_id == "planned" else set()
     assert files == {*pictures, *trials, *(f"{name}.{ending}" for name in names for ending in endings)}
     for name in pictures:
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")

@@ -14,31 +14,22 @@ from experiments.studies.final_sampling import VARIANT
 from experiments.studies.tables import FULL_REPEATS, TABLES
 
 STUDIES = dissertation_tables()
-HEAD = {"trained_from": "head"}
 
 
 def options(budget="full", **others):
-    return StudyOptions(**{"dataset": "cars196", "budget": budget, "overrides": HEAD, **others})
+    return StudyOptions(**{"dataset": "cars196", "budget": budget, **others})
 
 
 def configurations(study):
-    rows = {}
-    for cell in study.cells(NothingFinished()):
-        rows.setdefault(cell.label.partition(" (")[0], []).append(cell.config)
-    return rows
+    return {cell.config for cell in study.cells(NothingFinished())}
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_rows_are_tuned_alike_have_one_size_and_are_printed(name):
+def test_rows_have_one_size_and_are_printed(name):
     assert name in TABLES
     assert FULL_REPEATS[name] == 3
     study = STUDIES[name](options())
-    rows = configurations(study)
-    assert {len(configs) for configs in rows.values()} == {3}
-    assert {config.embedding_dim for configs in rows.values() for config in configs} == {128}
-    assert {(c.chapter, c.normalization, c.trained_from) for configs in rows.values() for c in configs} == {
-        (5, "unit", "head")
-    }
+    assert {(of.chapter, of.normalization, of.embedding_dim) for of in configurations(study)} == {(5, "unit", 128)}
     printed = {row["method"] for row in published_table(name)}
     labels = [row.printed for row in study.rows.values() if row.printed]
     assert labels
@@ -48,26 +39,15 @@ def test_rows_are_tuned_alike_have_one_size_and_are_printed(name):
     assert STUDIES[name](options(budget="smoke")).num_cells < study.num_cells
 
 
-def test_tasks_that_take_turns_take_twice_the_steps_of_the_others():
-    rows = configurations(STUDIES["milbich_3.8"](options()))
-    steps = {label: (of[0].max_steps, of[0].steps_per_evaluation, of[0].feature_schedule) for label, of in rows.items()}
-    assert steps.pop("margin+distance+gap") == steps.pop("margin+interclass+gap") == (3000, 100, None)
-    assert {*steps.values()} == {(6000, 200, "in_turn")}
-    joint = configurations(STUDIES["milbich_4.2"](options()))["margin+distance+shared+gap"][0]
-    assert (joint.max_steps, joint.feature_schedule) == (3000, "joint")
-    given = options(overrides={**HEAD, "max_steps": 50})
-    assert {of[0].max_steps for of in configurations(STUDIES["milbich_3.8"](given)).values()} == {50}
-
-
 def test_table_4_2_has_every_subset_of_the_tasks_once():
     study = STUDIES["milbich_4.2"](options())
-    sizes = [feature_sizes_of(of[0]) for of in configurations(study).values()]
+    sizes = [feature_sizes_of(of) for of in configurations(study)]
     assert sorted(len(size) if size else 1 for size in sizes) == [1, 2, 2, 2, 3, 3, 3, 4]
     assert {sum(size) for size in sizes if size} == {128}
 
 
-def test_without_a_cut_the_recipe_holds_and_printed_figures_never_give_a_verdict(drawn_cells, tmp_path):
-    study = STUDIES["milbich_3.8"](options(budget="demo", overrides={}))
+def test_the_recipe_holds_and_printed_figures_never_give_a_verdict(drawn_cells, tmp_path):
+    study = STUDIES["milbich_3.8"](options(budget="demo"))
     assert isinstance(study, FairTable)
     assert study.num_cells == 5 * 4
     turns = [cell.config for cell in study.cells(NothingFinished()) if cell.config.feature_schedule == "in_turn"]
@@ -104,10 +84,8 @@ class Decided:
         return found
 
 
-@pytest.mark.parametrize("tuned", [True, False])
-def test_the_last_distribution_of_pads_becomes_a_row_once_its_runs_are_finished(drawn_cells, tuned):
-    overrides = {**HEAD, "pads_bins": 5} if tuned else {"pads_bins": 5}
-    study = STUDIES["milbich_5.1"](options("full" if tuned else "demo", overrides=overrides, losses=("margin",)))
+def test_the_last_distribution_of_pads_becomes_a_row_once_its_runs_are_finished(drawn_cells):
+    study = STUDIES["milbich_5.1"](options("demo", overrides={"pads_bins": 5}, losses=("margin",)))
     label = f"margin+pads+gap, {VARIANT}"
     assert label in study.rows
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from experiments.plans import sweep as sweeps
-from experiments.plans.sweep import draw_recorded_sweep, draw_sweep_differences, sweep
-from experiments.rows.scores import scores_of_trainings, training_scores
+from experiments.plans.sweep import draw_recorded_sweep, sweep
+from experiments.rows.scores import training_scores
 from experiments.rows.store import StudyRows
 from experiments.studies import poolings
 from experiments.studies.lambda_and_proxies import draw_lambda_search, lambda_search
@@ -147,18 +146,6 @@ def test_a_sweep_has_its_points_in_the_order_of_the_study(recorded, tmp_path):
     assert table.rows[0][4] == "2"
     draw_recorded_sweep(study, tmp_path / "sweep.png", "title")
     assert (tmp_path / "sweep.png").stat().st_size > 5000
-
-
-def test_differences_are_drawn_from_the_first_series_at_the_same_place(recorded, tmp_path, monkeypatch):
-    study = swept(recorded, "test")
-    for row in study.rows:
-        row["extras"]["sweep"] |= {"series": row["label"], "x": 8}
-    drawn = {}
-    monkeypatch.setattr(sweeps, "sweep_lines", lambda lines, path, **labels: drawn.update(lines))
-    draw_sweep_differences(study, tmp_path / "gap.png", "title")
-    (((label, (value,)),)) = drawn.items()
-    expected = scores_of_trainings(study, "pnca+gap").difference(scores_of_trainings(study, "pnca+gsp"), "MAP@R")
-    assert (label, value.value, value.low) == ("pnca+gap minus pnca+gsp", expected.estimate, expected.low)
 
 
 def test_a_sweep_of_validation_has_the_range_of_its_trainings(recorded):

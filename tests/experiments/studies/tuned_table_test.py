@@ -1,61 +1,85 @@
-"""Rows that are tuned alike: what counts as tried, when a trial may depend on others, and what is chosen."""
+"""Rows that are tuned alike: what is tried, what is chosen on validation classes alone, and what is recorded of it."""
+
+import dataclasses
 
 import pytest
 
 from common.errors import InvalidInput
 from experiments.plans.fair_table import FairRow
 from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
 from experiments.studies.tuned_table import TunedRow, TunedTable
 
-OPTIONS = StudyOptions(dataset="cars196", budget="full")
-RATES = [0.1, 0.2, 0.3]
-TRIALS = [{"learning_rate": rate} for rate in RATES]
+OPTIONS = StudyOptions(dataset="cars196", budget="full", repeats=2)
+TRIALS = [{"learning_rate": rate} for rate in (0.1, 0.2, 0.3)]
+ROWS = [TunedRow(FairRow("c1+gap"), TRIALS), TunedRow(FairRow("c1+gsp", baseline="c1+gap"), TRIALS)]
 
 
 @pytest.fixture
 def table():
-    """A row whose trials are given, and one whose last trial is a tenth of the best of the others."""
-
-    def last_trial(values):
-        assert len(values) == 2
-        return {"learning_rate": RATES[values.index(max(values))] / 10}
-
-    rows = [TunedRow(FairRow("c1+gap"), TRIALS), TunedRow(FairRow("c2+gap"), TRIALS[:2], last_trial)]
-    return TunedTable("title", None, rows, OPTIONS, {})
+    return TunedTable("title", ROWS, OPTIONS, {})
 
 
-def rates_tried(table, label, finished):
-    return [cell.config.learning_rate for cell in table.cells(finished) if cell.label.startswith(label)]
-
-
-def test_a_last_trial_follows_from_the_others_once_all_are_finished(table, drawn_cells):
-    some = drawn_cells(lambda cell: {0.1: 0.5, 0.2: None}.get(cell.config.learning_rate, 0.4))
-    assert rates_tried(table, "c2+gap", some) == [0.1, 0.2]
-    assert table.chosen("c2+gap", some) is None
-    others = drawn_cells(lambda cell: {0.1: 0.5, 0.2: 0.6, 0.02: None}.get(cell.config.learning_rate, 0.4))
-    assert rates_tried(table, "c2+gap", others) == [0.1, 0.2, 0.02]
-    assert table.chosen("c2+gap", others) is None
-    assert table.cells_of("c2+gap", others) == []
+def test_each_trial_trains_all_folds(table):
+    cells = table.cells(NothingFinished())
+    assert len({(cell.config, cell.fold, cell.repeat) for cell in cells}) == len(cells) == table.num_cells
+    assert table.num_cells == 2 * 3 * 4 * 2
+    assert table.cells_of("c1+gap", NothingFinished()) == []
 
 
 @pytest.mark.parametrize(("last", "chosen"), [(0.7, 2), (0.6, 1), (0.1, 1)])
-def test_a_last_trial_is_chosen_where_it_is_the_best(table, drawn_cells, last, chosen):
-    finished = drawn_cells(lambda cell: {0.1: 0.5, 0.2: 0.6, 0.02: last}.get(cell.config.learning_rate, 0.4))
-    assert table.chosen("c2+gap", finished) == chosen
-    assert {cell.config.learning_rate for cell in table.cells_of("c2+gap", finished)} == {[0.1, 0.2, 0.02][chosen]}
-    assert len(table.cells(finished)) == table.num_cells == 2 * (3 - 1 + 4 * OPTIONS.repeats)
-    (kept,) = [row.extras["trials"] for row in table.recorded(finished) if row.label == "c2+gap"]
-    assert [trial["settings"]["learning_rate"] for trial in kept] == [0.1, 0.2, 0.02]
-    assert [trial["chosen"] for trial in kept] == [place == chosen for place in range(3)]
+def test_the_best_mean_on_validation_classes_is_chosen_and_recorded(table, drawn_cells, last, chosen):
+    def value_of(cell):
+        return {0.1: 0.5, 0.2: 0.6, 0.3: last}[cell.config.learning_rate] + (0.1 if cell.fold == 0 else -0.1)
+
+    finished = drawn_cells(value_of)
+    better_on_test = finished.unit
+
+    def unit(cell):
+        found = better_on_test(cell)
+        test = {"MAP@R": 0.99 if cell.config.learning_rate == 0.1 else 0.1, "P@1": 0.5}
+        return dataclasses.replace(found, result={**found.result, "test": test})
+
+    finished.unit = unit
+    assert table.chosen("c1+gap", finished) == chosen
+    assert {cell.config.learning_rate for cell in table.cells_of("c1+gap", finished)} == {[0.1, 0.2, 0.3][chosen]}
+    (kept,) = [row for row in table.recorded(finished) if row.label == "c1+gap"]
+    assert len(kept.units) == 4 * 2
+    trials = kept.extras["trials"]
+    assert [trial["settings"] for trial in trials] == TRIALS
+    assert [trial["chosen"] for trial in trials] == [place == chosen for place in range(3)]
+    assert trials[1]["validation"] == pytest.approx(0.6 - 0.05)
 
 
-def test_the_first_of_a_tie_is_chosen(table, drawn_cells):
+def test_the_first_of_a_tie_is_chosen_once_all_trials_are_finished(table, drawn_cells):
     assert table.chosen("c1+gap", drawn_cells(lambda cell: 0.4)) == 0
-    missing = drawn_cells(lambda cell: None if cell.config.learning_rate == 0.3 else 0.4)
+    missing = drawn_cells(lambda cell: None if cell.config.learning_rate == 0.3 and cell.fold == 3 else 0.4)
     assert table.chosen("c1+gap", missing) is None
+    assert table.recorded(missing) == []
+
+
+def test_the_table_has_its_trials_beside_it(table, drawn_cells, tmp_path):
+    text = table.render(drawn_cells(lambda cell: 0.6 if cell.config.learning_rate == 0.2 else 0.4), tmp_path, "item")
+    trials = (tmp_path / "item_trials.md").read_text()
+    assert "| c1+gsp | learning_rate 0.2 | 60.00 | chosen |" in trials
+    assert trials.count("chosen") == 2
+    assert "3 runs on all folds" in text
 
 
 def test_rows_with_unequal_numbers_of_trials_are_refused():
-    rows = [TunedRow(FairRow("c1+gap"), TRIALS[:2]), TunedRow(FairRow("c2+gap"), TRIALS[:2], lambda _: {})]
+    rows = [ROWS[0], TunedRow(FairRow("c2+gap"), TRIALS[:2])]
     with pytest.raises(InvalidInput, match=r"received \[2, 3\] trials, expected one number"):
-        TunedTable("title", None, rows, OPTIONS, {})
+        TunedTable("title", rows, OPTIONS, {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"overrides": {"learning_rate": 0.1}}, "--learning_rate is what this study varies"),
+        ({"pooling": "gsp"}, "--pooling=gsp would have no effect"),
+        ({"losses": ("angular",)}, "Invalid --loss"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, message):
+    with pytest.raises(InvalidInput, match=message):
+        TunedTable("title", ROWS, dataclasses.replace(OPTIONS, **changes), {})
