@@ -20,7 +20,7 @@ from common.errors import InvalidInput
 from experiments.photos.guards import refusal
 from experiments.photos.service import MOST_NEIGHBOURS, PhotoService
 from experiments.photos.shown import shown_text
-from experiments.photos.uploads import Refused
+from experiments.photos.uploads import Crop, Refused
 
 _FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 _FIELD = "photo"
@@ -31,6 +31,7 @@ _NO_SUCH = {404: "There is no such address.", 405: "This address takes no such r
 _Count = Annotated[int, Query(ge=1, le=MOST_NEIGHBOURS)]
 _Label = Annotated[str | None, Query(max_length=1000)]
 _Where = Annotated[Sequence[str], Query(max_length=20)]
+_CropText = Annotated[str | None, Query(alias="crop", max_length=200)]
 _Row = Annotated[int, Path(ge=0, le=2**53)]
 
 
@@ -49,20 +50,25 @@ def make_app(service: PhotoService) -> FastAPI:
         return JSONResponse(service.describe())
 
     @app.post("/api/search")
-    async def search(request: Request, count: _Count = 12, label: _Label = None, where: _Where = ()) -> JSONResponse:
+    async def search(
+        request: Request, count: _Count = 12, label: _Label = None, where: _Where = (), crop: _CropText = None
+    ) -> JSONResponse:
+        part = None if crop is None else Crop.of(crop)
         if uploads.locked():
             raise Refused(503, "Other uploads are in progress. Wait 2 s.", 2)
         async with uploads:
             contents = await _uploaded_file(request)
-        return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where))
+        return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where, part))
 
     @app.get("/api/photos/{row}/neighbours")
-    def neighbours(row: _Row, count: _Count = 12, label: _Label = None, where: _Where = ()) -> JSONResponse:
-        return JSONResponse(service.like(row, count, label, where))
+    def neighbours(
+        row: _Row, count: _Count = 12, label: _Label = None, where: _Where = (), crop: _CropText = None
+    ) -> JSONResponse:
+        return JSONResponse(service.like(row, count, label, where, None if crop is None else Crop.of(crop)))
 
     @app.get("/api/photos/{row}/picture")
-    def picture(row: _Row) -> Response:
-        return Response(service.picture(row), media_type="image/jpeg")
+    def picture(row: _Row, large: bool = False) -> Response:
+        return Response(service.picture(row, large), media_type="image/jpeg")
 
     for name, kind in _FILES.items():
         file = Response((resources.files("experiments.photos") / (name or "page.html")).read_bytes(), media_type=kind)

@@ -14,7 +14,7 @@ from common.index import EmbeddingIndex, Neighbors
 from experiments.photos.shown import shown_text
 from experiments.photos.uploads import Refused, small_copy
 
-PICTURE_SIDE = 320  # most pixels of a picture's longer side
+PICTURE_SIDE, LARGE_SIDE = 320, 2048  # most pixels of a picture's longer side
 _NUM_EXAMPLES = 12
 _MOST_VALUES = 200  # of a column, for a list to choose from
 
@@ -84,16 +84,19 @@ class Gallery:
         count = min(count, len(self) if among is None else len(among))
         return self._found(self.index.search(embedding, count, among=among)) if count else []
 
-    def like(self, row: int, count: int, label: str | None, where: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """Return the nearest photos of an indexed photo, without itself."""
+    def like(
+        self, row: int, count: int, label: str | None, where: Sequence[str] = (), part: np.ndarray | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the nearest photos of an indexed photo, without itself; `part` embeds a part of it, `[1, dim]`."""
         self.check_row(row)
         among = self._chosen(label, where)
-        if among is None:
+        if among is None and part is None:
             count = min(count, len(self) - 1)
             return self._found(self.index.neighbors_of([row], count)) if count else []
+        among = np.arange(len(self)) if among is None else among
         among = among[among != row]
         count = min(count, len(among))
-        query = np.asarray(self.index.embeddings[[row]], np.float32)
+        query = np.asarray(self.index.embeddings[[row]], np.float32) if part is None else part
         return self._found(self.index.search(query, count, among=among)) if count else []
 
     def described(self, row: int) -> dict[str, Any]:
@@ -104,14 +107,14 @@ class Gallery:
         picture = f"/api/photos/{row}/picture" if os.path.isfile(path) else None
         return {"row": row, "name": shown_text(path[self._root :]), "label": label, "picture": picture}
 
-    def picture(self, row: int) -> bytes:
-        """Return a small copy of a photo, as JPEG.
+    def picture(self, row: int, side: int = PICTURE_SIDE) -> bytes:
+        """Return a copy of a photo as JPEG, with at most `side` pixels on its longer side.
 
         Raises:
             Refused: there is no such row, or its file is gone or no picture any more.
         """
         contents = self.contents(row)
-        copy = small_copy(contents, PICTURE_SIDE, self._max_pixels)
+        copy = small_copy(contents, side, self._max_pixels)
         if isinstance(copy, str):
             raise Refused(404, copy)
         return copy

@@ -1,11 +1,12 @@
 "use strict";
 
-// Queries are in the address: #photo-17 is a photo of the index, #upload the last file. So the browser's way back works.
+// Queries are in the address: #photo-17 is a photo of the index, #upload the last files. So the browser's way back works.
 const at = (id) => document.getElementById(id);
-let upload = null; // the last file
-let uploadAddress = null; // of its preview
+const MOST_FILES = 10; // at once
+let uploads = []; // the last files, as queries
+let queries = []; // shown: of `uploads`, or one photo of the index
 let index = null; // what /api/index says
-let pending = null; // the request under way
+let turn = 0; // counts searches of all queries
 
 function element(name, attributes, ...children) {
   const made = Object.assign(document.createElement(name), attributes);
@@ -59,75 +60,207 @@ function tile(photo, queryLabel) {
   }
   if (photo.label) caption.append(named("", photo.label));
   caption.append(named("faint", photo.name.split("/").pop()));
-  const link = element("a", { href: `#photo-${photo.row}`, title: "More like this" }, frame(photo.picture, nameOf(photo), GONE), caption);
-  return element("li", {}, link);
+  const picture = element("button", { type: "button", title: "Full size" }, frame(photo.picture, nameOf(photo), GONE));
+  picture.addEventListener("click", () => showLarge(photo));
+  return element("li", {}, picture, caption, element("a", { href: `#photo-${photo.row}` }, "More like this"));
 }
 
-function showTiles(title, hint, photos, queryLabel) {
+function tiles(photos, queryLabel) {
+  return element("ol", { className: "tiles" }, ...photos.map((photo) => tile(photo, queryLabel)));
+}
+
+function showTitle(title, hint) {
   at("found-title").textContent = title;
   at("hint").textContent = hint;
-  at("found").replaceChildren(...photos.map((photo) => tile(photo, queryLabel)));
 }
 
-function figure(box, ...caption) {
-  return element("figure", {}, box, element("figcaption", {}, ...caption));
+// The part of a query that is compared, as a rectangle over its picture.
+function outline(box, crop) {
+  const mark = box.querySelector(".crop") ?? box.appendChild(element("span", { className: "crop" }));
+  mark.hidden = !crop;
+  if (crop) ["left", "top", "right", "bottom"].forEach((side, place) => {
+    mark.style[side] = `${100 * (place < 2 ? crop[place] : 1 - crop[place])}%`;
+  });
 }
 
-function showQuery(query, address, name) {
-  at("query").hidden = false;
-  const figures = [figure(frame(address, name, GONE), named("", name))];
-  if (query.attention) {
-    const { lowest, highest, overlay } = query.attention;
+// A drag over the picture draws the rectangle. Where a finger scrolls the page, it does not draw.
+function drawable(box, query, byFinger) {
+  outline(box, query.crop);
+  let from = null;
+  let drawn = null;
+  const place = (event) => {
+    const { left, top, width, height } = box.getBoundingClientRect();
+    return [(event.clientX - left) / width, (event.clientY - top) / height].map((share) => Math.min(1, Math.max(0, share)));
+  };
+  box.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || !box.querySelector("img") || (event.pointerType === "touch" && !byFinger)) return;
+    from = [event.clientX, event.clientY, ...place(event)];
+    drawn = null;
+    box.setPointerCapture(event.pointerId);
+  });
+  box.addEventListener("pointermove", (event) => {
+    if (!from || (!drawn && Math.hypot(event.clientX - from[0], event.clientY - from[1]) < 6)) return;
+    const [x, y] = place(event);
+    drawn = [Math.min(x, from[2]), Math.min(y, from[3]), Math.max(x, from[2]), Math.max(y, from[3])];
+    outline(box, drawn);
+  });
+  const end = (event) => {
+    const done = event.type === "pointerup" && from && drawn;
+    if (from && drawn && !done) outline(box, query.crop);
+    from = null;
+    if (done) cropTo(query, drawn);
+  };
+  box.addEventListener("pointerup", end);
+  box.addEventListener("pointercancel", end);
+  return () => drawn !== null; // whether the click that follows ended a drag
+}
+
+function cropTo(query, crop) {
+  query.crop = crop && crop.map((edge) => Number(edge.toFixed(4)));
+  at("large").close();
+  ask(query);
+}
+
+function pictureOf(query, byFinger, large) {
+  const box = frame(query.address && large && query.row !== null ? `${query.address}?large=true` : query.address, query.name, GONE);
+  box.classList.add("whole");
+  const wasDrag = index.takes_uploads ? drawable(box, query, byFinger) : () => false;
+  return { box, wasDrag };
+}
+
+function showLarge(photo, query = null) {
+  const address = photo.picture && `${photo.picture}?large=true`;
+  const box = query ? pictureOf(query, true, true).box : frame(address, nameOf(photo), GONE);
+  box.classList.add("whole");
+  box.querySelector("img")?.addEventListener("load", ({ target: image }) => { // small photos are enlarged
+    const ratio = image.naturalWidth / image.naturalHeight;
+    image.style.width = `${Math.min(Math.max(image.naturalWidth, 400 * Math.min(1, ratio)), 0.7 * innerHeight * ratio)}px`;
+  });
+  at("large-picture").replaceChildren(box);
+  const similarity = photo.similarity === undefined ? "" : `${photo.rank}. ${photo.similarity.toFixed(4)}  `;
+  at("large-title").textContent = query ? query.name : similarity + nameOf(photo);
+  at("more").hidden = query !== null;
+  at("more").href = query ? "#" : `#photo-${photo.row}`;
+  at("crop").hidden = !query || !index.takes_uploads;
+  if (query) {
+    const edges = query.crop ?? [0, 0, 1, 1];
+    at("crop").querySelectorAll("input").forEach((input, place) => { input.value = Number((100 * edges[place]).toFixed(2)); });
+    at("crop").onsubmit = (event) => {
+      event.preventDefault();
+      cropTo(query, [...at("crop").querySelectorAll("input")].map((input) => input.valueAsNumber / 100));
+    };
+  }
+  at("large").showModal();
+}
+
+function figureOf(query, attention) {
+  const { box, wasDrag } = pictureOf(query, false, false);
+  const open = (event) => { if (event.currentTarget !== box || !wasDrag()) showLarge({}, query); };
+  const button = (text, action) => {
+    const made = element("button", { type: "button" }, text);
+    made.addEventListener("click", action);
+    return made;
+  };
+  box.addEventListener("click", open);
+  const caption = element("figcaption", {}, named("", query.name));
+  if (!query.refused) caption.append(button(index.takes_uploads ? "Search with a part" : "Full size", open));
+  if (query.crop) caption.append(button("Search with the whole", () => cropTo(query, null)));
+  const shown = [element("figure", {}, box, caption)];
+  if (attention) {
+    const { lowest, highest, overlay } = attention;
     const scale = element("span", { className: "scale" });
     const ends = element("span", { className: "ends" }, element("span", {}, `${lowest.toFixed(2)} ×`), element("span", {}, `${highest.toFixed(2)} ×`));
-    const text = "Where GSP looks in what the network sees of the photo: weights, as multiples of those of average pooling.";
-    figures.push(figure(frame(overlay, "The photo under the colours of GSP's weights", GONE), scale, ends, text));
+    const text = "Where GSP looks: its weights, as multiples of those of average pooling.";
+    const over = frame(overlay, "The photo under the colours of GSP's weights", GONE);
+    shown.push(element("figure", {}, over, element("figcaption", {}, scale, ends, text)));
   }
-  at("figures").replaceChildren(...figures);
+  return element("div", { className: "query" }, ...shown);
 }
 
 function showStart() {
-  at("query").hidden = true;
-  showTiles("Photos of the index", "Open one to see photos that are like it.", index.examples, "");
+  at("status").textContent = "";
+  showTitle("Photos of the index", "Search with one of them, or with photos of your own.");
+  at("found").replaceChildren(tiles(index.examples, ""));
+}
+
+function parameters(query) {
+  const chosen = new URLSearchParams({ count: at("count").value || "12" });
+  if (at("label").value) chosen.set("label", at("label").value);
+  for (const { name, value } of document.querySelectorAll("select.where")) if (value) chosen.append("where", `${name}=${value}`);
+  if (query.crop) chosen.set("crop", query.crop.join(","));
+  return chosen;
+}
+
+// Fills a query's row with its neighbours, or with what is wrong.
+async function ask(query) {
+  query.pending?.abort();
+  const { signal } = (query.pending = new AbortController());
+  query.place.classList.add("is-busy");
+  let content;
+  let attention = null;
+  try {
+    let found;
+    if (query.refused) throw new Error(query.refused);
+    if (query.row !== null) {
+      found = await answer(`api/photos/${query.row}/neighbours?${parameters(query)}`, { signal });
+      query.address = found.query.picture;
+      query.name = nameOf(found.query);
+    } else {
+      const body = new FormData();
+      body.append("photo", query.file);
+      found = await answer(`api/search?${parameters(query)}`, { method: "POST", body, signal });
+    }
+    query.found = found;
+    attention = found.query.attention;
+    content = found.neighbours.length ? tiles(found.neighbours, found.query.label) : element("p", {}, "No photo is left to compare with.");
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    query.found = null;
+    content = element("p", { className: "error", role: "alert" }, error.message);
+  }
+  query.place.classList.remove("is-busy");
+  query.place.replaceChildren(figureOf(query, attention), content);
+  showStatus();
+}
+
+function showStatus() {
+  const found = queries.flatMap((query) => query.found ?? []);
+  const neighbours = found.reduce((sum, each) => sum + each.neighbours.length, 0);
+  const seconds = found.reduce((sum, each) => sum + each.seconds, 0).toFixed(2);
+  const only = at("label").value ? ` of the class ${at("label").value}` : "";
+  const of = queries.length > 1 ? ` of ${found.length} photos` : "";
+  at("status").textContent = found.length ? `${neighbours} neighbours${only}${of}, in ${seconds} s.` : "";
 }
 
 async function search() {
-  pending?.abort();
-  const controller = (pending = new AbortController());
-  const place = location.hash;
+  const mine = ++turn;
   at("error").hidden = true;
-  const parameters = new URLSearchParams({ count: at("count").value || "12" });
-  if (at("label").value) parameters.set("label", at("label").value);
-  for (const { name, value } of document.querySelectorAll("select.where")) if (value) parameters.append("where", `${name}=${value}`);
-  const row = /^#photo-(\d+)$/.exec(place)?.[1];
-  if (row === undefined && (place !== "#upload" || upload === null)) {
-    at("status").textContent = "";
-    showStart();
-    return;
-  }
+  if (!queries.length) return showStart();
+  const way = index.takes_uploads ? "Click a photo for its full size." : "Click a photo for its full size. This index keeps no model, so it takes no photos of yours.";
+  showTitle("Neighbours", `Similarity: ${index.metric.replace("_", " ")}. ${way}`);
   at("status").textContent = "Searching …";
-  try {
-    let found;
-    if (row !== undefined) {
-      found = await answer(`api/photos/${row}/neighbours?${parameters}`, { signal: controller.signal });
-      showQuery(found.query, found.query.picture, nameOf(found.query));
-    } else {
-      const body = new FormData();
-      body.append("photo", upload);
-      found = await answer(`api/search?${parameters}`, { method: "POST", body, signal: controller.signal });
-      showQuery(found.query, uploadAddress, upload.name);
-    }
-    const only = at("label").value ? ` of the class ${at("label").value}` : "";
-    const hint = `Similarity: ${index.metric.replace("_", " ")}. Open a photo to see more like it.`;
-    showTiles("Neighbours", hint, found.neighbours, found.query.label);
-    at("status").textContent = `${found.neighbours.length} neighbours${only}, in ${found.seconds.toFixed(2)} s.`;
-    at("query-title").focus({ preventScroll: true });
-    at("query").scrollIntoView({ block: "nearest" });
-  } catch (error) {
-    if (error.name === "AbortError") return;
-    showStart();
-    showError(error.message);
+  for (const query of queries) {
+    query.found = null;
+    query.place ??= element("article", { className: "row" }, element("p", { className: "faint" }, `${query.name} …`));
   }
+  at("found").replaceChildren(...queries.map((query) => query.place));
+  at("found").classList.toggle("several", queries.length > 1);
+  for (const query of queries) {
+    if (mine !== turn) return;
+    await ask(query); // one after the other: the server computes one at a time
+  }
+}
+
+async function go() {
+  for (const query of queries) query.pending?.abort();
+  const row = /^#photo-(\d+)$/.exec(location.hash)?.[1];
+  if (row !== undefined) queries = [{ row, name: `photo ${row}`, address: null, crop: null }];
+  else queries = location.hash === "#upload" ? uploads : [];
+  at("large").close();
+  const searched = search();
+  if (queries.length) at("found-title").focus({ preventScroll: true });
+  scrollTo({ top: 0 });
+  await searched;
 }
 
 function showError(message) {
@@ -136,17 +269,18 @@ function showError(message) {
   at("error").hidden = false;
 }
 
-function take(file) {
-  if (!file || !index) return;
+function take(files) {
+  if (!files.length || !index) return;
   if (!index.takes_uploads) return showError("This page was started without --model, so it cannot embed photos.");
-  if (file.size > index.limits.upload_bytes) {
-    return showError(`The file has ${(file.size / 1e6).toFixed(1)} MB; expected at most ${index.limits.upload_bytes / 1e6} MB.`);
-  }
-  if (uploadAddress) URL.revokeObjectURL(uploadAddress);
-  upload = file;
-  uploadAddress = URL.createObjectURL(file);
-  if (location.hash === "#upload") search();
-  else location.hash = "#upload";
+  for (const { address } of uploads) URL.revokeObjectURL(address);
+  uploads = [...files].slice(0, MOST_FILES).map((file) => {
+    const most = index.limits.upload_bytes;
+    const refused = file.size > most && `The file has ${(file.size / 1e6).toFixed(1)} MB; expected at most ${most / 1e6} MB.`;
+    return { file, refused, row: null, name: file.name, address: URL.createObjectURL(file), crop: null };
+  });
+  if (location.hash !== "#upload") history.pushState(null, "", "#upload");
+  go();
+  if (files.length > MOST_FILES) showError(`Received ${files.length} photos; the first ${MOST_FILES} are searched.`);
 }
 
 async function start() {
@@ -167,12 +301,12 @@ async function start() {
     const select = element("select", { id: `where-${name}`, name, className: "where" }, element("option", { value: "" }, "all"));
     select.append(...values.map((value) => element("option", { value }, value)));
     select.addEventListener("change", search);
-    at("count").closest(".options").append(element("p", {}, element("label", { htmlFor: select.id }, name), select));
+    at("controls").append(element("p", {}, element("label", { htmlFor: select.id }, name), select));
   }
   at("file").addEventListener("change", () => {
-    const [file] = at("file").files;
+    const files = [...at("file").files];
     at("file").value = ""; // the same file may be chosen again, once it has changed
-    take(file);
+    take(files);
   });
   at("count").addEventListener("change", search);
   at("label").addEventListener("change", search);
@@ -182,10 +316,12 @@ async function start() {
   document.addEventListener("drop", (event) => {
     event.preventDefault();
     document.body.classList.remove("is-over");
-    take(event.dataTransfer.files[0]);
+    take([...event.dataTransfer.files]);
   });
-  addEventListener("hashchange", search);
-  await search();
+  at("close").addEventListener("click", () => at("large").close());
+  at("large").addEventListener("click", (event) => { if (event.target === at("large")) at("large").close(); });
+  addEventListener("hashchange", go);
+  await go();
 }
 
 start();

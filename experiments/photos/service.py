@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.photos.gallery import Gallery
+from experiments.photos.gallery import LARGE_SIDE, Gallery
 from experiments.photos.network import Attention, PhotoNetwork
-from experiments.photos.uploads import FORMATS, Refused, read_photo
+from experiments.photos.uploads import FORMATS, Crop, Refused, read_photo
 
 MOST_NEIGHBOURS = 100
 _CACHED_PICTURES = 512  # about 20 kB each
@@ -62,7 +62,9 @@ class PhotoService:
             "limits": {**self.limits._asdict(), "neighbours": MOST_NEIGHBOURS, "formats": FORMATS},
         }
 
-    def search(self, contents: bytes, count: int, label: str | None, where: Sequence[str] = ()) -> dict[str, Any]:
+    def search(
+        self, contents: bytes, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
+    ) -> dict[str, Any]:
         """Find the neighbours of an uploaded photo.
 
         Args:
@@ -70,35 +72,43 @@ class PhotoService:
             count: of neighbours.
             label: only of this class; None for all.
             where: only with these metadata, texts COLUMN=VALUE.
+            crop: the part of the upright photo that is compared; None for all of it.
 
         Raises:
             Refused: the file is no photo that can be read, or there is no such class, column or value.
         """
-        if self._network is None:
-            raise Refused(409, "This page was started without --model, so it cannot embed photos.")
+        network = self._able_network()
         began = time.perf_counter()
         with self._one_photo:
-            photo = read_photo(contents, self.limits.pixels, self._network.exif_orientation)
-            found = self.gallery.nearest(self._network.embedding_of(photo), count, label, where)
-            attention = self._network.attention_of(photo)
+            photo = self._decoded(network, contents, crop)
+            found = self.gallery.nearest(network.embedding_of(photo), count, label, where)
+            attention = network.attention_of(photo)
         return _answer({"row": None, "name": None, "label": "", "picture": None}, attention, found, began)
 
-    def like(self, row: int, count: int, label: str | None, where: Sequence[str] = ()) -> dict[str, Any]:
+    def like(
+        self, row: int, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
+    ) -> dict[str, Any]:
         """Find an indexed photo's neighbours, without itself; otherwise as `search`."""
+        network = None if crop is None else self._able_network()
         began = time.perf_counter()
         with self._one_photo:
-            found = self.gallery.like(row, count, label, where)
-            attention = self._attention_in(row)
+            if network is None:
+                found = self.gallery.like(row, count, label, where)
+                attention = self._attention_in(row)
+            else:
+                photo = self._decoded(network, self.gallery.contents(row), crop)
+                found = self.gallery.like(row, count, label, where, network.embedding_of(photo))
+                attention = network.attention_of(photo)
         return _answer(self.gallery.described(row), attention, found, began)
 
-    def picture(self, row: int) -> bytes:
-        """Return a small copy of a photo of the index, as JPEG.
+    def picture(self, row: int, large: bool = False) -> bytes:
+        """Return a small (or large) copy of a photo of the index, as JPEG.
 
         Raises:
             Refused: there is no such row, or no picture any more.
         """
         with self._few_pictures:
-            return self._cached(row)
+            return self.gallery.picture(row, LARGE_SIDE) if large else self._cached(row)
 
     def warm_up(self) -> None:
         """Run the model once to build its graphs before the first photo."""
@@ -107,12 +117,21 @@ class PhotoService:
             self._network.embedding_of(photo)
             self._network.attention_of(photo)
 
+    def _able_network(self) -> PhotoNetwork:
+        if self._network is None:
+            raise Refused(409, "This page was started without --model, so it cannot embed photos.")
+        return self._network
+
+    def _decoded(self, network: PhotoNetwork, contents: bytes, crop: Crop | None = None) -> np.ndarray:
+        if crop is None:
+            return read_photo(contents, self.limits.pixels, network.exif_orientation)
+        return crop.cut(read_photo(contents, self.limits.pixels))
+
     def _attention_in(self, row: int) -> Attention | None:
         if self._network is None or not self._network.has_attention:
             return None
         try:
-            contents = self.gallery.contents(row)
-            return self._network.attention_of(read_photo(contents, self.limits.pixels, self._network.exif_orientation))
+            return self._network.attention_of(self._decoded(self._network, self.gallery.contents(row)))
         except Refused:  # the file is gone; the search needs only its embedding
             return None
 

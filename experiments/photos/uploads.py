@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -16,6 +17,7 @@ from experiments.photos.shown import shown_text
 FORMATS = tuple(name for name in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF") if name in readable_formats())
 LONGEST_SIDE = 30_000  # pixels
 _ANIMATED = ("PNG", "WEBP", "GIF", "AVIF")  # a JPEG file of a phone may hold a second picture, which is no animation
+_FEWEST_PIXELS = 8  # on a side of a crop
 _MEGA = 1_000_000
 
 
@@ -72,6 +74,45 @@ def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) 
     if isinstance(photo, str):
         raise _damaged(photo)
     return np.asarray(photo)
+
+
+class Crop(NamedTuple):
+    """A rectangle of a photo, in shares of its width and height from 0 to 1."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @classmethod
+    def of(cls, text: str) -> Crop:
+        """Read a text LEFT,TOP,RIGHT,BOTTOM.
+
+        Raises:
+            Refused: it is no rectangle within the photo.
+        """
+        try:
+            left, top, right, bottom = (float(value) for value in text.split(","))
+        except ValueError:
+            left = top = right = bottom = 0.0
+        if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+            expected = "LEFT,TOP,RIGHT,BOTTOM, shares of width and height from 0 to 1, such as 0.1,0.2,0.6,0.9"
+            raise Refused(422, f"Received a crop that is no rectangle of the photo; expected {expected}.")
+        return cls(left, top, right, bottom)
+
+    def cut(self, photo: np.ndarray) -> np.ndarray:
+        """Return this part of a photo `[height, width, 3]`, its edges rounded to pixels.
+
+        Raises:
+            Refused: it has fewer than 8 pixels on a side.
+        """
+        height, width = photo.shape[:2]
+        left, right = round(self.left * width), round(self.right * width)
+        top, bottom = round(self.top * height), round(self.bottom * height)
+        if min(right - left, bottom - top) < _FEWEST_PIXELS:
+            received = f"{right - left} x {bottom - top} pixels"
+            raise Refused(422, f"The crop has {received}; expected at least {_FEWEST_PIXELS} on each side.")
+        return photo[top:bottom, left:right]
 
 
 def small_copy(contents: bytes, longer_side: int, max_pixels: int) -> bytes | str:

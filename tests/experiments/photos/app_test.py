@@ -7,10 +7,12 @@ import time
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from experiments.photos.service import PhotoService
+from experiments.photos.uploads import Crop, Refused
 from tests.experiments.photos.conftest import BOUNDARY, HOSTILE_LABEL, LIMITS, ask, form, part, running, upload
-from tests.experiments.photos.hostile_files import HTML, NO_PHOTOS, jpeg
+from tests.experiments.photos.hostile_files import HTML, NO_PHOTOS, encoded, jpeg
 
 pytest.importorskip("fastapi", reason="fastapi is not installed (pip install -r requirements-serve.txt)")
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
@@ -63,6 +65,42 @@ def test_more_like_one(page, service):
     assert [photo["row"] for photo in found["neighbours"]] == expected.rows[0].tolist()
 
 
+def test_a_crop_is_searched_as_the_cropped_file(page, gallery_photos):
+    paths, _ = gallery_photos
+    with Image.open(paths[5]) as photo:  # 20 x 18 pixels
+        cut = encoded(photo.crop((4, 2, 16, 17)), "PNG")
+    edges = "crop=0.2,0.1,0.8,0.95&count=14"
+    expected = upload(page, cut, "?count=14")[2]
+    found = upload(page, contents_of(paths[5]), f"?{edges}")[2]
+    assert found["neighbours"] == expected["neighbours"]
+    assert found["query"] == expected["query"]
+    assert found["neighbours"][0]["similarity"] < 0.9999
+    like = ask(page, f"/api/photos/5/neighbours?{edges}")[2]  # of the index: without itself
+    rows = [photo["row"] for photo in expected["neighbours"]]
+    assert [photo["row"] for photo in like["neighbours"]] == [row for row in rows if row != 5]
+    assert like["query"]["attention"] == expected["query"]["attention"]
+    whole = upload(page, contents_of(paths[5]), "?crop=0,0,1,1")[2]
+    assert whole["neighbours"] == upload(page, contents_of(paths[5]))[2]["neighbours"]
+
+
+@pytest.mark.parametrize(
+    "crop",
+    ["", "0,0,1", "0,0,1,1,1", "a,b,c,d", "nan,0,1,1", "0,0,inf,1", "-0.1,0,1,1", "0,0,1,1.01", "0.5,0,0.5,1"]
+    + ["0.6,0,0.5,1", "0,0.9,1,0.1", "1" * 300, "<script>"],
+)
+def test_a_crop_outside_the_photo_is_refused(page, crop):
+    for answer in (upload(page, GOOD, f"?crop={crop}"), ask(page, f"/api/photos/1/neighbours?crop={crop}")):
+        check_refused(answer, {422})
+        assert "crop" in answer[2]["error"]
+
+
+def test_a_crop_of_a_few_pixels_or_of_a_lost_file_is_refused(page):
+    answer = ask(page, "/api/photos/1/neighbours?crop=0,0,0.3,1")
+    check_refused(answer, {422})
+    assert "6 x 18 pixels; expected at least 8" in answer[2]["error"]
+    check_refused(ask(page, "/api/photos/13/neighbours?crop=0,0,1,1"), {404})
+
+
 def test_a_file_that_is_gone_is_searched_all_the_same(page):
     status, _, found = ask(page, "/api/photos/13/neighbours")
     assert status == 200
@@ -75,6 +113,8 @@ def test_a_file_that_is_gone_is_searched_all_the_same(page):
 def test_the_index_is_described_and_pictures_are_asked_for_by_row(page):
     status, headers, contents = ask(page, "/api/photos/0/picture")
     assert (status, headers["content-type"], contents[:3]) == (200, "image/jpeg", b"\xff\xd8\xff")
+    assert ask(page, "/api/photos/0/picture?large=true")[2] == contents  # the photo is small
+    check_refused(ask(page, "/api/photos/0/picture?large=9"), {422})
     status, _, found = ask(page, "/api/index")
     assert status == 200
     assert {"name": "kea", "photos": 4} in found["classes"]
@@ -216,6 +256,9 @@ def test_too_many_requests(service):
     limited = PhotoService(service.gallery, None, LIMITS._replace(searches_per_minute=3))
     with running(limited) as port:
         check_refused(upload(port, GOOD), {409})  # there is no model
+        limited.like(1, 3, None)
+        with pytest.raises(Refused, match="without --model"):
+            limited.like(1, 3, None, crop=Crop(0, 0, 0.5, 1))
         assert [ask(port, "/api/photos/1/neighbours")[0] for _ in range(3)] == [200, 200, 429]
         status, headers, content = ask(port, "/api/photos/1/neighbours")
         assert status == 429

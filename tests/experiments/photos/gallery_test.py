@@ -1,5 +1,8 @@
+import io
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
@@ -90,6 +93,8 @@ def test_an_empty_index_is_refused():
 def test_pictures_are_small_copies_or_gone(service):
     gallery = service.gallery
     assert gallery.picture(0).startswith(b"\xff\xd8\xff")
+    with Image.open(io.BytesIO(gallery.picture(0, side=10))) as small:
+        assert small.size == (10, 9)
     assert gallery.described(12)["label"] == HOSTILE_LABEL
     assert gallery.described(13)["picture"] is None
     with pytest.raises(Refused, match="No such file"):
