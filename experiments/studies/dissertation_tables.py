@@ -160,5 +160,5 @@ def _study(table: str, options: StudyOptions) -> Study:
 
     rows = _ROWS[table]
     if table == "3.6":
-        return GeneralizationGapTable(make(rows), name, _MODELS)
+        return GeneralizationGapTable(title, name, rows, options, _MODELS)
     return FinalSamplingTable(make, rows, _ADAPTED) if table == "5.1" else make(rows)

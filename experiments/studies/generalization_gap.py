@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import operator
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from common.errors import check_given
 from common.files import read_json, write_json
 from common.progress import progress_bar
-from experiments.plans.fair_table import MethodsTable
-from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, finished_units, write_table
+from experiments.plans.fair_table import FairRow, FairTable
+from experiments.plans.study import FinishedCells, StudyOptions, finished_units, write_table
 from experiments.published.values import dissertation_value
 from experiments.reports import PlainTable, UnitRun
 from experiments.rows.run_rows import evaluate_embeddings
@@ -39,35 +39,26 @@ _NOTES = (
 )
 
 
-class GeneralizationGapTable(Study):
+class GeneralizationGapTable(FairTable):
     """Table of runs, with P@1 of their representations on training and test images.
 
     Args:
-        base: the table; no other runs are needed.
-        table: its name among the published ones.
-        models: printed names of its rows' models, by label.
+        title, table, rows, options: see `FairTable`; the table is a published one.
+        models: printed names of the rows' models, by label.
     """
 
-    def __init__(self, base: MethodsTable, table: str, models: Mapping[str, str]) -> None:
-        self._base, self._table, self._models = base, table, models
-        self.title, self.protocol, self.notes = base.title, base.protocol, base.notes
-        self.num_cells, self.rows = base.num_cells, base.rows
-
-    def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return the table's cells."""
-        return self._base.cells(finished)
-
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the table's recorded methods."""
-        return self._base.recorded(finished)
+    def __init__(
+        self, title: str, table: str, rows: Sequence[FairRow], options: StudyOptions, models: Mapping[str, str]
+    ) -> None:
+        super().__init__(title, table, rows, options, chapter=5)
+        self._models = models
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and its runs' representations (`<name>_gap.md`, `.csv`)."""
-        text = self._base.render(finished, folder, name)
+        text = super().render(finished, folder, name)
         lines = []
-        for label in self.rows:
-            units = finished_units(self._base.cells_of(label, finished), finished)
-            lines += self._lines(label, units, finished)
+        for label, cells in self.groups.items():
+            lines += self._lines(label, finished_units(cells, finished), finished)
         if not lines:
             return text
         header = ("method", "representation", "runs", "dim", "training P@1", "test P@1", "gap", "printed gap (R@1)")
@@ -83,7 +74,9 @@ class GeneralizationGapTable(Study):
         lines = []
         for name in found[0]:
             training, test = (100 * np.mean([each[name][side] for each in found]) for side in ("training", "test"))
-            cell = dissertation_value(self._table, dataset.name, self._printed(label, name), "generalization_gap")
+            cell = dissertation_value(
+                check_given("table", self.table), dataset.name, self._printed(label, name), "generalization_gap"
+            )
             printed = "-" if cell is None else f"{cell.value:+.1f}"
             figures = [f"{training:.2f}", f"{test:.2f}", f"{test - training:+.2f}", printed]
             lines.append([label, name, str(len(found)), str(found[0][name]["dim"]), *figures])

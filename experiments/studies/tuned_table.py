@@ -88,7 +88,7 @@ class TunedTable(MethodsTable):
         """Return the best validating trial of a row; None before all are finished."""
         values = self._validations(label, finished)
         known = [value for value in values if value is not None]
-        return best_place(known) if len(known) == len(values) else None
+        return int(np.argmax(known)) if len(known) == len(values) else None
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write trials, the table of complete rows and its picture; summarize the rest."""
@@ -134,11 +134,6 @@ def _cells_of_trial(
     options = options.with_pooling(pooling)
     config = options.configuration(loss, method, settings=settings, **{**row.settings, **trial})
     return options.cells(f"{row.label} ({_in_words(trial)})", config, all_folds=True)
-
-
-def best_place(values: Sequence[float]) -> int:
-    """Return the place of the largest value, the first of a tie."""
-    return max(range(len(values)), key=values.__getitem__)
 
 
 def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> PlainTable:
