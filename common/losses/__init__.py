@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from common.losses.proxy_anchor import ProxyAnchorLoss
     from common.losses.proxy_nca import ProxyNCALoss
     from common.losses.quadruplet import QuadrupletLoss
+    from common.losses.rank_losses import (
+        FastAPLoss,
+        PenalizedNegativesLoss,
+        RecallAtKLoss,
+        RoadmapLoss,
+        SmoothAPLoss,
+    )
     from common.losses.signal_to_noise import SignalToNoiseLoss
     from common.losses.soft_triple import SoftTripleLoss
     from common.losses.supervised_contrastive import SupervisedContrastiveLoss
@@ -50,6 +57,7 @@ __all__ = [
     "CrossBatchMemoryLoss",
     "DecorrelationLoss",
     "DistanceAdaptedContrastLoss",
+    "FastAPLoss",
     "GroupLabelsLoss",
     "HistogramLoss",
     "InTurnLoss",
@@ -62,11 +70,15 @@ __all__ = [
     "MultiSimilarityLoss",
     "NPairLoss",
     "NormalizedSoftmaxLoss",
+    "PenalizedNegativesLoss",
     "PermutedLabelsLoss",
     "ProxyAnchorLoss",
     "ProxyNCALoss",
     "QuadrupletLoss",
+    "RecallAtKLoss",
+    "RoadmapLoss",
     "SignalToNoiseLoss",
+    "SmoothAPLoss",
     "SoftTripleLoss",
     "SupervisedContrastiveLoss",
     "TripletLoss",

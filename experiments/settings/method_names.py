@@ -30,6 +30,11 @@ LOSSES: dict[str, type[LossSettings]] = {
     "arcface": losses.ArcFaceSettings,
     "circle": losses.CircleSettings,
     "supcon": losses.SupervisedContrastiveSettings,
+    "smoothap": losses.SmoothAPSettings,
+    "roadmap": losses.RoadmapSettings,
+    "recall_at_k": losses.RecallAtKSettings,
+    "pnp": losses.PenalizedNegativesSettings,
+    "fastap": losses.FastAPSettings,
 }
 
 

@@ -241,6 +241,101 @@ class SupervisedContrastiveSettings(LossSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class RankSetting(SharedSetting):
+    """The temperature of smooth ranks."""
+
+    sees_one_side: ClassVar[bool] = True
+
+    rank_temperature: float = setting(
+        "smoothap, roadmap, recall_at_k and pnp: temperature of the sigmoid that counts more similar images "
+        "(default: 0.01)",
+        0.01,
+        within=POSITIVE,
+        argument="temperature",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SmoothAPSettings(RankSetting):
+    """`--loss=smoothap`."""
+
+    constructor = staticmethod(lambda: losses.SmoothAPLoss)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RoadmapSettings(RankSetting):
+    """`--loss=roadmap`."""
+
+    constructor = staticmethod(lambda: losses.RoadmapLoss)
+    title: ClassVar[str] = "ROADMAP (roadmap)"
+
+    calibration_weight: float = setting(
+        "roadmap: weight of the calibration of similarities beside the ranks (default: 0.5)",
+        0.5,
+        within=NumberRange(0, 1, low_included=True, high_included=True),
+    )
+    calibration_positive: float = setting(
+        "roadmap: similarity of positives without a term (default: 0.9)",
+        0.9,
+        within=FINITE,
+        argument="positive_threshold",
+    )
+    calibration_negative: float = setting(
+        "roadmap: similarity of negatives without a term (default: 0.6)",
+        0.6,
+        within=FINITE,
+        argument="negative_threshold",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecallAtKSettings(RankSetting):
+    """`--loss=recall_at_k`: k of 1, 2, 4, ... up to a largest one."""
+
+    title: ClassVar[str] = "Recall@k surrogate (recall_at_k)"
+
+    largest_k: int = setting("recall_at_k: largest k, of 1, 2, 4, ... (default: 16)", 16, within=POSITIVE)
+
+    def build(self, context: LossContext) -> MetricLoss:
+        """Build the loss over the powers of two up to the largest k."""
+        ks = [2**power for power in range(self.largest_k.bit_length())]
+        return losses.RecallAtKLoss(
+            ks, self.rank_temperature, anchors=context.anchors, normalization=context.normalization
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PenalizedNegativesSettings(RankSetting):
+    """`--loss=pnp`."""
+
+    constructor = staticmethod(lambda: losses.PenalizedNegativesLoss)
+    title: ClassVar[str] = "Penalised negatives (pnp)"
+
+    pnp_penalty: str = setting(
+        "pnp: function of the number of negatives before a positive (default: quotient)",
+        "quotient",
+        choices=("linear", "logarithmic", "quotient", "increasing", "bounded"),
+        argument="penalty",
+    )
+    pnp_power: float = setting(
+        "pnp: power of `quotient` and `bounded` (default: 1)", 1.0, within=POSITIVE, argument="power"
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FastAPSettings(LossSettings):
+    """`--loss=fastap`."""
+
+    constructor = staticmethod(lambda: losses.FastAPLoss)
+    title: ClassVar[str] = "FastAP (fastap)"
+    sees_one_side: ClassVar[bool] = True
+
+    fastap_bins: int = setting(
+        "fastap: bins of squared distances (default: 10)", 10, within=POSITIVE, argument="num_bins"
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ProxySetting(SharedSetting):
     """The initialisation of proxies."""
 
