@@ -56,12 +56,14 @@ class Found(NamedTuple):
         dataset: with which it counts as one set.
         cell: the difference, in fractions, tested together with the study's other planned comparisons.
         baseline: MAP@R of the baseline, a fraction.
+        rows: all runs of the study.
     """
 
     study: str
     dataset: str
     cell: reports.TableCell
     baseline: float
+    rows: Sequence[Mapping]
 
     @property
     def relative(self) -> tuple[float, float, float]:
@@ -130,10 +132,11 @@ def _differences(study: StudyRows) -> dict[Claim, Found]:
     keys = {claim: ("MAP@R", claim.methods) for claim in complete}
     tested = compare({key: method_difference(study, *claim.methods) for claim, key in keys.items()})
     name, dataset, found = study.name.removeprefix(_PREFIX), _data_set(study), {}
+    runs = [row for row in study.rows if row["kind"] == TRAINING]
     for claim, key in keys.items():
         difference = cell(tested[key].bounds, is_difference=True, baseline=claim.baseline)
         compared = dataclasses.replace(difference, comparison=tested[key])
-        found[claim] = Found(name, dataset, compared, _mean(study, claim.baseline))
+        found[claim] = Found(name, dataset, compared, _mean(study, claim.baseline), runs)
     return found
 
 
@@ -263,6 +266,29 @@ def _percent(mean: float, low: float, high: float) -> str:
 def _printed_range(of: Held) -> str:
     relative = [100 * each for _, each in of.printed.values()]
     return f"{min(relative):+.1f} to {max(relative):+.1f}" if relative else "-"
+
+
+def studies_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
+    """Tabulate each study's data, network, runs and cost.
+
+    Args:
+        held: of `held_claims`.
+        title: above the table.
+    """
+    lines = []
+    for study in {found.study: found.rows for of in held for found in of.found}.items():
+        name, rows = study
+        configuration = rows[0]["configuration"]
+        threads = [row["environment"]["threads"] or row["environment"]["cores"] for row in rows]
+        hours = sum(row["train_seconds"] * count for row, count in zip(rows, threads)) / 3600
+        size = f"{configuration['image_size']} pixels, {rows[0]['steps']} steps"
+        lines.append([name, configuration["backbone"], size, str(len(rows)), f"{hours:.1f}"])
+    return reports.PlainTable(title, ["study", "network", "regime", "runs", "core-hours"], lines)
+
+
+def draw_forest(study: StudyRows, path: str | os.PathLike, title: str) -> None:
+    """Draw the forest plot of all planned studies beside one of them."""
+    draw_claims(held_claims(recorded_studies(study.folder.parent)), path, title)
 
 
 def recorded_studies(folder: str | os.PathLike) -> list[StudyRows]:

@@ -4,7 +4,7 @@ Regenerates: nothing printed: the thesis' claims of tables 3.1 and 5.1 and figur
     docs/results/plan.md, was written before the first run.
 Command: python -m experiments.table --id=planned --dataset=emoji --run
 Expected: the signs of the thesis; the plan says what counts as a failure.
-Cost: 128 runs of 220 s on 2 CPU cores, 8 hours; `--loss=ms` 24 of them; `--budget=smoke` minutes.
+Cost: 88 runs of 220 s on 2 CPU cores, 5.4 hours; `--loss=ms` 20 of them; `--budget=smoke` minutes.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ CLAIMS = (
 )
 _SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": True}
 _RATES = [{"learning_rate": rate} for rate in (1e-4, 3e-4)]
+_RATE = _RATES[:1]  # the second was cut after C2 had lost by it: the plan's deviations
 _PACES = [{"proxy_multiplier": pace} for pace in (10.0, 100.0)]  # of proxies that begin at random
 _CCP = {"projection_patience": 1}
 _ONE_PROBLEM = {**_CCP, "ccp_max_problems": 1, "ccp_lambda": 0.0, "ccp_first_lambda": 0.0}
@@ -78,15 +79,15 @@ def planned_comparisons(options: StudyOptions) -> TunedTable:
 
 
 def _rows() -> Iterator[TunedRow]:
+    for loss, trials in (("c1", _RATE), ("c2", _RATES), ("ms", _RATE)):
+        yield TunedRow(FairRow(f"{loss}+gap"), trials)
+    yield TunedRow(FairRow("c2+xbm+gap", baseline="c2+gap"), _RATE)
     for loss in ("c1", "c2", "ms"):
-        yield TunedRow(FairRow(f"{loss}+gap"), _RATES)
-    yield TunedRow(FairRow("c2+xbm+gap", baseline="c2+gap"), _RATES)
-    for loss in ("c1", "c2", "ms"):
-        yield TunedRow(FairRow(f"{loss}+ccp+gap", baseline=f"{loss}+gap", settings=_CCP), _RATES)
+        yield TunedRow(FairRow(f"{loss}+ccp+gap", baseline=f"{loss}+gap", settings=_CCP), _RATE)
     for loss in ("c2", "ms"):
-        yield TunedRow(FairRow(f"{loss}+ccp+gap", None, f"{loss}+ccp+gap", _MEMBERS, _FIXED), _RATES)
+        yield TunedRow(FairRow(f"{loss}+ccp+gap", None, f"{loss}+ccp+gap", _MEMBERS, _FIXED), _RATE)
     yield TunedRow(FairRow("c2+ccp+gap", None, f"c2+ccp+gap, {_FIXED}", _RANDOM, "random proxies"), _PACES)
-    for loss, trials in (("pnca", _PACES), ("panchor", _PACES), ("ms", _RATES)):
+    for loss, trials in (("pnca", _PACES), ("panchor", _PACES), ("ms", _RATE)):
         average = FairRow(f"{loss}+gap", settings=_WIDE, variant=_WIDE_NAME)
         yield TunedRow(average, trials)
         yield TunedRow(FairRow(f"{loss}+gsp", None, average.label, _GSP), trials)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.errors import InvalidInput
 from experiments.plans.fair_table import FairRow, MethodsTable, budget_notes, choose_rows
 from experiments.plans.study import (
     Cell,
@@ -44,21 +43,18 @@ class TunedTable(MethodsTable):
 
     Args:
         title: of the table.
-        rows: each with the same number of trials; `--loss` selects those of some losses.
+        rows: each with its trials; `--loss` selects those of some losses.
         options: of the study.
         settings: configuration fields shared by all rows; flags override them.
 
     Raises:
-        InvalidInput: rows with unequal numbers of trials, a flag for a tuned field, a pooling given by hand, or a loss
-            that no row has.
+        InvalidInput: a flag for a tuned field, a pooling given by hand, or a loss that no row has.
     """
 
     def __init__(
         self, title: str, rows: Sequence[TunedRow], options: StudyOptions, settings: Mapping[str, object]
     ) -> None:
-        counts = {len(tuned.trials) for tuned in rows}
-        if len(counts) != 1:
-            raise InvalidInput(f"Rows are tuned alike: received {sorted(counts)} trials, expected one number.")
+        counts = sorted({len(tuned.trials) for tuned in rows})
         self.title, self.table, self.repeats = title, None, options.repeats
         self.rows = {row.label: row for row in choose_rows([tuned.row for tuned in rows], options.losses)}
         self._trials = {tuned.row.label: tuned.trials for tuned in rows if tuned.row.label in self.rows}
@@ -67,11 +63,10 @@ class TunedTable(MethodsTable):
             for label, row in self.rows.items()
         }
         self.num_cells = sum(len(cells) for of_row in self._cells.values() for cells in of_row)
-        (num_trials,) = counts
         num_folds = next(iter(self._cells.values()))[0][0].config.num_folds
         self.protocol = (
-            f"Each row: {trainings(num_trials)} on all folds, of which the best on validation classes gives its "
-            f"settings; {num_folds} folds, {trainings(options.repeats)} each."
+            f"Trials of a row: {' or '.join(map(str, counts))}, each on all folds; the best on validation classes "
+            f"gives its settings. {num_folds} folds, {trainings(options.repeats)} each."
         )
         self.notes = (self.protocol, *budget_notes(options))
 

@@ -18,6 +18,7 @@ from experiments.rows.fair_rows import table_rows, untrained_means
 from experiments.rows.rows import as_line
 from experiments.rows.store import StudyRows
 from experiments.studies.agreement_tables import draw_agreement
+from experiments.studies.claims import draw_forest, recorded_studies
 from experiments.studies.mnist_report import draw_mnist_problems
 from experiments.studies.prototype_combination import draw_prototypes
 from experiments.studies.token_selection import draw_selection, draw_tokens
@@ -49,7 +50,7 @@ def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 _DRAWINGS = (
-    *(draw_agreement, draw_curves, draw_fair_table, draw_mnist_problems, draw_prototypes),
+    *(draw_agreement, draw_curves, draw_fair_table, draw_forest, draw_mnist_problems, draw_prototypes),
     *(draw_selection, draw_tokens, draw_zero_shot),
 )
 _BY_NAME = {drawing.__name__: drawing for drawing in _DRAWINGS}
@@ -71,7 +72,7 @@ def differing(name: str) -> bool:
 def draw(name: str) -> None:
     """Draw a picture and write its digest into it."""
     picture, path = PICTURES[name], pathlib.Path(name)
-    picture.draw(rows_of(picture.study), path, **picture.arguments)
+    picture.draw(_studies(picture)[0], path, **picture.arguments)
     with Image.open(path, formats=("PNG",)) as image:
         image.load()
     said = PngImagePlugin.PngInfo()
@@ -81,11 +82,15 @@ def draw(name: str) -> None:
 
 def _digest_of(picture: Picture) -> str:
     """Return a digest of all rows, class sums, arrays and the drawing."""
-    digest, study = hashlib.sha256(), rows_of(picture.study)
+    digest = hashlib.sha256()
     digest.update(json.dumps([picture.study, picture.draw.__name__, dict(picture.arguments)], sort_keys=True).encode())
-    for row in study.rows:
-        scored = study.scored(row)
-        digest.update(as_line(row).encode())
+    for scored in (study.scored(row) for study in _studies(picture) for row in study.rows):
+        digest.update(as_line(scored.row).encode())
         for name, values in sorted({**scored.sums, **scored.arrays}.items()):
             digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
+
+
+def _studies(picture: Picture) -> list[StudyRows]:
+    """Return the study of a picture, or all planned ones."""
+    return recorded_studies("results") if picture.study == "planned_*" else [rows_of(picture.study)]

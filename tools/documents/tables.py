@@ -30,6 +30,10 @@ from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
 from experiments.studies.agreement_tables import agreement as agreement
 from experiments.studies.agreement_tables import agreement_signs as agreement_signs
+from experiments.studies.claims import claims_table as claims_table
+from experiments.studies.claims import differences_table as differences_table
+from experiments.studies.claims import held_claims, recorded_studies
+from experiments.studies.claims import studies_table as studies_table
 from experiments.studies.collages import collage_table as collage_table
 from experiments.studies.mnist_report import mnist_problems as mnist_problems
 from experiments.studies.prototype_combination import proposition as proposition
@@ -58,6 +62,17 @@ def show(build: Callable[..., Any], study: str, **arguments: str) -> None:
     if not rows.rows:
         raise InvalidInput(f"results/{study} has no rows. Record finished runs by --record=results/{study}.")
     print(markdown_of(build, rows, **arguments))
+
+
+def show_claims(build: Callable[..., reports.PlainTable]) -> None:
+    """Print a table of all recorded planned studies and its line of provenance.
+
+    Args:
+        build: of `experiments.studies.claims`.
+    """
+    studies = recorded_studies("results")
+    table = build(held_claims(studies))
+    print(f"{table.as_markdown().rstrip()}\n\n{provenance([row for study in studies for row in study.rows])}")
 
 
 def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -> str:
