@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -108,8 +108,19 @@ def search_rows(task: SearchTask, num_threads: int) -> None:
         best, _ = decision.best(_leading_candidates(upper, decision))
         task.deliver(chosen, best)
 
+    _for_each(search, range(0, len(wanted), step), num_threads)
+
+
+def _for_each(function: Callable, items: Sequence, num_threads: int) -> None:
+    """Call a function for each item, in threads if there are several items.
+
+    A thread that meets TensorFlow for the first time costs more than a small search.
+    """
+    if len(items) == 1:
+        function(items[0])
+        return
     with ThreadPoolExecutor(num_threads) as pool:
-        list(pool.map(search, range(0, len(wanted), step)))
+        list(pool.map(function, items))
 
 
 def _leading_candidates(upper: np.ndarray, decision: Decision) -> Candidates:
@@ -173,16 +184,16 @@ class TileSearch:
 
     def run(self) -> None:
         """Deliver the neighbours of every query block."""
-        with ThreadPoolExecutor(self.num_tasks) as pool:
-            if not self.symmetric:
-                list(pool.map(self._measure_gallery, range(len(self.gallery_parts))))
-            list(pool.map(self._measure_queries, range(len(self.query_parts))))
-            widths = None
-            if self.coarse is not None:
-                widths = coarse_widths(self.coarse[0], self.query_width, self.coarse[1], self.gallery_width)
-            list(pool.map(lambda column: self._open_block(column, widths), range(len(self.query_parts))))
-            list(pool.map(self._visit_home, range(len(self.query_parts))))
-            list(pool.map(self._visit_tiles, self._tasks()))
+        columns = range(len(self.query_parts))
+        if not self.symmetric:
+            _for_each(self._measure_gallery, range(len(self.gallery_parts)), self.num_tasks)
+        _for_each(self._measure_queries, columns, self.num_tasks)
+        widths = None
+        if self.coarse is not None:
+            widths = coarse_widths(self.coarse[0], self.query_width, self.coarse[1], self.gallery_width)
+        _for_each(lambda column: self._open_block(column, widths), columns, self.num_tasks)
+        _for_each(self._visit_home, columns, self.num_tasks)
+        _for_each(self._visit_tiles, self._tasks(), self.num_tasks)
 
     def _tasks(self) -> list[tuple[int, list[int]]]:
         tasks = []
