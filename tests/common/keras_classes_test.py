@@ -22,10 +22,15 @@ for path in sys.argv[1:]:
 ORDERS = (
     "import gsp_dml\nfrom tensorflow import keras",
     "from tensorflow import keras\nimport ccp_dml",
-    "import common\nfrom tensorflow import keras",
     "import common.index, keras",
-    "import deep_metric_learning, keras",
-    "from gsp_dml import GeneralizedSumPooling\nfrom tensorflow import keras",
+    *(
+        pytest.param(imports, marks=pytest.mark.release)
+        for imports in (
+            "import common\nfrom tensorflow import keras",
+            "import deep_metric_learning, keras",
+            "from gsp_dml import GeneralizedSumPooling\nfrom tensorflow import keras",
+        )
+    ),
 )
 
 
@@ -47,6 +52,7 @@ def files(tmp_path_factory):
     return paths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("imports", ORDERS)
 def test_compiled_models_are_loaded_in_every_order_of_imports(imports, files):
     arguments = ["-c", LOAD.format(imports=imports), *files]

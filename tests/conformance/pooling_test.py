@@ -56,6 +56,26 @@ POOLINGS = {
 }
 
 
+# `pooling_properties_test` compiles the others, with their gradients.
+COMPILED_HERE = (
+    "GlobalAveragePooling",
+    "GlobalMaxPooling",
+    "GlobalAverageMaxPooling",
+    "ClassTokenPooling",
+    "CombinedSumHead",
+    "GeneralizedSumPooling with all outputs",
+    "GeneralizedSumPooling of random prototypes",
+    "GeneralizedSumPooling by fixed point",
+)
+# The graphs that must fill a memory or the like.
+FITTED_IN_A_GRAPH = ("CombinedSumHead", "GeneralizedSumPooling with all outputs", "SecondOrderPooling")
+each_that_is_compiled_here = pytest.mark.parametrize(
+    "create",
+    [pytest.param(name, marks=() if name in COMPILED_HERE else pytest.mark.release) for name in POOLINGS],
+    indirect=True,
+)
+
+
 @pytest.fixture(params=list(POOLINGS))
 def create(request):
     return POOLINGS[request.param]
@@ -135,6 +155,7 @@ def test_the_output_has_the_declared_shape_and_does_not_depend_on_training(creat
             assert np.isfinite(output).all()
 
 
+@each_that_is_compiled_here
 def test_a_function_of_unknown_batch_size_equals_eager(create):
     layer = trained_layer(create)
     signature = [tf.TensorSpec([None, HEIGHT, WIDTH, CHANNELS])]
@@ -144,6 +165,7 @@ def test_a_function_of_unknown_batch_size_equals_eager(create):
 
 
 @pytest.mark.slow
+@each_that_is_compiled_here
 def test_xla_equals_eager(create):
     layer = trained_layer(create)
     assert_same(tf.function(layer, jit_compile=True)(random_maps(5)), layer(random_maps(5)), 1e-4)
@@ -216,7 +238,7 @@ def test_training_in_half_precision_is_finite(create):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.release)])
 def test_models_with_gsp_train_in_mixed_precision(policy):
     keras.mixed_precision.set_global_policy(policy)
     try:
@@ -242,10 +264,9 @@ def test_the_configuration_restores_the_layer(create):
     assert_same(again(random_maps(5)), layer(random_maps(5)), 0)
 
 
-def test_a_keras_file_restores_the_model_and_its_memory(create, tmp_path):
-    """Trained by a graph if there is a memory or the like, which the graph must fill."""
-    has_state = len(trained_layer(create).non_trainable_weights) > 0
-    model = fitted_model(create, run_eagerly=not has_state)
+@pytest.mark.parametrize("name", POOLINGS)
+def test_a_keras_file_restores_the_model_and_its_memory(name, tmp_path):
+    model = fitted_model(POOLINGS[name], run_eagerly=name not in FITTED_IN_A_GRAPH)
     model.save(tmp_path / "model.keras")
     restored = keras.models.load_model(tmp_path / "model.keras")
     images = random_images()[0]
@@ -270,9 +291,14 @@ np.save(sys.argv[3], list(served.values())[0])
 """
 
 
+@pytest.fixture(scope="module")
+def gsp_model():
+    return fitted_model(POOLINGS["GeneralizedSumPooling"], run_eagerly=True)
+
+
 @pytest.mark.slow
-def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(tmp_path):
-    model, images = fitted_model(POOLINGS["GeneralizedSumPooling"]), random_images()[0]
+def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(gsp_model, tmp_path):
+    model, images = gsp_model, random_images()[0]
     tf.saved_model.save(model, str(tmp_path / "model"))
     np.save(tmp_path / "images.npy", images)
     paths = [str(tmp_path / file) for file in ("model", "images.npy", "served.npy")]
@@ -283,9 +309,9 @@ def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.skipif(tf.__version__.startswith("2.16"), reason="the converter of TensorFlow 2.16 crashes on Keras 3")
-def test_a_lite_model_of_built_in_operators_gives_the_same():
+def test_a_lite_model_of_built_in_operators_gives_the_same(gsp_model):
     """A batch at a time; one image at a time is a format of `common.deployment`, tested there for each pooling."""
-    model, images = fitted_model(POOLINGS["GeneralizedSumPooling"]), random_images()[0]
+    model, images = gsp_model, random_images()[0]
     interpreter = tf.lite.Interpreter(model_content=tf.lite.TFLiteConverter.from_keras_model(model).convert())
     interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], images.shape)
     interpreter.allocate_tensors()

@@ -72,7 +72,7 @@ def test_four_replicas_step_like_one_device(row):
     assert found(4, 2, *LONG)["rows"][row]["loss_and_gradients"] < bound(row)
 
 
-@pytest.mark.slow
+@pytest.mark.release  # `replicated_fit_test` trains whole models as long
 @pytest.mark.parametrize("row", LONG[1::2])
 def test_replicas_train_like_one_device_for_20_steps(row):
     assert found(2, 20, *LONG[1::2])["rows"][row]["weights"] < 1e-4

@@ -10,7 +10,7 @@ MODULE = "experiments.conventional_eval"
 @pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 def test_glyphs_are_evaluated_under_both_rules_and_only_reported_afterwards(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    arguments += ONE_EVALUATION
+    arguments += ["--noexport_model", *ONE_EVALUATION]
     nothing = run_here(MODULE, *arguments, "--report_only")
     assert nothing.returncode == 0, nothing.stderr
     assert "missing stops on the test set, repeat 0; stops on held-out classes, repeat 0" in nothing.stdout

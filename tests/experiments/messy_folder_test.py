@@ -26,7 +26,7 @@ def photos(tmp_path):
 
 def fair_eval(photos, *arguments):
     given = [f"--data_dir={photos}", "--loss=c2", f"--cache_dir={photos.parent}/cache", "--classes_per_batch=2"]
-    given += [f"--runs_dir={photos.parent}/runs", "--fold=0", *ONE_EVALUATION]
+    given += [f"--runs_dir={photos.parent}/runs", "--fold=0", "--noexport_model", *ONE_EVALUATION]
     return run_here("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *given, *arguments)
 
 

@@ -33,6 +33,7 @@ def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling
         f"--pooling={pooling}",
         "--budget=smoke",
         "--fold=0",
+        "--noexport_model",
         *ONE_EVALUATION,
         *others,
     )

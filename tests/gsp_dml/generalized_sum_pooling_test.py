@@ -12,6 +12,7 @@ from common.pooling import GlobalAveragePooling
 from common.training import MetricModel
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
 from tests.gsp_dml.transport_oracle import bisected_transport, distances
+from tests.samples import sampled
 
 keras = tf.keras
 
@@ -186,15 +187,15 @@ def test_a_recomputed_pass_collects_nothing_and_has_the_same_gradient(as_graph):
         np.testing.assert_allclose(repeated, once, rtol=1e-5, atol=1e-6)
 
 
-def small_classifier():
+def small_classifier(**settings):
     inputs = keras.Input((3, 4, 8))
     model = keras.Model(inputs, keras.layers.Dense(1)(GeneralizedSumPooling(2, memory_size=10)(inputs)))
-    model.compile("sgd", "mse")
+    model.compile("sgd", "mse", **settings)
     return model
 
 
 def fitted_on(num_images, **keywords):
-    model = small_classifier()
+    model = small_classifier(run_eagerly=True)
     images, targets = random_maps(num_images), np.zeros(num_images)
     model.fit(images, targets, batch_size=4, verbose=0, validation_data=(images, targets), **keywords)
     return model
@@ -258,7 +259,7 @@ def test_prototypes_are_regularised_and_constrained_in_restored_models_too(tmp_p
     model = keras.models.load_model(tmp_path / "model.keras")
     restored = model.layers[1]
     np.testing.assert_allclose(model.losses, [0.01 * np.sum(np.square(restored.prototypes))], rtol=1e-6)
-    model.compile("sgd", "mse")
+    model.compile("sgd", "mse", run_eagerly=True)
     model.fit(random_maps(), np.zeros((6, 8)), verbose=0)
     np.testing.assert_allclose(np.linalg.norm(restored.prototypes, axis=1), 1, rtol=1e-5)
 
@@ -271,8 +272,9 @@ def test_a_configuration_of_before_still_makes_the_layer():
 
 
 @pytest.mark.skipif(tf.__version__ < "2.17", reason="TensorFlow 2.15 and 2.16 fail to map a sort that sorts nothing")
-@pytest.mark.parametrize("smoothing", [5.0, 5000.0])  # with the second, some images have costs that are far apart
-@pytest.mark.parametrize("close", [0, 1, 6])
+# At a smoothing of 5000, some images have costs that are far apart.
+@pytest.mark.slow
+@sampled("close, smoothing", [1, 6], [5.0, 5000.0])
 def test_a_vectorised_map_over_images_is_the_batch(smoothing, close):
     layer, maps = given(transport_ratio=0.4, smoothing=smoothing), random_maps(dtype=np.float64)
     maps[:close, 0, 0] = prototypes_of()[0]  # these take the exact way to the costs, the others do not

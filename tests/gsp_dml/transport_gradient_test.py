@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_dml.partial_transport import partial_transport
+from tests.samples import sampled
 
 RATIOS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
 SMOOTHINGS = (0.5, 5.0, 20.0, 100.0)
@@ -42,8 +43,7 @@ def central_differences(function, point, step):
     return ((8 * (values[1] - values[2]) - (values[0] - values[3])) / (12 * step)).reshape(point.shape)
 
 
-@pytest.mark.parametrize("smoothing", SMOOTHINGS)
-@pytest.mark.parametrize("ratio", RATIOS)
+@sampled("ratio, smoothing", RATIOS, SMOOTHINGS)
 def test_costs_and_ratio_agree_with_central_differences(ratio, smoothing):
     loss = RandomLoss(smoothing)
     costs_gradient, ratio_gradient = loss.gradients(ratio)
@@ -53,8 +53,7 @@ def test_costs_and_ratio_agree_with_central_differences(ratio, smoothing):
     np.testing.assert_allclose(ratio_gradient, differences, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("smoothing", SMOOTHINGS)
-@pytest.mark.parametrize("ratio", RATIOS)
+@sampled("ratio, smoothing", RATIOS, SMOOTHINGS)
 def test_it_agrees_with_autodiff_through_the_newton_iterations(ratio, smoothing):
     loss = RandomLoss(smoothing)
     for closed_form, unrolled in zip(loss.gradients(ratio), loss.gradients(ratio, gradient="unrolled")):

@@ -31,14 +31,17 @@ def outputs_and_gradients(pooling, given: PoolingInputs):
     return outputs, tape.gradient(loss, sources, unconnected_gradients="zero")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "returned"),
     [
-        ({}, (False, False)),
+        pytest.param({}, (False, False), marks=pytest.mark.release),
         ({"ratio": tf.constant(0.3)}, (False, True)),
         ({"mask": tf.constant([[True] * 7, [True] * 4 + [False] * 3, [True] * 6 + [False]])}, (True, True)),
         ({"has_prototypes": tf.constant(False)}, (True, True)),
-        ({"has_prototypes": tf.constant(True), "ratio": tf.constant(0.6)}, (True, False)),
+        pytest.param(
+            {"has_prototypes": tf.constant(True), "ratio": tf.constant(0.6)}, (True, False), marks=pytest.mark.release
+        ),
     ],
     ids=["number", "trained_ratio", "mask", "no_prototypes", "prototypes"],
 )
@@ -95,7 +98,7 @@ def test_weights_of_the_transport_give_the_pooled_features():
     np.testing.assert_allclose(CompiledPooling(DEFAULTS)(given)[0], expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("as_graph", [False, True])
+@pytest.mark.parametrize("as_graph", [False, pytest.param(True, marks=pytest.mark.release)])
 def test_second_derivatives_of_the_compiled_programs_are_those_of_the_function(as_graph):
     mask = tf.constant([[True] * 7, [True] * 4 + [False] * 3, [True] * 6 + [False]])
     single, settings = inputs(ratio=tf.constant(0.4), mask=mask), DEFAULTS._replace(transport_ratio=None)

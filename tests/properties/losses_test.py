@@ -12,7 +12,7 @@ from common.references import References
 from tests.conformance.loss_table import DIM, LOSSES, NUM_CLASSES
 from tests.conformance.losses_test import skip_if_drawn
 
-NUM_EXAMPLES = 25  # of each test and loss
+NUM_EXAMPLES = 12  # of each test and loss
 SMALLEST = 1e-30  # the gradient of v/|v| is of the size 1/|v|, which float32 cannot hold for much smaller ones
 COMPONENTS = st.one_of(
     st.sampled_from([0.0, 1.0, -1.0, 2.0**-40, 300.0]),
@@ -42,6 +42,7 @@ def loss(request):
     return made
 
 
+@pytest.mark.slow
 @settings(max_examples=NUM_EXAMPLES)
 @given(batch=batches())
 def test_value_is_finite_and_not_negative_and_so_is_the_gradient(loss, batch):
@@ -55,6 +56,7 @@ def test_value_is_finite_and_not_negative_and_so_is_the_gradient(loss, batch):
     assert gradient is None or np.all(np.isfinite(gradient))
 
 
+@pytest.mark.slow
 @settings(max_examples=NUM_EXAMPLES)
 @given(batch=batches(), references=batches(), ignored=batches())
 def test_references_that_are_not_valid_do_not_matter(loss, batch, references, ignored):

@@ -231,6 +231,7 @@ def test_the_listed_commands_train_exactly_the_cells():
     assert parsed == json.loads(json.dumps(expected))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study_id", [study_id for study_id in STUDIES if study_id not in DRAWN_FROM_MODELS])
 def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
     losses = {"table 3.3": (), "5.2a": ("c1+xbm",), "5.2b": ("c1+xbm",)}.get(study_id, ("c2",))

@@ -73,7 +73,7 @@ CASES = {
 
 
 def by_speed(*cases):
-    return [pytest.param(case, marks=slow if case in ("last_stage", "memory", "ccp") else ()) for case in cases]
+    return [pytest.param(case, marks=slow if case in ("last_stage", "ccp") else ()) for case in cases]
 
 
 @pytest.mark.parametrize("case", by_speed("average", "ccp"))
@@ -88,7 +88,7 @@ def test_figures_are_those_of_uncached_training_with_the_same_views(case, runs):
     np.testing.assert_allclose(cached_queries, plain_queries, atol=2e-3)
 
 
-@pytest.mark.parametrize("case", by_speed("memory", "last_stage", "gsp"))
+@pytest.mark.parametrize("case", [pytest.param("memory", marks=pytest.mark.release), *by_speed("last_stage", "gsp")])
 def test_nothing_but_the_rounding_to_float16_differs_from_uncached_training(case, dataset, runs, tmp_path, monkeypatch):
     """From a random network at 1e-3 the rounding grows; with it in the uncached network nothing is left to grow."""
     settings = {"backbone": "resnet10", **CASES[case]}

@@ -182,7 +182,7 @@ def kept(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("pooling", ["gap", "gsp"])
+@pytest.mark.parametrize("pooling", [pytest.param("gap", marks=pytest.mark.release), "gsp"])
 def test_a_unit_has_the_same_bits_with_any_budget_and_frees_it_in_the_end(dataset, tmp_path, kept, pooling):
     """Once a budget is there, validation images that are deleted after the first validation are not missed."""
     own = {"num_prototypes": 4, "gsp_memory_size": 16} if pooling == "gsp" else {}

@@ -72,7 +72,7 @@ def trained(study, config, stop_after=()):
             ["disc", "groups", "dance", "concatenated"],
         ),
         ("pnca+shared+intra", {**SIZES, "classes_per_batch": 3}, ["disc", "shared", "intra", "concatenated"]),
-        ("c1+xbm+dance", SIZES, ["disc", "dance", "concatenated"]),
+        pytest.param("c1+xbm+dance", SIZES, ["disc", "dance", "concatenated"], marks=pytest.mark.release),
         ("margin+shared", {"single_encoder": True, "embedding_dim": 16}, []),
         ("margin+distance+shared", {"shared_triplets": "permuted", **SIZES}, ["disc", "shared", "concatenated"]),
     ],
@@ -100,11 +100,14 @@ def test_a_run_tells_the_figures_of_each_feature(loss, given, names, study):
         (DIVA, SIZES),
         pytest.param("margin+distance+shared", SIZES, marks=pytest.mark.release),
         ("margin+distance+groups", {"num_groups": 3, **SIZES}),
-        ("margin+pads", {**PADS, "pads_steps": 2}),
+        pytest.param("margin+pads", {**PADS, "pads_steps": 2}, marks=pytest.mark.release),
     ],
 )
 def test_a_run_that_is_stopped_and_resumed_is_that_of_one_go(loss, given, tmp_path):
-    """Stopped in the middle of a queue, of two tasks' turns, of an epoch between groupings, and between decisions."""
+    """Stopped in the middle of a queue, of two tasks' turns, of an epoch between groupings, and between decisions.
+
+    Decisions are also stopped and resumed in `policy_adapted_sampling_test`.
+    """
     found = []
     for name, stops in (("whole", ()), ("parts", (2,))):
         study = TinyStudy(tmp_path / name)

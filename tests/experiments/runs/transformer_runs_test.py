@@ -118,9 +118,12 @@ def assert_runs_loads_and_deploys(runs, config, dataset, tmp_path):
 FROZEN = {"trained_from": "head", "optimizer": "adamw", "learning_rate_schedule": "cosine"}
 
 
-@pytest.mark.parametrize("pooling", ["gap", "cls", pytest.param("gsp", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "pooling",
+    ["gap", pytest.param("cls", marks=pytest.mark.release), pytest.param("gsp", marks=pytest.mark.slow)],
+)
 def test_a_frozen_preset_trains_loads_and_is_deployed(pooling, runs, dataset, dinov2, tmp_path):
-    """With graphs for one pooling; what is left is checked for each."""
+    """With graphs for one pooling; `cls` is that of the next test."""
     config = configuration(dinov2, pooling, **FROZEN)
     assert config.weights == "preset"
     with eagerly(pooling != "gap"):
