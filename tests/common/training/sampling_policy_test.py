@@ -12,6 +12,9 @@ from common.training.sampling_policy import ESTIMATORS, act, actor_loss, critic_
 BINS, STATE = 4, 5
 
 
+drawn = tf.function(act, autograph=False)
+
+
 def policy_and_state(dtype="float64", seed=1):
     return SamplingPolicy(BINS, STATE, hidden=(6, 7), seed=seed, dtype=dtype), np.random.default_rng(seed).normal(
         size=STATE
@@ -43,7 +46,7 @@ def test_actions_are_drawn_with_their_chances():
     logits = tf.constant(np.random.default_rng(0).normal(size=(2, 3)))
     counts = np.zeros((2, 3))
     for decision in range(1000):
-        actions = act(logits, tf.constant([5, decision], tf.int64)).numpy()
+        actions = drawn(logits, tf.constant([5, decision], tf.int64)).numpy()
         counts[[0, 1], actions] += 1
     for row, expected in zip(counts, chances(logits.numpy())):
         assert stats.chisquare(row, 1000 * expected).pvalue > 1e-3
@@ -118,10 +121,10 @@ def test_the_estimator_is_unbiased_for_the_expected_reward():
     parts = np.zeros((3, 3, 2, 3))
     for i, j in itertools.product(range(3), repeat=2):
         parts[i, j] = -2 * gradient_in_logits(logits, logits, [i, j], rewards[i, j], "reinforce")  # of two bins
-    draws = [act(variable, tf.constant([1, t], tf.int64)).numpy() for t in range(1000)]
-    drawn = np.stack([parts[i, j] for i, j in draws])
-    errors = drawn.std(axis=0) / len(drawn) ** 0.5
-    assert (np.abs(drawn.mean(axis=0) - exact) < 4 * errors).all()
+    draws = [drawn(variable, tf.constant([1, t], tf.int64)).numpy() for t in range(1000)]
+    estimates = np.stack([parts[i, j] for i, j in draws])
+    errors = estimates.std(axis=0) / len(estimates) ** 0.5
+    assert (np.abs(estimates.mean(axis=0) - exact) < 4 * errors).all()
     p = chances(logits)
     enumerated = sum(p[0, i] * p[1, j] * parts[i, j] for i, j in itertools.product(range(3), repeat=2))
     np.testing.assert_allclose(enumerated, exact, rtol=1e-9, atol=1e-12)

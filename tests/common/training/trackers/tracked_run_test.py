@@ -126,13 +126,18 @@ def test_the_tracker_hears_how_a_run_ends(tmp_path, error, status):
     assert told[-1] == ("finish", status)
 
 
+@pytest.fixture(scope="module")
+def whole(functions_run_eagerly, tmp_path_factory):
+    """A run that no tracker follows, and its result."""
+    run = RunDirectory(tmp_path_factory.mktemp("whole"), {})
+    return run, train_in(run, 3, prepared([]))
+
+
 @pytest.mark.usefixtures("functions_run_eagerly")
 @pytest.mark.parametrize("fails_at", [1, 3, 5])
-def test_a_tracker_that_fails_warns_once_and_changes_no_result(tmp_path, capsys, fails_at):
+def test_a_tracker_that_fails_warns_once_and_changes_no_result(whole, tmp_path, capsys, fails_at):
     """Of six calls: start, two evaluations, result, end, and whatever comes after."""
-    whole = RunDirectory(tmp_path / "whole", {})
-    expected = train_in(whole, 3, prepared([]))
-    capsys.readouterr()
+    whole, expected = whole
     run, told = RunDirectory(tmp_path / "run", {}), []
     result = train_in(run, 3, prepared([]), tracked(run.path, told, fails_at=fails_at))
     assert len(told) == fails_at - 1
