@@ -25,6 +25,7 @@ from common.index import EmbeddingIndex
 from experiments.photos.clinic import examine
 from experiments.photos.clinic_files import carry_out, planned_moves, write_clinic
 from experiments.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
+from experiments.process.exit_code import import_tensorflow
 from experiments.settings import flags as experiment_flags
 
 _LISTED = 10  # moves that are printed
@@ -38,6 +39,7 @@ def main() -> None:
         return
     experiment_flags.refuse_flags(values, "yes", because="only --apply moves files")
     index = _index(values)
+    import_tensorflow()
     findings = examine(index, values.threshold)
     name = pathlib.Path(values.index or values.images).name
     write_clinic(values.output, name, len(index), findings, values.shown)

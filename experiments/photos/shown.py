@@ -15,6 +15,7 @@ from PIL import Image
 
 from common.data.regular_files import contents_of
 from common.files import write_text
+from experiments.process.exit_code import import_tensorflow
 from experiments.site.markup import render
 
 _PIXELS = 160  # of the longer side of a thumbnail
@@ -124,6 +125,7 @@ def thumbnail_of(path: str, pixels: int = _PIXELS) -> str:
 
 def small_picture(path: str, pixels: int) -> Image.Image | str:
     """Return a photo, its longer side limited, or explain the failure."""
+    import_tensorflow()
     from common.data.image_files import decode_rgb
 
     contents = contents_of(path)

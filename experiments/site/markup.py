@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -18,6 +19,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["plural"] = plural
+    environment.filters["pieces"] = pieces
     return environment
 
 
@@ -34,3 +36,8 @@ def render(template: str, **values: object) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Format a count with its noun, such as `1 run`, `2 runs`."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def pieces(name: str) -> list[str]:
+    """Split the name of a file or class after its separators, where a line may break."""
+    return re.split(r"(?<=[_./-])", name)

@@ -10,6 +10,7 @@ from common.errors import InvalidInput, check_given, invalid
 from common.files import write_text
 from common.progress import progress_bar
 from experiments import reports
+from experiments.process.exit_code import import_tensorflow
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.site.attention_grid import attention_record
 from experiments.site.drawings import READABLE, Drawings
@@ -159,7 +160,7 @@ def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | No
 
 def _drawn_or_reason(draw) -> dict:
     """Call `draw`; on failure, return a record of the reason."""
-    import tensorflow as tf
+    tf = import_tensorflow()
 
     try:
         return draw()

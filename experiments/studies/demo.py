@@ -60,9 +60,12 @@ class Demo(Study):
             name, way, pooling = parse_method(method)
             config = options.with_pooling(pooling).configuration(name, way, settings=settings)
             self.groups[label] = options.cells(method, config, one_split=True)
-        self.title = "Search among emoji that training has not seen (per cent)"
+        self.title = "Search among emoji that training has not seen"
         covered = "other emoji, not other runs" if options.repeats == 1 else "other emoji and other runs"
-        self.notes = (f"minus loss: MAP@R minus that of {loss}. *: its interval, for {covered}, excludes 0.",)
+        self.notes = (
+            "In per cent. P@1: the nearest drawing is the same emoji. MAP@R: all its designs come first.",
+            f"minus loss: MAP@R minus that of {loss}. *: its interval, for {covered}, excludes 0.",
+        )
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table, and the page and picture once every row has a run."""
