@@ -15,7 +15,6 @@ from common.deployment.embedder import packages_of
 from common.errors import InvalidInput
 from common.ops.normalization import normalize
 from common.pooling import GlobalAveragePooling
-from common.retrieval import evaluate_retrieval
 from common.training import EmbeddingHead
 from gsp_dml import GeneralizedSumPooling
 from tests.common.deployment.small_models import DIM, SIZE, of_images, of_tokens
@@ -189,7 +188,7 @@ def test_names_that_are_no_text_are_read(colour, photographs, tmp_path):
 
 @pytest.mark.slow
 def test_rotated_photos_are_found_as_well_as_upright_ones(shared_data, shared_file, tmp_path):
-    """CUB-10 by MobileNetV2 without training, half of the photos stored rotated: 66.7 and 20.3 without EXIF."""
+    """Photographs of birds by MobileNetV2, half of them stored rotated, as an embedder and as training read them."""
     backbone = mobilenet_v2(weights=shared_file("weights/mobilenet_v2_imagenet_torchvision.npz"))
     head = EmbeddingHead(pooling=GlobalAveragePooling(), embedding_dim=None)
     preprocessing = ImagePreprocessing(128, name="preprocessing")
@@ -197,7 +196,7 @@ def test_rotated_photos_are_found_as_well_as_upright_ones(shared_data, shared_fi
     model = deployable_model(backbone, head, **parts)
     exif = Image.Exif()
     exif[0x0112] = 6
-    for place, (path, label) in enumerate(find_image_files(shared_data("cub200_2010_10classes"))):
+    for place, (path, label) in enumerate(find_image_files(shared_data("cub200_2010_10classes"))[::9]):
         image = Image.open(path).convert("RGB")
         stored = image.transpose(Image.Transpose.ROTATE_90) if place % 2 else image
         for name, each in {"upright": image, "rotated": stored}.items():
@@ -208,10 +207,8 @@ def test_rotated_photos_are_found_as_well_as_upright_ones(shared_data, shared_fi
     for name in ("upright", "rotated"):
         paths, folders = zip(*find_image_files(str(tmp_path / name)))
         labels = np.unique(folders, return_inverse=True)[1]
-        scores = evaluate_retrieval(Embedder(model, "").embed(list(paths)), labels).as_dict()
-        found[name] = [100 * scores[metric] for metric in ("P@1", "MAP@R")]
+        found[name] = Embedder(model, "").embed(list(paths))
         copies = prepare_images(Examples(labels, paths=list(paths)), str(tmp_path / "cache"), 145)
         crops[name] = np.concatenate(list(evaluation_batches(copies, CenterCrop(128), 64)))
-    np.testing.assert_allclose(found["rotated"], found["upright"], atol=0.1)
-    np.testing.assert_allclose(found["upright"], [69.7, 26.5], atol=0.5)
+    np.testing.assert_allclose(found["rotated"], found["upright"], atol=1e-5)
     np.testing.assert_array_equal(crops["rotated"], crops["upright"])  # as training reads the folder

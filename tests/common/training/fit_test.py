@@ -128,16 +128,14 @@ def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss, shar
         np.testing.assert_array_equal(weight, other)
 
 
-@sampled("schedule, loss", [{}, {"warm_up_steps": 3}, {"plateau_patience": 1}, {"patience": 2}], ["pnca", "xbm"])
+@pytest.mark.slow
+@sampled("schedule, loss", [{"patience": 2}, {"warm_up_steps": 3, "plateau_patience": 1}], ["pnca", "xbm"])
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
     assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss)
 
 
-def test_an_interrupted_run_with_traces_of_its_own_goes_on_bit_for_bit(tmp_path):
-    assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, {"warm_up_steps": 3}, "xbm", shares_traces=False)
-
-
-def test_an_interrupted_run_with_averages_goes_on_bit_for_bit(tmp_path):
+@pytest.mark.slow
+def test_an_interrupted_run_with_averages_and_traces_of_its_own_goes_on_bit_for_bit(tmp_path):
     schedule = {"warm_up_steps": 3, "plateau_patience": 1, "ema_decay": 0.7}
     assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, "xbm", shares_traces=False)
 
