@@ -40,13 +40,14 @@ def examples(per_class, seed):
 DATASET = Dataset("digits", examples(25, 0), examples(20, 1), kind="memory_images", native_size=8, channels=1)
 
 
+def tiny(input_channels):
+    layers = [keras.Input((None, None, input_channels)), keras.layers.Rescaling(1 / 128)]
+    layers += [keras.layers.Conv2D(8, 3), keras.layers.BatchNormalization(), keras.layers.ReLU()]
+    return keras.Sequential(layers)
+
+
 @pytest.fixture(autouse=True)
 def tiny_network(monkeypatch):
-    def tiny(input_channels):
-        layers = [keras.Input((None, None, input_channels)), keras.layers.Rescaling(1 / 128)]
-        layers += [keras.layers.Conv2D(8, 3), keras.layers.BatchNormalization(), keras.layers.ReLU()]
-        return keras.Sequential(layers)
-
     monkeypatch.setattr(mnist_training, "resnet_v2_20", tiny)
 
 
@@ -60,9 +61,16 @@ def kept_problems(run):
     return [read_arrays(path) for path in sorted(run.path.glob("problem*.npz"))]
 
 
-@pytest.mark.parametrize("anchors", ["proxies", "samples"])
-def test_training_ends_with_the_last_problem_and_keeps_every_border(tmp_path, anchors):
-    run, result = train(tmp_path, anchors=anchors)
+@pytest.fixture(scope="module", params=["proxies", "samples"])
+def whole(request, tmp_path_factory, functions_run_eagerly):
+    """Anchors, and the run and the result of a training that nothing disturbs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mnist_training, "resnet_v2_20", tiny)
+        return request.param, *train(tmp_path_factory.mktemp("whole"), anchors=request.param)
+
+
+def test_training_ends_with_the_last_problem_and_keeps_every_border(whole):
+    _, run, result = whole
     assert [problem["index"] for problem in result["problems"]] == [0, 1, 2]
     assert result["problems"][2]["steps"] == 0
     assert result["steps"] == sum(problem["steps"] for problem in result["problems"]) < SETTINGS.max_steps
@@ -103,12 +111,13 @@ def test_fixed_proxies_are_never_replaced(tmp_path):
     assert len(kept_problems(run)) == 1
 
 
-@pytest.mark.parametrize("anchors", ["proxies", "samples"])
-def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(tmp_path, monkeypatch, anchors):
-    whole, expected = train(tmp_path / "whole", anchors=anchors)
+@pytest.mark.slow
+def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(whole, tmp_path, monkeypatch):
+    anchors, whole, expected = whole
     evaluate = mnist_training.evaluate_retrieval
     num_evaluations = expected["steps"] // SETTINGS.steps_per_evaluation
-    for allowed in (2, num_evaluations - 2):  # the last call is the test's: killed when training is over
+    # The last call is the test's: killed when training is over.
+    for allowed in (2, num_evaluations - 2) if anchors == "proxies" else (2,):
         killed = mock.Mock(side_effect=[*([mock.DEFAULT] * allowed), KeyboardInterrupt], wraps=evaluate)
         monkeypatch.setattr(mnist_training, "evaluate_retrieval", killed)
         with pytest.raises(KeyboardInterrupt):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.command_line import check_clean_failure, run_here, run_small_here
+from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here
 
 GLYPHS = ["--dataset=glyphs", "--budget=smoke", "--methods=c2+gap"]
 
@@ -33,9 +33,9 @@ def test_bad_input_is_refused(arguments, said, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_search_its_recipe_and_a_table_with_it(tmp_path):
+def test_a_search_its_recipe_and_a_table_with_it(tmp_path, glyph_cache):
     pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
-    runs = [f"--runs_dir={tmp_path / 'runs'}", f"--cache_dir={tmp_path / 'cache'}"]
+    runs = [f"--runs_dir={tmp_path / 'runs'}", f"--cache_dir={glyph_cache}", *ONE_EVALUATION]
     search = [*GLYPHS, *runs, "--parameters=learning_rate=1e-4..1e-2:log", f"--output={tmp_path / 'mine.json'}"]
     first = run_small_here("experiments.tune", *search, "--trials=1")
     assert first.returncode == 0, first.stderr
