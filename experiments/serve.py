@@ -1,4 +1,4 @@
-"""Local web page for an index: drop a photo, browse its neighbours.
+"""Local web page for an index: drop photos, browse their neighbours.
 
 Regenerates: no table; searches photos of your own.
 Command: python -m experiments.serve --index=photo_index   (--model=model.keras, if the index keeps no model)
