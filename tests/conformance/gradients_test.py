@@ -60,7 +60,7 @@ def test_the_table_has_every_custom_gradient():
 def test_gradients_agree_with_float64_differences(name, lengths):
     check = check_of(name, lengths)
     assert check.error() < BOUND
-    if name not in COMPILED:
+    if name not in COMPILED and lengths == CASES[name].lengths[0]:
         assert check.error(as_function=True) < BOUND
 
 

@@ -22,6 +22,7 @@ from tests.common.training.fit_test import (
     metric_lines,
     run_training,
 )
+from tests.eager_functions import eagerly
 
 pytestmark = pytest.mark.usefixtures("traces_are_shared")
 
@@ -46,9 +47,18 @@ def feature_model(num_views):
     return make_model(loss, feature_sizes=(3, 3), num_views=num_views)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_views", [1, 2])
 def test_an_interrupted_run_of_features_goes_on_bit_for_bit(tmp_path, num_views):
-    """In the middle of a turn, as an evaluation has three steps, and with a queue that is half full."""
+    """In the middle of a turn, as an evaluation has three steps, and with a queue that is half full.
+
+    The queue in a graph.
+    """
+    with eagerly(num_views == 1):
+        assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, num_views)
+
+
+def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, num_views):
     settings = {
         "batches": two_views_from if num_views == 2 else batches_from,
         "max_steps": 9,
