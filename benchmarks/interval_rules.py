@@ -68,7 +68,6 @@ def simulated(
     The statistics are those of `reports.class_clustered_interval` for one study.
     """
     folds, repeats = design
-    groups, per_group = (folds, repeats) if repeats > 1 else (1, folds)
     counts = generator.integers(2, 9, (studies, num_classes))
     effects = class_effects(generator, studies * num_classes, skewed=skewed).reshape(studies, 1, num_classes)
     shape = (studies, folds * repeats, num_classes)
@@ -81,19 +80,21 @@ def simulated(
     deviations = averaged / total - estimate[:, None] * shares
     effective = (shares**2).sum(axis=1) ** 2 / (shares**4).sum(axis=1)
     skewness = (deviations**3).sum(axis=1) / (deviations**2).sum(axis=1) ** 1.5
-    by_group = (scores / total[:, None]).reshape(studies, groups, per_group, num_classes)
-    totals = by_group.sum(axis=-1)
-    scale = 1 / groups**2 / per_group
-    of_both = by_group - totals[..., None] * shares[:, None, None]
-    of_both = (of_both - of_both.mean(axis=2, keepdims=True)) ** 2 / (1 - shares[:, None, None])
-    shared = scale * of_both.sum(axis=(1, 2, 3)) / (per_group - 1)
+    observed = scores / total[:, None]  # of a single fold the repeats, else the folds' means
+    if folds > 1:
+        observed = observed.reshape(studies, folds, repeats, num_classes).mean(axis=2)
+    count = observed.shape[1]
+    totals = observed.sum(axis=-1)
+    of_both = observed - totals[..., None] * shares[:, None]
+    of_both = (of_both - of_both.mean(axis=1, keepdims=True)) ** 2 / (1 - shares[:, None])
+    shared = of_both.sum(axis=(1, 2)) / count / (count - 1)
     return Studies(
         estimate,
         np.maximum((deviations**2 / (1 - shares)).sum(axis=1) - shared, 0),
-        scale * totals.var(axis=2, ddof=1).sum(axis=1),
+        totals.var(axis=1, ddof=1) / count,
         effective - 1,
         skewness * np.sqrt(effective * (effective - 1)) / (effective - 2),
-        float(groups * (per_group - 1)),
+        float(count - 1),
         deviations,
         shares,
     )

@@ -89,4 +89,4 @@ def _best_variance(scores: ClassScores, decides: bool) -> Variance | None:
 
 
 def _estimate(figure: float, of_classes: Variance, of_training: Variance | None) -> FairEstimate:
-    return FairEstimate(figure, interval=interval(figure, of_classes, of_training, CONFIDENCE))
+    return FairEstimate(figure, interval=interval(figure, of_classes, of_training, CONFIDENCE, same_splits=True))

@@ -12,6 +12,7 @@ import numpy as np
 Variance = tuple[float, float]  # (variance of an estimate, degrees of freedom that it was estimated with)
 
 CLASSES, TRAININGS, BOTH = "classes only", "runs only", "classes and runs"
+SAME_SPLITS = "classes and runs on the same splits"
 FEWEST_CLASSES = 8  # with fewer test classes nothing is known of the interval's coverage
 _SMALLEST_P = 1e-15
 
@@ -29,6 +30,7 @@ class Interval:
         class_freedom, training_freedom: degrees of freedom of the two; 0 for a part that it does not have.
         confidence: the level, e.g. 0.95.
         class_skewness: of the estimate over choices of test classes, see `skewed_quantiles`.
+        same_splits: whether the runs share their training classes, so that the interval is for these splits alone.
     """
 
     estimate: float
@@ -40,13 +42,16 @@ class Interval:
     training_freedom: float
     confidence: float
     class_skewness: float = 0.0
+    same_splits: bool = False
 
     @property
     def kind(self) -> str:
         """The population of the interval: new test classes, new runs, or both."""
         if self.class_freedom == 0:
             return TRAININGS
-        return CLASSES if self.training_error is None else BOTH
+        if self.training_error is None:
+            return CLASSES
+        return SAME_SPLITS if self.same_splits else BOTH
 
     @property
     def has_few_classes(self) -> bool:
@@ -147,7 +152,7 @@ class Interval:
     def _rebuilt(self, of_training: Variance, confidence: float) -> Interval:
         of_classes = self._of_classes if self.class_freedom else None
         known = of_training if self.training_error is not None else None
-        return interval(self.estimate, of_classes, known, confidence, self.class_skewness)
+        return interval(self.estimate, of_classes, known, confidence, self.class_skewness, self.same_splits)
 
 
 def interval(
@@ -156,6 +161,7 @@ def interval(
     of_training: Variance | None,
     confidence: float,
     class_skewness: float = 0.0,
+    same_splits: bool = False,
 ) -> Interval:
     """Build an `Interval` from the variances of test classes and of training.
 
@@ -174,6 +180,7 @@ def interval(
         of_training: the same from training; `None`: nothing was repeated.
         confidence: in (0, 1).
         class_skewness: of the estimate over choices of classes.
+        same_splits: see `Interval`.
     """
     known = [part for part in (of_classes, of_training) if part]
     quantiles = [student_quantile(0.5 + confidence / 2, part_freedom) for _, part_freedom in known]
@@ -200,6 +207,7 @@ def interval(
         training_freedom=of_training[1] if of_training else 0,
         confidence=confidence,
         class_skewness=class_skewness,
+        same_splits=same_splits,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from common.errors import InvalidInput
 from common.files import write_atomically
-from experiments.reports.intervals import BOTH, CLASSES, TRAININGS, Interval
+from experiments.reports.intervals import BOTH, CLASSES, SAME_SPLITS, TRAININGS, Interval
 
 # Colours that stay apart for colour-blind readers and on paper (Okabe and Ito, "Color universal design", 2008).
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -23,10 +23,11 @@ _SELECTION_STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC
 # Bars whose interval leaves something out look unfinished: hatched, with a dotted line.
 _BAR_STYLES: Mapping[str, Mapping[str, object]] = {
     BOTH: {"alpha": 1.0, "hatch": None},
+    SAME_SPLITS: {"alpha": 0.8, "hatch": None},
     CLASSES: {"alpha": 0.55, "hatch": "////"},
     TRAININGS: {"alpha": 0.55, "hatch": "...."},
 }
-_BAR_LINES = {BOTH: "-", CLASSES: ":", TRAININGS: ":"}
+_BAR_LINES = {BOTH: "-", SAME_SPLITS: "-", CLASSES: ":", TRAININGS: ":"}
 
 
 @contextlib.contextmanager

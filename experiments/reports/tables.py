@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from experiments.reports.comparisons import Comparison
-from experiments.reports.intervals import BOTH, CLASSES, FEWEST_CLASSES, TRAININGS
+from experiments.reports.intervals import BOTH, CLASSES, FEWEST_CLASSES, SAME_SPLITS, TRAININGS
 from experiments.reports.plain_tables import PlainTable
 from experiments.reports.table_cells import Column, TableCell, TableRow, compared
 
@@ -25,7 +25,7 @@ _CSV_MEASURED = ("mean", "std", "low", "high", "class_error", "training_error")
 _CSV_PUBLISHED = ("published", "published_std", "published_table", "published_note")
 _CSV_VERDICT = ("difference", "difference_low", "difference_high", "margin", "verdict")
 _CSV_TESTS = ("interval_of", "p", "p_holm", "detectable")
-MARKS = {BOTH: "", CLASSES: "†", TRAININGS: "‡"}  # of intervals, by kind
+MARKS = {BOTH: "", SAME_SPLITS: "§", CLASSES: "†", TRAININGS: "‡"}  # of intervals, by kind
 SPREAD_NOTE = (
     "± is the spread over collections of one model per fold, as the thesis prints it (conventional: over repeats). The "
     "collections (81 of three repeats in four folds) share their few models and are not independent: of R repeats, ± "
@@ -34,6 +34,7 @@ SPREAD_NOTE = (
 )
 KIND_NOTES = {
     BOTH: "Intervals without a mark are for new test classes and new runs.",
+    SAME_SPLITS: "§ Interval for new test classes and new runs on the same splits; other splits may differ by more.",
     CLASSES: "† Interval for new test classes only: nothing was trained twice, so the spread of training is unknown.",
     TRAININGS: "‡ Interval for new runs on this test set only.",
 }
