@@ -6,6 +6,7 @@ The best of R repeats lies above their mean: for normal figures with standard de
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from statistics import NormalDist
 
@@ -89,4 +90,5 @@ def _best_variance(scores: ClassScores, decides: bool) -> Variance | None:
 
 
 def _estimate(figure: float, of_classes: Variance, of_training: Variance | None) -> FairEstimate:
-    return FairEstimate(figure, interval=interval(figure, of_classes, of_training, CONFIDENCE, same_splits=True))
+    found = interval(figure, of_classes, of_training, CONFIDENCE)
+    return FairEstimate(figure, interval=dataclasses.replace(found, same_splits=True))

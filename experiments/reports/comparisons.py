@@ -2,10 +2,10 @@
 
 *Pooling.* Each difference of a column has its own estimate of the variance that training adds, from few degrees of
 freedom (four folds of one run: three), and widths that differ by luck. Where the comparisons of a column have the
-same design (as many degrees of freedom) and Bartlett's test at 10 % does not find their variances different, all take
-the mean variance. Degrees of freedom add up where no two comparisons share a method. Two that share one have correlated
-differences (1/2), so that their variances tell less than two: m comparisons of d degrees of freedom have together
-m^2 d / sum_ij rho_ij^2. Single figures are not pooled: without repeats, rows share the effects of their folds.
+same design (as many runs and degrees of freedom) and Bartlett's test at 10 % does not find their variances different,
+all take the mean variance. Degrees of freedom add up where no two comparisons share a method. Two that share one have
+correlated differences (1/2), so that their variances tell less than two: m comparisons of d degrees of freedom have
+together m^2 d / sum_ij rho_ij^2. Single figures are not pooled: without repeats, rows share the effects of their folds.
 
 *Many comparisons.* Stars are Holm's over all comparisons of the table: at most 5 % of tables in which no two methods
 differ carry a star. One comparison that was planned before the study may be named instead; it is then tested alone at
@@ -143,12 +143,12 @@ def _pooled(pairs: Sequence[Pair], bounds: Sequence[Interval]) -> tuple[list[Int
         if of.training_error  # neither unknown nor a method against itself
     }
     usable, variances = list(known), list(known.values())
-    designs = {freedom for _, freedom in variances}
+    designs = {(bounds[place].training_freedom, bounds[place].num_runs) for place in usable}
     if len(usable) < 2 or len(designs) != 1 or bartlett_p_value(variances) < POOLING_LEVEL:
         return list(bounds), [1] * len(bounds)
     correlations = [[_correlation(pairs[first], pairs[second]) for second in usable] for first in usable]
     joint = float(np.mean([variance for variance, _ in variances]))
-    freedom = len(usable) ** 2 * designs.pop() / float(np.square(correlations).sum())
+    freedom = len(usable) ** 2 * variances[0][1] / float(np.square(correlations).sum())
     found, counts = list(bounds), [1] * len(bounds)
     for place in usable:
         found[place], counts[place] = bounds[place].with_training((joint, freedom)), len(usable)

@@ -31,6 +31,7 @@ class Interval:
         confidence: the level, e.g. 0.95.
         class_skewness: of the estimate over choices of test classes, see `skewed_quantiles`.
         same_splits: whether the runs share their training classes, so that the interval is for these splits alone.
+        num_runs: behind the training's part; 0 if not known. Only equal designs are pooled.
     """
 
     estimate: float
@@ -43,6 +44,7 @@ class Interval:
     confidence: float
     class_skewness: float = 0.0
     same_splits: bool = False
+    num_runs: int = 0
 
     @property
     def kind(self) -> str:
@@ -152,7 +154,8 @@ class Interval:
     def _rebuilt(self, of_training: Variance, confidence: float) -> Interval:
         of_classes = self._of_classes if self.class_freedom else None
         known = of_training if self.training_error is not None else None
-        return interval(self.estimate, of_classes, known, confidence, self.class_skewness, self.same_splits)
+        found = interval(self.estimate, of_classes, known, confidence, self.class_skewness)
+        return dataclasses.replace(found, same_splits=self.same_splits, num_runs=self.num_runs)
 
 
 def interval(
@@ -161,7 +164,6 @@ def interval(
     of_training: Variance | None,
     confidence: float,
     class_skewness: float = 0.0,
-    same_splits: bool = False,
 ) -> Interval:
     """Build an `Interval` from the variances of test classes and of training.
 
@@ -180,7 +182,6 @@ def interval(
         of_training: the same from training; `None`: nothing was repeated.
         confidence: in (0, 1).
         class_skewness: of the estimate over choices of classes.
-        same_splits: see `Interval`.
     """
     known = [part for part in (of_classes, of_training) if part]
     quantiles = [student_quantile(0.5 + confidence / 2, part_freedom) for _, part_freedom in known]
@@ -207,7 +208,6 @@ def interval(
         training_freedom=of_training[1] if of_training else 0,
         confidence=confidence,
         class_skewness=class_skewness,
-        same_splits=same_splits,
     )
 
 

@@ -41,6 +41,7 @@ look-alikes (a letter and the same letter with an accent) are not.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,7 +108,9 @@ def class_clustered_interval(
     averaged = scores.average(row_weights)
     variance, freedom, skewness = _class_variance(averaged)
     of_classes = max(variance - shared, 0.0), freedom
-    return interval(float(averaged.means[0]), of_classes, of_training, confidence, skewness, same_splits)
+    found = interval(float(averaged.means[0]), of_classes, of_training, confidence, skewness)
+    num_runs = len({model for row in members or () for model in row})
+    return dataclasses.replace(found, same_splits=same_splits, num_runs=num_runs)
 
 
 def paired_difference(

@@ -1,5 +1,7 @@
 """The tests of a table: Holm's correction, pooled variances, and what could have been detected."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -45,6 +47,14 @@ def test_variances_are_pooled_and_degrees_of_freedom_add_up():
     assert all(of.bounds.training_freedom == pytest.approx(9) for of in found)
     shared = list(compare(table([0.010, 0.011, 0.009], SHARED)).values())
     assert all(of.bounds.training_freedom == pytest.approx(9 * 3 / (3 + 6 * 0.25)) for of in shared)
+
+
+def test_folds_of_one_run_and_of_three_are_not_pooled():
+    differences = table([0.010, 0.011, 0.009], DISJOINT)
+    differences = {
+        key: dataclasses.replace(of, num_runs=12 if key[1] == DISJOINT[0] else 4) for key, of in differences.items()
+    }
+    assert [of.num_pooled for of in compare(differences).values()] == [1, 1, 1]
 
 
 def test_unlike_variances_and_designs_are_not_pooled():
