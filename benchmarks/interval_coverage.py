@@ -4,9 +4,11 @@ The code that judges real studies judges them.
 
 Command: python -m benchmarks.interval_coverage [--studies=1000] [--coverage_studies=10000] [--seed=0]
 
-Four questions:
+Five questions:
 
 - How often does a 95 % interval cover the truth, by number of test classes, design and skewness?
+- How often does a single paired difference of equal methods exclude the truth, with effects of folds and of the
+  choice of settings?
 - How many tables of twelve rows without any difference have a star?
 - How often is a figure that is off by a multiple of its margin called reproduced?
 - How often is a verdict inconclusive?
@@ -56,6 +58,42 @@ SINGLE = Population(0.2, 0.02, 0.03, 0.14)
 DIFFERENCE = Population(0.05, 0.028, 0.042, 0.14)
 
 
+class Effects(NamedTuple):
+    """Standard deviations of a paired difference's parts, in points, and how settings are chosen.
+
+    Attributes:
+        test_class: of the difference on a class.
+        fold, fold_and_class: of folds.
+        run, run_and_class: of runs.
+        setting: by how much the better of two trials is truly better, of each method.
+        correlation: of a run's noise on validation and on test classes.
+        training_class: of a block of training classes; each fold leaves one block out.
+    """
+
+    test_class: float = 0.7
+    fold: float = 0.0
+    fold_and_class: float = 0.0
+    run: float = 0.17
+    run_and_class: float = 0.2
+    setting: float = 0.0
+    correlation: float = 0.0
+    training_class: float = 0.0
+
+
+CASES = {
+    "no fold effect": Effects(),
+    "small fold effect": Effects(0.68, fold=0.04, fold_and_class=0.1),
+    "fold effect as of a run": Effects(0.13, 0.11, 0.1, 0.11),
+    "fold effect twice a run's": Effects(0.2, 0.2, 0.2, 0.1),
+    "chosen among equal trials": Effects(0.13, 0.11, 0.1, 0.11, correlation=0.5),
+    "chosen, better by .05": Effects(0.13, 0.11, 0.1, 0.11, setting=0.05, correlation=0.5),
+    "chosen, better by .2": Effects(0.13, 0.11, 0.1, 0.11, setting=0.2, correlation=0.5),
+    "new training classes": Effects(0.13, 0.0, 0.1, 0.11, training_class=0.2),
+}
+PAIRED_DESIGNS = (*DESIGNS, (1, 1))
+PAIRED_CLASSES = 98
+
+
 def class_effects(generator: np.random.Generator, count: int, *, skewed: bool) -> np.ndarray:
     """Draw effects of classes with mean 0 and variance 1 `[classes]`."""
     if not skewed:
@@ -102,6 +140,65 @@ def coverage(
         found = reports.class_clustered_interval(scores, members=members)
         covered += found.low <= 0 <= found.high
     return covered / studies
+
+
+def chosen_runs(
+    generator: np.random.Generator, effects: Effects, design: tuple[int, int], studies: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the runs of a method whose setting is the better of two trials by mean validation over folds.
+
+    Returns:
+        The chosen setting's true effect `[studies]`; the noise of its runs on test classes `[studies, folds, repeats]`.
+    """
+    noise = generator.normal(size=(2, studies, 2, *design))  # of test, validation
+    mixed = effects.correlation * noise[0] + np.sqrt(1 - effects.correlation**2) * noise[1]
+    true = np.array([0.0, effects.setting])
+    # The first repeat of each fold is that of the trials.
+    validation = true + effects.run / np.sqrt(2) * mixed[..., 0].mean(axis=-1)
+    chosen = validation.argmax(axis=1)
+    return true[chosen], effects.run / np.sqrt(2) * noise[0][np.arange(studies), chosen]
+
+
+def paired_false_alarms(
+    generator: np.random.Generator, effects: Effects, design: tuple[int, int], studies: int
+) -> float:
+    """Return the share of 95 % intervals without the truth, for two equal methods.
+
+    The truth is 0 for new folds. One split is judged for this split, one run for this run.
+    """
+    folds, repeats = design
+    members, missed = reports.single_model_members(*design), 0
+    (first, ours), (second, theirs) = (chosen_runs(generator, effects, design, studies) for _ in range(2))
+    settings, runs = first - second, ours - theirs
+    shape = (studies, *design)
+    left_out = effects.training_class * generator.normal(size=(studies, max(folds, 4)))
+    of_folds = effects.fold * generator.normal(size=(studies, folds))
+    of_folds += (left_out.sum(axis=1, keepdims=True) - left_out[:, :folds]) / (left_out.shape[1] - 1)
+    of_models = settings[:, None, None] + of_folds[..., None] + runs
+    for study in range(studies):
+        counts = generator.integers(70, 91, PAIRED_CLASSES)
+        scores = effects.test_class * generator.normal(size=PAIRED_CLASSES)
+        scores = scores + effects.fold_and_class * generator.normal(size=(folds, 1, PAIRED_CLASSES))
+        scores = scores + effects.run_and_class * generator.normal(size=(*shape[1:], PAIRED_CLASSES))
+        scores = (scores + of_models[study][..., None]).reshape(-1, PAIRED_CLASSES)
+        found = reports.class_clustered_interval(reports.ClassScores(scores * counts / 100, counts), members=members)
+        truth = 0.0
+        if folds == 1:
+            truth = (settings[study] + of_folds[study, 0] + (runs[study].mean() if repeats == 1 else 0.0)) / 100
+        missed += not found.low <= truth <= found.high
+    return missed / studies
+
+
+def print_paired(generator: np.random.Generator, studies: int) -> list[float]:
+    """Print false alarms by effects and design; return them."""
+    print(f"\nFalse alarms of single paired differences (%), {studies} studies; nominal: 5")
+    print(f"{'':28}" + "".join(f"{f'{folds} x {repeats}':>8}" for folds, repeats in PAIRED_DESIGNS))
+    found = []
+    for name, effects in CASES.items():
+        shares = [paired_false_alarms(generator, effects, design, studies) for design in PAIRED_DESIGNS]
+        found += shares
+        print(f"{name:28}" + "".join(f"{100 * share:8.1f}" for share in shares), flush=True)
+    return found
 
 
 def null_table(generator: np.random.Generator, num_rows: int = 12, num_classes: int = 60) -> list[reports.TableRow]:
@@ -219,12 +316,14 @@ def main(_) -> None:
     """Run all simulations and print their tables."""
     generator, studies = np.random.default_rng(_FLAGS.seed), _FLAGS.studies
     found = print_coverage(generator, _FLAGS.coverage_studies)
+    paired = print_paired(generator, _FLAGS.coverage_studies)
     corrected, single = false_alarms(generator, studies)
     print(f"\nTables of 12 equal methods with a star: {100 * corrected:.1f} % (single intervals: {100 * single:.1f} %)")
     figures = {
         "false_alarm_tables_12_rows": corrected,
         "coverage_min": min(found),
         "coverage_max": max(found),
+        "paired_false_alarms_max": max(paired),
         "reproduced_at_twice_margin_max": print_words(generator, studies),
     }
     print(json.dumps(figures))
