@@ -4,7 +4,7 @@ Regenerates: no table; looks at photos of your own.
 Command: python -m experiments.clinic --images=photos --output=clinic    (or --index=photo_index, embedded already)
     python -m experiments.clinic --apply=decisions.csv --images=photos [--yes]    (what the page has saved)
 Expected: clinic/index.html with large pictures, clinic/findings.csv; 20 exchanged labels among 294 photos of birds:
-    16.7 of them among the first 40 suspects (mean of ten draws).
+    18.6 of them among the first 40 suspects (mean of ten draws).
 Cost: embedding the photos, a forward pass each (not with --index), an exact search, and reading the photos.
 
 --index is a folder that `experiments.search index --index=photo_index --images=photos` has made. Without --model, a

@@ -142,7 +142,7 @@ def test_moves_made_before_an_error_are_listed(collection, tmp_path):
 
 @pytest.mark.slow
 def test_exchanged_labels_of_birds_come_first(shared_data):
-    """The figures of docs/clinic.md: 20 of 294 labels, ten draws, the network in the package at 160 pixels."""
+    """Figures of docs/clinic.md: 20 of 294 labels, ten draws, the network in the package at 160 pixels."""
     found = find_image_files(str(pathlib.Path(shared_data("cub200_2010_10classes")) / "CUB_200_2011" / "images"))
     labels = np.array([label for _, label in found])
     crop = CenterCrop(160)
