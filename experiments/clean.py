@@ -3,6 +3,7 @@
 Regenerates: nothing; prepared images and features are made again when they are needed, runs are not.
 Command: python -m experiments.clean                     (lists and removes nothing)
     python -m experiments.clean --cache --runs=unfinished --older_than_days=30
+    python -m experiments.clean --cache --keep_gb=20 --yes    (least recently used caches, until 20 GB are left)
 Expected: a table of caches and runs with size and age, then the freed space.
 Cost: seconds; it reads the sizes of all files there.
 
@@ -12,6 +13,7 @@ project's.
 
 from __future__ import annotations
 
+import pathlib
 import sys
 
 from absl import flags
@@ -29,6 +31,8 @@ def main() -> None:
     """List caches and runs; remove the chosen ones after a question."""
     values = flags.FLAGS
     check_non_negative("--older_than_days", values.older_than_days)
+    if not values.cache:
+        experiment_flags.refuse_flags(values, "keep_gb", because="only --cache removes caches")
     cache_dir = values.cache_dir or build.default_cache_dir()
     runs = leftovers.runs_in(values.runs_dir)
     found = [
@@ -40,6 +44,9 @@ def main() -> None:
     busy = any(run.kind == leftovers.IN_PROGRESS for run in runs)
     if values.cache and busy:
         print("Caches stay while a run is in progress.")
+    if values.keep_gb is not None:
+        kept = _recently_used([each for each, _ in found], leftovers.caches_in(cache_dir), round(values.keep_gb * 1e9))
+        found = [(each, root) for each, root in found if each.folder not in kept]
     kinds = (*(leftovers.CACHES if values.cache and not busy else ()), *CHOICES.get(values.runs, ()))
     chosen = [(each, root) for each, root in found if each.kind in kinds and not each.kept_because]
     if not chosen:
@@ -53,6 +60,19 @@ def main() -> None:
     print(f"Freed {_megabytes(sum(each.num_bytes for each in removed))}: {len(removed)} of {len(chosen)} removed.")
     if len(removed) < len(chosen):
         print("The others were changed meanwhile or are in use.")
+
+
+def _recently_used(
+    found: list[leftovers.Leftover], caches: list[leftovers.Leftover], most_bytes: int
+) -> set[pathlib.Path]:
+    """Return the caches that stay, as the least recently used of `found` are removed until the rest fits."""
+    total = sum(each.num_bytes for each in caches)
+    kept = {each.folder for each in caches}
+    for each in sorted(found, key=lambda each: each.changed):
+        if total > most_bytes and each.folder in kept and not each.kept_because:
+            kept.remove(each.folder)
+            total -= each.num_bytes
+    return kept
 
 
 def _agreed(count: int, num_bytes: int, yes: bool) -> bool:
@@ -89,8 +109,9 @@ def define_flags() -> None:
     """Define the command's flags."""
     experiment_flags.define_cache_flag()
     flags.DEFINE_string("runs_dir", "runs", "Folder of the runs.")
-    flags.DEFINE_float("older_than_days", 0, "Only caches and runs that nothing was written to for so many days.")
+    flags.DEFINE_float("older_than_days", 0, "Only caches unused and runs unwritten for so many days.")
     flags.DEFINE_boolean("cache", False, "Remove prepared images and features.")
+    flags.DEFINE_float("keep_gb", None, "With --cache: only the least recently used, until so many GB are left.", 0.0)
     flags.DEFINE_enum("runs", None, tuple(CHOICES), "Remove these runs; all: finished ones, too, with their results.")
     flags.DEFINE_boolean("yes", False, "Do not ask.")
 

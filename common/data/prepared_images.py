@@ -25,6 +25,7 @@ from common.data.regular_files import read_regular_file
 from common.data.shard_folder import ShardFolder
 from common.data.sharded_images import ShardedImages
 from common.errors import check_choice, check_positive, invalid
+from common.files import mark_used
 from common.progress import write_notice
 
 _QUALITY = 95  # of the JPEG files
@@ -66,8 +67,12 @@ def prepare_images(
     name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "")
     if copies == "shards":
         folder = os.path.join(cache_dir, "shards", f"{name}_version_{_COPY_VERSION}")
-        return dataclasses.replace(made, shards=_as_shards(sources, ShardFolder(folder)))
-    return dataclasses.replace(made, paths=_as_files(sources, os.path.join(cache_dir, "prepared", name)))
+        made = dataclasses.replace(made, shards=_as_shards(sources, ShardFolder(folder)))
+    else:
+        folder = os.path.join(cache_dir, "prepared", name)
+        made = dataclasses.replace(made, paths=_as_files(sources, folder))
+    mark_used(folder)
+    return made
 
 
 class _Sources:

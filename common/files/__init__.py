@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         read_arrays,
         write_arrays,
     )
-    from common.files.atomic import replace_file, sync_folder, target_of, write_atomically, write_text
+    from common.files.atomic import mark_used, replace_file, sync_folder, target_of, write_atomically, write_text
     from common.files.contents import Array, Maybe, Number, checked, difference
     from common.files.json import parsed_object, read_json, write_json
     from common.files.locks import hold_lock, lock_file
@@ -30,6 +30,7 @@ __all__ = [
     "format_objection",
     "hold_lock",
     "lock_file",
+    "mark_used",
     "parsed_object",
     "read_arrays",
     "read_json",

@@ -114,3 +114,9 @@ def sync_folder(path: pathlib.Path) -> None:
 def write_text(path: str | os.PathLike, text: str) -> None:
     """Write a text in UTF-8, atomically."""
     write_atomically(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
+
+
+def mark_used(folder: str | os.PathLike) -> None:
+    """Set a cache folder's time to now, so that `experiments.clean` keeps it longest."""
+    with contextlib.suppress(OSError):
+        os.utime(folder)

@@ -16,7 +16,7 @@ import numpy as np
 
 from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
-from common.files import hold_lock, write_atomically, write_json
+from common.files import hold_lock, mark_used, write_atomically, write_json
 
 FORMAT = 1  # of the files, and of the inputs of their contents
 _FILE_BYTES = 2**26  # about; an interruption loses one file's work
@@ -119,6 +119,7 @@ class FeatureStore:
         """Map the files, which must be complete, into memory for `read`."""
         files = self._whole_files()
         self._maps = [np.load(files[number], mmap_mode="r") for number in range(self.num_files)]
+        mark_used(self.path)
 
     def read(self, items: np.ndarray, views: np.ndarray) -> np.ndarray:
         """Return activations float16 `[batch, height, width, channels]`.

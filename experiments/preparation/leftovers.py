@@ -55,7 +55,7 @@ class Leftover:
         folder: that it is.
         files: all of its files, relative to the folder.
         num_bytes: of the files.
-        changed: time of the newest file, in seconds since 1970.
+        changed: time of the newest file, or of a cache's last use, in seconds since 1970.
         kept_because: why it cannot be removed; empty if it can.
     """
 
@@ -68,7 +68,7 @@ class Leftover:
 
     @property
     def days(self) -> float:
-        """The time since its newest file was written, in days."""
+        """The time since it was changed or used, in days."""
         return max(0.0, time.time() - self.changed) / 86400
 
 
@@ -169,7 +169,8 @@ def _measured(folder: pathlib.Path) -> tuple[tuple[str, ...], int, float, list[s
             (files if stat.S_ISREG(status.st_mode) else others).append(name)
             num_bytes += status.st_size
             changed = max(changed, status.st_mtime)
-    return tuple(sorted(files)), num_bytes, changed or folder.stat().st_mtime, others
+    used = 0.0 if "config.json" in files else folder.stat().st_mtime  # see `mark_used`; a run's folder is not marked
+    return tuple(sorted(files)), num_bytes, max(changed, used), others
 
 
 def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:

@@ -105,6 +105,23 @@ def test_only_old_ones(places):
     assert clean(places, "--older_than_days=-1").returncode == 2
 
 
+def test_the_least_recently_used_caches_are_removed_first(places):
+    dataset = load_image_folder(str(places / "photos"))
+    caches = leftovers.caches_in(str(places / "cache"))
+    for place, each in enumerate(caches):  # features last
+        for path in (*each.folder.rglob("*"), each.folder):
+            os.utime(path, (1e9 + place, 1e9 + place))
+    build.prepare_copies(dataset, 16, str(places / "cache"))  # uses the shards, and writes nothing
+    files_of, shards, features = sorted(caches, key=lambda each: leftovers.CACHES.index(each.kind))
+    most = (shards.num_bytes + features.num_bytes) / 1e9
+    assert "1 of 1 removed" in clean(places, "--cache", f"--keep_gb={most}", "--yes").stdout
+    assert not files_of.folder.exists()
+    assert "Nothing to remove" in clean(places, "--cache", f"--keep_gb={most}", "--yes").stdout
+    assert "1 of 1 removed" in clean(places, "--cache", f"--keep_gb={shards.num_bytes / 1e9}", "--yes").stdout
+    assert (shards.folder.exists(), features.folder.exists()) == (True, False)
+    check_clean_failure(clean(places, "--keep_gb=1"), "--keep_gb", "only --cache removes")
+
+
 def test_a_run_in_progress_and_all_caches_stay(places):
     folder = next((places / "runs").rglob("fold1-repeat0"))
     before = files(places)
