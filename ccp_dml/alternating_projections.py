@@ -177,7 +177,7 @@ class AlternatingProjections(ResumableCallback):
         self.proximal_term.set_targets()
         self._keep_target_weights()
         self._begin_problem(previous=None, best_before=value)
-        if self.rules.start_patience is None:
+        if self.rules.start_patience is None and self.rules.problem_steps is None:
             self._note(started_early(self.rules.metric, self._in_batch, self.rules.patience))
 
     def _train_on_proxies(self, epoch: int, logs: dict | None) -> None:
@@ -186,12 +186,15 @@ class AlternatingProjections(ResumableCallback):
         problem = self.problems[-1]
         problem.end_step = self._steps
         self._evaluations += 1
-        if self._watch(value):
+        if self._watch(value, keeps_weights=self.rules.problem_steps is None):
             problem.best = value
-        if problem.index == 0 and self._evaluations == self.rules.patience and self._in_batch:
+        is_over = self._waited >= self.rules.patience
+        if self.rules.problem_steps is not None:
+            is_over = problem.steps >= self.rules.problem_steps
+        elif problem.index == 0 and self._evaluations == self.rules.patience and self._in_batch:
             self._note(fell_behind(self.rules.metric, value, self._evaluations, max(self._in_batch)))
         may_end = len(self.problems) != self.rules.max_problems and self._is_running(epoch)
-        if may_end and self._waited >= self.rules.patience:
+        if may_end and is_over:
             self._follow(problem)
 
     def _watch(self, value: float, keeps_weights: bool = True) -> bool:

@@ -39,11 +39,14 @@ class ProjectionRules:
             were there, and the next one begins again from them. θ* is then that of the best problem so far, or of the
             in-batch loss before the first one if evaluated. The thesis and its code continue from a
             worse problem as from a better one, which at their learning rate of 1e-5 does little harm.
+        problem_steps: each problem ends at the first evaluation after this many update steps, and the next one begins
+            from its last weights, whatever the metric; for training without validation classes. None: by the metric.
         max_failures: no problem begins after this many in a row that went back. Training continues with the proxies of
             θ*, or of the last problem if none beat the in-batch loss. None: no limit.
 
     Raises:
-        InvalidInput: a value is out of its range, or `max_failures` without `goes_back`.
+        InvalidInput: a value is out of its range, `max_failures` without `goes_back`, or `goes_back` with
+            `problem_steps`.
     """
 
     metric: str = "MAP@R"
@@ -58,6 +61,7 @@ class ProjectionRules:
     start_patience: int | None = None
     goes_back: bool = False
     max_failures: int | None = None
+    problem_steps: int | None = None
 
     def __post_init__(self) -> None:
         check_positive("projection_patience", self.patience)
@@ -67,11 +71,13 @@ class ProjectionRules:
         check_choice("first_centers", self.first_centers, FIRST_CENTERS)
         if self.first_rate is not None:
             check_non_negative("first_rate", self.first_rate)
-        for name in ("max_problems", "start_patience", "max_failures"):
+        for name in ("max_problems", "start_patience", "max_failures", "problem_steps"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
         if self.max_failures is not None and not self.goes_back:
             raise invalid("max_failures", received=self.max_failures, expected="None, or goes_back=True beside it")
+        if self.goes_back and self.problem_steps is not None:
+            raise invalid("problem_steps", received=self.problem_steps, expected="None with goes_back=True")
 
     @property
     def waits(self) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ccp_dml.projection_problem import CONVERGED
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
@@ -23,6 +25,7 @@ from experiments.runs.trained_model import stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file
+from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.places import Places
 from experiments.settings.run_settings import FINAL
 
@@ -55,15 +58,34 @@ class FinishedStudy(NamedTuple):
     @property
     def final_steps(self) -> int:
         """The median of these steps, rounded up to whole validations."""
+        return self._rounded_median(self.selected_steps)
+
+    def final_projections(self) -> dict[str, int]:
+        """Return CCP's start, its problems' steps and their number, each the median of the units.
+
+        Only steps that led to the selected weights count: not those after a problem's best, nor a problem that went
+        back.
+        """
+        found = [_projections_of(unit.measured, self.config) for _, unit in sorted(self.units.items())]
+        starts, lengths = zip(*found)
+        if not any(lengths):
+            raise invalid("--run", received="CCP whose problems led to no selected weights", expected="one that helped")
+        return {
+            "ccp_start": self._rounded_median(starts),
+            "ccp_problem_steps": self._rounded_median([np.mean(each) for each in lengths if each]),
+            "ccp_max_problems": max(1, math.ceil(np.median([len(each) for each in lengths]))),
+        }
+
+    def _rounded_median(self, steps: Sequence[float]) -> int:
         period = self.config.steps_per_evaluation
-        return int(-(-np.median(self.selected_steps) // period) * period)
+        return int(-(-np.median(steps) // period) * period)
 
 
 def read_study(path: str | os.PathLike) -> FinishedStudy:
     """Read a finished method folder under the fair protocol.
 
     Raises:
-        InvalidInput: another folder, a fold that is missing, or a method that needs validation classes while it trains.
+        InvalidInput: another folder, or a fold that is missing.
     """
     folder = pathlib.Path(path)
     runs = reports.collect_method(folder)
@@ -73,16 +95,31 @@ def read_study(path: str | os.PathLike) -> FinishedStudy:
     config = stored_configuration(runs.config, folder)
     if config.protocol is not None:
         raise invalid("--run", received=f"a run of the protocol {config.protocol}", expected="one of the fair protocol")
-    if config.method == "ccp":
-        raise InvalidInput(
-            "Invalid --run: received a method with CCP, expected one without: validation on classes that are not "
-            "learnt from decides when its problems end, and here all are learnt from. Deploy one of its folds."
-        )
     missing = runs.missing(config.num_folds, 1)
     if missing:
         names = ", ".join(str(fold) for fold, _ in missing)
         raise InvalidInput(f"{folder} is not complete: fold {names} has not finished. Finish the study first.")
     return FinishedStudy(folder, config, str(runs.config.get("data")), runs.finished)
+
+
+def _projections_of(measured: Mapping[str, Any], config: ExperimentConfig) -> tuple[int, list[int]]:
+    """Return the step at which a unit's in-batch loss was best, and the useful steps of each problem."""
+    problems, selected = measured["problems"], int(measured["validation"]["best"]["step"])
+    if not problems:
+        return selected, []
+    period = config.steps_per_evaluation
+    begun = problems[0]["start_step"]
+    start = max(period, begun - config.ccp_start_patience * period) if begun and config.ccp_start_patience else begun
+    unused = config.projection_patience * period if config.ccp_continue_from == "best" else 0
+    lengths = []
+    for problem in problems:
+        if selected <= problem["start_step"]:
+            break
+        if selected <= problem["end_step"]:
+            lengths.append(selected - problem["start_step"])
+        elif problem.get("outcome") in (CONVERGED, None):  # the earliest runs have no outcomes
+            lengths.append(max(period, problem["steps"] - unused))
+    return start, lengths
 
 
 def final_configuration(study: FinishedStudy, weights: str | None) -> ExperimentConfig:
@@ -104,8 +141,18 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
         raise invalid(
             "--weights", received=weights, expected=f"the file that the folds began with ({config.weights[:32]}...)"
         )
+    parts = config.parts
+    if config.method == "ccp":
+        chosen = study.final_projections()
+        steps = chosen["ccp_start"] + chosen["ccp_max_problems"] * chosen["ccp_problem_steps"]
+        fixed = {**chosen, "ccp_start_patience": None, "ccp_goes_back": False, "ccp_max_failures": None}
+        fixed["ccp_continue_from"] = "last"
+        parts = tuple(
+            dataclasses.replace(part, **fixed) if isinstance(part, ProjectionSettings) else part for part in parts
+        )
     return dataclasses.replace(
         config,
+        parts=parts,
         protocol=FINAL,
         weights=weights,
         max_steps=steps,
@@ -145,9 +192,15 @@ def train_final(
 
 def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
     steps = ", ".join(f"{step:,}" for step in study.selected_steps)
+    which = "the median of those that validation chose there"
+    if config.method == "ccp":
+        which = (
+            f"{config.ccp_start:,} of the in-batch loss and {config.ccp_max_problems} problems of "
+            f"{config.ccp_problem_steps:,}, medians of the steps that led to the weights that validation chose there"
+        )
     notes = [
         f"The settings are those of {len(study.units)} runs on {config.num_folds} folds of the training classes, and "
-        f"{config.max_steps:,} steps are the median of those that validation chose there ({steps}). Nothing was chosen "
+        f"{config.max_steps:,} steps are {which} ({steps}). Nothing was chosen "
         "by this run itself: there are no training classes left to validate on."
     ]
     if study.config.plateau_patience:

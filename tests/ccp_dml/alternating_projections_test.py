@@ -206,6 +206,15 @@ def test_a_single_problem(tmp_path):
     assert [problem.steps for problem in training.projections.problems] == [16]
 
 
+def test_problems_of_given_steps(tmp_path):
+    training = ScriptedTraining(ProjectionRules(problem_steps=4, max_problems=3), given=[0.5, 0.1] * 4)
+    training.run(tmp_path, epochs=8)
+    assert [problem.steps for problem in training.projections.problems] == [4, 4, 8]
+    for problem, evaluation in ((1, 1), (2, 3)):  # from the last weights, which are not the best
+        assert_all_equal(training.embedded[problem][0], training.seen[evaluation])
+    assert_all_equal(training.term.targets(), training.network_of(training.seen[3]))
+
+
 def test_no_problem_begins_when_training_is_over(tmp_path):
     training = ScriptedTraining(given=[0.5] * 4)
     training.run(tmp_path, epochs=4)  # the third evaluation without improvement is the last one
@@ -242,6 +251,8 @@ def test_pools_of_another_shape_are_refused():
         ({"max_problems": 0}, "max_problems"),
         ({"start_patience": 0}, "start_patience"),
         ({"goes_back": True, "max_failures": 0}, "max_failures"),
+        ({"problem_steps": 0}, "problem_steps"),
+        ({"problem_steps": 4, "goes_back": True}, "problem_steps: received 4, expected None with goes_back"),
         ({"max_failures": 2}, "max_failures: received 2, expected None, or goes_back=True"),
     ],
 )

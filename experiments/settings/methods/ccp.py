@@ -67,6 +67,12 @@ class ProjectionSettings(Settings):
         "ccp: most problems; 1 keeps the first proxies (default: no limit)", None, within=POSITIVE
     )
 
+    ccp_problem_steps: int | None = setting(
+        "ccp: a problem ends after so many update steps, whatever the validation; for training on all classes",
+        None,
+        within=POSITIVE,
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ccp_max_failures and not self.ccp_goes_back:
@@ -148,6 +154,7 @@ class ProjectionSettings(Settings):
             max_problems=self.ccp_max_problems,
             goes_back=self.ccp_goes_back,
             max_failures=self.ccp_max_failures or None,
+            problem_steps=self.ccp_problem_steps,
         )
 
 

@@ -14,8 +14,9 @@ from experiments.deployment.final_run import comparison, final_configuration, re
 from experiments.rows.run_rows import concatenated_embeddings, evaluate_embeddings
 from experiments.runs.splits import split_of
 from experiments.settings.places import Places
+from experiments.settings.recipes import resolve
 from experiments.site.groups import read_studies
-from tests.experiments.tiny_study import TinyStudy
+from tests.experiments.tiny_study import OVERRIDES, TinyStudy
 
 pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 SHORT = {"max_steps": 9, "steps_per_evaluation": 3, "selection_start": None, "plateau_patience": 0}
@@ -130,12 +131,63 @@ def test_a_study_from_a_file_of_weights_needs_that_file(finished, tmp_path):
             final_configuration(began, weights)
 
 
-def test_ccp_has_no_final_model(tmp_path):
-    from experiments.settings.recipes import resolve
-    from tests.experiments.tiny_study import OVERRIDES
+CCP = {"projection_patience": 2, "proxies_per_class": 2, "pool_size": 3, "steps_per_evaluation": 3}
+PROBLEM = {"covering_radius_before": None, "covering_radius_after": 1.0}
 
+
+def of_ccp(tmp_path, *units, **overrides):
+    """A study with CCP; of each fold the selected step, and start, end and outcome of its problems."""
     study = TinyStudy(tmp_path)
-    config = resolve("glyphs", "c2", "gap", "thesis", "smoke", {**OVERRIDES, "num_folds": 2}, "ccp", None)
-    study.finish(config)
-    with pytest.raises(InvalidInput, match="received a method with CCP"):
-        read_study(study.runs.method_dir(config))
+    settings = {**OVERRIDES, **SHORT, **CCP, "num_folds": 2, **overrides}
+    config = resolve("glyphs", "c2", "gap", "thesis", "smoke", settings, "ccp", None)
+    for fold, (step, *problems) in enumerate(units):
+        path = study.finish(config, fold)
+        select(path, step)
+        result = read_json(path / "result.json")
+        result["problems"] = [
+            {**PROBLEM, "index": i, "start_step": start, "end_step": end, "steps": end - start, "outcome": outcome}
+            for i, (start, end, outcome) in enumerate(problems)
+        ]
+        for name in ("result.json", "result.copy.json"):
+            write_json(path / name, result)
+    return study, config, study.runs.method_dir(config)
+
+
+def test_problems_of_ccp_are_as_long_as_those_that_led_to_the_selected_weights(tmp_path):
+    one = 18, (0, 12, "converged"), (12, 24, None)  # 6 useful steps of each
+    other = 9, (0, 15, "converged"), (15, 24, None)  # 9 of the first
+    _, config, folder = of_ccp(tmp_path, one, other)
+    final = final_configuration(read_study(folder), None)
+    chosen = final.ccp_start, final.ccp_problem_steps, final.ccp_max_problems, final.max_steps
+    assert chosen == (0, 9, 2, 18)  # medians, up to whole validations and problems
+    assert (final.ccp_continue_from, final.selection_start, final.protocol) == ("last", 15, "final")
+    assert final.proxies_per_class == config.proxies_per_class
+
+
+def test_a_start_after_the_in_batch_loss_is_kept_and_problems_that_went_back_are_not(tmp_path):
+    waits = {"ccp_start_patience": 2, "ccp_goes_back": True}
+    unit = 24, (12, 21, "went back"), (21, 27, "alternation stopped")
+    _, _, folder = of_ccp(tmp_path, unit, unit, **waits)
+    final = final_configuration(read_study(folder), None)
+    chosen = final.ccp_start, final.ccp_problem_steps, final.ccp_max_problems, final.max_steps
+    assert chosen == (6, 3, 1, 9)  # without the two validations that waited
+    assert (final.ccp_start_patience, final.ccp_goes_back) == (None, False)
+
+
+def test_ccp_whose_problems_did_not_help_is_refused(tmp_path):
+    _, _, folder = of_ccp(tmp_path, (6,), (3,))
+    with pytest.raises(InvalidInput, match="led to no selected weights"):
+        final_configuration(read_study(folder), None)
+
+
+def test_a_final_model_is_trained_with_ccp(tmp_path):
+    unit = 6, (0, 9, "converged"), (9, 12, None)
+    study, _, folder = of_ccp(tmp_path, unit, (12, *unit[1:]))
+    found = read_study(folder)
+    config = final_configuration(found, None)
+    written = train_final(found, study.dataset, config, Places(found.runs_dir))
+    result = read_json(written.path.parent / "result.json")
+    lengths = [(problem["start_step"], problem["end_step"]) for problem in result["problems"]]
+    assert lengths == [(0, 6), (6, 12)]
+    assert result["validation"]["best"]["step"] == 12
+    assert "2 problems of 6, medians" in written.card.read_text()
