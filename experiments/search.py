@@ -60,6 +60,14 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "rerank", 0, "neighbours: candidates re-ranked by k-reciprocal neighbours (0: none).", lower_bound=0
     )
+    flags.DEFINE_float(
+        "reject",
+        None,
+        "neighbours, shell: percent of the index's own photos that may count as unlike everything in it; calibrates "
+        "the similarity below which a query does.",
+        0.0,
+        50.0,
+    )
     flags.DEFINE_float("threshold", None, "duplicates: similarity from which on photos are near-duplicates.")
     flags.DEFINE_string("pairs", None, "duplicates: CSV file with first, second, same; chooses the threshold.")
     flags.DEFINE_float(

@@ -12,10 +12,17 @@ if TYPE_CHECKING:
     from common.index.neighbors import Neighbors
     from common.index.query_expansion import QueryExpansion, expand_queries
     from common.index.reranking import Reranking, k_reciprocal_distances
-    from common.index.thresholds import CalibratedThreshold, calibrate_threshold, precision_interval
+    from common.index.thresholds import (
+        CalibratedRejection,
+        CalibratedThreshold,
+        calibrate_rejection,
+        calibrate_threshold,
+        precision_interval,
+    )
 
 __all__ = [
     "ApproximateSearch",
+    "CalibratedRejection",
     "CalibratedThreshold",
     "DuplicatePairs",
     "ImageEmbedder",
@@ -24,6 +31,7 @@ __all__ = [
     "Neighbors",
     "QueryExpansion",
     "Reranking",
+    "calibrate_rejection",
     "calibrate_threshold",
     "expand_queries",
     "find_label_suspects",

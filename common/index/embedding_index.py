@@ -35,6 +35,7 @@ from common.index.rows import (
 )
 from common.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
 from common.index.text_column import as_texts
+from common.index.thresholds import CalibratedRejection, calibrate_rejection
 
 _DTYPES = ("float32", "float16")
 
@@ -460,6 +461,38 @@ class EmbeddingIndex:
         """Return similarities `[pairs]`, float64, of rows `[pairs]` with rows `[pairs]`."""
         left, right = self._checked_rows(first), self._checked_rows(second)
         return similarities_of(self.embeddings[left], self.embeddings, right[:, np.newaxis], self.metric)[:, 0]
+
+    def calibrate_rejection(
+        self, max_rejected: float, *, max_rows: int = 2000, num_neighbors: int = 50, seed: int = 0
+    ) -> CalibratedRejection:
+        """Find the similarity below which a query is unlike everything in the index.
+
+        Each row is left out in turn and looked up. If rows have labels, its nearest row of another class stands for an
+        unknown class. Copies of an item in the index make the threshold too high.
+
+        Args:
+            max_rejected: share of the rows that may be rejected, in [0, 1).
+            max_rows: rows that are looked up, a random sample of more.
+            num_neighbors: rows among which another class is sought. If there is none, the last stands for it, so the
+                share of detected ones is a lower bound.
+            seed: of the sample.
+
+        Raises:
+            InvalidInput: fewer than two rows, or a share out of range.
+        """
+        if len(self) < 2:
+            raise invalid("index", received=f"{len(self)} rows", expected="at least two")
+        count = min(check_positive("max_rows", max_rows), len(self))
+        rows = np.sort(np.random.default_rng(seed).choice(len(self), count, replace=False))
+        found = self.neighbors_of(rows, min(num_neighbors, len(self) - 1))
+        unknown = None
+        labels = found.labels
+        if self.labels is not None and labels is not None:
+            own = [self.labels[row] for row in rows.tolist()]
+            others = [[bool(each) and each != label for each in line] for label, line in zip(own, labels)]
+            places = [line.index(True) if any(line) else -1 for line in others]
+            unknown = found.similarities[np.arange(count), places][np.array(own) != ""]
+        return calibrate_rejection(found.similarities[:, 0], max_rejected, unknown)
 
     def near_duplicates(
         self, threshold: float, *, approximate: bool = False, max_pairs: int = 1_000_000

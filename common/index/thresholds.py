@@ -1,4 +1,4 @@
-"""A similarity threshold for a given precision, from manually labelled pairs."""
+"""Similarity thresholds: for a precision of labelled pairs, and for what is unknown."""
 
 from __future__ import annotations
 
@@ -90,6 +90,62 @@ def calibrate_threshold(
         num_accepted=int(accepted[at]),
         num_pairs=len(same),
     )
+
+
+class CalibratedRejection(NamedTuple):
+    """A threshold below which a nearest neighbour means nothing, and its error rates.
+
+    Attributes:
+        threshold: queries whose nearest neighbour is less similar count as unlike everything in the index.
+        rejected: share of known items that count so, a false alarm.
+        low, high: Clopper-Pearson interval of that share.
+        detected: share of unknown items that count so; None without any.
+        num_known: known items.
+    """
+
+    threshold: float
+    rejected: float
+    low: float
+    high: float
+    detected: float | None
+    num_known: int
+
+
+def calibrate_rejection(
+    known: np.ndarray, max_rejected: float, unknown: np.ndarray | None = None, *, confidence: float = 0.95
+) -> CalibratedRejection:
+    """Find the highest threshold that rejects at most a share of known items.
+
+    The highest detects the most unknown items. The share holds for queries drawn as the known items were.
+
+    Args:
+        known: similarities of known items with their nearest other item `[known]`.
+        max_rejected: in [0, 1).
+        unknown: the same of items that should be rejected `[unknown]`; they only measure.
+        confidence: of the interval, in (0, 1).
+
+    Raises:
+        InvalidInput: no known item, NaN, or a share or confidence out of range.
+
+    Examples:
+        >>> found = calibrate_rejection(np.linspace(0.5, 0.99, 50), 0.1, unknown=np.float32([0.2, 0.5, 0.9]))
+        >>> print(f"{found.threshold:.2f} {found.rejected:.2f} {found.detected:.2f}")
+        0.55 0.10 0.67
+    """
+    known = np.sort(np.asarray(known, np.float64))
+    if known.ndim != 1 or not len(known) or np.isnan(known).any():
+        raise invalid(
+            "known", received=f"an array {known.shape}", expected="similarities [known], at least one, no NaN"
+        )
+    if not 0 <= max_rejected < 1:
+        raise invalid("max_rejected", received=max_rejected, expected="a number in [0, 1)")
+    if not 0 < confidence < 1:
+        raise invalid("confidence", received=confidence, expected="a number in (0, 1)")
+    threshold = known[int(max_rejected * len(known) + 1e-9)]
+    below = int((known < threshold).sum())
+    low, high = precision_interval(below, len(known), confidence)
+    detected = float(np.mean(np.asarray(unknown) < threshold)) if unknown is not None and len(unknown) else None
+    return CalibratedRejection(float(threshold), below / len(known), float(low), float(high), detected, len(known))
 
 
 def precision_interval(

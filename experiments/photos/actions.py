@@ -23,7 +23,7 @@ from experiments.site.markup import plural
 
 # The flags that each action reads; others are refused.
 _EMBEDDING = (*MODEL_FLAGS, "images")
-_SEARCH = ("label", "where", "k", "search", "expand", "rerank")
+_SEARCH = ("label", "where", "k", "search", "expand", "rerank", "reject")
 FLAGS = {
     "embed": (*_EMBEDDING, "output"),
     "index": (
@@ -137,13 +137,16 @@ def _neighbours(values: flags.FlagValues) -> None:
     name = pathlib.Path(values.index).name
     parts = str(pathlib.Path(values.index).with_name(f"{name}.queries.parts"))
     found = search(_table(values, parts, index))
-    rows = neighbors.neighbor_rows(found)
-    print(aligned(neighbors.HEADER, rows))
+    header, rows = neighbors.neighbor_table(found)
+    print(aligned(header, rows))
+    if values.reject is not None:
+        unlike = sum(each.verdict == neighbors.UNLIKE for each in found)
+        print(f"{unlike} of {plural(len(found), 'query', 'queries')}: {neighbors.UNLIKE}.")
     precision = neighbors.precision_of(found)
     if precision is not None:
         print(f"{100 * precision:.1f} % of the neighbours are of their query's class.")
     if values.csv:
-        write_csv(values.csv, neighbors.HEADER, rows)
+        write_csv(values.csv, header, rows)
     if values.html:
         neighbors.write_page(values.html, found, values.index, values.shown)
     _say_written(values)
@@ -163,7 +166,7 @@ def _shell(values: flags.FlagValues) -> None:
             place = os.fsdecode(line.strip())
             if place:
                 table = embed_now(find_photos(place), embedder, batch_size_of(values), skip=values.skip_unreadable)
-                print(aligned(neighbors.HEADER, neighbors.neighbor_rows(search(table))))
+                print(aligned(*neighbors.neighbor_table(search(table))))
         except InvalidInput as error:
             failed += 1
             print(f"error: {shown_text(str(error))}", file=sys.stderr)
@@ -181,6 +184,13 @@ def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[Embedd
         raise invalid("--k", received=values.k, expected=f"a number in [1, {count}], the photos that are searched")
     if among is not None and values.search == "approximate":
         raise invalid("--search", received="approximate", expected="exact together with --label or --where")
+    reject = None
+    if values.reject is not None:
+        because = "--reject is calibrated for the nearest of all photos"
+        refuse_flags(values, "label", "where", "expand", "rerank", because=because)
+        calibrated = index.calibrate_rejection(values.reject / 100)
+        print(neighbors.rejection_sentence(calibrated))
+        reject = calibrated.threshold
     return functools.partial(
         neighbors.find_neighbors,
         index,
@@ -189,6 +199,7 @@ def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[Embedd
         approximate=values.search == "approximate",
         expansion=QueryExpansion(values.expand) if values.expand else None,
         reranking=Reranking(values.rerank) if values.rerank else None,
+        reject=reject,
     )
 
 

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.index import EmbeddingIndex, Neighbors, QueryExpansion, Reranking
+from common.index import CalibratedRejection, EmbeddingIndex, Neighbors, QueryExpansion, Reranking
 from experiments.photos.embedding_tables import EmbeddingTable
-from experiments.photos.shown import Tile, shown_similarity, write_strips
+from experiments.photos.shown import Tile, shown_similarity, shown_threshold, write_strips
 from experiments.site.markup import plural
 
 HEADER = ("query", "rank", "similarity", "label", "path")
+KNOWN, UNLIKE = "known", "unlike everything in the index"
 
 
 class Found(NamedTuple):
@@ -23,6 +24,7 @@ class Found(NamedTuple):
         ids: of its neighbours, nearest first.
         labels: their classes, "" for none.
         similarities: with the query.
+        verdict: `KNOWN` or `UNLIKE`; "" unless asked for.
     """
 
     query: str
@@ -30,6 +32,7 @@ class Found(NamedTuple):
     ids: list[str]
     labels: list[str]
     similarities: list[float]
+    verdict: str = ""
 
 
 def find_neighbors(
@@ -41,6 +44,7 @@ def find_neighbors(
     approximate: bool = False,
     expansion: QueryExpansion | None = None,
     reranking: Reranking | None = None,
+    reject: float | None = None,
 ) -> list[Found]:
     """Find each query's k nearest photos, except itself (by path).
 
@@ -48,6 +52,7 @@ def find_neighbors(
         index: to search.
         queries: photos of the model that made the index.
         k, among, approximate, expansion, reranking: see `EmbeddingIndex.search`.
+        reject: similarity of the nearest photo below which a query is `UNLIKE` the index; None: no verdict.
 
     Raises:
         InvalidInput: embeddings of another model or length, or k larger than the index.
@@ -58,30 +63,45 @@ def find_neighbors(
         queries.embeddings, depth, among=among, approximate=approximate, expansion=expansion, reranking=reranking
     )
     labels = queries.labels or [""] * len(queries.paths)
-    return [_found(path, labels[row], neighbors, row, k) for row, path in enumerate(queries.paths)]
+    return [_found(path, labels[row], neighbors, row, k, reject) for row, path in enumerate(queries.paths)]
 
 
-def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int) -> Found:
+def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int, reject: float | None) -> Found:
     rows = neighbors.rows[row].tolist()
     ids = [neighbors.all_ids[each] for each in rows]
     kept = [place for place, each in enumerate(ids) if each != path][:k]
     known = neighbors.all_labels
+    similarities = [float(neighbors.similarities[row, place]) for place in kept]
+    verdict = "" if reject is None else UNLIKE if max(similarities, default=-np.inf) < reject else KNOWN
     return Found(
         path,
         label,
         [ids[place] for place in kept],
         ["" if known is None else known[rows[place]] for place in kept],
-        [float(neighbors.similarities[row, place]) for place in kept],
+        similarities,
+        verdict,
     )
 
 
-def neighbor_rows(found: list[Found]) -> list[tuple[str, int, float, str, str]]:
-    """Return a row per neighbour, as `HEADER`."""
-    return [
-        (each.query, rank, similarity, label, path)
+def neighbor_table(found: list[Found]) -> tuple[tuple[str, ...], list[tuple[str | int | float, ...]]]:
+    """Return a header and a row per neighbour; a column "verdict" if there are verdicts."""
+    has_verdicts = any(each.verdict for each in found)
+    header = (*HEADER[:-1], "verdict", HEADER[-1]) if has_verdicts else HEADER
+    rows = [
+        (each.query, rank, similarity, label, *([each.verdict] if has_verdicts else ()), path)
         for each in found
         for rank, (path, label, similarity) in enumerate(zip(each.ids, each.labels, each.similarities), 1)
     ]
+    return header, rows
+
+
+def rejection_sentence(found: CalibratedRejection) -> str:
+    """Explain a threshold of `--reject` and its measured error rates."""
+    known = f"{100 * found.rejected:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}] of {found.num_known:,}"
+    unknown = "" if found.detected is None else f", and {100 * found.detected:.0f} % if their class is left out"
+    return (
+        f"Threshold of --reject: {shown_threshold(found.threshold)}. It rejects {known} photos of the index{unknown}."
+    )
 
 
 def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:
@@ -93,7 +113,7 @@ def write_page(path: str, found: list[Found], index_name: str, most: int) -> Non
 
 
 def _strip(found: Found) -> list[Tile]:
-    tiles = [Tile(found.query, "", found.label, "query")]
+    tiles = [Tile(found.query, found.verdict if found.verdict == UNLIKE else "", found.label, "query")]
     for path, label, similarity in zip(found.ids, found.labels, found.similarities):
         role = ("right" if label == found.label else "wrong") if label and found.label else ""
         tiles.append(Tile(path, shown_similarity(similarity), label, role))

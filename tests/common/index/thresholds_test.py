@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import binom
 
 from common.errors import InvalidInput
-from common.index import calibrate_threshold, precision_interval
+from common.index import EmbeddingIndex, calibrate_rejection, calibrate_threshold, precision_interval
 
 
 def by_loops(similarities, same, target):
@@ -67,3 +67,52 @@ def test_bad_pairs_and_targets_are_named(arguments, phrase):
     similarities, same, target, *criterion = arguments
     with pytest.raises(InvalidInput, match=phrase):
         calibrate_threshold(np.array(similarities), np.array(same), target, criterion=(criterion or ["estimate"])[0])
+
+
+@pytest.mark.parametrize("share", [0, 0.05, 0.29, 0.5])
+def test_at_most_that_share_of_the_known_is_rejected(share):
+    rng = np.random.default_rng(0)
+    known, unknown = np.round(rng.normal(0.8, 0.1, size=100), 2), rng.normal(0.5, 0.1, size=70)  # with ties
+    found = calibrate_rejection(known, share, unknown)
+    fitting = [value for value in known if (known < value).mean() <= share]
+    assert found.threshold == max(fitting)
+    assert found.rejected == (known < found.threshold).mean()
+    assert found.low <= found.rejected <= found.high
+    assert found.detected == (unknown < found.threshold).mean()
+    assert found.num_known == 100
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_rows_left_out_calibrate_an_index(metric):
+    rng = np.random.default_rng(1)
+    labels = np.array([*"aaaabbbbbccc", "", ""])
+    vectors = rng.normal(size=(14, 5)).astype(np.float32)
+    index = EmbeddingIndex.build(vectors, range(14), labels, metric=metric)
+    pairs = np.array([[index.similarities([i], [j])[0] for j in range(14)] for i in range(14)])
+    np.fill_diagonal(pairs, -np.inf)
+    found = index.calibrate_rejection(0.25)
+    expected = np.sort(pairs.max(axis=1))[3]
+    assert found.threshold == pytest.approx(expected)
+    other = (labels != labels[:, None]) & (labels != "")
+    nearest = np.where(other, pairs, -np.inf).max(axis=1)[labels != ""]
+    assert found.detected == (nearest < found.threshold).mean()
+    fewer = index.calibrate_rejection(0.25, num_neighbors=1)
+    assert (fewer.threshold, fewer.detected <= found.detected) == (found.threshold, True)
+    assert index.calibrate_rejection(0.25, max_rows=4).num_known == 4
+    assert EmbeddingIndex.build(vectors, range(14)).calibrate_rejection(0.1).detected is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        (([], 0.1), "known.*at least one"),
+        (([np.nan], 0.1), "known.*no NaN"),
+        (([0.5], 1), "max_rejected.*received 1"),
+        (([0.5], -0.1), "max_rejected"),
+    ],
+)
+def test_a_rejection_that_cannot_be_calibrated_is_refused(arguments, phrase):
+    with pytest.raises(InvalidInput, match=phrase):
+        calibrate_rejection(*arguments)
+    with pytest.raises(InvalidInput, match="1 rows.*at least two"):
+        EmbeddingIndex.build(np.eye(1), ["a"]).calibrate_rejection(0.1)

@@ -195,6 +195,29 @@ def test_approximate_search_states_its_recall(tmp_path):
     assert len(reranked.splitlines()) == len(exact.splitlines())
 
 
+def test_photos_unlike_all_others_are_said_to_be(tmp_path, run_here, capsys):
+    angles = np.radians([0, 1, 2, 3, 20, 21, 23, 24])
+    vectors = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1).astype(np.float32)
+    np.savez(tmp_path / "known.npz", embeddings=vectors, paths=list("abcdefgh"), labels=list("jjjjkkkk"))
+    np.savez(tmp_path / "new.npz", embeddings=np.float32([[1, 0.001, 0], [0, 0, 1]]), paths=["near.png", "far.png"])
+    run_here("index", "--index=index", "--embeddings=known.npz")
+    capsys.readouterr()
+    asked = ["neighbours", "--index=index", "--embeddings=new.npz", "--k=1", "--csv=found.csv"]
+    run_here(*asked, "--reject=10", "--html=found.html")
+    shown = capsys.readouterr().out
+    assert "Threshold of --reject: 0.9998. It rejects 0.0 % [0.0, 36.9] of 8 photos of the index, and 100 % if" in shown
+    assert "1 of 2 queries: unlike everything in the index." in shown
+    with open(tmp_path / "found.csv", newline="") as file:
+        verdicts = {row["query"]: row["verdict"] for row in csv.DictReader(file)}
+    assert verdicts == {"near.png": "known", "far.png": "unlike everything in the index"}
+    assert (tmp_path / "found.html").read_text().count("unlike everything in the index") == 1
+    run_here(*asked)
+    assert "verdict" not in (tmp_path / "found.csv").read_text()
+    for other in ("--rerank=5", "--label=j"):
+        with pytest.raises(InvalidInput, match=f"{other[:7]}.*nearest of all photos"):
+            run_here(*asked, "--reject=10", other)
+
+
 def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_path, run_here):
     made = [f"--model={model}", "--images=photos"]
     run_here("index", "--index=index", *made)
