@@ -145,7 +145,7 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
     if config.method == "ccp":
         chosen = study.final_projections()
         steps = chosen["ccp_start"] + chosen["ccp_max_problems"] * chosen["ccp_problem_steps"]
-        fixed = {**chosen, "ccp_start_patience": None, "ccp_goes_back": False, "ccp_max_failures": None}
+        fixed: dict[str, Any] = {**chosen, "ccp_start_patience": None, "ccp_goes_back": False, "ccp_max_failures": None}
         fixed["ccp_continue_from"] = "last"
         parts = tuple(
             dataclasses.replace(part, **fixed) if isinstance(part, ProjectionSettings) else part for part in parts
