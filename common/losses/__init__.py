@@ -6,7 +6,7 @@ from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from common.losses.angular import AngularLoss
-    from common.losses.arc_face import ArcFaceLoss
+    from common.losses.arc_face import ArcFaceLoss, CosFaceLoss
     from common.losses.circle import CircleLoss
     from common.losses.class_ids import class_ids
     from common.losses.component_loss import ComponentLoss
@@ -53,6 +53,7 @@ __all__ = [
     "CircleLoss",
     "ComponentLoss",
     "ContrastiveLoss",
+    "CosFaceLoss",
     "CosineContrastiveLoss",
     "CrossBatchMemoryLoss",
     "DecorrelationLoss",

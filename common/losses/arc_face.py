@@ -1,4 +1,4 @@
-"""ArcFace: a softmax over class vectors with an additive angular margin."""
+"""ArcFace and CosFace: a softmax over class vectors with a margin on the own class."""
 
 from __future__ import annotations
 
@@ -35,6 +35,84 @@ def cosines_of_wider_angles(cosines: tf.Tensor, margin: float) -> tf.Tensor:
     return tf.where(cosines >= -math.cos(margin), wider, cosines - margin * math.sin(margin))
 
 
+def nearest_centers(
+    cosines: tf.Tensor, positive: tf.Tensor, negative: tf.Tensor, num_centers: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Keep the nearest center of each class.
+
+    Args:
+        cosines: `[anchors, classes * num_centers]`, those of a class side by side.
+        positive: bool, the same shape.
+        negative: bool, the same shape.
+        num_centers: of each class.
+
+    Returns:
+        The three, `[anchors, classes]`.
+    """
+    if num_centers == 1:
+        return cosines, positive, negative
+    shape = [-1, tf.shape(cosines)[1] // num_centers, num_centers]
+    nearest = tf.reduce_max(tf.reshape(cosines, shape), axis=2)
+    return nearest, tf.reshape(positive, shape)[:, :, 0], tf.reshape(negative, shape)[:, :, 0]
+
+
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
+class CosFaceLoss(ProxyLoss):
+    """CosFace: cross-entropy over cosines, with a margin on the own class's cosine.
+
+    `-log(e^{s (cos θ_y - m)} / (e^{s (cos θ_y - m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch. With several
+    positive `references` each has the margin, and their shares add up.
+
+    Reference: Wang, Wang, Zhou, Ji, Gong, Zhou, Li, Liu: CosFace, CVPR 2018, equation 4 (m = .35, s = 64).
+
+    Args:
+        num_classes: number of classes, their labels being 0..num_classes-1.
+        embedding_dim: number of components of an embedding.
+        margin: m, in [0, 2].
+        scale: s, greater than 0.
+        initializer: of the class vectors; see `ProxyBank`.
+        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`.
+
+    Raises:
+        InvalidInput: the margin is out of its range.
+
+    Examples:
+        >>> CosFaceLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        margin: float = 0.35,
+        scale: float = 64.0,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
+        if not 0.0 <= margin <= 2.0:
+            raise invalid("margin", received=margin, expected="a difference of cosines in [0, 2]")
+        self.margin = margin
+        self.scale = check_positive("scale", scale)
+
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Return the loss of a batch; see `MetricLoss`."""
+        pairs = self.compare_with_proxies(embeddings, labels, references, sample_weight=sample_weight)
+        cosines = pairwise_inner_products(pairs.anchors, pairs.references)
+        cosines = tf.where(pairs.positive, cosines - self.margin, cosines)
+        return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative, pairs.anchor_weights)
+
+    def get_config(self) -> dict:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "margin": self.margin, "scale": self.scale}
+
+
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class ArcFaceLoss(ProxyLoss):
     """ArcFace: cross-entropy over angles, with a margin on the own class's angle.
@@ -44,7 +122,8 @@ class ArcFaceLoss(ProxyLoss):
     their shares add up.
 
     Reference: Deng, Guo, Xue, Zafeiriou: ArcFace, CVPR 2019 (m = .5, s = 64), with its authors' continuation beyond π;
-    Milbich's dissertation eq. 2.15 (m = .5, s = 16).
+    Milbich's dissertation eq. 2.15 (m = .5, s = 16). Several centers: Deng, Guo, Liu, Gong, Zafeiriou: Sub-center
+    ArcFace, ECCV 2020, where θ_c is the angle to the nearest center of the class.
 
     Args:
         num_classes: number of classes, their labels being 0..num_classes-1.
@@ -52,6 +131,7 @@ class ArcFaceLoss(ProxyLoss):
         margin: m in radians, in [0, π/2].
         scale: s, greater than 0.
         initializer: of the class vectors; see `ProxyBank`.
+        centers_per_class: vectors of a class, of which the nearest one counts. Given `references` are one vector each.
         **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`. Inner
             products beyond -1..1, which unit vectors do not have, count as these.
 
@@ -69,9 +149,10 @@ class ArcFaceLoss(ProxyLoss):
         margin: float = 0.5,
         scale: float = 16.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        centers_per_class: int = 1,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
+        super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
         if not 0.0 <= margin <= math.pi / 2:
             raise invalid("margin", received=margin, expected="radians in [0, π/2]", fix="28.6 degrees are 0.5.")
         self.margin = margin
@@ -87,8 +168,10 @@ class ArcFaceLoss(ProxyLoss):
         """Return the loss of a batch; see `MetricLoss`."""
         pairs = self.compare_with_proxies(embeddings, labels, references, sample_weight=sample_weight)
         cosines = tf.clip_by_value(pairwise_inner_products(pairs.anchors, pairs.references), -1.0, 1.0)
-        cosines = tf.where(pairs.positive, cosines_of_wider_angles(cosines, self.margin), cosines)
-        return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative, pairs.anchor_weights)
+        num_centers = self.proxy_bank.proxies_per_class if references is None else 1
+        cosines, positive, negative = nearest_centers(cosines, pairs.positive, pairs.negative, num_centers)
+        cosines = tf.where(positive, cosines_of_wider_angles(cosines, self.margin), cosines)
+        return negative_log_probability(self.scale * cosines, positive, negative, pairs.anchor_weights)
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""
@@ -96,4 +179,5 @@ class ArcFaceLoss(ProxyLoss):
             **super().get_config(),
             "margin": self.margin,
             "scale": self.scale,
+            "centers_per_class": self.proxy_bank.proxies_per_class,
         }

@@ -28,6 +28,7 @@ LOSSES: dict[str, type[LossSettings]] = {
     "snr_triplet": losses.SignalToNoiseTripletSettings,
     "normsoftmax": losses.NormalizedSoftmaxSettings,
     "arcface": losses.ArcFaceSettings,
+    "cosface": losses.CosFaceSettings,
     "circle": losses.CircleSettings,
     "supcon": losses.SupervisedContrastiveSettings,
     "smoothap": losses.SmoothAPSettings,

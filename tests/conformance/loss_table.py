@@ -39,6 +39,7 @@ ROWS = {
     "HistogramLoss": lambda **kw: losses.HistogramLoss(11, **kw),
     "SignalToNoiseLoss": lambda **kw: losses.SignalToNoiseLoss(positive_margin=0.1, negative_margin=1.3, **kw),
     "NormalizedSoftmaxLoss": lambda **kw: losses.NormalizedSoftmaxLoss(NUM_CLASSES, DIM, 0.2, **kw),
+    "ArcFaceLoss of centers": lambda **kw: losses.ArcFaceLoss(NUM_CLASSES, DIM, 0.5, 8.0, centers_per_class=2, **kw),
     "ArcFaceLoss": lambda **kw: losses.ArcFaceLoss(NUM_CLASSES, DIM, 0.5, 8.0, **kw),
     "CircleLoss": lambda **kw: losses.CircleLoss(
         0.4, 8.0, constant_weights=False, **kw

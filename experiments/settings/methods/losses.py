@@ -401,3 +401,30 @@ class ArcFaceSettings(ProxySetting, MarginSetting, ScaleSetting):
     """`--loss=arcface`."""
 
     constructor = staticmethod(lambda: losses.ArcFaceLoss)
+    title: ClassVar[str] = "ArcFace (arcface)"
+
+    arcface_centers: int = setting(
+        "arcface: vectors of a class, of which the nearest counts (default: 1)",
+        1,
+        within=POSITIVE,
+        argument="centers_per_class",
+        omit_default=True,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CosFaceSettings(ProxySetting):
+    """`--loss=cosface`."""
+
+    constructor = staticmethod(lambda: losses.CosFaceLoss)
+    title: ClassVar[str] = "CosFace (cosface)"
+
+    cosface_margin: float = setting(
+        "cosface: margin of the own class's cosine (default: 0.35)",
+        0.35,
+        within=NumberRange(0, 2, low_included=True, high_included=True),
+        argument="margin",
+    )
+    cosface_scale: float = setting(
+        "cosface: scale of the cosines (default: 64)", 64.0, within=POSITIVE, argument="scale"
+    )

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.losses import ArcFaceLoss, NormalizedSoftmaxLoss
+from common.losses import ArcFaceLoss, CosFaceLoss, NormalizedSoftmaxLoss
 from common.losses.arc_face import cosines_of_wider_angles
 
 
@@ -49,7 +49,35 @@ def test_without_a_margin_it_is_the_normalized_softmax():
     np.testing.assert_allclose(arc_face(embeddings, labels), softmax(embeddings, labels), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("margin", "scale"), [(0.35, 8.0), (0.0, 2.0)])
+def test_cos_face_equals_loops(case, loops, margin, scale):
+    loss = CosFaceLoss(4, 2, margin, scale, normalization=case.normalization)
+    terms = []
+    for anchor, positives, negatives in case.anchors(references=case.references or loss.proxy_bank.references()):
+        near = sum(math.exp(scale * (loops.inner_product(anchor, p) - margin)) for p in positives)
+        far = sum(math.exp(scale * loops.inner_product(anchor, n)) for n in negatives)
+        if positives:
+            terms.append(-math.log(near / (near + far)))
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-4, atol=1e-6)
+
+
+def test_of_several_centers_the_nearest_counts():
+    rng = np.random.default_rng(0)
+    embeddings, labels = rng.normal(size=(6, 4)), rng.integers(0, 3, 6)
+    many = ArcFaceLoss(3, 4, 0.3, 8.0, centers_per_class=2)
+    centers = np.asarray(many.proxy_bank.proxies).reshape(3, 2, 4)
+    unit = centers / np.linalg.norm(centers, axis=2, keepdims=True)
+    terms = []
+    for embedding, label in zip(embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True), labels):
+        cosines = (unit @ embedding).max(axis=1)
+        cosines[label] = with_margin(cosines[label], 0.3)
+        terms.append(-8 * cosines[label] + np.log(np.exp(8 * cosines).sum()))
+    np.testing.assert_allclose(many(embeddings, labels), np.mean(terms), rtol=1e-4)
+
+
 @pytest.mark.parametrize("margin", [-0.1, 28.6])
 def test_degrees_are_refused(margin):
     with pytest.raises(InvalidInput, match=rf"margin: received {margin}, expected radians"):
         ArcFaceLoss(4, 2, margin)
+    with pytest.raises(InvalidInput, match=rf"margin: received {margin}, expected a difference of cosines"):
+        CosFaceLoss(4, 2, margin)
