@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
 EXTRAS = (
     *("dev", "faiss", "heif", "keras-hub", "mlflow", "mlflow-server", "onnx", "oracles", "parquet", "peers"),
-    *("serve", "slurm", "torch", "tune", "wandb"),
+    *("qdrant", "serve", "slurm", "torch", "tune", "wandb"),
 )
 
 

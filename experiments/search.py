@@ -7,6 +7,7 @@ Command: python -m experiments.search index --index=photo_index --images=photos 
     python -m experiments.search shell --index=photo_index   (neighbours of each path that is typed or piped)
     python -m experiments.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
     python -m experiments.search map --index=photo_index --html=map.html   (all photos, similar ones together)
+    python -m experiments.search push --index=photo_index --url=http://localhost:6333 --collection=photos   (Qdrant)
     python -m experiments.search embed --images=photos --output=photos.npz   (for `index --embeddings`, or elsewhere)
 Expected: neighbours with similarities (cosine), as a table and as a page with pictures; see docs/search.md.
 Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
@@ -73,6 +74,8 @@ def define_flags() -> None:
     flags.DEFINE_float(
         "precision", 0.95, "duplicates: share of the same that --pairs is to reach; in (0, 1].", 0.0, 1.0
     )
+    flags.DEFINE_string("url", None, "push: a Qdrant server, such as http://localhost:6333, or a folder of its client.")
+    flags.DEFINE_string("collection", None, "push: the collection that is to hold the index's photos.")
     flags.DEFINE_string("csv", None, "Also write the table to this file.")
     flags.DEFINE_string("html", None, "Also write a page with pictures to this file.")
     flags.DEFINE_integer("shown", 50, "Most queries or groups on the page.", lower_bound=1)

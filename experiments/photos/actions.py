@@ -35,6 +35,7 @@ FLAGS = {
     "neighbours": (*_EMBEDDING, "index", "embeddings", *_SEARCH, "csv", "html", "shown"),
     "shell": (*MODEL_FLAGS, "index", *_SEARCH),
     "map": ("index", "html"),
+    "push": ("index", "url", "collection"),
     "duplicates": (*_EMBEDDING, "index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
 }
 
@@ -67,6 +68,7 @@ def run(action: str, values: flags.FlagValues) -> None:
         "neighbours": _neighbours,
         "shell": _shell,
         "map": _map,
+        "push": _push,
         "duplicates": _duplicates,
     }[action](values)
 
@@ -213,6 +215,13 @@ def _map(values: flags.FlagValues) -> None:
     shown = write_map(values.html, index, pathlib.Path(values.index).name)
     print(f"A map of {shown:,} of {plural(len(index), 'photo')}.")
     _say_written(values)
+
+
+def _push(values: flags.FlagValues) -> None:
+    from experiments.photos.push import push  # here, for it needs the extra `qdrant`
+
+    _need(values, "index", "url", "collection")
+    push(values)
 
 
 def _duplicates(values: flags.FlagValues) -> None:
