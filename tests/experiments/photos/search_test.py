@@ -291,5 +291,5 @@ def test_a_shell_answers_line_by_line_by_one_network(model, photos, run_here, mo
 def test_another_action_is_refused_in_one_message(tmp_path):
     finished = run_module("experiments.search", "find", "--k=2", cwd=tmp_path)
     check_clean_failure(
-        finished, "action", "'find'", "one of embed, index, sync, remove, neighbours, shell, map, duplicates"
+        finished, "action", "'find'", "one of embed, index, sync, remove, neighbours, shell, map, push, duplicates"
     )
