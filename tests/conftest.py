@@ -57,6 +57,7 @@ def _sample(items, one_in):
     return kept
 
 
+@pytest.hookimpl(trylast=True)  # behind `-m`, which leaves cases out
 def pytest_collection_modifyitems(config, items):
     """Files with many slow tests first, those of a file together: in the end no worker waits for a long one."""
     if config.getoption("sample") > 1:
