@@ -145,7 +145,7 @@ def coverage(
 def chosen_runs(
     generator: np.random.Generator, effects: Effects, design: tuple[int, int], studies: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the runs of a method whose setting is the better of two trials by mean validation over folds.
+    """Draw runs of a method that validation chooses from two trials.
 
     Returns:
         The chosen setting's true effect `[studies]`; the noise of its runs on test classes `[studies, folds, repeats]`.

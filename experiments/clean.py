@@ -65,7 +65,7 @@ def main() -> None:
 def _recently_used(
     found: list[leftovers.Leftover], caches: list[leftovers.Leftover], most_bytes: int
 ) -> set[pathlib.Path]:
-    """Return the caches that stay, as the least recently used of `found` are removed until the rest fits."""
+    """Return the caches that stay if the least recently used go first."""
     total = sum(each.num_bytes for each in caches)
     kept = {each.folder for each in caches}
     for each in sorted(found, key=lambda each: each.changed):

@@ -60,7 +60,7 @@ def parts_of(difference: np.ndarray, counts: np.ndarray) -> Part:
 
 
 def interval(part: Part, level: float = 0.95) -> tuple[float, float]:
-    """Join half by Cochran and Cox, half by Satterthwaite; skewness shifts the side of classes."""
+    """Join the parts by the rule of docs/statistics.md, with the shift of skewness."""
     mean, (first, first_freedom), (second, second_freedom), skewness = part
     student, of_folds = (stdtrit(freedom, 0.5 + level / 2) for freedom in (first_freedom, second_freedom))
     shift, root = abs(skewness) * (2 * student**2 + 1) / 6, np.sqrt(first + second)

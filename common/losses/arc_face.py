@@ -1,4 +1,4 @@
-"""ArcFace and CosFace: a softmax over class vectors with a margin on the own class."""
+"""ArcFace and CosFace: softmax over class vectors with a margin."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class ArcFaceLoss(ProxyLoss):
         margin: m in radians, in [0, π/2].
         scale: s, greater than 0.
         initializer: of the class vectors; see `ProxyBank`.
-        centers_per_class: vectors of a class, of which the nearest one counts. Given `references` are one vector each.
+        centers_per_class: vectors of a class; the nearest one counts. Given `references` are one vector each.
         **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`. Inner
             products beyond -1..1, which unit vectors do not have, count as these.
 

@@ -61,7 +61,7 @@ class FinishedStudy(NamedTuple):
         return self._rounded_median(self.selected_steps)
 
     def final_projections(self) -> dict[str, int]:
-        """Return CCP's start, its problems' steps and their number, each the median of the units.
+        """Return CCP's start, number of problems and their steps: medians of the units.
 
         Only steps that led to the selected weights count: not those after a problem's best, nor a problem that went
         back.
@@ -103,7 +103,7 @@ def read_study(path: str | os.PathLike) -> FinishedStudy:
 
 
 def _projections_of(measured: Mapping[str, Any], config: ExperimentConfig) -> tuple[int, list[int]]:
-    """Return the step at which a unit's in-batch loss was best, and the useful steps of each problem."""
+    """Return a unit's best step before the first problem, and each problem's useful steps."""
     problems, selected = measured["problems"], int(measured["validation"]["best"]["step"])
     if not problems:
         return selected, []

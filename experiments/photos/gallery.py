@@ -87,7 +87,7 @@ class Gallery:
     def like(
         self, row: int, count: int, label: str | None, where: Sequence[str] = (), part: np.ndarray | None = None
     ) -> list[dict[str, Any]]:
-        """Return the nearest photos of an indexed photo, without itself; `part` embeds a part of it, `[1, dim]`."""
+        """Return the nearest photos of an indexed photo or of its part."""
         self.check_row(row)
         among = self._chosen(label, where)
         if among is None and part is None:
@@ -108,7 +108,7 @@ class Gallery:
         return {"row": row, "name": shown_text(path[self._root :]), "label": label, "picture": picture}
 
     def picture(self, row: int, side: int = PICTURE_SIDE) -> bytes:
-        """Return a copy of a photo as JPEG, with at most `side` pixels on its longer side.
+        """Return a JPEG of a photo with at most `side` pixels a side.
 
         Raises:
             Refused: there is no such row, or its file is gone or no picture any more.

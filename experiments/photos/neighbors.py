@@ -84,7 +84,7 @@ def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int, reject
 
 
 def neighbor_table(found: list[Found]) -> tuple[tuple[str, ...], list[tuple[str | int | float, ...]]]:
-    """Return a header and a row per neighbour; a column "verdict" if there are verdicts."""
+    """Return a header and rows, one per neighbour, with any verdicts."""
     has_verdicts = any(each.verdict for each in found)
     header = (*HEADER[:-1], "verdict", HEADER[-1]) if has_verdicts else HEADER
     rows = [

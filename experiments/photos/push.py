@@ -1,4 +1,4 @@
-"""Copy of an index on a Qdrant server, for searches from more than one machine."""
+"""Copy of an index on a Qdrant server."""
 
 from __future__ import annotations
 

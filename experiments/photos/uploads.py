@@ -77,7 +77,7 @@ def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) 
 
 
 class Crop(NamedTuple):
-    """A rectangle of a photo, in shares of its width and height from 0 to 1."""
+    """Rectangle of a photo, in shares of its sides."""
 
     left: float
     top: float

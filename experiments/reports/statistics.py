@@ -20,7 +20,7 @@ The interval here has two parts of the same crossed design (every model embeds e
 - *training*: folds are random. The mean of a fold over its repeats is one observation, so F folds have F - 1 degrees
   of freedom, and repeats only make the observations more precise.
 
-Two designs cannot show the spread of folds: a single split, and collections, each of which has a model of every fold.
+Two designs cannot show the spread of folds: a single split, and collections, since each has a model of every fold.
 There the spread of the repeats inside their fold counts. The interval is then for the same splits alone, and its
 `kind` says so. In collections each model counts with the mean of the collections that it is part of.
 

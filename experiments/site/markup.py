@@ -39,5 +39,5 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 
 
 def pieces(name: str) -> list[str]:
-    """Split the name of a file or class after its separators, where a line may break."""
+    """Split a name after its separators, so that lines may break there."""
     return re.split(r"(?<=[_./-])", name)

@@ -37,9 +37,9 @@ from experiments.studies.tables import CLAIMS_ID
 _PRINTED_SETS = ("SOP", "In-shop", "CUB", "Cars196")
 _PREFIX = "planned_"
 _HOW = (
-    "Relative difference: test MAP@R of the method minus that of its baseline, in per cent of the baseline, paired by "
-    "fold and test class, with its 95 % interval for new folds and classes. Studies of one set are averaged first. "
-    "Mean: over data sets, with Student's interval. Thesis: the same from its printed cells, lowest to highest."
+    "Relative difference: test MAP@R of the method minus that of its baseline, in per cent of the baseline, "
+    "paired by fold and test class. Its 95 % interval is for new folds and classes. Studies of one set are averaged "
+    "first. Mean: over data sets, with Student's interval. Thesis: the same from its printed cells, lowest to highest."
 )
 
 _STARS = (
