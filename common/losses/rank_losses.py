@@ -47,11 +47,12 @@ def ranked_positives(pairs: Comparison, similarities: tf.Tensor) -> RankedPositi
         pairs: the anchors and references.
         similarities: of all pairs `[anchors, references]`.
     """
-    places = tf.where(pairs.positive)
-    anchors = places[:, 0]
-    gaps = tf.gather(similarities, anchors) - tf.gather_nd(similarities, places)[:, None]
-    own = tf.range(tf.shape(similarities, tf.int64)[1])[None] == places[:, 1:]
-    others = tf.gather(pairs.positive, anchors) & ~own
+    num_references = tf.shape(similarities, tf.int64)[1]
+    places = tf.squeeze(tf.where(tf.reshape(pairs.positive, [-1])), axis=1)  # one dimension: XLA proves its size equal
+    anchors, columns = places // num_references, places % num_references
+    own_similarities = tf.gather(tf.reshape(similarities, [-1]), places)
+    gaps = tf.gather(similarities, anchors) - tf.expand_dims(own_similarities, 1)
+    others = tf.gather(pairs.positive, anchors) & (tf.range(num_references)[None] != tf.expand_dims(columns, 1))
     return RankedPositives(anchors, gaps, others, tf.gather(pairs.negative, anchors))
 
 
