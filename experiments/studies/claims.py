@@ -12,13 +12,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from absl import flags
 
-from common.errors import InvalidInput
+from common.errors import InvalidInput, check_given
 from experiments import reports
 from experiments.plans.study import write_table
 from experiments.plans.study_command import refuse_training
@@ -56,21 +56,18 @@ class Found(NamedTuple):
         dataset: with which it counts as one set.
         cell: the difference, in fractions, tested together with the study's other planned comparisons.
         baseline: MAP@R of the baseline, a fraction.
-        rows: all runs of the study.
     """
 
     study: str
     dataset: str
     cell: reports.TableCell
     baseline: float
-    rows: Sequence[Mapping]
 
     @property
     def relative(self) -> tuple[float, float, float]:
         """The difference and its interval's ends, as fractions of the baseline."""
-        bounds = self.cell.bounds
-        low, high = (bounds.low, bounds.high) if bounds else (np.nan, np.nan)
-        return self.cell.estimate.mean / self.baseline, low / self.baseline, high / self.baseline
+        bounds = check_given("interval", self.cell.bounds)
+        return bounds.estimate / self.baseline, bounds.low / self.baseline, bounds.high / self.baseline
 
 
 class Held(NamedTuple):
@@ -78,12 +75,12 @@ class Held(NamedTuple):
 
     Attributes:
         claim: the planned comparison.
-        printed: by printed data set, the difference in points and relative to the baseline (a fraction).
+        printed: the difference relative to the baseline (a fraction), of each printed data set.
         found: one for each study with every fold of both methods.
     """
 
     claim: Claim
-    printed: Mapping[str, tuple[float, float]]
+    printed: Sequence[float]
     found: tuple[Found, ...]
 
     @property
@@ -100,7 +97,7 @@ class Held(NamedTuple):
     @property
     def verdict(self) -> str:
         """The verdict on the claim, by the rule of the plan."""
-        smallest = min((relative for _, relative in self.printed.values()), default=0.0)
+        smallest = min(self.printed, default=0.0)
         losses = [of.cell.is_significant and of.cell.estimate.mean < 0 for of in self.found]
         return reports.claim_verdict(self.summary, any(losses), smallest)
 
@@ -132,11 +129,10 @@ def _differences(study: StudyRows) -> dict[Claim, Found]:
     keys = {claim: ("MAP@R", claim.methods) for claim in complete}
     tested = compare({key: method_difference(study, *claim.methods) for claim, key in keys.items()})
     name, dataset, found = study.name.removeprefix(_PREFIX), _data_set(study), {}
-    runs = [row for row in study.rows if row["kind"] == TRAINING]
     for claim, key in keys.items():
         difference = cell(tested[key].bounds, is_difference=True, baseline=claim.baseline)
         compared = dataclasses.replace(difference, comparison=tested[key])
-        found[claim] = Found(name, dataset, compared, _mean(study, claim.baseline), runs)
+        found[claim] = Found(name, dataset, compared, _mean(study, claim.baseline))
     return found
 
 
@@ -150,20 +146,16 @@ def _mean(study: StudyRows, label: str) -> float:
     return float(scores.class_scores("MAP@R").means.mean())
 
 
-def _printed(claim: Claim) -> dict[str, tuple[float, float]]:
-    """Return what the thesis prints of a claim; nothing for a control of ours."""
-    if "," in claim.method + claim.baseline.replace(", stride 16", ""):
-        return {}
-    figures = {}
-    for dataset in _PRINTED_SETS:
-        first, second = (_printed_cell(dataset, name.partition(",")[0], claim.chapter) for name in claim.methods)
-        if first and second:
-            figures[dataset] = (first - second, first / second - 1)
-    return figures
+def _printed(claim: Claim) -> list[float]:
+    """Return the relative differences that the thesis prints of a claim."""
+    if claim.chapter is None:
+        return []
+    cells = [[_printed_cell(name, of, claim.chapter) for of in claim.methods] for name in _PRINTED_SETS]
+    return [first / second - 1 for first, second in cells if first and second]
 
 
 def _printed_cell(dataset: str, method: str, chapter: int) -> float | None:
-    loss, kind, pooling = parse_method(method)
+    loss, kind, pooling = parse_method(method.partition(",")[0])
     found = fair_published(dataset, loss, pooling, kind, 128, "MAP@R", chapter=chapter)
     return found.value if found is not None and found.is_target else None
 
@@ -224,7 +216,7 @@ def draw_claims(held: Sequence[Held], path: str | os.PathLike, title: str = "") 
         for of, height in zip(shown, heights):
             ticks.append(top + (height - 1.8) / 2)
             if of.printed:
-                ends = [100 * relative for _, relative in of.printed.values()]
+                ends = [100 * relative for relative in of.printed]
                 band = {"color": "tab:gray", "alpha": 0.25, "linewidth": 0, "label": "thesis, lowest to highest"}
                 axes.fill_betweenx([top - 0.5, top + height - 1.3], min(ends), max(ends), **band)
             for place, found in enumerate(of.found):
@@ -264,26 +256,25 @@ def _percent(mean: float, low: float, high: float) -> str:
 
 
 def _printed_range(of: Held) -> str:
-    relative = [100 * each for _, each in of.printed.values()]
+    relative = [100 * each for each in of.printed]
     return f"{min(relative):+.1f} to {max(relative):+.1f}" if relative else "-"
 
 
-def studies_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
+def studies_table(studies: Sequence[StudyRows]) -> reports.PlainTable:
     """Tabulate each study's data, network, runs and cost.
 
     Args:
-        held: of `held_claims`.
-        title: above the table.
+        studies: with rows, as of `recorded_studies`.
     """
     lines = []
-    for study in {found.study: found.rows for of in held for found in of.found}.items():
-        name, rows = study
-        configuration = rows[0]["configuration"]
+    for study in studies:
+        rows = [row for row in study.rows if row["kind"] == TRAINING]
         threads = [row["environment"]["threads"] or row["environment"]["cores"] for row in rows]
         hours = sum(row["train_seconds"] * count for row, count in zip(rows, threads)) / 3600
-        size = f"{configuration['image_size']} pixels, {rows[0]['steps']} steps"
-        lines.append([name, configuration["backbone"], size, str(len(rows)), f"{hours:.1f}"])
-    return reports.PlainTable(title, ["study", "network", "regime", "runs", "core-hours"], lines)
+        regime = f"{rows[0]['configuration']['image_size']} pixels, {rows[0]['steps']} steps"
+        name = study.name.removeprefix(_PREFIX)
+        lines.append([name, rows[0]["configuration"]["backbone"], regime, str(len(rows)), f"{hours:.1f}"])
+    return reports.PlainTable("", ["study", "network", "regime", "runs", "core-hours"], lines)
 
 
 def draw_forest(study: StudyRows, path: str | os.PathLike, title: str) -> None:

@@ -68,10 +68,10 @@ def show_claims(build: Callable[..., reports.PlainTable]) -> None:
     """Print a table of all recorded planned studies and its line of provenance.
 
     Args:
-        build: of `experiments.studies.claims`.
+        build: of `experiments.studies.claims`, from the claims or from the studies.
     """
     studies = recorded_studies("results")
-    table = build(held_claims(studies))
+    table = build(studies if build is studies_table else held_claims(studies))
     print(f"{table.as_markdown().rstrip()}\n\n{provenance([row for study in studies for row in study.rows])}")
 
 
