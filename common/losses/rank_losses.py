@@ -35,9 +35,10 @@ class RankedPositives(NamedTuple):
     others: tf.Tensor
     negatives: tf.Tensor
 
-    def total(self, steps: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """Add up `steps` of some references `[positives, references]`: `[positives]`."""
-        return tf.reduce_sum(tf.where(mask, steps, tf.zeros_like(steps)), axis=1)
+
+def total(steps: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Add up the steps of the references in a mask `[positives, references]`: `[positives]`."""
+    return tf.reduce_sum(tf.where(mask, steps, tf.zeros_like(steps)), axis=1)
 
 
 def ranked_positives(pairs: Comparison, similarities: tf.Tensor) -> RankedPositives:
@@ -138,9 +139,13 @@ class SmoothAPLoss(RankLoss):
 
     def terms(self, ranked: RankedPositives, pairs: Comparison) -> tf.Tensor:
         """Return one minus the average precision of each anchor."""
-        above = 1.0 + ranked.total(self.smooth_steps(ranked.gaps), ranked.others)
-        below = ranked.total(self.negative_steps(ranked.gaps), ranked.negatives)
+        above = 1.0 + total(self.positive_steps(ranked.gaps), ranked.others)
+        below = total(self.negative_steps(ranked.gaps), ranked.negatives)
         return self.mean_by_anchor(below / (above + below), ranked, pairs)
+
+    def positive_steps(self, gaps: tf.Tensor) -> tf.Tensor:
+        """Return the steps of the other positives."""
+        return self.smooth_steps(gaps)
 
     def negative_steps(self, gaps: tf.Tensor) -> tf.Tensor:
         """Return the steps of the negatives."""
@@ -193,10 +198,11 @@ class RoadmapLoss(SmoothAPLoss):
 
     def terms(self, ranked: RankedPositives, pairs: Comparison) -> tf.Tensor:
         """Return `(1 - λ)` times the bound of each anchor."""
-        steps = tf.cast(ranked.gaps > 0, ranked.gaps.dtype)
-        above = 1.0 + ranked.total(steps, ranked.others)
-        below = ranked.total(self.negative_steps(ranked.gaps), ranked.negatives)
-        return (1.0 - self.calibration_weight) * self.mean_by_anchor(below / (above + below), ranked, pairs)
+        return (1.0 - self.calibration_weight) * super().terms(ranked, pairs)
+
+    def positive_steps(self, gaps: tf.Tensor) -> tf.Tensor:
+        """Return the exact step."""
+        return tf.cast(gaps > 0, gaps.dtype)
 
     def negative_steps(self, gaps: tf.Tensor) -> tf.Tensor:
         """Return the upper bound of the step."""
@@ -257,7 +263,7 @@ class RecallAtKLoss(RankLoss):
 
     def terms(self, ranked: RankedPositives, pairs: Comparison) -> tf.Tensor:
         """Return the mean over k of one minus the smooth recall of each anchor."""
-        ranks = 1.0 + ranked.total(self.smooth_steps(ranked.gaps), ranked.others | ranked.negatives)
+        ranks = 1.0 + total(self.smooth_steps(ranked.gaps), ranked.others | ranked.negatives)
         counts = tf.cast(tf.math.count_nonzero(pairs.positive, axis=1), ranks.dtype)
         missing = []
         for k in self.ks:
@@ -316,7 +322,7 @@ class PenalizedNegativesLoss(RankLoss):
 
     def terms(self, ranked: RankedPositives, pairs: Comparison) -> tf.Tensor:
         """Return the mean penalty of each anchor."""
-        before = ranked.total(self.smooth_steps(ranked.gaps), ranked.negatives)
+        before = total(self.smooth_steps(ranked.gaps), ranked.negatives)
         return self.mean_by_anchor(_PENALTIES[self.penalty](before, self.power), ranked, pairs)
 
     def get_config(self) -> dict:

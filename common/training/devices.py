@@ -150,6 +150,35 @@ def check_devices(model: keras.Model, optimizer: keras.optimizers.Optimizer, *, 
         )
 
 
+def check_micro_batches(network: keras.Model, *, jit_compile: bool) -> None:
+    """Refuse a network whose rows depend on the batch, or whose second call differs.
+
+    Args:
+        network: that is called on parts of a batch.
+        jit_compile: whether the step is compiled with XLA, which needs parts of fixed sizes.
+
+    Raises:
+        InvalidInput: XLA, or a layer with statistics of the batch, with random numbers, that collects features, or with
+            a regulariser of activities.
+    """
+    if jit_compile:
+        raise invalid("jit_compile", received=True, expected="False with micro_batch")
+    of_batches = _batch_normalizations(network)
+    for layer in network._flatten_layers(include_self=False, recursive=True):
+        reason = ""
+        if any(layer is each for each in of_batches):
+            reason = "whose statistics would be those of a part of the batch: freeze it"
+        elif getattr(layer, "seed_generator", None) or getattr(layer, "_random_generator", None):
+            reason = "whose random numbers differ in the second pass"
+        elif getattr(layer, "collects_features", False):
+            reason = "which would collect features in both passes"
+        elif getattr(layer, "activity_regularizer", None):
+            reason = "whose regularisation of activities would be that of a part"
+        if reason:
+            expected = f"none with {layer.name} ({type(layer).__name__}), {reason}"
+            raise invalid("micro_batch", received="a size", expected=expected)
+
+
 def synchronize_batch_normalization(model: keras.Model) -> None:
     """Synchronise the statistics of trained batch normalisations across replicas.
 

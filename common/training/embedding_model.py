@@ -14,11 +14,10 @@ from common.errors import check_choice, check_fraction, check_positive, invalid
 from common.losses.label_column import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
-from common.training.devices import check_devices
+from common.training.devices import check_devices, check_micro_batches
 from common.training.embedding_head import EmbeddingHead
 from common.training.gradients import (
     are_finite,
-    check_micro_batches,
     in_micro_batches,
     loss_and_gradients,
     loss_scale,

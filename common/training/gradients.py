@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import invalid
 from common.losses.label_column import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.replicas import gather_over_replicas, num_replicas, of_the_global_batch, sum_over_replicas
@@ -106,7 +105,7 @@ def in_micro_batches(network: Callable[[tf.Tensor], Any], inputs: tf.Tensor, siz
 
     Args:
         network: returns a tensor, or a structure of tensors, with one row per input. Its rows must not depend on one
-            another, and a second call must return the same; see `check_micro_batches`.
+            another, and a second call must return the same; see `common.training.devices.check_micro_batches`.
         inputs: `[batch, ...]`.
         size: inputs of a part, at least 1; the last part may be smaller.
 
@@ -155,34 +154,6 @@ def in_micro_batches(network: Callable[[tf.Tensor], Any], inputs: tf.Tensor, siz
 
     found = outputs_of(inputs)
     return tf.nest.pack_sequence_as(structure[0], tf.nest.flatten(found))
-
-
-def check_micro_batches(network: keras.Model, *, jit_compile: bool) -> None:
-    """Refuse a network whose rows depend on the batch, or whose second call differs.
-
-    Args:
-        network: that is called on parts of a batch.
-        jit_compile: whether the step is compiled with XLA, which needs parts of fixed sizes.
-
-    Raises:
-        InvalidInput: XLA, or a layer with statistics of the batch, with random numbers, that collects features, or with
-            a regulariser of activities.
-    """
-    if jit_compile:
-        raise invalid("jit_compile", received=True, expected="False with micro_batch")
-    for layer in network._flatten_layers(include_self=False, recursive=True):
-        reason = ""
-        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable:
-            reason = "whose statistics would be those of a part of the batch: freeze it"
-        elif getattr(layer, "seed_generator", None) or getattr(layer, "_random_generator", None):
-            reason = "whose random numbers differ in the second pass"
-        elif getattr(layer, "collects_features", False):
-            reason = "which would collect features in both passes"
-        elif getattr(layer, "activity_regularizer", None):
-            reason = "whose regularisation of activities would be that of a part"
-        if reason:
-            expected = f"none with {layer.name} ({type(layer).__name__}), {reason}"
-            raise invalid("micro_batch", received="a size", expected=expected)
 
 
 def are_finite(gradients: list[tf.Tensor]) -> tf.Tensor:

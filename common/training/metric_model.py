@@ -18,10 +18,9 @@ from common.ops.pair_masks import nan_unless, wrong_labels_in_one_line
 from common.ops.replicas import gather_over_replicas
 from common.pooling.feature_pooling import warn_of_unfinished_poolings
 from common.training.callback_order import Callbacks, check_callback_order
-from common.training.devices import check_devices
+from common.training.devices import check_devices, check_micro_batches
 from common.training.gradients import (
     apply_gradients,
-    check_micro_batches,
     in_micro_batches,
     loss_and_gradients,
     weighted_loss,

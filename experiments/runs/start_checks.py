@@ -204,7 +204,7 @@ def _can_be_cut(backbone: str, trained_from: str, **shape: Any) -> None:
 
 @functools.lru_cache(maxsize=16)
 def _can_be_split(backbone: str, frozen_batch_norm: bool, **shape: Any) -> None:
-    from common.training.gradients import check_micro_batches
+    from common.training.devices import check_micro_batches
 
     settings = {"weights": "none", "frozen_batch_norm": frozen_batch_norm, **shape}
     check_micro_batches(build.network(backbone, 3, **settings), jit_compile=False)
