@@ -56,8 +56,60 @@ def nearest_centers(
     return nearest, tf.reshape(positive, shape)[:, :, 0], tf.reshape(negative, shape)[:, :, 0]
 
 
+class MarginSoftmaxLoss(ProxyLoss):
+    """Cross-entropy over cosines of class vectors, with a margin on the own class; abstract.
+
+    Args:
+        num_classes: number of classes, their labels being 0..num_classes-1.
+        embedding_dim: number of components of an embedding.
+        margin: m, of the own class.
+        scale: s, greater than 0.
+        initializer: of the class vectors; see `ProxyBank`.
+        centers_per_class: vectors of a class; the nearest one counts. Given `references` are one vector each.
+        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`.
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_dim: int,
+        margin: float,
+        scale: float,
+        initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        centers_per_class: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
+        self.margin = margin
+        self.scale = check_positive("scale", scale)
+
+    def call(
+        self,
+        embeddings: tf.Tensor,
+        labels: tf.Tensor,
+        references: References | None = None,
+        sample_weight: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Return the loss of a batch; see `MetricLoss`."""
+        pairs = self.compare_with_proxies(embeddings, labels, references, sample_weight=sample_weight)
+        cosines = tf.clip_by_value(pairwise_inner_products(pairs.anchors, pairs.references), -1.0, 1.0)
+        num_centers = self.proxy_bank.proxies_per_class if references is None else 1
+        cosines, positive, negative = nearest_centers(cosines, pairs.positive, pairs.negative, num_centers)
+        cosines = tf.where(positive, self.with_margin(cosines), cosines)
+        return negative_log_probability(self.scale * cosines, positive, negative, pairs.anchor_weights)
+
+    def with_margin(self, cosines: tf.Tensor) -> tf.Tensor:
+        """Return the cosines of the own class behind the margin."""
+        raise NotImplementedError(f"{type(self).__name__} must implement with_margin(cosines).")
+
+    def get_config(self) -> dict:
+        """Return the constructor's arguments."""
+        own = {"margin": self.margin, "scale": self.scale, "centers_per_class": self.proxy_bank.proxies_per_class}
+        return {**super().get_config(), **own}
+
+
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class CosFaceLoss(ProxyLoss):
+class CosFaceLoss(MarginSoftmaxLoss):
     """CosFace: cross-entropy over cosines, with a margin on the own class's cosine.
 
     `-log(e^{s (cos θ_y - m)} / (e^{s (cos θ_y - m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch. With several
@@ -71,7 +123,8 @@ class CosFaceLoss(ProxyLoss):
         margin: m, in [0, 2].
         scale: s, greater than 0.
         initializer: of the class vectors; see `ProxyBank`.
-        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`.
+        **kwargs: those of `MarginSoftmaxLoss`, `ProxyLoss` and `MetricLoss`. Inner products beyond -1..1, which unit
+            vectors do not have, count as these.
 
     Raises:
         InvalidInput: the margin is out of its range.
@@ -89,32 +142,17 @@ class CosFaceLoss(ProxyLoss):
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
+        super().__init__(num_classes, embedding_dim, margin, scale, initializer, **kwargs)
         if not 0.0 <= margin <= 2.0:
             raise invalid("margin", received=margin, expected="a difference of cosines in [0, 2]")
-        self.margin = margin
-        self.scale = check_positive("scale", scale)
 
-    def call(
-        self,
-        embeddings: tf.Tensor,
-        labels: tf.Tensor,
-        references: References | None = None,
-        sample_weight: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        """Return the loss of a batch; see `MetricLoss`."""
-        pairs = self.compare_with_proxies(embeddings, labels, references, sample_weight=sample_weight)
-        cosines = pairwise_inner_products(pairs.anchors, pairs.references)
-        cosines = tf.where(pairs.positive, cosines - self.margin, cosines)
-        return negative_log_probability(self.scale * cosines, pairs.positive, pairs.negative, pairs.anchor_weights)
-
-    def get_config(self) -> dict:
-        """Return the constructor's arguments."""
-        return {**super().get_config(), "margin": self.margin, "scale": self.scale}
+    def with_margin(self, cosines: tf.Tensor) -> tf.Tensor:
+        """Return cos θ - m."""
+        return cosines - self.margin
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class ArcFaceLoss(ProxyLoss):
+class ArcFaceLoss(MarginSoftmaxLoss):
     """ArcFace: cross-entropy over angles, with a margin on the own class's angle.
 
     `-log(e^{s cos(θ_y + m)} / (e^{s cos(θ_y + m)} + Σ_{c≠y} e^{s cos θ_c}))`, the mean over the batch. θ_c is the angle
@@ -131,9 +169,8 @@ class ArcFaceLoss(ProxyLoss):
         margin: m in radians, in [0, π/2].
         scale: s, greater than 0.
         initializer: of the class vectors; see `ProxyBank`.
-        centers_per_class: vectors of a class; the nearest one counts. Given `references` are one vector each.
-        **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`. Inner
-            products beyond -1..1, which unit vectors do not have, count as these.
+        **kwargs: those of `MarginSoftmaxLoss`, `ProxyLoss` and `MetricLoss`. Inner products beyond -1..1, which unit
+            vectors do not have, count as these.
 
     Raises:
         InvalidInput: the margin is out of its range.
@@ -149,35 +186,12 @@ class ArcFaceLoss(ProxyLoss):
         margin: float = 0.5,
         scale: float = 16.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
-        centers_per_class: int = 1,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
+        super().__init__(num_classes, embedding_dim, margin, scale, initializer, **kwargs)
         if not 0.0 <= margin <= math.pi / 2:
             raise invalid("margin", received=margin, expected="radians in [0, π/2]", fix="28.6 degrees are 0.5.")
-        self.margin = margin
-        self.scale = check_positive("scale", scale)
 
-    def call(
-        self,
-        embeddings: tf.Tensor,
-        labels: tf.Tensor,
-        references: References | None = None,
-        sample_weight: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        """Return the loss of a batch; see `MetricLoss`."""
-        pairs = self.compare_with_proxies(embeddings, labels, references, sample_weight=sample_weight)
-        cosines = tf.clip_by_value(pairwise_inner_products(pairs.anchors, pairs.references), -1.0, 1.0)
-        num_centers = self.proxy_bank.proxies_per_class if references is None else 1
-        cosines, positive, negative = nearest_centers(cosines, pairs.positive, pairs.negative, num_centers)
-        cosines = tf.where(positive, cosines_of_wider_angles(cosines, self.margin), cosines)
-        return negative_log_probability(self.scale * cosines, positive, negative, pairs.anchor_weights)
-
-    def get_config(self) -> dict:
-        """Return the constructor's arguments."""
-        return {
-            **super().get_config(),
-            "margin": self.margin,
-            "scale": self.scale,
-            "centers_per_class": self.proxy_bank.proxies_per_class,
-        }
+    def with_margin(self, cosines: tf.Tensor) -> tf.Tensor:
+        """Return cos(θ + m), and beyond π its continuation."""
+        return cosines_of_wider_angles(cosines, self.margin)

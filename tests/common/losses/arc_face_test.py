@@ -54,8 +54,12 @@ def test_cos_face_equals_loops(case, loops, margin, scale):
     loss = CosFaceLoss(4, 2, margin, scale, normalization=case.normalization)
     terms = []
     for anchor, positives, negatives in case.anchors(references=case.references or loss.proxy_bank.references()):
-        near = sum(math.exp(scale * (loops.inner_product(anchor, p) - margin)) for p in positives)
-        far = sum(math.exp(scale * loops.inner_product(anchor, n)) for n in negatives)
+        near, far = (
+            [min(max(loops.inner_product(anchor, each), -1.0), 1.0) for each in others]
+            for others in (positives, negatives)
+        )
+        near = sum(math.exp(scale * (cosine - margin)) for cosine in near)
+        far = sum(math.exp(scale * cosine) for cosine in far)
         if positives:
             terms.append(-math.log(near / (near + far)))
     np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-4, atol=1e-6)
