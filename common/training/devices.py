@@ -166,7 +166,7 @@ def check_micro_batches(network: keras.Model, *, jit_compile: bool) -> None:
     of_batches = _batch_normalizations(network)
     for layer in network._flatten_layers(include_self=False, recursive=True):
         reason = ""
-        if any(layer is each for each in of_batches):
+        if layer in of_batches:
             reason = "whose statistics would be those of a part of the batch: freeze it"
         elif getattr(layer, "seed_generator", None) or getattr(layer, "_random_generator", None):
             reason = "whose random numbers differ in the second pass"

@@ -138,8 +138,9 @@ def refuse_training(values: flags.FlagValues, study_id: str) -> None:
     """
     settings = (each.name for each in all_settings() if each.name in values)
     because = f"--id={study_id} trains nothing and reads recorded studies"
-    of_trainings = set(_ABOUT_TRAINING) - {"dataset", "loss", "pooling", "recipe"}
-    experiment_flags.refuse_flags(values, "run", "details", *sorted(of_trainings), *settings, because=because)
+    experiment_flags.refuse_flags(
+        values, "run", "details", *dict.fromkeys((*_ABOUT_TRAINING, *settings)), because=because
+    )
 
 
 def options_from_flags(values: flags.FlagValues) -> StudyOptions:

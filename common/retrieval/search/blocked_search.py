@@ -108,19 +108,17 @@ def search_rows(task: SearchTask, num_threads: int) -> None:
         best, _ = decision.best(_leading_candidates(upper, decision))
         task.deliver(chosen, best)
 
-    _for_each(search, range(0, len(wanted), step), num_threads)
-
-
-def _for_each(function: Callable, items: Sequence, num_threads: int) -> None:
-    """Call a function for each item, in threads if there are several items.
-
-    A thread that meets TensorFlow for the first time costs more than a small search.
-    """
-    if len(items) == 1:
-        function(items[0])
-        return
     with ThreadPoolExecutor(num_threads) as pool:
-        list(pool.map(function, items))
+        _for_each(pool, search, range(0, len(wanted), step))
+
+
+def _for_each(pool: ThreadPoolExecutor, function: Callable, items: Sequence) -> None:
+    """Call a function for each item, in the pool if there are several items.
+
+    The pool starts threads when they are needed. One that meets TensorFlow costs more than a small search.
+    """
+    each = map if len(items) == 1 else pool.map
+    list(each(function, items))
 
 
 def _leading_candidates(upper: np.ndarray, decision: Decision) -> Candidates:
@@ -185,15 +183,16 @@ class TileSearch:
     def run(self) -> None:
         """Deliver the neighbours of every query block."""
         columns = range(len(self.query_parts))
-        if not self.symmetric:
-            _for_each(self._measure_gallery, range(len(self.gallery_parts)), self.num_tasks)
-        _for_each(self._measure_queries, columns, self.num_tasks)
-        widths = None
-        if self.coarse is not None:
-            widths = coarse_widths(self.coarse[0], self.query_width, self.coarse[1], self.gallery_width)
-        _for_each(lambda column: self._open_block(column, widths), columns, self.num_tasks)
-        _for_each(self._visit_home, columns, self.num_tasks)
-        _for_each(self._visit_tiles, self._tasks(), self.num_tasks)
+        with ThreadPoolExecutor(self.num_tasks) as pool:
+            if not self.symmetric:
+                _for_each(pool, self._measure_gallery, range(len(self.gallery_parts)))
+            _for_each(pool, self._measure_queries, columns)
+            widths = None
+            if self.coarse is not None:
+                widths = coarse_widths(self.coarse[0], self.query_width, self.coarse[1], self.gallery_width)
+            _for_each(pool, lambda column: self._open_block(column, widths), columns)
+            _for_each(pool, self._visit_home, columns)
+            _for_each(pool, self._visit_tiles, self._tasks())
 
     def _tasks(self) -> list[tuple[int, list[int]]]:
         tasks = []
