@@ -57,18 +57,16 @@ def ranked_positives(pairs: Comparison, similarities: tf.Tensor) -> RankedPositi
     return RankedPositives(anchors, gaps, others, tf.gather(pairs.negative, anchors))
 
 
-class RankLoss(MetricLoss):
-    """Mean over anchors of a function of the smooth ranks of their positives; abstract.
+class AnchoredLoss(MetricLoss):
+    """A loss of anchors and the references beside them; abstract.
 
     Args:
-        temperature: τ of the sigmoid σ(x/τ) that replaces the step, greater than 0.
         anchors: `"embeddings"` or `"references"`; see `MultiSimilarityLoss`.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
     """
 
-    def __init__(self, temperature: float = 0.01, anchors: str = "embeddings", **kwargs: Any) -> None:
+    def __init__(self, anchors: str = "embeddings", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.temperature = check_positive("temperature", temperature)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(
@@ -80,7 +78,36 @@ class RankLoss(MetricLoss):
     ) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""
         batch = embeddings, labels, references, sample_weight
-        pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
+        return self.of_pairs(compare(*batch, normalization=self.normalization, anchors=self.anchors))
+
+    def of_pairs(self, pairs: Comparison) -> tf.Tensor:
+        """Return the loss, a scalar.
+
+        Args:
+            pairs: the anchors and references.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement of_pairs(pairs).")
+
+    def get_config(self) -> dict:
+        """Return the constructor's arguments."""
+        return {**super().get_config(), "anchors": self.anchors}
+
+
+class RankLoss(AnchoredLoss):
+    """Mean over anchors of a function of the smooth ranks of their positives; abstract.
+
+    Args:
+        temperature: τ of the sigmoid σ(x/τ) that replaces the step, greater than 0.
+        anchors: `"embeddings"` or `"references"`; see `MultiSimilarityLoss`.
+        **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
+    """
+
+    def __init__(self, temperature: float = 0.01, anchors: str = "embeddings", **kwargs: Any) -> None:
+        super().__init__(anchors, **kwargs)
+        self.temperature = check_positive("temperature", temperature)
+
+    def of_pairs(self, pairs: Comparison) -> tf.Tensor:
+        """Return the mean over anchors, and any further term."""
         similarities = pairwise_inner_products(pairs.anchors, pairs.references)
         terms = self.terms(ranked_positives(pairs, similarities), pairs)
         value = masked_mean(pairs.weighted(terms), tf.reduce_any(pairs.positive, axis=1))
@@ -115,7 +142,7 @@ class RankLoss(MetricLoss):
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""
-        return {**super().get_config(), "temperature": self.temperature, "anchors": self.anchors}
+        return {**super().get_config(), "temperature": self.temperature}
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -331,7 +358,7 @@ class PenalizedNegativesLoss(RankLoss):
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
-class FastAPLoss(MetricLoss):
+class FastAPLoss(AnchoredLoss):
     """FastAP: one minus average precision over a histogram of squared distances.
 
     `mean_a { 1 - (1/P) Σ_j h⁺_j H⁺_j / H_j }` for an anchor with P positives: h⁺_j is the soft number of positives at
@@ -354,22 +381,13 @@ class FastAPLoss(MetricLoss):
     """
 
     def __init__(self, num_bins: int = 10, anchors: str = "embeddings", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(anchors, **kwargs)
         if num_bins < 1:
             raise invalid("num_bins", received=num_bins, expected="1 or more")
         self.num_bins = num_bins
-        self.anchors = check_choice("anchors", anchors, ANCHORS)
 
-    def call(
-        self,
-        embeddings: tf.Tensor,
-        labels: tf.Tensor,
-        references: References | None = None,
-        sample_weight: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        """Return the loss of a batch; see `MetricLoss`."""
-        batch = embeddings, labels, references, sample_weight
-        pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
+    def of_pairs(self, pairs: Comparison) -> tf.Tensor:
+        """Return the mean over anchors."""
         distances = pairwise_squared_distances(pairs.anchors, pairs.references)
         of_positives, of_negatives = (self._histograms(distances, mask) for mask in (pairs.positive, pairs.negative))
         of_all = of_positives + of_negatives
@@ -392,4 +410,4 @@ class FastAPLoss(MetricLoss):
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""
-        return {**super().get_config(), "num_bins": self.num_bins, "anchors": self.anchors}
+        return {**super().get_config(), "num_bins": self.num_bins}
