@@ -1,11 +1,9 @@
 """`python -m experiments.search`, as a user runs it; what its parts do: the other files here."""
 
 import csv
-import importlib.util
 import io
 import os
 import re
-import shlex
 import shutil
 
 import numpy as np
@@ -15,12 +13,10 @@ from common.deployment import load_embedder, save_model
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.photos import duplicates
-from experiments.photos.actions import FLAGS
 from experiments.photos.shown import write_csv
 from tests.command_line import check_clean_failure, run_module
 from tests.common.deployment.small_models import of_images
 from tests.experiments.photos.conftest import write_photo
-from tests.sources import ROOT
 
 
 def search(action, cwd, *arguments):
@@ -32,29 +28,6 @@ def done(action, cwd, *arguments):
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr == ""  # no progress bar in a file
     return finished.stdout
-
-
-@pytest.mark.slow
-def test_the_commands_of_the_page_run(model, photos, tmp_path):
-    """Those whose packages are here, in their order, by a small model."""
-    text = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
-    commands = [
-        shlex.split(line) for line in re.findall(r"^    python -m experiments\.search (.*)$", text, re.MULTILINE)
-    ]
-    assert {action for action, *_ in commands} == set(FLAGS)
-    write_photo(tmp_path / "new.jpg", 20)
-    names = [tmp_path / "photos" / "jay" / f"{place}.png" for place in range(3)]
-    (tmp_path / "pairs.csv").write_text(f"first,second,same\n{names[0]},{names[1]},1\n{names[0]},{names[2]},1\n")
-    rows = "".join(f"photos/jay/{place}.png,2021\n" for place in range(4))
-    (tmp_path / "photos.csv").write_text(f"path,year\n{rows}")
-    has_faiss, has_qdrant = (importlib.util.find_spec(name) is not None for name in ("faiss", "qdrant_client"))
-    for action, *arguments in commands:
-        arguments = [argument.replace("http://localhost:6333", "store") for argument in arguments]  # no server here
-        if (has_faiss or not re.search("approximate", " ".join(arguments))) and (has_qdrant or action != "push"):
-            embeds = [f"--model={model}"] if action in ("embed", "index") and "--images=photos" in arguments else []
-            done(action, tmp_path, *arguments, *embeds)
-    assert (tmp_path / "found.html").exists()
-    assert (tmp_path / "duplicates.html").exists()
 
 
 @pytest.mark.slow
