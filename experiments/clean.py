@@ -13,7 +13,6 @@ project's.
 
 from __future__ import annotations
 
-import pathlib
 import sys
 
 from absl import flags
@@ -45,7 +44,8 @@ def main() -> None:
     if values.cache and busy:
         print("Caches stay while a run is in progress.")
     if values.keep_gb is not None:
-        kept = _recently_used([each for each, _ in found], leftovers.caches_in(cache_dir), round(values.keep_gb * 1e9))
+        of_these, caches = [each for each, _ in found], leftovers.caches_in(cache_dir)
+        kept = leftovers.recently_used(of_these, caches, round(values.keep_gb * 1e9))
         found = [(each, root) for each, root in found if each.folder not in kept]
     kinds = (*(leftovers.CACHES if values.cache and not busy else ()), *CHOICES.get(values.runs, ()))
     chosen = [(each, root) for each, root in found if each.kind in kinds and not each.kept_because]
@@ -60,19 +60,6 @@ def main() -> None:
     print(f"Freed {_megabytes(sum(each.num_bytes for each in removed))}: {len(removed)} of {len(chosen)} removed.")
     if len(removed) < len(chosen):
         print("The others were changed meanwhile or are in use.")
-
-
-def _recently_used(
-    found: list[leftovers.Leftover], caches: list[leftovers.Leftover], most_bytes: int
-) -> set[pathlib.Path]:
-    """Return the caches that stay if the least recently used go first."""
-    total = sum(each.num_bytes for each in caches)
-    kept = {each.folder for each in caches}
-    for each in sorted(found, key=lambda each: each.changed):
-        if total > most_bytes and each.folder in kept and not each.kept_because:
-            kept.remove(each.folder)
-            total -= each.num_bytes
-    return kept
 
 
 def _agreed(count: int, num_bytes: int, yes: bool) -> bool:

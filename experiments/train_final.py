@@ -29,7 +29,8 @@ def main() -> None:
     config = final_configuration(study, values.weights)
     tracker = tracker_from_flags(values, config.dataset, True, "")
     dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
-    places = Places(values.runs_dir or study.runs_dir, values.cache_dir, values.data_dir, values.decoded_images_mb)
+    room = values.decoded_images_mb, values.cache_gb
+    places = Places(values.runs_dir or study.runs_dir, values.cache_dir, values.data_dir, *room)
     seconds = values.checkpoint_seconds
     written = train_final(study, dataset, config, places, checkpoint_seconds=seconds, tracker=tracker)
     print(comparison(study, written.path.parent))
@@ -43,6 +44,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("runs_dir", None, "Folder for results (default: that of the folds).")
     experiment_flags.define_data_flags()
     experiment_flags.define_session_flags()
-    experiment_flags.define_decoded_images_flag()
+    experiment_flags.define_room_flags()
     define_tracker_flags()
     experiment_flags.run_command(main)

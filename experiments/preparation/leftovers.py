@@ -1,4 +1,4 @@
-"""Caches and runs on the disk, for `experiments.clean`: found, measured, removed.
+"""Caches and runs on the disk: found, measured, removed, kept within a bound.
 
 Only folders whose every file has a name that this project gives are removed; links are never followed.
 """
@@ -9,6 +9,7 @@ import contextlib
 import os
 import pathlib
 import re
+import secrets
 import stat
 import time
 from collections.abc import Iterator
@@ -16,10 +17,12 @@ from dataclasses import dataclass
 
 from common.errors import InvalidInput
 from common.files import hold_lock, read_json
+from common.progress import write_notice
 from common.records.run_directory import is_locked, read_finished_result
 
 CACHES = ("copies of images", "copies in shards", "features")
 FINISHED, UNFINISHED, IN_PROGRESS = "finished run", "unfinished run", "run in progress"
+_IN_USE = "in_use"  # below the cache folder: a locked file of each running unit, with its data set's name
 _TEMPORARY = r"(?:.*/)?\..*\.tmp"
 _COPIES = r"shorter_side_\d+(?:_boxes)?"
 _CACHES = {  # by kind: place below the cache folder, and names of files below it
@@ -79,13 +82,69 @@ def caches_in(cache_dir: str) -> list[Leftover]:
         cache_dir: the folder of caches; it may be missing.
     """
     root, found = pathlib.Path(cache_dir), []
+    busy = {mark.name.rpartition(".")[0] for mark in (root / _IN_USE).glob("*.*") if _is_held(mark)}
     for kind, (place, names) in _CACHES.items():
         folders = sorted(root.glob("/".join("*" * (1 + place.count("/")))))
         ours = [each for each in folders if re.fullmatch(place, each.relative_to(root).as_posix())]
         # A feature store states its origin; anything else there is none.
         ours = [each for each in ours if kind != "features" or (each / "origin.json").is_file()]
-        found += [_leftover(kind, each, names) for each in ours if _is_folder(each)]
+        found += [
+            _leftover(kind, each, names, each.relative_to(root).parts[1] in busy) for each in ours if _is_folder(each)
+        ]
     return found
+
+
+@contextlib.contextmanager
+def caches_in_use(cache_dir: str, dataset: str, most_gb: float) -> Iterator[None]:
+    """Keep the caches of a data set during a `with` block, and bound all caches after it.
+
+    Those unused for longest are removed first. Those of running units stay, also beyond the bound. In a folder without
+    write access or locks, nothing is kept or removed.
+
+    Args:
+        cache_dir: the folder of caches, made if need be.
+        dataset: its name.
+        most_gb: the bound in GB (10^9 bytes), in [0, inf).
+    """
+    mark = pathlib.Path(cache_dir) / _IN_USE / f"{dataset}.{secrets.token_hex(8)}"
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError, InvalidInput):
+            mark.parent.mkdir(parents=True, exist_ok=True)
+            stack.callback(mark.unlink, missing_ok=True)
+            stack.enter_context(hold_lock(mark))
+        yield
+        if mark.exists():
+            _bound(cache_dir, most_gb)
+
+
+def _bound(cache_dir: str, most_gb: float) -> None:
+    """Remove caches beyond the bound, and report it in a line."""
+    found = caches_in(cache_dir)
+    stays = recently_used(found, found, round(most_gb * 1e9))
+    removed = [each for each in found if each.folder not in stays and remove(each, cache_dir)]
+    if removed:
+        freed = sum(each.num_bytes for each in removed)
+        names = ", ".join(each.folder.relative_to(cache_dir).as_posix() for each in removed)
+        write_notice(
+            f"{freed / 1e6:,.0f} MB of caches unused for longest were removed (--cache_gb={most_gb:g}): {names}"
+        )
+
+
+def recently_used(found: list[Leftover], caches: list[Leftover], most_bytes: int) -> set[pathlib.Path]:
+    """Return the caches that stay if the least recently used go first.
+
+    Args:
+        found: which may go.
+        caches: all of them.
+        most_bytes: that may stay; more do where some are in use or hold other files.
+    """
+    total = sum(each.num_bytes for each in caches)
+    kept = {each.folder for each in caches}
+    for each in sorted(found, key=lambda each: each.changed):
+        if total > most_bytes and each.folder in kept and not each.kept_because:
+            kept.remove(each.folder)
+            total -= each.num_bytes
+    return kept
 
 
 def runs_in(runs_dir: str) -> list[Leftover]:
@@ -145,13 +204,21 @@ def _state(run: pathlib.Path) -> str:
     return FINISHED if read_finished_result(run)[0] is not None else UNFINISHED
 
 
-def _leftover(kind: str, folder: pathlib.Path, names: str) -> Leftover:
+def _is_held(path: pathlib.Path) -> bool:
+    try:
+        with hold_lock(path, refusal=InvalidInput("in use")):
+            return False
+    except InvalidInput:
+        return True
+
+
+def _leftover(kind: str, folder: pathlib.Path, names: str, busy: bool = False) -> Leftover:
     files, num_bytes, changed, others = _measured(folder)
     foreign = [*others, *(name for name in files if not re.fullmatch(names, name, re.DOTALL))]
     if foreign == [_CARD] and (folder / _CARD).read_bytes().startswith(_CARD_BEGINS):
         foreign = []
     reason = ""
-    if kind == IN_PROGRESS or (kind in CACHES and is_locked(folder)):
+    if busy or kind == IN_PROGRESS or (kind in CACHES and is_locked(folder)):
         reason = "in use"
     elif foreign:
         reason = f"has other files, such as {foreign[0]}"

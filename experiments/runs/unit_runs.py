@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import glob
@@ -20,6 +21,7 @@ from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
 from experiments import reports
+from experiments.preparation.leftovers import caches_in_use
 from experiments.process.exit_code import import_tensorflow
 from experiments.rows.run_rows import check_of_one_run, evaluate_embeddings, scored_row
 from experiments.runs.cached_training import FeaturePlace
@@ -146,7 +148,7 @@ class UnitRuns:
             self.complete_tracking(config, fold, repeat, finished)
             return
         spare_loaded_modules()
-        with run.locked():
+        with run.locked(), self._caches_in_use(config):
             if config.sources:
                 write_json(path / "sources.json", dict(config.sources))
             try:
@@ -159,6 +161,12 @@ class UnitRuns:
                 run.remove_if_begun_only()
                 raise
         scored_row(reports.collect_method(path.parent).finished[fold, repeat])
+
+    def _caches_in_use(self, config: ExperimentConfig) -> contextlib.AbstractContextManager[None]:
+        """Hold what a unit reads from the cache; without prepared images and features, nothing."""
+        if self.dataset.kind != "image_files" and not config.cached_features:
+            return contextlib.nullcontext()
+        return caches_in_use(self.cache_dir or build.default_cache_dir(), self.dataset.name, self.places.cache_gb)
 
     def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
         """Send the tracker the missing parts of a finished, tracked unit.

@@ -20,7 +20,7 @@ from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.own_data import OWN_DATASETS, fit_to_data
 from experiments.settings.parts import all_settings
-from experiments.settings.places import DECODED_IMAGES_MB, Places
+from experiments.settings.places import CACHE_GB, DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import layers_of
 from experiments.settings.run_settings import BUDGETS, METHODS, RECIPES
@@ -63,7 +63,7 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
 SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
-UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb")  # of commands that train units
+UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb", "cache_gb")  # of commands that train units
 
 
 def define_place_flags(record: bool = True) -> None:
@@ -77,7 +77,7 @@ def define_place_flags(record: bool = True) -> None:
     if record:
         define_record_flag()
     define_session_flags()
-    define_decoded_images_flag()
+    define_room_flags()
 
 
 def define_data_flags() -> None:
@@ -99,7 +99,8 @@ def places_from(values: flags.FlagValues) -> Places:
         values: of the command line.
     """
     record = {"study": values.record, "replace": values.replace} if "record" in values else {}
-    return Places(values.runs_dir, values.cache_dir, values.data_dir, values.decoded_images_mb, **record)
+    room = {"decoded_images_mb": values.decoded_images_mb, "cache_gb": values.cache_gb}
+    return Places(values.runs_dir, values.cache_dir, values.data_dir, **room, **record)
 
 
 def unit_values(values: flags.FlagValues) -> dict[str, object]:
@@ -142,8 +143,15 @@ def define_session_flags() -> None:
     flags.DEFINE_boolean("deterministic", False, "Deterministic operations only: the same bits on a GPU, too; slower.")
 
 
-def define_decoded_images_flag() -> None:
-    """Define the memory limit for decoded evaluation images."""
+def define_room_flags() -> None:
+    """Define the memory limit for decoded evaluation images, and the bound of caches on the disk."""
+    flags.DEFINE_float(
+        "cache_gb",
+        CACHE_GB,
+        "Most GB (10^9 bytes) of prepared images and features on the disk. After each run, those unused for longest "
+        "are removed; those of running processes stay.",
+        lower_bound=0,
+    )
     flags.DEFINE_integer(
         "decoded_images_mb",
         DECODED_IMAGES_MB,

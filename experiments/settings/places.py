@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 DECODED_IMAGES_MB = 512  # of the images of evaluations that a unit keeps in memory
+CACHE_GB = 50.0  # of all caches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Places:
         cache_dir: the folder for prepared images and features, or None for the default.
         data_dir: the folder of the data set's official files, or None.
         decoded_images_mb: MB (10^6 bytes) of decoded images that a unit keeps in memory for evaluations; 0: none.
+        cache_gb: GB (10^9 bytes) of caches that stay after a unit, beside those in use.
         study: the folder of recorded rows to which finished runs are added, or None.
         replace: whether new rows replace recorded ones with the same key.
     """
@@ -24,5 +26,6 @@ class Places:
     cache_dir: str | None = None
     data_dir: str | None = None
     decoded_images_mb: int = DECODED_IMAGES_MB
+    cache_gb: float = CACHE_GB
     study: str | None = None
     replace: bool = False

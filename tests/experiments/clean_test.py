@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import sys
 import time
 
@@ -120,6 +121,25 @@ def test_the_least_recently_used_caches_are_removed_first(places):
     assert "1 of 1 removed" in clean(places, "--cache", f"--keep_gb={shards.num_bytes / 1e9}", "--yes").stdout
     assert (shards.folder.exists(), features.folder.exists()) == (True, False)
     check_clean_failure(clean(places, "--keep_gb=1"), "--keep_gb", "only --cache removes")
+
+
+def test_a_unit_bounds_the_caches_and_keeps_those_of_running_ones(places, capsys):
+    cache = places / "cache"
+    (cache / "features" / "other" / "00ff").mkdir(parents=True)
+    (cache / "features" / "other" / "00ff" / "origin.json").write_text("{}")
+    with leftovers.caches_in_use(str(cache), "glyphs", 1):
+        assert "(stays)" in clean(places).stdout
+        with leftovers.caches_in_use(str(cache), "folder", 1e-5):
+            assert capsys.readouterr().err == ""
+        said = capsys.readouterr().err
+        assert re.search(
+            r"0 MB of caches unused for longest were removed \(--cache_gb=1e-05\): features/other/00ff", said
+        )
+        assert {each.folder.parts[-2] for each in leftovers.caches_in(str(cache))} == {"glyphs", "prepared", "shards"}
+    with leftovers.caches_in_use(str(cache), "glyphs", 0):
+        pass
+    assert [each.folder.parent.name for each in leftovers.caches_in(str(cache))] == ["glyphs"]
+    assert list((cache / "in_use").iterdir()) == []
 
 
 def test_a_run_in_progress_and_all_caches_stay(places):

@@ -54,6 +54,22 @@ def test_what_is_read_is_what_was_written_in_float16(tmp_path):
     np.testing.assert_array_equal(store.read([9, 0, 9], [1, 0, 1]), VALUES.astype(np.float16)[[9, 0, 9], [1, 0, 1]])
 
 
+def test_zeros_are_left_out_and_files_of_before_are_read(tmp_path, monkeypatch):
+    values = np.where(np.random.default_rng(1).uniform(size=VALUES.shape) < 0.1, VALUES, 0).astype(np.float16)
+    values[3, 1] = 0
+    values[4, 0, 0] = -0.0
+    monkeypatch.setattr(f"{__name__}.VALUES", values)
+    sparse, _ = filled(tmp_path / "sparse")
+    monkeypatch.setattr(feature_store, "_sparse", lambda values: None)
+    dense, _ = filled(tmp_path / "dense")
+    assert [np.load(path).ndim for path in files_of(sparse)] == [1, 1, 1]
+    assert [np.load(path).ndim for path in files_of(dense)] == [5, 5, 5]
+    for store in (sparse, dense):
+        assert everything(store).tobytes() == values.tobytes()
+    size = sum(np.load(path).nbytes for path in files_of(sparse))
+    assert size == 20 * 4 + 4 * np.count_nonzero(values.view(np.uint16))
+
+
 def test_a_second_time_nothing_is_missing(tmp_path):
     filled(tmp_path)
     store, missing = filled(tmp_path)
