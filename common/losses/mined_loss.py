@@ -16,9 +16,9 @@ from common.losses.metric_loss import MetricLoss
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.weighted_sum import WeightedSumLoss
 from common.ops.normalization import normalize
-from common.references.reference_set import References
+from common.references.reference_set import Pairs, References
 
-MINERS: dict[str, Callable[..., miners.Triplets]] = {
+MINERS: dict[str, Callable[..., miners.Triplets | Pairs]] = {
     "random": miners.random_triplets,
     "semi_hard": miners.semi_hard,
     "soft_hard": miners.soft_hard,
@@ -29,6 +29,8 @@ MINERS: dict[str, Callable[..., miners.Triplets]] = {
     "inter_class_distance_positives": functools.partial(miners.inter_class, positives="distance"),
     "inter_class_nearest_positives": functools.partial(miners.inter_class, positives="nearest"),
     "intra_class": miners.intra_class,
+    "batch_hard": miners.batch_hard,
+    "multi_similarity": miners.multi_similarity_pairs,
 }
 DRAWS_BY = ("step", "batch")
 
@@ -38,11 +40,11 @@ class MinedLoss(LossAround):
     """`loss` over one triplet per anchor, drawn by a miner; with `rho_probability`, rho-regularised.
 
     The loss sees the same references with only the triplet's two pairs in a row, so that any loss over pairs or
-    triplets can be mined, with a memory or without. Draws are a function of `seed` and a step counter, which advances
-    in calls with `training=True` and is saved with the model. With `draws_by="batch"` they are one of `seed` and the
-    batch: there is no counter, so the loss goes into `compile(loss=...)`, and other rounding draws otherwise. Mining
-    of the nearest semi-hard negative draws nothing: `TripletLoss(mining="nearest_semi_hard")`, tensorflow-addons'
-    `TripletSemiHardLoss`.
+    triplets can be mined, with a memory or without. `"multi_similarity"` keeps all hard pairs of an anchor instead.
+    Draws are a function of `seed` and a step counter, which advances in calls with `training=True` and is saved with
+    the model. With `draws_by="batch"` they are one of `seed` and the batch: there is no counter, so the loss goes into
+    `compile(loss=...)`, and other rounding draws otherwise. Mining of the nearest semi-hard negative draws nothing:
+    `TripletLoss(mining="nearest_semi_hard")`, tensorflow-addons' `TripletSemiHardLoss`.
 
     Reference: Milbich's dissertation, sections 2.2.1 (miners) and 2.4.1 (rho-regularisation). p is .3 to .4 on CUB and
     Cars and .15 on SOP there, with distance-weighted triplets.
@@ -55,7 +57,8 @@ class MinedLoss(LossAround):
         miner: one of `MINERS`, or a `common.miners.SamplingDistribution`, which the loss then owns. Those of triplets
             of three classes or within one (`inter_class...`, `intra_class`) have pairs that contradict the labels,
             and a loss takes them as they are.
-        rho_probability: with this probability a triplet (a, p, n) becomes (a, a, p); in [0, 1].
+        rho_probability: with this probability a triplet (a, p, n) becomes (a, a, p); in [0, 1]. 0 with
+            `"multi_similarity"`, which has no triplets.
         seed: at least 0.
         draws_by: `"step"`, or `"batch"`: the bits of the embeddings stand for the step. The same batch then
             has the same draws.
@@ -89,6 +92,8 @@ class MinedLoss(LossAround):
         if not isinstance(miner, miners.SamplingDistribution):
             check_choice("miner", miner, MINERS)
         self.rho_probability = check_fraction("rho_probability", rho_probability, zero_allowed=True)
+        if rho_probability and miner == "multi_similarity":
+            raise invalid("rho_probability", received=rho_probability, expected="0 with a miner of pairs")
         self.seed = check_non_negative("seed", seed)
         self.draws_by = check_choice("draws_by", draws_by, DRAWS_BY)
         self.step: tf.Variable | None = None
@@ -119,17 +124,19 @@ class MinedLoss(LossAround):
         if references is not None:
             others = references._replace(embeddings=normalize(references.embeddings, self.loss.normalization))
         if isinstance(self.miner, miners.SamplingDistribution):
-            triplets = self.miner.triplets(points, labels, seed, others)
+            mined: miners.Triplets | Pairs = self.miner.triplets(points, labels, seed, others)
         else:
-            triplets = MINERS[self.miner](points, labels, seed, others)
+            mined = MINERS[self.miner](points, labels, seed, others)
         given = References(embeddings, labels) if references is None else references._replace(valid=None)
+        if isinstance(mined, Pairs):
+            return given._replace(pairs=mined)
         batch_size = tf.shape(embeddings)[0]
         if self.rho_probability:
             first_self = 0 if references is None else tf.shape(given.embeddings)[0]
-            triplets = miners.rho_regularized(triplets, self.rho_probability, seed, batch_size, first_self)
+            mined = miners.rho_regularized(mined, self.rho_probability, seed, batch_size, first_self)
         if self.rho_probability and references is not None:  # the anchors themselves take the positives' places
             given = _joined(given, References(embeddings, labels))
-        return given._replace(pairs=miners.pairs_of(triplets, batch_size, tf.shape(given.embeddings)[0]))
+        return given._replace(pairs=miners.pairs_of(mined, batch_size, tf.shape(given.embeddings)[0]))
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

@@ -1,14 +1,16 @@
-"""Miners select tuples of a batch: functions `(embeddings, labels, seed, references=None)` -> `Triplets`."""
+"""Miners select tuples of a batch: `(embeddings, labels, seed, references=None)` -> `Triplets` or `Pairs`."""
 
 from typing import TYPE_CHECKING
 
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
+    from common.miners.batch_hard import batch_hard
     from common.miners.binned import binned, bins_of
     from common.miners.distance_weighted import distance_weighted, log_inverse_density
     from common.miners.inter_class import inter_class
     from common.miners.intra_class import intra_class
+    from common.miners.multi_similarity import multi_similarity_pairs
     from common.miners.random_triplets import random_triplets
     from common.miners.rho_regularized import rho_regularized
     from common.miners.sampling_distribution import SamplingDistribution
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
 __all__ = [
     "SamplingDistribution",
     "Triplets",
+    "batch_hard",
     "binned",
     "bins_of",
     "distance_weighted",
     "inter_class",
     "intra_class",
     "log_inverse_density",
+    "multi_similarity_pairs",
     "pairs_of",
     "random_triplets",
     "semi_hard",

@@ -62,6 +62,19 @@ def draw(mask: tf.Tensor, seed: tf.Tensor, purpose: int, log_weights: tf.Tensor 
     scores = -tf.math.log(-tf.math.log(uniform))
     if log_weights is not None:
         scores = tf.cast(scores, log_weights.dtype) + log_weights
+    return highest(mask, scores)
+
+
+def highest(mask: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+    """Return the column of each row's highest score, the first of several.
+
+    Args:
+        mask: bool, `[rows, columns]`: the candidates.
+        scores: floats, `[rows, columns]`.
+
+    Returns:
+        int64 `[rows]`; arbitrary for rows without any candidate.
+    """
     scores = tf.where(mask, scores, tf.constant(-np.inf, scores.dtype))
     return tf.argmax(tf.pad(scores, [[0, 0], [0, 1]], constant_values=-np.inf), axis=1)  # also without any column
 

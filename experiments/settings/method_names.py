@@ -62,7 +62,7 @@ class LossNames(Collection[str]):
 PAIR_LOSSES = LossNames(lambda kind: not kind.has_proxies)
 PROXY_LOSSES = LossNames(lambda kind: kind.has_proxies)
 ANCHORED_LOSSES = LossNames(lambda kind: kind.sees_one_side)
-PADS = "pads"
+PADS, PAIRS = "pads", "multi_similarity"
 MINERS = {
     "random": "random",
     "semihard": "semi_hard",
@@ -70,6 +70,8 @@ MINERS = {
     "distance": "distance_weighted",
     "interclass": "inter_class",
     PADS: PADS,
+    "batchhard": "batch_hard",
+    "multisimilarity": PAIRS,
 }
 SHARED, GROUPS, INTRA, DANCE = FEATURES = ("shared", "groups", "intra", "dance")
 FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+shared or +groups][+intra][+dance]"
@@ -117,6 +119,8 @@ def parse_loss(name: str) -> LossName:
     if {SHARED, GROUPS} <= {*loss.features}:
         fix = "Leave one out: groups are another way to find what classes share."
         raise invalid("--loss", received=name, expected=f"either {SHARED} or {GROUPS}", fix=fix)
+    if loss.switches and loss.miner == PAIRS:
+        raise invalid("--loss", received=name, expected="rho after a miner of triplets", fix="Leave out `+rho`.")
     over_proxies = loss.base in PROXY_LOSSES and not (loss.miner or loss.memory)
     if rest or (name != loss.base and loss.base not in PAIR_LOSSES and not over_proxies):
         words = ", ".join(FEATURES)

@@ -3,11 +3,11 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
-from common.miners import Triplets, distance_weighted, pairs_of, random_triplets, semi_hard, soft_hard
+from common.miners import Triplets, batch_hard, distance_weighted, pairs_of, random_triplets, semi_hard, soft_hard
 from common.miners.triplets import draw
 from common.references import References
 
-MINERS = [random_triplets, semi_hard, soft_hard, distance_weighted]
+DRAWING = [random_triplets, semi_hard, soft_hard, distance_weighted]
 
 
 def random_batch(seed=0, size=32, dim=8):
@@ -15,7 +15,7 @@ def random_batch(seed=0, size=32, dim=8):
     return tf.constant(rng.normal(size=(size, dim)), tf.float32), rng.integers(0, 6, size)
 
 
-@pytest.fixture(params=MINERS, ids=lambda miner: miner.__name__)
+@pytest.fixture(params=[*DRAWING, batch_hard], ids=lambda miner: miner.__name__)
 def miner(request):
     return request.param
 
@@ -37,6 +37,7 @@ def test_triplets_are_of_an_anchor_a_positive_and_a_negative(miner):
                 assert (negatives % 7 != 0).all()
 
 
+@pytest.mark.parametrize("miner", DRAWING)
 def test_a_seed_draws_the_same_and_another_seed_others(miner):
     embeddings, labels = random_batch()
     draws = [np.stack(miner(embeddings, labels, (0, seed))) for seed in (4, 4, 5)]

@@ -39,6 +39,12 @@ def test_parts_that_do_not_fit_or_stand_in_another_order_are_refused(name):
         build.check_loss_name(name)
 
 
+def test_pairs_cannot_be_switched():
+    assert parse_loss("ms+multisimilarity+xbm").miner == "multi_similarity"
+    with pytest.raises(InvalidInput, match=r"received 'ms\+multisimilarity\+rho', expected rho after a miner of tri"):
+        parse_loss("ms+multisimilarity+rho")
+
+
 def test_groups_stand_where_shared_features_would():
     with pytest.raises(
         InvalidInput, match=r"--loss: received 'margin\+shared\+groups', expected either shared or groups"
