@@ -2,6 +2,7 @@
 
 import collections
 import fcntl
+import functools
 import gc
 import os
 import pathlib
@@ -126,8 +127,8 @@ def _found(name, is_there):
 
 
 @pytest.fixture(scope="session")
-def drawn_glyphs(tmp_path_factory):
-    """For a size in pixels the cache folder with all glyphs, drawn by whichever process of these tests is the first.
+def filled_cache(tmp_path_factory):
+    """For a name the cache folder that a loader has filled in whichever process of these tests is the first.
 
     Nobody may write there: a test that does, copies.
     """
@@ -135,14 +136,23 @@ def drawn_glyphs(tmp_path_factory):
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of all workers
 
+    def fill(name: str, load) -> pathlib.Path:
+        with open(folder / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            load(cache_dir=folder / name)
+        return folder / name
+
+    return fill
+
+
+@pytest.fixture(scope="session")
+def drawn_glyphs(filled_cache):
+    """For a size in pixels the cache folder with all glyphs."""
+
     def draw(size: int) -> pathlib.Path:
         from common.data.glyph_drawings import draw_glyphs  # here, for not every test needs TensorFlow
 
-        cache_dir = folder / f"glyphs_{size}px"
-        with open(folder / f"{cache_dir.name}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            draw_glyphs(size, cache_dir=cache_dir)
-        return cache_dir
+        return filled_cache(f"glyphs_{size}px", functools.partial(draw_glyphs, size))
 
     return draw
 

@@ -20,9 +20,9 @@ def photographs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def emoji(tmp_path_factory):
+def emoji(filled_cache):
     """A part of the emoji."""
-    whole = load_emoji(cache_dir=tmp_path_factory.mktemp("emoji"))
+    whole = load_emoji(cache_dir=filled_cache("emoji", load_emoji))
     first = whole.test.labels.min()
     train, test = whole.train.subset(whole.train.labels < 60), whole.test.subset(whole.test.labels < first + 60)
     return dataclasses.replace(whole, train=train, test=test)
@@ -60,7 +60,8 @@ def test_training_and_test_emoji_have_different_photographs(loaded):
     assert not whole[0] & whole[1]
 
 
-def test_what_cannot_be_pasted_on_is_said(tmp_path):
+def test_what_cannot_be_pasted_on_is_said(tmp_path, emoji, monkeypatch):
+    monkeypatch.setattr(emoji_clutter, "load_emoji", lambda **_: emoji)
     for folder, message in ((None, "photographs"), (str(tmp_path), "with 0")):
         with pytest.raises(InvalidInput, match=message):
             load_emoji_clutter(folder, cache_dir=tmp_path)

@@ -11,8 +11,8 @@ from common.data.emoji import _ARCHIVE, EMOJI_SIZE, MIN_DESIGNS, emoji_name
 
 
 @pytest.fixture(scope="module")
-def load(tmp_path_factory):
-    return functools.partial(load_emoji, cache_dir=tmp_path_factory.mktemp("emoji"))
+def load(filled_cache):
+    return functools.partial(load_emoji, cache_dir=filled_cache("emoji", load_emoji))
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,12 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from common.backbones import cut_network, mobilenet_v2
-from common.data import CenterCrop, Examples, evaluation_batches, find_image_files, prepare_images
-from common.deployment import Embedder, ImagePreprocessing, deployable_model, load_embedder, save_model
+from common.backbones import cut_network
+from common.data import CenterCrop, Examples, evaluation_batches
+from common.deployment import load_embedder, save_model
 from common.deployment.embedder import packages_of
 from common.errors import InvalidInput
 from common.ops.normalization import normalize
-from common.pooling import GlobalAveragePooling
-from common.training import EmbeddingHead
 from gsp_dml import GeneralizedSumPooling
 from tests.common.deployment.small_models import DIM, SIZE, of_images, of_tokens
 from tests.experiments.tiny_network import tiny_network
@@ -130,7 +128,9 @@ def test_tokens(tmp_path):
 
 def test_a_cut_network_and_layers_of_gsp_are_read(tmp_path):
     backbone = cut_network(tiny_network(3), "head")
-    model, _, _ = of_images(3, backbone=backbone, pooling=GeneralizedSumPooling(2, return_attributes=True))
+    model, _, _ = of_images(
+        3, backbone=backbone, pooling=GeneralizedSumPooling(2, num_iterations=5, return_attributes=True)
+    )
     save_model(model, tmp_path / "model.keras")
     assert "gsp_dml.generalized_sum_pooling" in packages_of(tmp_path / "model.keras")
     images = drawn(2, 20, 20, 3)
@@ -184,31 +184,3 @@ def test_names_that_are_no_text_are_read(colour, photographs, tmp_path):
         file.write(b"no image")
     with pytest.raises(InvalidInput, match=r"caf.+\.jpg.*its format is unknown"):
         colour[0].embed([os.fsdecode(path)])
-
-
-@pytest.mark.slow
-def test_rotated_photos_are_found_as_well_as_upright_ones(shared_data, shared_file, tmp_path):
-    """Photographs of birds by MobileNetV2, half of them stored rotated, as an embedder and as training read them."""
-    backbone = mobilenet_v2(weights=shared_file("weights/mobilenet_v2_imagenet_torchvision.npz"))
-    head = EmbeddingHead(pooling=GlobalAveragePooling(), embedding_dim=None)
-    preprocessing = ImagePreprocessing(128, name="preprocessing")
-    parts = {"normalization": "unit", "preprocessing": preprocessing, "input_shape": (128, 128, 3)}
-    model = deployable_model(backbone, head, **parts)
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    for place, (path, label) in enumerate(find_image_files(shared_data("cub200_2010_10classes"))[::9]):
-        image = Image.open(path).convert("RGB")
-        stored = image.transpose(Image.Transpose.ROTATE_90) if place % 2 else image
-        for name, each in {"upright": image, "rotated": stored}.items():
-            (tmp_path / name / label).mkdir(parents=True, exist_ok=True)
-            target = tmp_path / name / label / f"{place}.png"
-            each.save(target, compress_level=1, **({"exif": exif} if each is not image else {}))
-    found, crops = {}, {}
-    for name in ("upright", "rotated"):
-        paths, folders = zip(*find_image_files(str(tmp_path / name)))
-        labels = np.unique(folders, return_inverse=True)[1]
-        found[name] = Embedder(model, "").embed(list(paths))
-        copies = prepare_images(Examples(labels, paths=list(paths)), str(tmp_path / "cache"), 145)
-        crops[name] = np.concatenate(list(evaluation_batches(copies, CenterCrop(128), 64)))
-    np.testing.assert_allclose(found["rotated"], found["upright"], atol=1e-5)
-    np.testing.assert_array_equal(crops["rotated"], crops["upright"])  # as training reads the folder

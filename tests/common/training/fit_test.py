@@ -24,6 +24,7 @@ from common.training import (
     TrainingSchedule,
     fit,
 )
+from tests.eager_functions import eagerly
 from tests.samples import sampled
 from tests.shared_traces import share
 
@@ -111,13 +112,13 @@ def metric_lines(run):
     return [{key: line[key] for key in ("step", "loss", "validation")} for line in lines]
 
 
-def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss, shares_traces=True):
+def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss, shares_traces=True, stops=(1, 3)):
     def new_model():
         memory_loss = CrossBatchMemoryLoss(CosineContrastiveLoss(), memory_size=30, embedding_dim=DIM, start_step=3)
         return make_model(memory_loss if loss == "xbm" else None, shares_traces=shares_traces)
 
     whole, expected, whole_run = run_training(tmp_path / "whole", new_model(), **schedule)
-    for evaluations in (1, 3):
+    for evaluations in stops:
         model = new_model()
         with pytest.raises(KeyboardInterrupt):
             run_training(tmp_path / "parts", model, Validation(model, stop_after=evaluations - 1), **schedule)
@@ -136,21 +137,21 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
 
 @pytest.mark.slow
 def test_an_interrupted_run_with_averages_and_traces_of_its_own_goes_on_bit_for_bit(tmp_path):
-    schedule = {"warm_up_steps": 3, "plateau_patience": 1, "ema_decay": 0.7}
-    assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, "xbm", shares_traces=False)
+    schedule = {"max_steps": 6, "plateau_patience": 1, "ema_decay": 0.7}
+    assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, "xbm", shares_traces=False, stops=[2])
 
 
 def test_averages_are_evaluated_and_kept_while_training_goes_on_as_without(tmp_path):
     figures, seen = [0.1, 0.5, 0.2, 0.3, 0.4, 0.45], []
-    plain = make_model(shares_traces=False)
-    *_, plain_run = run_training(tmp_path / "plain", plain, Validation(plain, figures))
-    model = make_model(shares_traces=False)
+    plain, model = make_model(), make_model()
 
     def validation():
         seen.append(model.get_weights())
         return {"MAP@R": figures[len(seen) - 1]}
 
-    *_, run = run_training(tmp_path / "averaged", model, validation, ema_decay=0.9)
+    with eagerly(True):
+        *_, plain_run = run_training(tmp_path / "plain", plain, Validation(plain, figures))
+        *_, run = run_training(tmp_path / "averaged", model, validation, ema_decay=0.9)
     for kept, averages, last in zip(model.get_weights(), seen[1], seen[-1]):
         np.testing.assert_array_equal(kept, averages)
         assert kept.ndim == 1 or np.any(kept != last)
