@@ -44,25 +44,32 @@ def pytest_addoption(parser):
     )
 
 
-def _sample(items, one_in):
-    """Of each table of cases one in so many; the next test of the same file takes the rows beside them."""
-    seen, offsets, kept = collections.Counter(), {}, []
-    sizes = collections.Counter((item.path, item.originalname) for item in items)
+def _in_turn(items, one_in):
+    """Yield one case in so many of each test; the next test of the same file takes the cases beside them."""
+    seen, offsets = collections.Counter(), {}
     for item in items:
         test = item.path, item.originalname
         if test not in offsets:
             offsets[test] = sum(path == item.path for path, _ in offsets)
-        if sizes[test] <= one_in or (seen[test] - offsets[test]) % one_in == 0:
-            kept.append(item)
+        if (seen[test] - offsets[test]) % one_in(item) == 0:
+            yield item
         seen[test] += 1
-    return kept
 
 
-@pytest.hookimpl(trylast=True)  # behind `-m`, which leaves cases out
+@pytest.hookimpl(hookwrapper=True)  # around `-m`, which leaves cases out
 def pytest_collection_modifyitems(config, items):
-    """Files with many slow tests first, those of a file together: in the end no worker waits for a long one."""
-    if config.getoption("sample") > 1:
-        items[:] = _sample(items, config.getoption("sample"))
+    """Take samples, and put files with many slow tests first.
+
+    Those of a file stay together. In the end no worker waits for a long one.
+    """
+    marked = [item for item in items if item.get_closest_marker("one_in") and not item.get_closest_marker("release")]
+    in_turn = set(_in_turn(marked, lambda item: item.get_closest_marker("one_in").args[0]))
+    for item in set(marked) - in_turn:
+        item.add_marker("release")
+    yield
+    sizes = collections.Counter((item.path, item.originalname) for item in items)
+    one_in = config.getoption("sample")
+    items[:] = _in_turn(items, lambda item: one_in if sizes[item.path, item.originalname] > one_in else 1)
     num_slow = collections.Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -num_slow[item.path])
 

@@ -32,13 +32,6 @@ def references(request):
 
 
 PROVIDERS = ["alone", "references"]
-COMPILED_HERE = {name: " " in name or len(make().weights) > 0 for name, make in LOSSES.items()}
-# `keras_test` compiles each class without weights in one model.
-UNDER_XLA = [
-    pytest.param(name, provider, marks=() if turn % 2 == place and COMPILED_HERE[name] else pytest.mark.release)
-    for turn, name in enumerate(LOSSES)
-    for place, provider in enumerate(PROVIDERS)
-]
 each_loss_with_a_provider = sampled("create, references", list(LOSSES), PROVIDERS, indirect=True)
 
 
@@ -127,6 +120,7 @@ def assert_equal_for_sizes(compiled, eager, sizes):
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.one_in(3)
 @each_loss_with_a_provider
 def test_function_of_unknown_batch_size_equals_eager(create, references):
     eager = value_and_gradient_of(remember(create()), references)
@@ -135,7 +129,8 @@ def test_function_of_unknown_batch_size_equals_eager(create, references):
 
 @pytest.mark.slow
 @pytest.mark.default_stack
-@pytest.mark.parametrize(("create", "references"), UNDER_XLA, indirect=True)
+@pytest.mark.one_in(6)  # `keras_test` compiles them in models
+@each_loss_with_a_provider
 def test_xla_equals_eager(create, references):
     if isinstance(create(), losses.InTurnLoss):
         pytest.skip("XLA cannot compile the gradient of a branch with an unknown batch size")
@@ -208,6 +203,7 @@ def test_labels_of_any_integer_type(create, references):
         assert loss(embeddings, labels.astype(dtype), references) == expected
 
 
+@pytest.mark.one_in(3)
 def test_a_label_that_stops_a_loss_makes_it_not_a_number_under_xla(create):
     loss, (embeddings, labels) = create(), random_batch()
     labels[5] = NUM_CLASSES
@@ -219,6 +215,7 @@ def test_a_label_that_stops_a_loss_makes_it_not_a_number_under_xla(create):
     assert expected(value)
 
 
+@pytest.mark.one_in(2)
 def test_terms_have_the_weight_of_their_sample_or_weights_are_refused(create):
     loss, (embeddings, labels) = remember(create()), random_batch()
     points = tf.Variable(embeddings, dtype=tf.float32)
@@ -306,6 +303,7 @@ def sizes_of_tensors(function):
     return sizes
 
 
+@pytest.mark.one_in(2)
 def test_no_tensor_is_cubic(create):
     loss, size = remember(create()), 40
     embeddings, labels = random_batch(size=size)
@@ -322,6 +320,7 @@ def test_no_tensor_is_cubic(create):
     assert max(sizes_of_tensors(lambda: tf.zeros([size, size, size]))) == size**3  # it would be seen
 
 
+@pytest.mark.one_in(2)
 @each_loss_with_a_provider
 def test_mixed_precision_policy_leaves_the_loss_in_float32(create, references):
     embeddings, labels = random_batch()
@@ -371,29 +370,15 @@ class ModelWithLoss(keras.Model):
         return {"loss": value}
 
 
-@pytest.fixture(scope="module")
-def trained_model(create):
+@pytest.mark.one_in(4)
+def test_trains_as_a_part_of_a_model(create):
     """With a graph if the loss has a state that its graph must advance; the graph of any loss has its own test."""
-    model = ModelWithLoss(create())
-    inputs, labels = random_batch(size=2 * BATCH)
-    has_state = len(model.metric_loss.non_trainable_variables) > 0
-    model.compile(optimizer=keras.optimizers.SGD(0.01), run_eagerly=not has_state)
+    model, untrained = ModelWithLoss(create()), create()
+    loss, (inputs, labels) = model.metric_loss, random_batch(size=2 * BATCH)
+    model.compile(keras.optimizers.SGD(0.01), run_eagerly=not loss.non_trainable_variables)
     model.fit(inputs.astype(np.float32), labels, batch_size=BATCH, epochs=2, verbose=0)
-    return model
-
-
-def assert_equal_state(loss, other):
-    assert len(loss.weights) == len(other.weights)
-    for weight, other_weight in zip(loss.weights, other.weights):
-        np.testing.assert_array_equal(weight, other_weight)
-    batch = random_batch(6)
-    np.testing.assert_allclose(loss(*batch), other(*batch), rtol=1e-6)
-
-
-def test_trains_as_a_part_of_a_model(create, trained_model):
-    loss, untrained = trained_model.metric_loss, create()
     for variable in loss.trainable_variables:
-        assert any(variable is owned for owned in trained_model.trainable_variables)
+        assert any(variable is owned for owned in model.trainable_variables)
         assert np.all(np.isfinite(variable))
     for trained, new in zip(loss.non_trainable_variables, untrained.non_trainable_variables):
         changed = np.any(np.array(trained) != np.array(new))
@@ -402,13 +387,19 @@ def test_trains_as_a_part_of_a_model(create, trained_model):
         assert changed != is_taught, "the memory and its counters advance in fit"
 
 
-def test_checkpoint_restores_the_state(create, trained_model, tmp_path):
-    path = tf.train.Checkpoint(loss=trained_model.metric_loss).save(str(tmp_path / "checkpoint"))
-    restored = create()
+def test_checkpoint_restores_the_state(create, tmp_path):
+    loss, restored = remember(create()), create()
+    for variable in loss.trainable_variables:
+        variable.assign(2 * variable)
+    path = tf.train.Checkpoint(loss=loss).save(str(tmp_path / "checkpoint"))
     tf.train.Checkpoint(loss=restored).restore(path).assert_existing_objects_matched()
-    assert_equal_state(trained_model.metric_loss, restored)
+    for weight, other in zip(loss.weights, restored.weights, strict=True):
+        np.testing.assert_array_equal(other, weight)
+    batch = random_batch(6)
+    np.testing.assert_allclose(restored(*batch), loss(*batch), rtol=1e-6)
 
 
+@pytest.mark.one_in(3)
 def test_micro_batches_have_the_gradient_of_the_batch(create):
     inputs, labels = (tf.constant(of) for of in random_batch())
     layers = [keras.Input([DIM], dtype="float64"), keras.layers.Dense(DIM, "tanh", dtype="float64")]

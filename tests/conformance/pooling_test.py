@@ -56,24 +56,8 @@ POOLINGS = {
 }
 
 
-# `pooling_properties_test` compiles the others, with their gradients.
-COMPILED_HERE = (
-    "GlobalAveragePooling",
-    "GlobalMaxPooling",
-    "GlobalAverageMaxPooling",
-    "ClassTokenPooling",
-    "CombinedSumHead",
-    "GeneralizedSumPooling with all outputs",
-    "GeneralizedSumPooling of random prototypes",
-    "GeneralizedSumPooling by fixed point",
-)
 # The graphs that must fill a memory or the like.
 FITTED_IN_A_GRAPH = ("CombinedSumHead", "GeneralizedSumPooling with all outputs", "SecondOrderPooling")
-each_that_is_compiled_here = pytest.mark.parametrize(
-    "create",
-    [pytest.param(name, marks=() if name in COMPILED_HERE else pytest.mark.release) for name in POOLINGS],
-    indirect=True,
-)
 
 
 @pytest.fixture(params=list(POOLINGS))
@@ -155,7 +139,7 @@ def test_the_output_has_the_declared_shape_and_does_not_depend_on_training(creat
             assert np.isfinite(output).all()
 
 
-@each_that_is_compiled_here
+@pytest.mark.one_in(4)
 def test_a_function_of_unknown_batch_size_equals_eager(create):
     layer = trained_layer(create)
     signature = [tf.TensorSpec([None, HEIGHT, WIDTH, CHANNELS])]
@@ -165,7 +149,7 @@ def test_a_function_of_unknown_batch_size_equals_eager(create):
 
 
 @pytest.mark.slow
-@each_that_is_compiled_here
+@pytest.mark.one_in(4)
 def test_xla_equals_eager(create):
     layer = trained_layer(create)
     assert_same(tf.function(layer, jit_compile=True)(random_maps(5)), layer(random_maps(5)), 1e-4)
@@ -264,6 +248,7 @@ def test_the_configuration_restores_the_layer(create):
     assert_same(again(random_maps(5)), layer(random_maps(5)), 0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", POOLINGS)
 def test_a_keras_file_restores_the_model_and_its_memory(name, tmp_path):
     model = fitted_model(POOLINGS[name], run_eagerly=name not in FITTED_IN_A_GRAPH)
