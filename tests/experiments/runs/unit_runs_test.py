@@ -1,7 +1,9 @@
 """Finished runs whose files have been lost: what is made again is what was there, and the rest is said."""
 
+import ctypes
 import gc
 import re
+import resource
 import weakref
 
 import numpy as np
@@ -50,6 +52,20 @@ def test_test_embeddings_are_made_again_from_the_weights(study, finished, lose, 
         np.testing.assert_allclose(after[name], array, atol=1e-6)
     study.runs.train(config, 0, 0)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="the C library is not glibc")
+def test_memory_of_a_step_is_not_given_back_to_the_system(study):
+    study.runs.train(study.config("c2", "gap"), 0, 0)
+
+    def faults_of_ten_arrays():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(10):
+            np.ones(2**27, np.uint8)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    faults_of_ten_arrays()  # the first one is new memory
+    assert faults_of_ten_arrays() < 100  # 640 without, of huge pages
 
 
 @pytest.mark.parametrize("lose", [damage, lambda path: path.unlink()])
