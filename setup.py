@@ -9,7 +9,7 @@ PACKAGES = ("common", "gsp_dml", "ccp_dml", "deep_metric_learning", "experiments
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
 EXTRAS = (
-    *("dev", "faiss", "heif", "keras-hub", "mlflow", "mlflow-server", "onnx", "oracles", "parquet", "peers"),
+    *("dev", "faiss", "gpu", "heif", "keras-hub", "mlflow", "mlflow-server", "onnx", "oracles", "parquet", "peers"),
     *("qdrant", "serve", "slurm", "torch", "tune", "wandb"),
 )
 

@@ -19,9 +19,10 @@ from absl import flags
 
 from common.errors import check_choice
 from common.files import write_atomically
+from common.progress import write_notice
 from experiments.preparation.converted_weights import check_output
+from experiments.preparation.machine import device_line
 from experiments.preparation.pretrain_settings import BACKBONES, BUDGET_SETTINGS, DATASETS, PretrainSettings
-from experiments.process.exit_code import import_tensorflow
 from experiments.settings import flags as experiment_flags
 from experiments.settings.run_settings import BUDGETS
 
@@ -32,7 +33,7 @@ def main() -> None:
     check_choice("--budget", values.budget, BUDGETS)
     check_choice("--backbone", values.backbone, BACKBONES)
     check_output(values.output)
-    import_tensorflow()
+    write_notice(device_line())
     from experiments.preparation.pretraining import load_images, pretrain, run_of
 
     dataset = load_images(values.dataset, values.data_dir, values.classes)

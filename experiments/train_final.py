@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from absl import flags
 
+from common.progress import write_notice
 from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
+from experiments.preparation.machine import device_line
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.places import Places
@@ -25,11 +27,12 @@ from experiments.settings.tracker_flags import define_tracker_flags, tracker_fro
 def main() -> None:
     """Train the final model, write it and print it beside the folds."""
     values = flags.FLAGS
+    write_notice(device_line())
     study = read_study(values.run)
     config = final_configuration(study, values.weights)
     tracker = tracker_from_flags(values, config.dataset, True, "")
     dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
-    room = values.decoded_images_mb, values.cache_gb
+    room = values.decoded_images_mb, values.cache_gb, values.allow_cpu
     places = Places(values.runs_dir or study.runs_dir, values.cache_dir, values.data_dir, *room)
     seconds = values.checkpoint_seconds
     written = train_final(study, dataset, config, places, checkpoint_seconds=seconds, tracker=tracker)

@@ -67,6 +67,18 @@ def test_extras_are_the_files_of_requirements(settings):
         assert required(requirements) == required(lines_of(f"requirements-{extra}.txt")) != {}
 
 
+def test_the_container_has_all_that_is_installed():
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    steps = [line.split() for line in lines if line and line[0] != "#"]
+    copied = [source for step in steps if step[0] == "COPY" for source in step[1:-1]]
+    assert all(list(ROOT.glob(source)) for source in copied)
+    assert {*PACKAGES, "setup.py", "pyproject.toml", "README.md", "LICENSE", "requirements*.txt"} == set(copied)
+    version = lines_of("requirements.txt")[1].partition("==")[2]
+    assert ["ARG", f"TENSORFLOW={version}"] in steps
+    assert ["FROM", "tensorflow/tensorflow:${TENSORFLOW}-gpu"] in steps
+    assert steps[-1] == ["ENTRYPOINT", '["dml"]']
+
+
 def test_what_the_packages_import_is_asked_for(settings):
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         imported = set()

@@ -48,7 +48,7 @@ class UnitNeeds:
 
     cpus: int = 4
     memory_gb: float = 16.0
-    gpus: int = 0
+    gpus: int = 1
     minutes: int = 1440
     partition: str | None = None
     options: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -13,7 +13,6 @@ from common.errors import InvalidInput, check_choice
 from common.training.trackers import TrackerChoice
 from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import Failure, check_no_failures
-from experiments.plans.cost import duration, estimated_seconds, rate_of
 from experiments.plans.launched_cells import launch_missing
 from experiments.plans.study import Cell, Studies, Study, StudyOptions, finished_units
 from experiments.plans.study_runs import NothingFinished, StudyRuns
@@ -21,6 +20,7 @@ from experiments.plans.unit_command import DATA_DIR, unit_command
 from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
+from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.runs.start_checks import check_configurations
 from experiments.runs.tracked_units import follow_pictures
 from experiments.settings import build

@@ -16,6 +16,7 @@ EXTRAS = {  # module by extra of setup.py
     **{"parquet": "pyarrow", "serve": "fastapi", "slurm": "submitit", "torch": "torch", "tune": "optuna"},
     "wandb": "wandb",
 }
+GPU = "Device: GPU"  # with one, `device_line` begins so
 _DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")  # the last: Windows' subsystem for Linux
 _PROBE_BYTES = 2**20
 
@@ -71,13 +72,30 @@ def reason_of_no_gpu(built_with_cuda: bool) -> str:
         built_with_cuda: whether this TensorFlow can use one.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return f"CUDA_VISIBLE_DEVICES={visible!r} hides it or names none"
+    is_set = "" if visible is None else f"CUDA_VISIBLE_DEVICES={visible!r} is set, but "
+    if visible is not None and visible.strip() in ("", "-1"):
+        return f"CUDA_VISIBLE_DEVICES={visible!r} hides all"
     if not built_with_cuda:
-        return "this TensorFlow is built without CUDA"
+        return f"{is_set}this TensorFlow is built without CUDA"
     if not any(os.path.exists(path) for path in _DRIVER):
-        return "no NVIDIA driver is loaded"
-    return "the CUDA libraries cannot be loaded (pip install 'tensorflow[and-cuda]')"
+        return f"{is_set}no NVIDIA driver is loaded"
+    others = " or it names none that this machine has" if is_set else ""
+    return f"{is_set}the CUDA libraries cannot be loaded (pip install 'deep-metric-learning[gpu]'){others}"
+
+
+def device_line() -> str:
+    """Describe what this process trains on; without a GPU, why."""
+    tf = import_tensorflow()
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus:
+        names = (tf.config.experimental.get_device_details(each).get("device_name", each.name) for each in gpus)
+        return f"{GPU}, {', '.join(names)}"
+    return f"Device: CPU, {num_cores()} cores; no GPU seen ({reason_of_no_gpu(tf.test.is_built_with_cuda())})"
+
+
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _room(folder: str) -> tuple[str, str]:

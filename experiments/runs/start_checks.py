@@ -12,8 +12,11 @@ import numpy as np
 from common import backbones
 from common.backbones.network_names import HEAD
 from common.data import Dataset, Examples
-from common.errors import check_all, check_choice, invalid
+from common.errors import InvalidInput, check_all, check_choice, invalid
+from common.progress import write_notice
+from experiments.preparation.machine import GPU, device_line, num_cores
 from experiments.process.exit_code import import_tensorflow
+from experiments.runs.cost import seconds_on_processor
 from experiments.runs.splits import Split, split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -21,10 +24,13 @@ from experiments.settings.initial_weights import check_weights, is_file, may_be_
 from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import GroupSettings
+from experiments.settings.own_data import OWN_DATASETS
+
+MOST_HOURS = 24  # of training on a processor that begin without --allow_cpu
 
 
 def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | None) -> None:
-    """Refuse unavailable weights and invalid layer settings, without reading data.
+    """Name the device; refuse unavailable weights and invalid layer settings, without reading data.
 
     A missing data folder passes: loading it explains what to fetch, which takes longest to mend.
 
@@ -35,13 +41,37 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
     Raises:
         InvalidInput: with everything that keeps a configuration from being trained on any data.
     """
-    import_tensorflow()
+    write_notice(device_line())
     checks = []
     for config in dict.fromkeys(configs):
         if config.dataset not in build.EMBEDDED_DATASETS and not os.path.exists(data_dir or ""):
             continue
         checks.append(functools.partial(_check_without_data, config))
     check_all(checks)
+
+
+def check_hours(configs: Iterable[ExperimentConfig]) -> None:
+    """Refuse more than a day of training on a machine without a GPU.
+
+    The user's own data and heads on cached features are not counted.
+
+    Args:
+        configs: of the units that shall be trained, one each.
+
+    Raises:
+        InvalidInput: with the estimate and the reason that no GPU is seen.
+    """
+    line = device_line()
+    if line.startswith(GPU):
+        return
+    counted = [each for each in configs if each.dataset not in OWN_DATASETS and not each.cached_features]
+    hours = sum(seconds_on_processor(each, num_cores()) for each in counted) / 3600
+    if hours > MOST_HOURS:
+        raise InvalidInput(
+            f"{len(counted)} runs take about {hours:,.0f} hours on this machine's processor (estimated), at most "
+            f"{MOST_HOURS} are begun. {line}. Use a machine with a GPU (docs/gpu.md), a smaller --budget, or "
+            "--allow_cpu to train here."
+        )
 
 
 def _check_without_data(config: ExperimentConfig) -> None:

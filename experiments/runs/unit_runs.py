@@ -28,7 +28,7 @@ from experiments.runs.cached_training import FeaturePlace
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.same_data import tell_of_other_data
 from experiments.runs.splits import few_validation_classes, split_of
-from experiments.runs.start_checks import check_unit
+from experiments.runs.start_checks import check_hours, check_unit
 from experiments.runs.tracked_units import tracked_unit
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit import Unit, Watcher, embedded
@@ -99,8 +99,10 @@ class UnitRuns:
             units: (configuration, fold, repeat) each.
 
         Raises:
-            InvalidInput: with the objections to every configuration, see `start_checks.check_unit`.
+            InvalidInput: with the objections to every configuration, see `start_checks.check_unit`; or it would take
+                more than a day without a GPU.
         """
+        missing: list[ExperimentConfig] = []
         num_validated: list[int] = []
         refused: dict[ExperimentConfig, InvalidInput] = {}  # of each configuration's first unit: others say the same
         for config, fold, repeat in units:
@@ -108,6 +110,7 @@ class UnitRuns:
             pattern = f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json"
             if config in refused or any(folder.glob(pattern)):
                 continue
+            missing.append(config)
             try:
                 check_unit(config, self.dataset, fold, repeat)
             except InvalidInput as error:
@@ -115,6 +118,8 @@ class UnitRuns:
             else:
                 num_validated.append(split_of(self.dataset, config, fold, repeat).queries.num_classes)
         check_all(functools.partial(_raise, error) for error in refused.values())
+        if not self.places.allow_cpu:
+            check_hours(missing)
         if num_validated and (warning := few_validation_classes(min(num_validated))):
             write_notice(f"warning: a run here {warning}")
 

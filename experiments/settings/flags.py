@@ -63,7 +63,7 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
 SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
-UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb", "cache_gb")  # of commands that train units
+UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb", "cache_gb", "allow_cpu")  # of commands that train units
 
 
 def define_place_flags(record: bool = True) -> None:
@@ -99,8 +99,16 @@ def places_from(values: flags.FlagValues) -> Places:
         values: of the command line.
     """
     record = {"study": values.record, "replace": values.replace} if "record" in values else {}
-    room = {"decoded_images_mb": values.decoded_images_mb, "cache_gb": values.cache_gb}
-    return Places(values.runs_dir, values.cache_dir, values.data_dir, **room, **record)
+    elsewhere = "launch" in values and values.launch == "slurm"  # whose nodes have other devices
+    return Places(
+        values.runs_dir,
+        values.cache_dir,
+        values.data_dir,
+        values.decoded_images_mb,
+        values.cache_gb,
+        values.allow_cpu or elsewhere,
+        **record,
+    )
 
 
 def unit_values(values: flags.FlagValues) -> dict[str, object]:
@@ -144,7 +152,8 @@ def define_session_flags() -> None:
 
 
 def define_room_flags() -> None:
-    """Define the memory limit for decoded evaluation images, and the bound of caches on the disk."""
+    """Define the memory limit for decoded evaluation images, and the bounds of caches and of hours without a GPU."""
+    flags.DEFINE_boolean("allow_cpu", False, "Begin also what takes more than a day on this processor, without a GPU.")
     flags.DEFINE_float(
         "cache_gb",
         CACHE_GB,

@@ -13,8 +13,8 @@ _HELP = ("--help", "-help", "-?", "--?")
 _OWN, _RUNS = "This command", "Where results are, and what of them is made now"
 _OF_RUNS = (
     "data_dir", "cache_dir", "runs_dir", "record", "replace", "checkpoint_seconds", "decoded_images_mb",
-    "cache_gb", "deterministic", "fold", "repeat", "repeats", "report_only", "details", "explain", "run", "max_cells",
-    "export_model", "tracker", "tracker_uri", "tracker_project",
+    "cache_gb", "allow_cpu", "deterministic", "fold", "repeat", "repeats", "report_only", "details", "explain", "run",
+    "max_cells", "export_model", "tracker", "tracker_uri", "tracker_project",
 )  # fmt: skip
 _METHODS = ("methods", "plugin")
 _LAUNCH = "Many units at once"

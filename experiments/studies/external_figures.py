@@ -23,7 +23,7 @@ from absl import flags
 from common.errors import InvalidInput, check_choice
 from common.files import write_text
 from experiments.launch.launch_flags import READ_BY
-from experiments.plans.cost import duration
+from experiments.runs.cost import duration
 from experiments.settings import flags as experiment_flags
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS

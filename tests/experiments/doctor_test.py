@@ -70,7 +70,15 @@ def test_reasons_of_no_gpu(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert "CUDA_VISIBLE_DEVICES='-1'" in machine.reason_of_no_gpu(True)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert "without CUDA" in machine.reason_of_no_gpu(False)
+    assert machine.reason_of_no_gpu(False).startswith("this TensorFlow is built without CUDA")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    assert (
+        machine.reason_of_no_gpu(False) == "CUDA_VISIBLE_DEVICES='7' is set, but this TensorFlow is built without CUDA"
+    )
+    monkeypatch.setattr(machine, "_DRIVER", (str(tmp_path),))
+    assert "libraries cannot be loaded" in machine.reason_of_no_gpu(True)
+    assert machine.reason_of_no_gpu(True).endswith("or it names none that this machine has")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     monkeypatch.setattr(machine, "_DRIVER", (str(tmp_path / "none"),))
     assert "driver" in machine.reason_of_no_gpu(True)
     monkeypatch.setattr(machine, "_DRIVER", (str(tmp_path),))

@@ -63,6 +63,7 @@ def test_all_folds_of_all_methods_finish_and_are_reported(finished):
     assert "2 test images have a byte-identical copy among those they search" in first.stdout
     assert max(len(line) for line in first.stdout.splitlines() if str(folder) not in line) <= 100
     assert "untrained" in first.stdout
+    assert first.stderr.startswith("Device: ")
     assert first.stderr.count("before training, the backbone's average features on the test set: P@1") == 4
     pictures = list((folder / "runs").rglob("*.png"))
     assert len(pictures) == 1

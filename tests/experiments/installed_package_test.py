@@ -66,7 +66,7 @@ def source_archive(tmp_path_factory):
     for name in FOLDERS:
         shutil.copytree(ROOT / name, copy / name, ignore=ignored)
     for path in ROOT.iterdir():
-        if path.is_file() and (path.suffix in SUFFIXES or path.name in ("LICENSE", "Makefile")):
+        if path.is_file() and (path.suffix in SUFFIXES or path.name in ("Dockerfile", "LICENSE", "Makefile")):
             shutil.copy(path, copy)
     run(["-c", f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"], copy)
     (archive,) = folder.glob("*.tar.gz")

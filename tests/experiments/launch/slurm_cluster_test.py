@@ -40,7 +40,7 @@ def requeue(array, task):
 def test_an_array_ends_with_all_results_but_the_failed_ones(cluster, small_task, tmp_path, steps_of, capsys):
     stopped, bad = small_task("stopped", 40, 0.1), small_task("bad", 1, 0, "no such data")
     tasks = [stopped, bad, *(small_task(f"good{index}") for index in range(3))]
-    array = SlurmArray(UnitNeeds(cpus=1, memory_gb=0.1, minutes=5), tmp_path / "runs" / "launch")
+    array = SlurmArray(UnitNeeds(cpus=1, gpus=0, memory_gb=0.1, minutes=5), tmp_path / "runs" / "launch")
     helper = threading.Thread(target=requeue, args=(array, stopped))
     helper.start()
     (failure,) = array.run(tasks)
@@ -58,6 +58,6 @@ def test_an_array_ends_with_all_results_but_the_failed_ones(cluster, small_task,
 
 
 def test_what_slurm_refuses_is_said(cluster, small_task, tmp_path):
-    needs = UnitNeeds(cpus=1, memory_gb=0.1, partition="nowhere")
+    needs = UnitNeeds(cpus=1, gpus=0, memory_gb=0.1, partition="nowhere")
     with pytest.raises(slurm_array.InvalidInput, match="Slurm refuses the jobs: .*partition"):
         SlurmArray(needs, tmp_path / "launch").run([small_task("unit")])

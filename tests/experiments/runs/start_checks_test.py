@@ -9,7 +9,9 @@ from common.backbones import resnet10, resnet20, save_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from experiments.protocols.fair import FairProtocol
-from experiments.runs.start_checks import check_configurations, check_unit
+from experiments.runs import start_checks
+from experiments.runs.start_checks import check_configurations, check_hours, check_unit
+from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
@@ -30,6 +32,40 @@ def dataset_of(num_train=12, copies=3, test=(90, 90, 91, 91)):
 
 def config_of(loss="c2", pooling="gap", method="plain", **overrides):
     return resolve("glyphs", loss, pooling, "thesis", "smoke", {**SMALL, **overrides}, method)
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    monkeypatch.setattr(start_checks, "num_cores", lambda: 2)
+    monkeypatch.setattr(start_checks, "device_line", lambda: "Device: CPU, 2 cores; no GPU seen (no driver)")
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_more_than_a_day_without_a_gpu_is_refused(monkeypatch, tmp_path, capsys):
+    config = resolve("cub200", "pnca", "gap", "thesis", "full", {})
+    hours = start_checks.seconds_on_processor(config, 2) / 3600
+    assert 5 < hours < 12
+    check_hours([config] * int(24 / hours))
+    message = r"about \d\d hours.*no GPU seen \(no driver\).*docs/gpu.md.*--allow_cpu"
+    with pytest.raises(InvalidInput, match=message):
+        check_hours([config] * int(24 / hours + 1))
+    head = resolve("cub200", "pnca", "gap", "thesis", "full", {"trained_from": "head"})
+    own = resolve("folder", "pnca", "gap", "thesis", "full", {})
+    check_hours([head, own] * 50)
+    monkeypatch.setattr(start_checks, "device_line", lambda: "Device: GPU, one")
+    check_hours([config] * 50)
+    check_configurations([], None)
+    assert capsys.readouterr().err == "Device: GPU, one\n"
+
+
+@pytest.mark.usefixtures("two_cores")
+def test_units_are_counted_and_may_be_allowed(monkeypatch, tmp_path):
+    monkeypatch.setattr(start_checks, "MOST_HOURS", 1e-9)
+    config = config_of()
+    units = [(config, 0, 0), (config, 1, 0)]
+    with pytest.raises(InvalidInput, match="^2 runs take about 0 hours"):
+        UnitRuns(dataset_of(), Places(str(tmp_path))).check(units)
+    UnitRuns(dataset_of(), Places(str(tmp_path), allow_cpu=True)).check(units)
 
 
 def test_what_can_be_trained_passes():

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from experiments import conventional_eval, fair_eval
-from experiments.plans.cost import duration, estimated_seconds, rate_of
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
+from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.settings.recipes import resolve
 from experiments.studies.demo import Demo
 from experiments.studies.figures import FIGURES

@@ -33,6 +33,9 @@ _CIFAR_SIZE = 32  # pixels; time grows with their number
 _LITE0_SECONDS_PER_IMAGE, _LITE0_SIZE = 0.6 / 32, 96
 # Without validations, on an RTX 2080 Ti: 97 ms a batch of 32 (thesis chapter 3, BN-Inception).
 _PHOTOGRAPH_SECONDS_PER_IMAGE = 0.097 / 32
+_GPU = "an RTX 2080 Ti"
+# A training step of BN-Inception at 224 pixels, .06 s an image on 2 cores with AVX-512, over that.
+_PROCESSOR_RATIO = 20
 _EMBEDDING_SHARE = 1 / 3  # of a training step is its forward pass, which is all that embedding takes
 _NETWORK_RATIO = {"resnet50": 2.0}  # multiplications over BN-Inception's: 4.1 and 2.0 billion at 224 pixels
 _CCP_RATIO = 105 / 97  # thesis chapter 3: milliseconds a batch with and without
@@ -83,7 +86,7 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
         return Rate(seconds, "2 CPU cores", seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
     if recipe_of(config.dataset) in PHOTOGRAPHS:
         seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0)
-        return Rate(seconds, "an RTX 2080 Ti", seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
+        return Rate(seconds, _GPU, seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
     if config.dataset in CIFAR:
         return Rate(_CIFAR_SECONDS_PER_IMAGE * (config.image_size / _CIFAR_SIZE) ** 2, "2 CPU cores")
     seconds = _TOKEN_SECONDS_PER_IMAGE if config.dataset == "synthetic_tokens" else _GLYPH_SECONDS_PER_IMAGE
@@ -104,6 +107,18 @@ def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
     embedded += _images_of_method(config, steps, learned)
     seconds = training + embedded * rate.seconds_per_embedding + watched * rate.seconds_per_watched_image
     return _START_SECONDS + seconds
+
+
+def seconds_on_processor(config: ExperimentConfig, cores: int) -> float:
+    """Estimate a cell's duration without a GPU.
+
+    Args:
+        config: of the cell.
+        cores: of the processor; time is taken to fall with their number.
+    """
+    rate = rate_of(config, ())
+    ratio = _PROCESSOR_RATIO if rate.hardware == _GPU else 1
+    return estimated_seconds(config, rate) * ratio * 2 / cores
 
 
 def _num_images(config: ExperimentConfig) -> tuple[float, float, int]:

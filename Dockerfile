@@ -1,0 +1,14 @@
+# All commands on NVIDIA GPUs: docker build -t dml . ; docker run --gpus=all dml doctor (docs/gpu.md)
+ARG TENSORFLOW=2.21.0
+FROM tensorflow/tensorflow:${TENSORFLOW}-gpu
+WORKDIR /dml
+COPY setup.py pyproject.toml README.md LICENSE requirements*.txt ./
+COPY common common
+COPY gsp_dml gsp_dml
+COPY ccp_dml ccp_dml
+COPY deep_metric_learning deep_metric_learning
+COPY experiments experiments
+# The image's TensorFlow fulfils the package's requirement, and stays.
+RUN python -m pip install --no-cache-dir .
+WORKDIR /work
+ENTRYPOINT ["dml"]
