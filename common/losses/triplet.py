@@ -11,7 +11,7 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_non_negative
 from common.losses.metric_loss import MetricLoss
-from common.ops.distances import ROUNDING_UNITS, pairwise_distances
+from common.ops.distances import ROUNDING_UNITS, pairwise_distances, pairwise_squared_distances
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -196,13 +196,13 @@ def triplet(
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class TripletLoss(MetricLoss):
-    """Triplet loss on (unsquared) Euclidean distances, over all triplets or over semi-hard ones.
+    """Triplet loss on Euclidean distances, by default unsquared, over all triplets or semi-hard ones.
 
     `mean [d_ap - d_an + m]₊` over triplets of an anchor a, one of its positives p and one of its negatives n. Time
     O(references · log references) an anchor, memory O(anchors · references), with and without mining.
 
     Reference: thesis equation 2.1.2 and section 3.3.2.1, without mining; Schroff, Kalenichenko, Philbin: FaceNet, CVPR
-    2015, without the squares.
+    2015, equation 2, `squared` there; Milbich's dissertation eq. 2.8, `squared` as well.
 
     Args:
         margin: m, at least 0.
@@ -216,17 +216,26 @@ class TripletLoss(MetricLoss):
             `"nearest_semi_hard"`: for each positive pair the nearest negative that is farther than the positive, or
             if there is none the farthest negative; the mean is over all positive pairs of anchors with a negative.
             FaceNet's, as in tensorflow-addons.
+        squared: whether d is the squared distance, which the margin and the mining then refer to.
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
 
     Examples:
         >>> TripletLoss(margin=0.0961)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin: float = 0.05, anchors: str = "embeddings", mining: str = "none", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        margin: float = 0.05,
+        anchors: str = "embeddings",
+        mining: str = "none",
+        squared: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.margin = check_non_negative("margin", margin)
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.mining = check_choice("mining", mining, MININGS)
+        self.squared = bool(squared)
 
     def call(
         self,
@@ -238,9 +247,11 @@ class TripletLoss(MetricLoss):
         """Return the loss of a batch; see `MetricLoss`."""
         batch = embeddings, labels, references, sample_weight
         pairs = compare(*batch, normalization=self.normalization, anchors=self.anchors)
-        distances = pairwise_distances(pairs.anchors, pairs.references)
+        distances_of = pairwise_squared_distances if self.squared else pairwise_distances
+        distances = distances_of(pairs.anchors, pairs.references)
         return triplet(distances, pairs.positive, pairs.negative, self.margin, self.mining, pairs.anchor_weights)
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""
-        return {**super().get_config(), "margin": self.margin, "anchors": self.anchors, "mining": self.mining}
+        own = {"margin": self.margin, "anchors": self.anchors, "mining": self.mining, "squared": self.squared}
+        return {**super().get_config(), **own}

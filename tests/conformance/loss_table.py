@@ -18,12 +18,16 @@ ROWS = {
     "TripletLoss over references": lambda **kw: losses.TripletLoss(0.2, "references", **kw),
     "TripletLoss semi-hard": lambda **kw: losses.TripletLoss(0.4, mining="semi_hard", **kw),
     "TripletLoss nearest semi-hard": lambda **kw: losses.TripletLoss(0.4, mining="nearest_semi_hard", **kw),
+    "TripletLoss squared": lambda **kw: losses.TripletLoss(0.4, squared=True, **kw),
     "MultiSimilarityLoss": lambda **kw: losses.MultiSimilarityLoss(2.0, 20.0, 0.4, **kw),
     "MultiSimilarityLoss of active": lambda **kw: losses.MultiSimilarityLoss(
         2.0, 20.0, 0.4, reduction="mean_of_active", **kw
     ),
     "MultiSimilarityLoss over references": lambda **kw: losses.MultiSimilarityLoss(anchors="references", **kw),
     "ProxyNCALoss": lambda **kw: losses.ProxyNCALoss(NUM_CLASSES, DIM, 2, **kw),
+    "ProxyNCALoss of negatives": lambda **kw: losses.ProxyNCALoss(
+        NUM_CLASSES, DIM, 2, 0.5, denominator="negatives", **kw
+    ),
     "SoftTripleLoss": lambda **kw: losses.SoftTripleLoss(NUM_CLASSES, DIM, 3, **kw),
     "CrossBatchMemoryLoss": lambda dtype=None, **kw: losses.CrossBatchMemoryLoss(
         losses.ContrastiveLoss(0.2, 0.9, dtype=dtype, **kw), 2 * BATCH, DIM, start_step=0, dtype=dtype

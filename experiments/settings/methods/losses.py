@@ -101,7 +101,12 @@ class TripletSettings(MarginSetting):
     """`--loss=triplet`."""
 
     constructor = staticmethod(lambda: losses.TripletLoss)
+    title: ClassVar[str] = "Triplet loss (triplet)"
     sees_one_side: ClassVar[bool] = True
+
+    triplet_squared: bool = setting(
+        "triplet: squared distances (default: no)", False, argument="squared", omit_default=True
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -356,6 +361,15 @@ class ProxyNCASettings(ProxySetting, TemperatureSetting):
     """`--loss=pnca`."""
 
     constructor = staticmethod(lambda: losses.ProxyNCALoss)
+    title: ClassVar[str] = "ProxyNCA (pnca)"
+
+    pnca_denominator: str = setting(
+        "pnca: the soft-max is over `all` proxies (default), or over the `negatives` alone as first printed",
+        "all",
+        choices=("all", "negatives"),
+        argument="denominator",
+        omit_default=True,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

