@@ -13,8 +13,9 @@ keeps its memory, so a pass would look free; torch returns it.
 
 The peer's C1 is its contrastive loss on cosines; semi-hard is all semi-hard triplets on both sides. XBM-L holds 44,800
 references, CCP 33,952 (8,488 classes x 4, trained). SoftTriple is without its regularisation, for which the peer needs
-a matrix of all pairs of centres. The peer has no quadruplet loss: ours is measured alone. Distance-weighted triplets
-are drawn, by the peer one for each positive pair, by ours one for each anchor: their values are not compared.
+a matrix of all pairs of centres. Losses without a counterpart of the same value are measured alone: quadruplets, ranks
+except FastAP, ProxyNCA as printed, several centres. Distance-weighted triplets are drawn, by the peer one for each
+positive pair, by ours one for each anchor: their values are not compared.
 
 Last line: one JSON object, with `worst_time_ratio`, `worst_memory_ratio` (passes in which either side takes at least
 2 MB) and `semi_hard_speedup`.
@@ -92,28 +93,43 @@ def _tuple_cases(suffix: str, **options) -> dict[str, Case]:
         "histogram": lambda: losses.HistogramLoss(65),
         "snr": lambda: losses.SignalToNoiseLoss(mean_penalty=0.0),
         "circle": losses.CircleLoss,
+        "triplet_squared": lambda: losses.TripletLoss(0.2, squared=True),
+        "fastap": losses.FastAPLoss,
     }
     cases = {name: Case(make, name, **options) for name, make in makers.items()}
-    cases["quadruplet"] = Case(losses.QuadrupletLoss, None, **options)
+    alone = {
+        "quadruplet": losses.QuadrupletLoss,
+        "smoothap": losses.SmoothAPLoss,
+        "roadmap": losses.RoadmapLoss,
+        "recall_at_k": losses.RecallAtKLoss,
+        "pnp": losses.PenalizedNegativesLoss,
+    }
+    cases |= {name: Case(make, None, **options) for name, make in alone.items()}
     cases["margin_distance"] = Case(lambda: losses.MinedLoss(losses.MarginLoss()), "margin", drawn=True, **options)
     return {f"{name}{suffix}": case for name, case in cases.items()}
 
 
 def _softmax_cases(suffix: str, classes: int) -> dict[str, Case]:
-    """Return the two softmax losses, with one vector per class."""
+    """Return the softmax losses, with one vector per class or three."""
     one, sizes = (classes, DIM), {"num_classes": classes, "proxies": (classes, DIM)}
+    centers = {"num_classes": classes, "proxies": (classes, DIM, 3)}
     return {
         f"normsoftmax{suffix}": Case(lambda: losses.NormalizedSoftmaxLoss(*one), "normsoftmax", **sizes),
         f"arcface{suffix}": Case(lambda: losses.ArcFaceLoss(*one), "arcface", **sizes),
+        f"arcface_centers{suffix}": Case(lambda: losses.ArcFaceLoss(*one, centers_per_class=3), None, **centers),
+        f"cosface{suffix}": Case(lambda: losses.CosFaceLoss(*one), "cosface", **sizes),
     }
 
 
 def _proxy_cases(suffix: str, classes: int, centers: int) -> dict[str, Case]:
-    """Return the three proxy losses over the same classes."""
+    """Return the proxy losses over the same classes."""
     sizes = {"num_classes": classes}
     one, many = (classes, DIM), (classes, DIM, centers)
     return {
         f"pnca{suffix}": Case(lambda: losses.ProxyNCALoss(*one, temperature=0.11), "pnca", proxies=one, **sizes),
+        f"pnca_printed{suffix}": Case(
+            lambda: losses.ProxyNCALoss(*one, temperature=0.5, denominator="negatives"), None, proxies=one, **sizes
+        ),
         f"panchor{suffix}": Case(lambda: losses.ProxyAnchorLoss(*one), "panchor", proxies=one, **sizes),
         f"softtriple{suffix}": Case(lambda: losses.SoftTripleLoss(*many, tau=0.0), "softtriple", proxies=many, **sizes),
     }

@@ -23,7 +23,10 @@ def test_with_its_peers_both_sides_return_the_same():
     assert "semi_hard_speedup" in finished.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", ["c2", "semi_hard_256", "ms_ccp", "pnca_sop", "quadruplet", "margin_distance_112"])
+@pytest.mark.parametrize(
+    "name",
+    ["c2", "semi_hard_256", "ms_ccp", "pnca_sop", "quadruplet", "margin_distance_112", "arcface_centers_sop", "pnp"],
+)
 def test_a_pass_of_ours_returns_a_finite_positive_loss(name):
     case = CASES[name]
     inputs = make_inputs(case)
