@@ -3,29 +3,37 @@
 import json
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
+
+from tests.command_line import run_program
 
 ROOT = pathlib.Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
+@pytest.fixture(scope="module")
+def emoji_cache(tmp_path_factory):
+    """One folder for all notebooks: the drawings are decoded once."""
+    return tmp_path_factory.mktemp("emoji")
+
+
 @pytest.mark.slow
 @pytest.mark.default_stack
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path, tmp_path, monkeypatch):
+def test_a_notebook_runs(path, emoji_cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("MPLBACKEND", "agg")
+    (tmp_path / "cache").symlink_to(emoji_cache)
     scope = {}
     text = path.read_text(encoding="utf-8").replace("labels.min() + 40", "labels.min() + 8")  # fewer emoji
     for cell in json.loads(text)["cells"]:
         source = re.sub("steps_per_epoch=[0-9]+", "steps_per_epoch=2", "".join(cell["source"]))
         if source.startswith("!python "):
             arguments = source.removeprefix("!python ").format(**scope).split()
-            subprocess.run([sys.executable, *arguments], check=True, timeout=300)
+            finished = run_program(arguments, tmp_path)
+            assert finished.returncode == 0, finished.stderr
         elif cell["cell_type"] == "code":
             assert cell["outputs"] or "print" not in source, "a cell without its output"
             exec(source, scope)  # as a reader does

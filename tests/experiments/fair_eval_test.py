@@ -2,12 +2,9 @@
 
 import json
 import shutil
-import subprocess
-import time
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from common.data import load_image_folder
 from experiments.rows.store import StudyRows
@@ -16,17 +13,11 @@ from tests.command_line import (
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
     run_here,
-    run_small,
     run_small_here,
-    start_small,
 )
 from tools.documents.comparisons import refined_metrics
 
 MODULE = "experiments.fair_eval"
-
-
-def results(runs_dir):
-    return {path.parent.name: json.loads(path.read_text()) for path in runs_dir.rglob("result.json")}
 
 
 @pytest.fixture(scope="module")
@@ -146,33 +137,6 @@ def test_another_configuration_goes_into_another_folder(finished):
     assert len(added) == 1
     assert "fold1-repeat0" in str(added)
     assert "missing" in other.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.release  # the tests of workers and of trackers kill and resume such commands always
-@pytest.mark.skipif(tf.__version__ < "2.16", reason="bit-exact resuming is promised on the default stack")
-def test_a_run_killed_at_a_random_moment_ends_with_the_same_figures(finished, image_folder, tmp_path):
-    folder, arguments, _ = finished
-    arguments = [a for a in arguments if not a.startswith(("--runs_dir", "--pooling"))]
-    arguments += ["--pooling=gsp", "--fold=0", f"--runs_dir={tmp_path / 'runs'}", "--checkpoint_seconds=0"]
-    arguments += ["--max_steps=8", "--gsp_memory_size=128", "--patience=100"]
-    start = time.monotonic()
-    expected = run_small(MODULE, *[a.replace(str(tmp_path / "runs"), str(tmp_path / "whole")) for a in arguments])
-    assert expected.returncode == 0, expected.stderr
-    seconds, generator = time.monotonic() - start, np.random.default_rng(time.time_ns())
-    process = start_small(MODULE, *arguments)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=generator.uniform(0.1, 0.7) * seconds)
-    process.kill()
-    process.wait()
-    assert run_small(MODULE, *arguments).returncode == 0
-    whole, resumed = (results(tmp_path / name)["fold0-repeat0"] for name in ("whole", "runs"))
-    ignored = {"train_seconds", "energy_joules"}
-    assert {k: v for k, v in whole.items() if k not in ignored} == {
-        k: v for k, v in resumed.items() if k not in ignored
-    }
-    arrays = [np.load(next((tmp_path / name).rglob("test_embeddings.npz"))) for name in ("whole", "runs")]
-    np.testing.assert_array_equal(arrays[0]["queries"], arrays[1]["queries"])
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from common.errors import InvalidInput
 from common.index import EmbeddingIndex, find_label_suspects
 from experiments.photos.clinic import EXACT, LABEL, NEAR, OUTLIER, TINY, Finding, exact_copies, examine
 from experiments.photos.clinic_files import carry_out, planned_moves, write_clinic
-from tests.command_line import check_clean_failure, run_module
+from tests.command_line import check_clean_failure, run_here
 
 
 @pytest.fixture
@@ -141,6 +141,7 @@ def test_moves_made_before_an_error_are_listed(collection, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.release
 def test_exchanged_labels_of_birds_come_first(shared_data):
     """Figures of docs/clinic.md: 20 of 294 labels, ten draws, the network in the package at 160 pixels."""
     found = find_image_files(str(pathlib.Path(shared_data("cub200_2010_10classes")) / "CUB_200_2011" / "images"))
@@ -177,7 +178,7 @@ def test_copies_of_cars_are_in_other_classes(shared_data):
 
 
 def clinic(*arguments):
-    return run_module("experiments.clinic", *arguments)
+    return run_here("experiments.clinic", *arguments)
 
 
 def test_from_an_index_to_moved_photos(collection, tmp_path):

@@ -14,13 +14,14 @@ from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.photos import duplicates
 from experiments.photos.shown import write_csv
-from tests.command_line import check_clean_failure, run_module
+from tests import command_line
+from tests.command_line import check_clean_failure
 from tests.common.deployment.small_models import of_images
 from tests.experiments.photos.conftest import write_photo
 
 
 def search(action, cwd, *arguments):
-    return run_module("experiments.search", action, *arguments, cwd=cwd)
+    return command_line.run_here("experiments.search", action, *arguments, cwd=cwd)
 
 
 def done(action, cwd, *arguments):
@@ -263,7 +264,7 @@ def test_a_shell_answers_line_by_line_by_one_network(model, photos, run_here, mo
 
 
 def test_another_action_is_refused_in_one_message(tmp_path):
-    finished = run_module("experiments.search", "find", "--k=2", cwd=tmp_path)
+    finished = search("find", tmp_path, "--k=2")
     check_clean_failure(
         finished, "action", "'find'", "one of embed, index, sync, remove, neighbours, shell, map, push, duplicates"
     )

@@ -5,11 +5,12 @@ import shlex
 
 import pytest
 
-from common.backbones import bn_inception, save_parameters
+from common import backbones
 from common.downloads import file_digest
 from common.errors import InvalidInput
 from experiments.preparation.converted_weights import convert
 from experiments.runs import unit_runs
+from experiments.settings import build
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES
 from tests.command_line import (
@@ -19,6 +20,7 @@ from tests.command_line import (
     run_here,
     run_study_here,
 )
+from tests.experiments.tiny_network import tiny_network
 
 COMMANDS = [
     *(("figure", study_id) for study_id in FIGURES if study_id != "5.2"),
@@ -159,8 +161,13 @@ def test_commands_name_nothing_that_is_not_needed(official_cars, tmp_path, capsy
 
 
 @pytest.mark.slow
-def test_a_printed_command_runs_as_it_is_printed_and_the_study_counts_it(official_cars, tmp_path, capsys):
-    save_parameters(bn_inception(), tmp_path / "source.npz")
+def test_a_printed_command_runs_as_it_is_printed_and_the_study_counts_it(official_cars, tmp_path, capsys, monkeypatch):
+    def small_inception(input_channels=3, *, weights="none", frozen_batch_norm=True, **others):
+        return tiny_network(input_channels, weights=weights, frozen_batch_norm=frozen_batch_norm)
+
+    monkeypatch.setitem(build.BACKBONES, "bn_inception", small_inception)
+    monkeypatch.setattr(backbones, "bn_inception", small_inception)
+    backbones.save_parameters(small_inception(), tmp_path / "source.npz")
     convert("bn_inception", str(tmp_path / "source.npz"), str(tmp_path / "bn_inception.npz"))
     places = [f"--{name}={tmp_path / name}" for name in ("runs_dir", "cache_dir")]
     small = ["--loss=c2", "--budget=smoke", "--classes_per_batch=4", "--frozen_backbone", "--image_size=64"]

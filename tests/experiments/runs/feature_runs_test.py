@@ -97,7 +97,7 @@ def test_a_run_tells_the_figures_of_each_feature(loss, given, names, study):
 @pytest.mark.parametrize(
     ("loss", "given"),
     [
-        (DIVA, SIZES),
+        pytest.param(DIVA, SIZES, marks=pytest.mark.release),
         pytest.param("margin+distance+shared", SIZES, marks=pytest.mark.release),
         ("margin+distance+groups", {"num_groups": 3, **SIZES}),
         pytest.param("margin+pads", {**PADS, "pads_steps": 2}, marks=pytest.mark.release),

@@ -23,7 +23,6 @@ SETTINGS = {
     "max_steps": 6,
 }
 HEAD = {"trained_from": "head", "views": 2}
-slow = [pytest.mark.slow, pytest.mark.default_stack]  # sharing itself is tested in `traced_functions_test`
 pytestmark = pytest.mark.usefixtures("tiny_network")
 CASES = {
     "head": HEAD,
@@ -32,12 +31,6 @@ CASES = {
     "ccp": {"method": "ccp", "ccp_start": 2, "proxies_per_class": 2, "pool_size": 4, **HEAD},
     "warm_up": {"loss": "softtriple", "warm_up_steps": 3, **HEAD},
 }
-QUICK = ("head", "whole_network")  # on either stack, and without waiting
-AT_RELEASES = ("head", "memory_and_gsp", "warm_up")  # `ccp` trains above a cut as well
-
-
-def marks_of(case):
-    return [*(() if case in QUICK else slow), *([pytest.mark.release] if case in AT_RELEASES else [])]
 
 
 def dataset():
@@ -72,7 +65,9 @@ def test_losses_that_draw_with_the_seed_of_a_unit_share_no_trace(tmp_path):
         np.testing.assert_array_equal(second[name], values, err_msg=name)
 
 
-@pytest.mark.parametrize("case", [pytest.param(name, marks=marks_of(name)) for name in CASES])
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=() if name == "whole_network" else pytest.mark.release) for name in CASES]
+)
 def test_a_unit_after_another_is_that_unit_alone(case, tmp_path, monkeypatch):
     config, cache = configuration(**CASES[case]), str(tmp_path / "cache")
     steps, step = [], EmbeddingModel.train_step

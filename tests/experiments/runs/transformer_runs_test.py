@@ -120,20 +120,18 @@ FROZEN = {"trained_from": "head", "optimizer": "adamw", "learning_rate_schedule"
 
 @pytest.mark.parametrize(
     "pooling",
-    ["gap", pytest.param("cls", marks=pytest.mark.release), pytest.param("gsp", marks=pytest.mark.slow)],
+    ["gap", *(pytest.param(each, marks=pytest.mark.release) for each in ("cls", "gsp"))],
 )
 def test_a_frozen_preset_trains_loads_and_is_deployed(pooling, runs, dataset, dinov2, tmp_path):
-    """With graphs for one pooling; `cls` is that of the next test."""
+    """With graphs for one pooling; the next but one trains `cls`."""
     config = configuration(dinov2, pooling, **FROZEN)
     assert config.weights == "preset"
     with eagerly(pooling != "gap"):
         assert_runs_loads_and_deploys(runs, config, dataset, tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "pooling", ["cls", *(pytest.param(each, marks=pytest.mark.release) for each in ("gap", "gsp"))]
-)
+@pytest.mark.release
+@pytest.mark.parametrize("pooling", ["cls", "gap", "gsp"])
 def test_the_shapes_of_dinov2_small(pooling, tmp_path_factory, tmp_path):
     """Two blocks of its twelve, of the same shapes: a pooling sees what the last one gives."""
     folder = tmp_path_factory.getbasetemp() / "dinov2_small"
