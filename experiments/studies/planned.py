@@ -4,6 +4,8 @@ Regenerates: nothing printed: the thesis' claims of tables 3.1 and 5.1 and figur
     docs/results/plan.md, was written before the first run.
 Command: python -m experiments.table --id=planned --dataset=emoji --run
 Expected: the signs of the thesis; the plan says what counts as a failure.
+    Emoji with EfficientNet-lite0 choose the settings. Another `--dataset` or `--backbone` at the full budget reads
+    them from results/planned_emoji: 64 runs.
 Cost: 88 runs of 220 s on 2 CPU cores, 5.4 hours; `--loss=ms` 20 of them; `--budget=smoke` minutes.
 """
 
@@ -12,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from experiments.plans.fair_table import FairRow
+from experiments.plans.fair_table import FairRow, choose_rows
 from experiments.plans.study import StudyOptions
-from experiments.settings.thesis_values import EMOJI
-from experiments.studies.tuned_table import TunedRow, TunedTable
+from experiments.rows.store import StudyRows
+from experiments.settings.thesis_values import EMOJI, EMOJI_CCP
+from experiments.studies.tuned_table import TunedRow, TunedTable, recorded_trials
 
 
 class Claim(NamedTuple):
@@ -51,7 +54,16 @@ CLAIMS = (
     Claim("Proxy Anchor + GSP", "panchor+gsp", f"panchor+gap, {_WIDE_NAME}", 5),
     Claim("MS + GSP", "ms+gsp", f"ms+gap, {_WIDE_NAME}", 5),
 )
+_CHOICE, _CHOOSING_DATASET = "results/planned_emoji", "emoji"
+_CHOOSING_COMMAND = f"python -m experiments.table --id=planned --dataset={_CHOOSING_DATASET} --run --record={_CHOICE}"
 _SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": True}
+_EVERYWHERE = {  # of the plan; the recipe has them for emoji
+    "learning_rate": EMOJI["learning_rate"],
+    "xbm_batches": 32,
+    "xbm_start": 50,
+    "proxies_per_class": 4,
+    **EMOJI_CCP,
+}
 _RATES = [{"learning_rate": rate} for rate in (1e-4, 3e-4)]
 _RATE = _RATES[:1]  # the second was cut after C2 had lost by it: the plan's deviations
 _PACES = [{"proxy_multiplier": pace} for pace in (10.0, 100.0)]  # of proxies that begin at random
@@ -66,16 +78,28 @@ _GSP = {**_WIDE, "transport_ratio": 0.3, "smoothing": 5.0}
 def planned_comparisons(options: StudyOptions) -> TunedTable:
     """Return the study.
 
+    Below the full budget, each data set and network tries by itself.
+
     Args:
         options: of the study.
+
+    Raises:
+        InvalidInput: settings are to be read, and the trials of a method are not recorded.
     """
     regime = ("backbone", "weights", "image_size", "classes_per_batch", "frozen_batch_norm")  # on every data set
     settings = {
         **{name: EMOJI[name] for name in regime},
-        **({"num_folds": 2} if options.budget == "smoke" else _SCHEDULE),
+        **({"num_folds": 2} if options.budget == "smoke" else {**_SCHEDULE, **_EVERYWHERE}),
     }
+    rows, backbone = list(_rows()), str(EMOJI["backbone"])
+    is_choosing = options.dataset == _CHOOSING_DATASET and options.overrides.get("backbone", backbone) == backbone
+    recorded = None
+    if options.budget == "full" and not is_choosing:
+        labels = {row.label for row in choose_rows([tuned.row for tuned in rows], options.losses)}
+        asked = [tuned for tuned in rows if tuned.row.label in labels]
+        recorded = recorded_trials(StudyRows(_CHOICE), asked, _CHOOSING_DATASET, backbone, _CHOOSING_COMMAND)
     title = f"Planned comparisons on {options.dataset}, whole network"
-    return TunedTable(title, list(_rows()), options, settings)
+    return TunedTable(title, rows, options, settings, recorded)
 
 
 def _rows() -> Iterator[TunedRow]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common.errors import InvalidInput
 from experiments.plans.fair_table import FairRow, MethodsTable, budget_notes, choose_rows
 from experiments.plans.study import (
     Cell,
@@ -20,6 +21,9 @@ from experiments.plans.study import (
     write_table,
 )
 from experiments.reports import PlainTable
+from experiments.rows.fair_rows import complete_repeats
+from experiments.rows.rows import TRAINING
+from experiments.rows.store import StudyRows
 from experiments.settings.build import parse_method
 
 
@@ -35,39 +39,65 @@ class TunedRow(NamedTuple):
     trials: Sequence[Mapping[str, object]]
 
 
+class RecordedTrial(NamedTuple):
+    """Recorded trials of a row, one of them chosen.
+
+    Attributes:
+        tried: the trials, as `table_of_trials` takes them.
+        source: of the choice: study, data set, network, hashes of data and configuration.
+    """
+
+    tried: Sequence[Mapping]
+    source: str
+
+    @property
+    def settings(self) -> Mapping[str, object]:
+        """The settings of the chosen trial."""
+        return next(trial["settings"] for trial in self.tried if trial["chosen"])
+
+
 class TunedTable(MethodsTable):
     """Table whose rows have the settings of their best trial.
 
     A trial trains all folds. The mean of their validation MAP@R judges it; the first of a tie wins, and its runs are
-    those of the row.
+    those of the row. Recorded trials of another data set or network may give the settings instead.
 
     Args:
         title: of the table.
         rows: each with its trials; `--loss` selects those of some losses.
         options: of the study.
         settings: configuration fields shared by all rows; flags override them.
+        recorded: trials that give the settings, by label; None: the table trains its own.
 
     Raises:
         InvalidInput: a flag for a tuned field, a pooling given by hand, or a loss that no row has.
     """
 
     def __init__(
-        self, title: str, rows: Sequence[TunedRow], options: StudyOptions, settings: Mapping[str, object]
+        self,
+        title: str,
+        rows: Sequence[TunedRow],
+        options: StudyOptions,
+        settings: Mapping[str, object],
+        recorded: Mapping[str, RecordedTrial] | None = None,
     ) -> None:
         counts = sorted({len(tuned.trials) for tuned in rows})
         self.title, self.table, self.repeats = title, None, options.repeats
         self.rows = {row.label: row for row in choose_rows([tuned.row for tuned in rows], options.losses)}
         self._trials = {tuned.row.label: tuned.trials for tuned in rows if tuned.row.label in self.rows}
+        self._recorded = recorded
+        if recorded is not None:
+            self._trials = {label: [recorded[label].settings] for label in self.rows}
         self._cells = {
             label: [_cells_of_trial(row, trial, options, settings) for trial in self._trials[label]]
             for label, row in self.rows.items()
         }
         self.num_cells = sum(len(cells) for of_row in self._cells.values() for cells in of_row)
         num_folds = next(iter(self._cells.values()))[0][0].config.num_folds
-        self.protocol = (
-            f"Trials of a row: {' or '.join(map(str, counts))}, each on all folds; the best on validation classes "
-            f"gives its settings. {num_folds} folds, {trainings(options.repeats)} each."
-        )
+        chosen = f"Trials of a row: {' or '.join(map(str, counts))}, each on all folds; the best on validation classes"
+        if recorded is not None:
+            chosen = "No trials here: the best recorded trial of each row"
+        self.protocol = f"{chosen} gives its settings. {num_folds} folds, {trainings(options.repeats)} each."
         self.notes = (self.protocol, *budget_notes(options))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
@@ -88,7 +118,8 @@ class TunedTable(MethodsTable):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write trials, the table of complete rows and its picture; summarize the rest."""
         tried = {label: self._tried(label, finished) for label in self.rows}
-        write_table(table_of_trials(f"Trials: {self.title}", tried), folder, f"{name}_trials")
+        sources = {label: self._recorded[label].source for label in self.rows} if self._recorded else {}
+        write_table(table_of_trials(f"Trials: {self.title}", tried, sources), folder, f"{name}_trials")
         text = f"Trials: {folder / name}_trials.md"
         if any(self.cells_of(label, finished) for label in self.rows):
             text = f"{super().render(finished, folder, name)}\n{text}"
@@ -100,7 +131,10 @@ class TunedTable(MethodsTable):
         for label in self.rows:
             if cells := self.cells_of(label, finished):
                 units = tuple(finished_units(cells, finished))
-                methods.append(RecordedMethod(units, label, {"trials": self._tried(label, finished)}))
+                extras: dict[str, object] = {"trials": self._tried(label, finished)}
+                if self._recorded is not None:
+                    extras["trials_from"] = self._recorded[label].source
+                methods.append(RecordedMethod(units, label, extras))
         return methods
 
     def _validations(self, label: str, finished: FinishedCells) -> list[float | None]:
@@ -112,7 +146,9 @@ class TunedTable(MethodsTable):
         return values
 
     def _tried(self, label: str, finished: FinishedCells) -> list[dict]:
-        """Return the finished trials of a row, in the format of recorded rows."""
+        """Return the finished or recorded trials of a row, in the format of recorded rows."""
+        if self._recorded is not None:
+            return [dict(trial) for trial in self._recorded[label].tried]
         chosen, values = self.chosen(label, finished), self._validations(label, finished)
         return [
             {"settings": dict(trial), "validation": value, "chosen": place == chosen}
@@ -131,13 +167,51 @@ def _cells_of_trial(
     return options.cells(f"{row.label} ({_in_words(trial)})", config, all_folds=True)
 
 
-def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> PlainTable:
+def recorded_trials(
+    study: StudyRows, rows: Sequence[TunedRow], dataset: str, backbone: str, command: str
+) -> dict[str, RecordedTrial]:
+    """Read the trials of rows, by label, from a recorded tuned table.
+
+    Args:
+        study: the recorded table.
+        rows: with the planned trials.
+        dataset, backbone: of the recorded runs.
+        command: that records them, for the message.
+
+    Raises:
+        InvalidInput: a row lacks recorded folds or trials, or its trials are not the planned ones.
+    """
+    found, missing = {}, []
+    for tuned in rows:
+        label = tuned.row.label
+        of_label = (row for row in study.rows if row["kind"] == TRAINING and row["label"] == label)
+        row = next((row for row in of_label if row["dataset"] == dataset), None)
+        tried = (row.get("extras") or {}).get("trials", []) if row else []
+        is_planned = [trial["settings"] for trial in tried] == [dict(trial) for trial in tuned.trials]
+        if row and row["configuration"].get("backbone") == backbone and is_planned and complete_repeats(study, label):
+            source = f"{study.name}: {dataset}, {backbone}, data {row['data']}, configuration {row['config_hash']}"
+            found[label] = RecordedTrial(tried, source)
+        else:
+            missing.append(label)
+    if missing:
+        raise InvalidInput(
+            f"{study.folder} cannot give settings: received no recorded trials of {'; '.join(missing)}, expected the "
+            f"planned trials of each method on {dataset} with {backbone}. Record them: {command}. Or choose recorded "
+            "methods by --loss."
+        )
+    return found
+
+
+def table_of_trials(
+    title: str, tried: Mapping[str, Sequence[Mapping]], sources: Mapping[str, str] | None = None
+) -> PlainTable:
     """Tabulate each row's trials and their validation.
 
     Args:
         title: of the table.
         tried: by label, in the table's order, trials with `settings` (by field name), `validation` (MAP@R, a fraction)
             and `chosen`.
+        sources: by label, where recorded trials were chosen; none: here.
     """
     lines = [
         [label, _in_words(trial["settings"]), f"{100 * trial['validation']:.2f}", "chosen" if trial["chosen"] else ""]
@@ -145,7 +219,9 @@ def table_of_trials(title: str, tried: Mapping[str, Sequence[Mapping]]) -> Plain
         for trial in trials
     ]
     header = ["method", "settings", "validation MAP@R (%)", ""]
-    return PlainTable(title, header, lines, ["Means over all folds, on their validation classes."])
+    notes = ["Means over all folds, on their validation classes."]
+    notes += [f"Chosen elsewhere, {label}: {source}." for label, source in (sources or {}).items()]
+    return PlainTable(title, header, lines, notes)
 
 
 def _in_words(trial: Mapping[str, object]) -> str:

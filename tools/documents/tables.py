@@ -97,7 +97,8 @@ def rows_of(study: str) -> StudyRows:
 def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
     """Return the baseline of each method of a table, in its order."""
     first = _first(study)
-    options = StudyOptions(first["dataset"], first["configuration"]["budget"])
+    # The planned rows are the same on each data set; those of emoji need no recorded choice of settings.
+    options = StudyOptions("emoji" if table == "planned" else first["dataset"], first["configuration"]["budget"])
     asked = cast(FairTable, TABLES[check_choice("table", table, TABLES)](options))  # or another with such `rows`
     return {label: row.baseline for label, row in asked.rows.items()}
 
@@ -143,7 +144,9 @@ def trials(study: StudyRows, table: str) -> Table:
     if not rows:
         raise InvalidInput(f"{study.folder} has no trials: expected rows of `experiments.table --id={table}`.")
     ordered = [label for label in baselines_of(study, table) if label in rows]
-    return table_of_trials("", {label: rows[label]["extras"]["trials"] for label in ordered}), ordered
+    tried = {label: rows[label]["extras"]["trials"] for label in ordered}
+    sources = {label: source for label in ordered if (source := rows[label]["extras"].get("trials_from"))}
+    return table_of_trials("", tried, sources), ordered
 
 
 def seeds(study: StudyRows) -> reports.PlainTable:

@@ -20,17 +20,28 @@ def configuration_of(name):
     }
 
 
-def record_ranked(folder, means, *, folds=4, repeats=1, noise=0.0, dataset="glyphs", data="0123456789abcdef"):
+def record_ranked(
+    folder,
+    means,
+    *,
+    folds=4,
+    repeats=1,
+    noise=0.0,
+    dataset="glyphs",
+    data="0123456789abcdef",
+    backbone=None,
+    trials=None,
+):
     """A study whose method `LOSS[+ccp]+POOLING` has a mean test MAP@R of so many per cent, and a P@1 of that plus 20.
 
-    Classes differ by a fixed amount; runs by `noise` points, drawn.
+    Classes differ by a fixed amount; runs by `noise` points, drawn. `trials` are those of each method, by name.
     """
     generator = np.random.default_rng(0)
     of_class = np.linspace(-0.05, 0.05, NUM_CLASSES)
     labels, counts = np.arange(NUM_CLASSES), np.full(NUM_CLASSES, QUERIES)
     rows = []
     for index, (name, mean) in enumerate(means.items()):
-        configuration = {**configuration_of(name), "num_folds": folds}
+        configuration = {**configuration_of(name.partition(",")[0]), "num_folds": folds, "backbone": backbone}
         for fold, repeat in np.ndindex(folds, repeats):
             score = mean / 100 + noise / 100 * generator.normal()
             jitter = noise / 1000 * generator.normal(size=NUM_CLASSES)
@@ -52,6 +63,7 @@ def record_ranked(folder, means, *, folds=4, repeats=1, noise=0.0, dataset="glyp
                 "repeat": int(repeat),
                 "environment": dict.fromkeys(ENVIRONMENT),
                 "test": test,
+                "extras": {"trials": trials[name]} if trials else {},
             }
             rows.append(ScoredRow(row, sums, labels, counts))
     study = StudyRows(folder)

@@ -1,0 +1,94 @@
+"""Planned comparisons: settings chosen on emoji are those of every other data set and network."""
+
+import dataclasses
+
+import pytest
+
+from common.errors import InvalidInput
+from experiments.plans.study import StudyOptions
+from experiments.plans.study_runs import NothingFinished
+from experiments.studies.planned import planned_comparisons
+from tests.command_line import run_study_here
+from tests.experiments.rows.ranked_study import record_ranked
+
+EMOJI = StudyOptions("emoji", "full")
+CARS = StudyOptions("cars196", "full")
+MOBILE = StudyOptions("emoji", "full", overrides={"backbone": "mobilenet_v2"})
+
+
+def record_trials(folder, *, without=(), backbone="efficientnet_lite0"):
+    """Record emoji's rows; of two trials the second is chosen."""
+    tried = {}
+    for label, trials in planned_comparisons(EMOJI)._trials.items():
+        best = len(trials) - 1
+        tried[label] = [
+            {"settings": dict(trial), "validation": 0.5 + place / 10, "chosen": place == best}
+            for place, trial in enumerate(trials)
+        ]
+    labels = [label for label in tried if label not in without]
+    folder = folder / "results" / "planned_emoji"
+    record_ranked(folder, dict.fromkeys(labels, 20), dataset="emoji", backbone=backbone, trials=tried)
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "options", [CARS, MOBILE, StudyOptions("folder", "full"), StudyOptions("emoji_clutter_32", "full")]
+)
+def test_other_sets_and_networks_run_the_chosen_settings_alone(checkout, options):
+    record_trials(checkout)
+    study = planned_comparisons(options)
+    cells = study.cells(NothingFinished())
+    by_label = {label: study.cells_of(label, NothingFinished()) or study._cells[label][0] for label in study.rows}
+    assert len(cells) == study.num_cells == 16 * 4
+    assert {len(of) for of in by_label.values()} == {4}
+    assert {cell.config.backbone for cell in cells} == {options.overrides.get("backbone", "efficientnet_lite0")}
+    rates = {label: of[0].config.learning_rate for label, of in by_label.items()}
+    assert rates == {**dict.fromkeys(by_label, 1e-4), "c2+gap": 3e-4}
+    assert by_label["pnca+gap, stride 16"][0].config.proxy_multiplier == 100.0
+
+
+def test_the_regime_of_the_plan_holds_on_photographs(checkout):
+    record_trials(checkout)
+    study = planned_comparisons(CARS)
+    memory, ccp, random = (
+        study._cells[label][0][0].config for label in ("c2+xbm+gap", "c2+ccp+gap", "c2+ccp+gap, random proxies")
+    )
+    assert (memory.xbm_batches, memory.xbm_start) == (32, 50)
+    assert (ccp.proxies_per_class, ccp.pool_size, ccp.ccp_in_batch_weight, ccp.ccp_start) == (4, 6, 0.1, 100)
+    assert (ccp.proxy_multiplier, random.proxy_multiplier) == (1.0, 100.0)
+
+
+def test_rows_and_tables_name_the_source_of_the_choice(checkout, drawn_cells):
+    record_trials(checkout)
+    study, finished = planned_comparisons(dataclasses.replace(CARS, losses=("c2+xbm",))), drawn_cells(lambda cell: 0.5)
+    (method,) = study.recorded(finished)
+    assert "planned_emoji: emoji, efficientnet_lite0, data 0123456789abcdef" in method.extras["trials_from"]
+    assert method.extras["trials"] == [{"settings": {"learning_rate": 1e-4}, "validation": 0.5, "chosen": True}]
+    study.render(finished, checkout, "item")
+    trials = (checkout / "item_trials.md").read_text()
+    assert "| c2+xbm+gap | learning_rate 0.0001 | 50.00 | chosen |" in trials
+    assert "Chosen elsewhere, c2+xbm+gap: planned_emoji" in trials
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [None, {"without": ["c2+xbm+gap"]}, {"backbone": "mobilenet_v2"}],
+    ids=["nothing", "a method", "network"],
+)
+def test_a_method_without_recorded_trials_is_named(checkout, recorded):
+    if recorded is not None:
+        record_trials(checkout, **recorded)
+    with pytest.raises(
+        InvalidInput, match="no recorded trials of c2\\+xbm\\+gap, expected .* --record=results/planned_"
+    ):
+        run_study_here("table", "--id=planned", "--dataset=cars196", "--budget=full", "--loss=c2+xbm")
+
+
+def test_emoji_and_small_budgets_try_by_themselves(checkout):
+    assert planned_comparisons(EMOJI).num_cells == 88
+    assert planned_comparisons(StudyOptions("cars196", "demo")).num_cells == 88
