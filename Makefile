@@ -78,9 +78,12 @@ $(THESIS_VENV)/.installed-dev: requirements-thesis.txt requirements-dev.txt setu
 	$(THESIS_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-thesis.txt -r requirements-dev.txt
 	touch $@
 
-$(ORACLE_VENV)/.installed: requirements.txt requirements-torch.txt requirements-torch-networks.txt setup.py
+# PyTorch on top of the default stack, which is not installed again.
+$(ORACLE_VENV)/.installed: $(VENV)/.installed-dev requirements-torch.txt requirements-torch-networks.txt
 	$(PYTHON) -m venv $(ORACLE_VENV)
-	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt -r requirements-torch.txt "pytest>=9.0.3" \
+	stack=$$(realpath $(VENV)/lib/python*/site-packages) && cd $(ORACLE_VENV)/lib/python*/site-packages \
+	  && echo "$$stack" >default_stack.pth
+	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-torch.txt \
 	  || { echo "PyTorch could not be installed: the oracle tests of the backbones did not run." >&2; exit 1; }
 	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) --no-deps -r requirements-torch-networks.txt \
 	  || { echo "torchvision, timm or pretrainedmodels could not be installed: the oracle tests did not run." >&2; exit 1; }

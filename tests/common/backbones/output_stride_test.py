@@ -21,7 +21,7 @@ NETWORKS = {
 SIZES = [(64, 48), (33, 47)]  # the last strided convolution sees a map of even and of odd sides
 
 
-@pytest.fixture(scope="module", params=NETWORKS)
+@pytest.fixture(scope="module", params=[*list(NETWORKS)[:2], pytest.param("resnet50", marks=pytest.mark.release)])
 def networks(request, tmp_path_factory):
     """(name, the usual network, the same weights at output stride 16), with statistics other than 0 and 1."""
     usual, random = NETWORKS[request.param](), np.random.default_rng(0)

@@ -155,6 +155,7 @@ def test_image_files_are_read_and_marked(tmp_path, write_image):
     assert load_cifar10(str(tmp_path)).test.num_classes == 9
 
 
+@pytest.mark.release
 def test_the_real_subset_is_read_and_not_comparable(shared_file, tmp_path):
     extract_archive(shared_file("cifar10_subset.zip"), str(tmp_path / "cifar10"), root="cifar10")
     dataset = load_cifar10(str(tmp_path))

@@ -33,7 +33,7 @@ def read(path, transform, seed=(0, 0), exif=True):
     return read_in_graph(tf.constant(path), transform, tf.constant(seed), exif)
 
 
-@tf.function
+@tf.function(autograph=False)  # as the pipeline has it
 def read_in_graph(path, transform, seed, exif):
     return read_image(path, transform, seed, exif)
 
@@ -42,7 +42,7 @@ def read_in_graph(path, transform, seed, exif):
     ("transform", "options"),
     [
         *((ThesisCrop(24), options) for options in ({}, {"progressive": True}, {"subsampling": 0}, {"optimize": True})),
-        *((CenterCrop(size), {}) for size in (32, 64)),
+        (CenterCrop(64), {}),
     ],
 )
 def test_decoding_the_window_equals_decoding_all_and_cutting(tmp_path, options, transform):
@@ -143,7 +143,7 @@ def test_every_orientation_is_that_of_pillow(kind, order):
         np.testing.assert_array_equal(turned_in_graph(stored, tf.constant(orientation)), expected)
 
 
-orientation_in_graph, turned_in_graph = tf.function(encoded_orientation), tf.function(turned)
+orientation_in_graph, turned_in_graph = (tf.function(each, autograph=False) for each in (encoded_orientation, turned))
 
 
 def test_exif_without_an_orientation_is_upright():

@@ -20,6 +20,7 @@ from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling, 
 from common.training import EmbeddingHead, EmbeddingModel, MetricModel, ProxyRateOptimizer, TracedFunctions
 from common.training.devices import precision_policy, scaled_optimizer
 from tests.eager_functions import eagerly
+from tests.samples import sampled
 
 keras = tf.keras
 
@@ -188,8 +189,7 @@ def test_what_layers_add_is_in_the_loss_once(num_views):
     assert value == pytest.approx(without + added, rel=1e-5)
 
 
-@pytest.mark.parametrize("num_views", [1, 2])
-@pytest.mark.parametrize("warming_up", [True, False])
+@sampled("num_views, warming_up", [1, 2], [True, False])
 def test_micro_batches_step_like_the_batch(num_views, warming_up):
     def stepped(micro_batch):
         keras.utils.set_random_seed(0)

@@ -72,8 +72,7 @@ def assert_moved_alike(found, expected, tolerance):
         np.testing.assert_allclose(one - start, other - start, rtol=0, atol=tolerance * largest)
 
 
-@pytest.mark.parametrize("how", ["eager", "graph", "xla"])
-@pytest.mark.parametrize("fused", [FusedAdam, FusedAdamW])
+@sampled("fused, how", [FusedAdam, FusedAdamW], ["eager", "graph", "xla"])
 def test_the_formula_in_float64(fused, how):
     steps, decay = gradients_of(dtype="float64"), 0.5
     found = trained(fused(**PLAIN, weight_decay=decay), steps, how, "float64")
@@ -176,14 +175,14 @@ def test_variables_of_two_types():
     np.testing.assert_allclose(*variables, rtol=0, atol=1e-6 * np.abs(variables[1].numpy()).max())
 
 
-@pytest.mark.parametrize("how", ["eager", "graph"])
-@pytest.mark.parametrize(
-    ("dtype", "settings", "sparse"),
+@sampled(
+    "pair, how, case",
+    PAIRS,
+    ["eager", "graph"],
     [("float32", {}, True), ("float32", {"amsgrad": True}, False), ("bfloat16", {}, False)],
-    ids=["slices", "amsgrad", "bfloat16"],
 )
-@pytest.mark.parametrize(("fused", "own"), PAIRS)
-def test_what_is_left_to_keras(fused, own, dtype, settings, sparse, how):
+def test_what_is_left_to_keras(pair, how, case):
+    (fused, own), (dtype, settings, sparse) = pair, case
     found = []
     for kind in (fused, own):
         variable, optimizer = tf.Variable(tf.cast(starts()[0], dtype)), kind(**PLAIN, **settings)
@@ -196,9 +195,9 @@ def test_what_is_left_to_keras(fused, own, dtype, settings, sparse, how):
     np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.parametrize("how", ["eager", "graph"])
-@pytest.mark.parametrize(("fused", "own"), PAIRS)
-def test_a_scaled_loss_and_a_step_that_is_left_out(fused, own, how):
+@sampled("pair, how", PAIRS, ["eager", "graph"])
+def test_a_scaled_loss_and_a_step_that_is_left_out(pair, how):
+    fused, own = pair
     steps = gradients_of(9)
     steps.insert(4, [np.full(shape, np.inf, "float32") for shape in SHAPES])
     found = []

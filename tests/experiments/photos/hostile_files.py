@@ -70,7 +70,7 @@ NO_PHOTOS = {
     "PNG with a text bomb": (png_with_text_bomb(), 422, "cannot be read"),
     "PNG of 1 x 100,000": (encoded(Image.new("L", (1, 100_000)), "PNG"), 413, "longer side"),
     "PNG without pixels": (png_that_declares(0, 0), 415, "known format"),
-    "GIF animation": (animation(), 422, "animation"),
+    "GIF animation": (animation(frames=2), 422, "animation"),
     "WebP animation": (animation("WEBP"), 422, "animation"),
     "PNG animation": (animation("PNG"), 422, "animation"),
     "SVG": (SVG, 415, "known format"),

@@ -7,7 +7,6 @@ from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.photos.push import push_index
 
-qdrant = pytest.importorskip("qdrant_client", reason="Qdrant's client is not installed: pip install '.[qdrant]'")
 NAMES = ["birds/jay.jpg", "birds/wren.jpg", "cars/\udce4udi.jpg", "cars/vw.jpg", "cars/bmw.jpg", "birds/owl.jpg"]
 
 
@@ -18,6 +17,7 @@ def make_index(metric="cosine", names=NAMES, dim=4):
 
 @pytest.fixture
 def client():
+    qdrant = pytest.importorskip("qdrant_client", reason="Qdrant's client is not installed: pip install '.[qdrant]'")
     found = qdrant.QdrantClient(":memory:")
     yield found
     found.close()

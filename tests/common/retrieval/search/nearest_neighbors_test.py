@@ -86,8 +86,8 @@ def test_hard_scales_keep_the_exact_order(path, scene, similarity):
 @pytest.mark.parametrize("with_gallery", [False, True])
 def test_blocks_threads_and_classes_change_nothing(path, with_gallery):
     rng = np.random.default_rng(4)
-    queries = np.r_[clustered(130, 5, 9, seed=4), rng.integers(-1, 2, (40, 5)).astype(np.float32)]
-    gallery = rng.permutation(queries)[:100] if with_gallery else None
+    queries = np.r_[clustered(60, 5, 9, seed=4), rng.integers(-1, 2, (20, 5)).astype(np.float32)]
+    gallery = rng.permutation(queries)[:50] if with_gallery else None
     num_neighbors = rng.integers(0, 12, len(queries))
     results = []
     for block_size, num_threads, num_classes in [(1, 1, 1), (7, 3, 5), (64, 2, 20), (4096, 1, 3)]:
