@@ -20,10 +20,11 @@ def multi_similarity_pairs(
     *,
     epsilon: float = 0.1,
 ) -> Pairs:
-    """Return each anchor's hard pairs: `s_an > min_p s_ap - ε`, `s_ap < max_n s_an + ε`.
+    """Return the hard pairs of each anchor.
 
-    s is the cosine; minimum and maximum are over all positives and all negatives of the anchor. Nothing is drawn. An
-    anchor without a positive or without a negative has no pair.
+    A negative is hard if `s_an > min_p s_ap - ε`, a positive if `s_ap < max_n s_an + ε`. s is the cosine.
+    Minimum and maximum are over all positives and all negatives of the anchor. Nothing is drawn. An anchor without a
+    positive or without a negative has no pair.
 
     Reference: Wang, Han, Huang, Dong, Scott: Multi-Similarity Loss, CVPR 2019, section 4.2 (mining, ε = .1).
 

@@ -32,7 +32,7 @@ class FeatureStore:
 
     The store belongs to one data set. Its type is float16: numbers up to 65,504, with a relative error of at most 2^-11
     (.0005), and an absolute one of at most 3e-8 below 6e-5. Larger numbers are refused, never clipped. A file leaves
-    zeros out where that makes it smaller; what is read is the same, bit for bit.
+    zeros out where that makes it smaller. What is read has the same bits.
 
     A file holds some consecutive items. Its name ends in a digest of its contents and of everything that they depend
     on. So a damaged or foreign file is detected and rebuilt. Files are written whole, so an interrupted store resumes
@@ -169,10 +169,11 @@ class FeatureStore:
 
 
 def _sparse(values: np.ndarray) -> np.ndarray | None:
-    """Return float16 items `[items, views, ...]` without their zeros, as a vector of 16-bit words.
+    """Return items without their zeros, as 16-bit words.
 
-    It holds, per view: the place of its last number (32 bits); then, per number: its distance to the one before it in
-    its view; then the numbers. None: that would be no smaller, or a distance takes more than 16 bits.
+    The items are float16, `[items, views, ...]`. The words hold, per view: the place of its last number (32 bits);
+    then, per number: its distance to the one before it in its view; then the numbers. None: that would be no smaller,
+    or a distance takes more than 16 bits.
     """
     bits = values.reshape(len(values) * values.shape[1], -1).view(np.uint16)
     if 2 * np.count_nonzero(bits) >= bits.size:

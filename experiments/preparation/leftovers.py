@@ -96,7 +96,7 @@ def caches_in(cache_dir: str) -> list[Leftover]:
 
 @contextlib.contextmanager
 def caches_in_use(cache_dir: str, dataset: str, most_gb: float) -> Iterator[None]:
-    """Keep the caches of a data set during a `with` block, and bound all caches after it.
+    """Keep a data set's caches in a `with` block; bound all after it.
 
     Those unused for longest are removed first. Those of running units stay, also beyond the bound. In a folder without
     write access or locks, nothing is kept or removed.

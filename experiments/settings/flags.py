@@ -152,7 +152,7 @@ def define_session_flags() -> None:
 
 
 def define_room_flags() -> None:
-    """Define the memory limit for decoded evaluation images, and the bounds of caches and of hours without a GPU."""
+    """Define the bounds of memory, of caches and of hours without a GPU."""
     flags.DEFINE_boolean("allow_cpu", False, "Begin also what takes more than a day on this processor, without a GPU.")
     flags.DEFINE_float(
         "cache_gb",

@@ -146,7 +146,7 @@ class TunedTable(MethodsTable):
         return values
 
     def _tried(self, label: str, finished: FinishedCells) -> list[dict]:
-        """Return the finished or recorded trials of a row, in the format of recorded rows."""
+        """Return a row's trials in the format of recorded rows."""
         if self._recorded is not None:
             return [dict(trial) for trial in self._recorded[label].tried]
         chosen, values = self.chosen(label, finished), self._validations(label, finished)
