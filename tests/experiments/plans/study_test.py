@@ -43,12 +43,13 @@ STUDIES_AND_DATA = [
     *(
         (study_id, data)
         for study_id in STUDIES
-        if study_id not in ("3.5", "5.4", *OF_DISSERTATION)
+        if study_id not in ("3.5", "5.4", "planned", *OF_DISSERTATION)
         for data in DATASETS
     ),
     *(("3.5", data) for data in ("glyphs", "cub200")),  # each a search, and the others would be the same
     *((study_id, data) for study_id in OF_DISSERTATION for data in ("glyphs", "cub200")),
     ("5.4", "synthetic_tokens"),
+    ("planned", "emoji"),  # others take recorded settings: `planned_test`
     ("5.6", "cifar10_seen"),
 ]
 ONE_SPLIT = {"3.5": 1, "3.6": 1, "table 5.4": 3, "5.8": 3, "5.10": 3, "5.11": 3}  # with the thesis' repeats
@@ -210,7 +211,7 @@ def test_the_listed_commands_train_exactly_the_cells():
         own = {} if study_id == "3.8" else {"samples_per_class": 2, "frozen_batch_norm": True}
         own |= {"samples_per_class": 5} if study_id in OF_DISSERTATION else {}  # `intra` needs three
         for dataset, budget in (("glyphs", "demo"), ("cub200", "full")):
-            dataset = DEFAULTS.get(study_id, {}).get("dataset", dataset)
+            dataset = "emoji" if study_id == "planned" else DEFAULTS.get(study_id, {}).get("dataset", dataset)
             known = make_study(study_id, dataset, budget, overrides=own, repeats=2).cells(NothingFinished())
             cells += known[:: max(3, len(known) // 8)]
     commands = [unit_command(cell, {"runs_dir": "my runs", "data_dir": None}) for cell in cells]
