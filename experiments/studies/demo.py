@@ -3,8 +3,8 @@
 Regenerates: nothing printed: what a memory and CCP add to a loss when the whole network is trained.
 Command: python -m experiments.demo
 Expected: MAP@R 24 of the untrained network, more with the loss, most with CCP.
-Cost: 600 steps of .3 to .6 s for each of three runs, and evaluations: 16 minutes of processor time with AVX-512 and
-    AMX, half an hour on 2 CPU cores of an AMD EPYC with AVX2.
+Cost: 600 steps of .2 to .6 s for each of three runs, and evaluations: 12.5 minutes of processor time with AVX-512 and
+    AMX.
 """
 
 from __future__ import annotations
