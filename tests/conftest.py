@@ -62,7 +62,9 @@ def pytest_collection_modifyitems(config, items):
 
     Those of a file stay together. In the end no worker waits for a long one.
     """
-    marked = [item for item in items if item.get_closest_marker("one_in") and not item.get_closest_marker("release")]
+    is_named = any("::" in argument for argument in config.args)  # cases that somebody asks for all run
+    samples = [] if is_named else [item for item in items if item.get_closest_marker("one_in")]
+    marked = [item for item in samples if not item.get_closest_marker("release")]
     in_turn = set(_in_turn(marked, lambda item: item.get_closest_marker("one_in").args[0]))
     for item in set(marked) - in_turn:
         item.add_marker("release")

@@ -60,7 +60,7 @@ class ProxyNCALoss(ProxyLoss):
 
     Reference: thesis 3.3.2.1 and 5.3.4.1 ("PNCA"); Teh, DeVries, Taylor: ProxyNCA++, ECCV 2020 (the low temperature
     and the fast proxies). As printed: Movshovitz-Attias, Toshev, Leung, Ioffe, Singh: No Fuss Distance Metric Learning
-    using Proxies, ICCV 2017, section 3. Milbich's dissertation has it with vectors of length 3: T = 1/18.
+    using Proxies, ICCV 2017, section 3. Vectors in Milbich's dissertation have length 3: T = 1/18.
 
     Args:
         num_classes: number of classes, their labels being 0..num_classes-1.

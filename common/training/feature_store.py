@@ -31,8 +31,8 @@ class FeatureStore:
     """Stored activations `[items, views, height, width, channels]` of one network.
 
     The store belongs to one data set. Its type is float16: numbers up to 65,504, with a relative error of at most 2^-11
-    (.0005), and an absolute one of at most 3e-8 below 6e-5. Larger numbers are refused, never clipped. A file leaves
-    zeros out where that makes it smaller. What is read has the same bits.
+    (.0005), and an absolute one of at most 3e-8 below 6e-5. Larger numbers are refused, never clipped. A file omits
+    zeros where that makes it smaller. What is read has the same bits.
 
     A file holds some consecutive items. Its name ends in a digest of its contents and of everything that they depend
     on. So a damaged or foreign file is detected and rebuilt. Files are written whole, so an interrupted store resumes

@@ -90,12 +90,9 @@ def device_line() -> str:
     if gpus:
         names = (tf.config.experimental.get_device_details(each).get("device_name", each.name) for each in gpus)
         return f"{GPU}, {', '.join(names)}"
-    return f"Device: CPU, {num_cores()} cores; no GPU seen ({reason_of_no_gpu(tf.test.is_built_with_cuda())})"
+    from common.retrieval.search.blocked_search import available_threads  # imports TensorFlow
 
-
-def num_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return f"Device: CPU, {available_threads()} cores; no GPU seen ({reason_of_no_gpu(tf.test.is_built_with_cuda())})"
 
 
 def _room(folder: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from common.backbones.network_names import HEAD
 from common.data import Dataset, Examples
 from common.errors import InvalidInput, check_all, check_choice, invalid
 from common.progress import write_notice
-from experiments.preparation.machine import GPU, device_line, num_cores
+from experiments.preparation.machine import GPU, device_line
 from experiments.process.exit_code import import_tensorflow
 from experiments.runs.cost import seconds_on_processor
 from experiments.runs.splits import Split, split_of
@@ -61,11 +61,13 @@ def check_hours(configs: Iterable[ExperimentConfig]) -> None:
     Raises:
         InvalidInput: with the estimate and the reason that no GPU is seen.
     """
+    from common.retrieval.search.blocked_search import available_threads  # imports TensorFlow
+
     line = device_line()
     if line.startswith(GPU):
         return
     counted = [each for each in configs if each.dataset not in OWN_DATASETS and not each.cached_features]
-    hours = sum(seconds_on_processor(each, num_cores()) for each in counted) / 3600
+    hours = sum(seconds_on_processor(each, available_threads()) for each in counted) / 3600
     if hours > MOST_HOURS:
         raise InvalidInput(
             f"{len(counted)} runs take about {hours:,.0f} hours on this machine's processor (estimated), at most "

@@ -8,6 +8,7 @@ import pytest
 from common.backbones import resnet10, resnet20, save_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
+from common.retrieval.search import blocked_search
 from experiments.protocols.fair import FairProtocol
 from experiments.runs import start_checks
 from experiments.runs.start_checks import check_configurations, check_hours, check_unit
@@ -36,7 +37,7 @@ def config_of(loss="c2", pooling="gap", method="plain", **overrides):
 
 @pytest.fixture
 def two_cores(monkeypatch):
-    monkeypatch.setattr(start_checks, "num_cores", lambda: 2)
+    monkeypatch.setattr(blocked_search, "available_threads", lambda: 2)
     monkeypatch.setattr(start_checks, "device_line", lambda: "Device: CPU, 2 cores; no GPU seen (no driver)")
 
 
