@@ -116,7 +116,7 @@ class Unit:
             checkpoint_seconds, watch, tracked: see there.
             traces: of the units of this data set that the process has trained before; None: it is the only one.
         """
-        _keep_freed_memory()
+        keep_freed_memory()
         traces = traces or training.TracedFunctions()
         prepare = functools.partial(self._prepared, checkpoint_seconds, watch, traces)
         try:
@@ -320,7 +320,7 @@ class Unit:
         return result, embeddings
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Let glibc keep what a step frees.
 
     It gives large arrays back to the system, which clears each page again: 50,000 page faults a step of
