@@ -5,12 +5,14 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Mapping
 
+import numpy as np
+
 from common.data import Dataset
+from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE
 from common.files import read_json
-from experiments.protocols.token_plane import token_extras
 from experiments.reports import UnitRun
 from experiments.rows.rows import Extras, no_extras
-from experiments.runs.pooling_weights import image_batches, target_shares
+from experiments.runs.pooling_weights import image_batches, pooling_weights_of, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 
@@ -73,3 +75,52 @@ class ExtrasReader:
 def _curve_of(unit: UnitRun) -> list[list[float]]:
     """Return (step, MAP@R) pairs of the validation set."""
     return [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]
+
+
+def token_extras(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = None, *, with_arrays: bool) -> Extras:
+    """Measure what figure 5.4 shows of a finished run.
+
+    `weight_on_own` is the share of the weight that test samples give to tokens of classes, `in_other_hulls` the share
+    of test samples inside another class' hull.
+
+    Args:
+        unit: of bags of tokens.
+        dataset: as loaded; None to load it.
+        cache_dir: the folder for prepared data, or None for the default.
+        with_arrays: also return the trained `tokens` `[tokens, 2]`, the test set's `samples` `[samples, 2]` and their
+            `labels` `[samples]`.
+    """
+    import tensorflow as tf
+
+    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+    test, samples = trained.dataset.test, unit.test_embeddings()["queries"]
+    pooled = pooling_weights_of(trained.model, image_batches(test, trained.config, trained.dataset))
+    on_own = np.sum(pooled.weights * (test.arrays < NUM_CLASS_TOKENS), axis=1).mean()
+    values = {"weight_on_own": float(on_own), "in_other_hulls": share_in_other_hulls(samples, test.labels)}
+    values = {name: round(value, _DIGITS) for name, value in values.items()}
+    if not with_arrays:
+        return Extras(values, {})
+    tokens = trained.model.backbone(tf.range(VOCABULARY_SIZE)[None]).numpy()[0]
+    return Extras(values, {"tokens": tokens, "samples": samples, "labels": test.labels})
+
+
+def share_in_other_hulls(samples: np.ndarray, labels: np.ndarray) -> float:
+    """Return the share of samples `[samples, 2]` inside another class's hull."""
+    from matplotlib.path import Path
+
+    inside = np.zeros(len(samples), bool)
+    for label in np.unique(labels):
+        corners = samples[labels == label]
+        others = labels != label
+        inside[others] |= Path(corners[hull_order(corners)]).contains_points(samples[others])
+    return float(inside.mean())
+
+
+def hull_order(points: np.ndarray) -> np.ndarray:
+    """Order the convex hull's corner indices; all points without an area."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        return ConvexHull(points).vertices
+    except (QhullError, ValueError):
+        return np.arange(len(points))

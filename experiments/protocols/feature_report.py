@@ -9,7 +9,7 @@ import numpy as np
 
 from common.files import DamagedFile, read_arrays, write_text
 from experiments import reports
-from experiments.reports.plots import SamplingHistory, mean_history, sampling_over_steps
+from experiments.reports.plots import picture
 from experiments.rows.run_rows import evaluate_embeddings
 from experiments.runs.feature_figures import CONCATENATED, METRICS
 from experiments.runs.sampling_teacher import SAMPLING
@@ -152,23 +152,39 @@ def _ordered(features: Mapping[str, object]) -> list[str]:
 
 
 def _sampling(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
-    panels = []
+    means = {}
     for method, units in runs.items():
-        histories = [found for unit in units if (found := _history(method, unit.path / SAMPLING))]
-        if histories:
-            panels.append(mean_history(f"{method} (mean of {len(histories)} runs)", histories))
-    if not panels:
+        records = [read_arrays(unit.path / SAMPLING) for unit in units if (unit.path / SAMPLING).exists()]
+        if decided := [record for record in records if len(record["steps"])]:
+            means[f"{method} (mean of {len(decided)} runs)"] = mean_sampling(decided)
+    if not means:
         return ""
     path = folder / "sampling.png"
-    sampling_over_steps(panels, path, title="Distribution that negatives are drawn by")
+    draw_sampling(means, path, "Distribution that negatives are drawn by")
     return f"Sampling distribution over steps: {path}"
 
 
-def _history(label: str, path: pathlib.Path) -> SamplingHistory | None:
-    """Read a run's record; None without a record or a decision."""
-    if not path.exists():
-        return None
-    arrays = read_arrays(path)
-    if not len(arrays["steps"]):
-        return None
-    return SamplingHistory(label, *(arrays[name] for name in ("steps", "edges", "probabilities")))
+def mean_sampling(records: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Average runs' distributions of distances; stopped runs keep their last one.
+
+    Args:
+        records: at least one, with the same bins and the same steps between decisions: `steps` of the decisions,
+            increasing `[decisions]`, `edges` of the bins `[bins + 1]`, and `probabilities` with rows that add up to one
+            `[decisions, bins]`.
+    """
+    longest = max(records, key=lambda each: len(each["steps"]))
+    missing = [len(longest["steps"]) - len(each["steps"]) for each in records]
+    filled = [np.pad(each["probabilities"], ((0, count), (0, 0)), "edge") for each, count in zip(records, missing)]
+    return {**longest, "probabilities": np.mean(filled, axis=0)}
+
+
+def draw_sampling(records: Mapping[str, Mapping[str, np.ndarray]], path: pathlib.Path, title: str) -> None:
+    """Draw a panel per record of `mean_sampling` (steps, distances, probability), by its title."""
+    with picture(path, 7, 0.8 + 2.9 * len(records), rows=len(records), is_framed=True) as (figure, panels):
+        for axes, (name, record) in zip(panels, records.items()):
+            ends = [0, *record["steps"]]  # a distribution is drawn from until the step of its decision
+            drawn = axes.pcolormesh(ends, record["edges"], record["probabilities"].T, cmap="viridis", vmin=0)
+            figure.colorbar(drawn, ax=axes, label="probability of the bin")
+            axes.set(xlabel="training step", ylabel="distance of the negative")
+            axes.set_title(name, fontsize="medium")
+        figure.suptitle(title, fontsize="medium")

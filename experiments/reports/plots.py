@@ -1,4 +1,4 @@
-"""Plots of runs: validation curves, bars, sweeps, sampling distributions and selections."""
+"""Plots of runs: validation curves, bars and sweeps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 _BAR_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")
 _LINE_STYLES = ("-", "--", ":", "-.")
 _MARKERS = "osD^vPX"
-_SELECTION_STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"))
 # Bars whose interval leaves something out look unfinished: hatched, with a dotted line.
 _BAR_STYLES: Mapping[str, Mapping[str, object]] = {
     BOTH: {"alpha": 1.0, "hatch": None},
@@ -40,6 +39,7 @@ def picture(
     columns: int = 1,
     dpi: int = 150,
     is_framed: bool = False,
+    sharex: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield a figure and its panels; then write it as a PNG.
 
@@ -49,11 +49,12 @@ def picture(
         rows, columns: of panels.
         dpi: dots per inch.
         is_framed: whether panels have lines above and on the right.
+        sharex: whether panels share their x axis.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=sharex).ravel()
     for panel in panels:
         panel.spines[["top", "right"]].set_visible(is_framed)
     yield figure, panels
@@ -267,87 +268,3 @@ def sweep_lines(
 
 def _bounds(point: SweepValue) -> tuple[float, float]:
     return (point.value if point.low is None else point.low, point.value if point.high is None else point.high)
-
-
-class SamplingHistory(NamedTuple):
-    """A distribution over training.
-
-    Attributes:
-        label: of the panel.
-        steps: of the decisions, increasing `[decisions]`.
-        edges: of the bins of distances `[bins + 1]`.
-        probabilities: rows add up to one `[decisions, bins]`.
-    """
-
-    label: str
-    steps: np.ndarray
-    edges: np.ndarray
-    probabilities: np.ndarray
-
-
-def mean_history(label: str, histories: Sequence[SamplingHistory]) -> SamplingHistory:
-    """Average distributions over runs; stopped runs keep their last one.
-
-    Args:
-        label: of the panel.
-        histories: with the same bins and the same steps between decisions, at least one.
-    """
-    longest = max(histories, key=lambda each: len(each.steps))
-    count = len(longest.steps)
-    filled = [np.pad(each.probabilities, ((0, count - len(each.steps)), (0, 0)), "edge") for each in histories]
-    return longest._replace(label=label, probabilities=np.mean(filled, axis=0))
-
-
-def sampling_over_steps(histories: Sequence[SamplingHistory], path: str | os.PathLike, *, title: str = "") -> None:
-    """Draw a panel per history (steps, distances, probability) as a PNG, atomically.
-
-    Args:
-        histories: at least one, each with a decision.
-        path: where the PNG goes.
-        title: above the panels.
-    """
-    with picture(path, 7, 0.8 + 2.9 * len(histories), rows=len(histories), is_framed=True) as (figure, panels):
-        for axes, history in zip(panels, histories):
-            gap = history.steps[0]  # a distribution is drawn from until the step of its decision
-            ends = np.concatenate([[history.steps[0] - gap], history.steps])
-            drawn = axes.pcolormesh(ends, history.edges, history.probabilities.T, cmap="viridis", vmin=0)
-            figure.colorbar(drawn, ax=axes, label="probability of the bin")
-            axes.set_xlabel("training step")
-            axes.set_ylabel("distance of the negative")
-            axes.set_title(history.label, fontsize="medium")
-        figure.suptitle(title, fontsize="medium")
-
-
-class SelectionPoint(NamedTuple):
-    """One run.
-
-    Attributes:
-        weight_on_own: the mean pooling weight on the tokens of a sample's class, in [0, 1].
-        map_at_r: test MAP@R, in [0, 1].
-    """
-
-    weight_on_own: float
-    map_at_r: float
-
-
-def selection_plot(
-    points: Mapping[str, Sequence[SelectionPoint]], path: str | os.PathLike, *, threshold: float, title: str = ""
-) -> None:
-    """Draw one mark per run and the line that separates selecting runs.
-
-    Args:
-        points: runs by method, at most four methods.
-        path: where the PNG goes.
-        threshold: the weight from which a run selects, in [0, 1].
-        title: above the axes.
-    """
-    with picture(path, 6.4, 4.4) as (figure, (axes,)):
-        for (method, trainings), (color, marker) in zip(points.items(), _SELECTION_STYLES):
-            weights, scores = zip(*((100 * weight, 100 * score) for weight, score in trainings))
-            name = f"{method} ({len(trainings)} run{'s' if len(trainings) > 1 else ''})"
-            axes.scatter(weights, scores, s=36, color=color, marker=marker, alpha=0.7, linewidths=0, label=name)
-        axes.axvline(100 * threshold, color="0.6", linewidth=1, linestyle="--")
-        axes.text(100 * threshold, 1, " selects", color="0.4", size=8)
-        axes.set(xlim=(0, 102), ylim=(0, 102), xlabel="pooling weight on own tokens (%)", ylabel="test MAP@R (%)")
-        axes.legend(frameon=False, fontsize="small", loc="upper left")
-        axes.set_title(title, fontsize="medium")

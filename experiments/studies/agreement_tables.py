@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from common.errors import check_given
-from common.files import write_atomically
 from experiments import reports
+from experiments.reports.plots import picture
 from experiments.reports.tables import FEW_CLASSES_NOTE, kind_notes
 from experiments.rows.store import StudyRows
 from experiments.studies.rank_agreement import (
@@ -185,35 +185,31 @@ def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, ti
         path: of the PNG.
         title: above the axes.
     """
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     lines = [(of.study, f"{of.table}, {name}", ranks) for of in agreements for name, ranks in of.ranks.items()]
-    figure = Figure(figsize=(7.5, 1.9 + 0.3 * len(lines)), dpi=150, layout="constrained")
-    axes = figure.subplots()
     studies = list(dict.fromkeys(study for study, _, _ in lines))
-    for place, (study, _, ranks) in enumerate(lines):
-        _draw_line(axes, place, ranks, _COLORS[studies.index(study) % len(_COLORS)])
-    axes.axvline(0, color="0.5", linewidth=0.8)
-    axes.set_yticks(range(len(lines)), [f"{name} ({ranks.num_methods})" for _, name, ranks in lines])
-    axes.set(xlim=(-1.03, 1.03), ylim=(len(lines) - 0.4, -0.6), xlabel="Spearman's coefficient, 95 % interval")
-    axes.set_ylabel("printed figures (methods)")
-    axes.set_title(title, fontsize="medium")
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    marks: list[Artist] = [
-        Line2D([], [], color=_COLORS[index % len(_COLORS)], marker="o", markerfacecolor="white", label=study)
-        for index, study in enumerate(studies)
-    ]
-    marks += [
-        Line2D([], [], color="black", marker="o", linestyle="", label="filled: stand-in"),
-        Patch(color=_CEILING, label="ceiling, published against published: range and mean"),
-        Line2D([], [], color="black", linestyle=":", label="half of the mean ceiling"),
-    ]
-    figure.legend(handles=marks, loc="outside lower center", frameon=False, fontsize="small", ncols=2)
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    with picture(path, 7.5, 1.9 + 0.3 * len(lines)) as (figure, (axes,)):
+        for place, (study, _, ranks) in enumerate(lines):
+            _draw_line(axes, place, ranks, _COLORS[studies.index(study) % len(_COLORS)])
+        axes.axvline(0, color="0.5", linewidth=0.8)
+        axes.set_yticks(range(len(lines)), [f"{name} ({ranks.num_methods})" for _, name, ranks in lines])
+        axes.set(xlim=(-1.03, 1.03), ylim=(len(lines) - 0.4, -0.6), xlabel="Spearman's coefficient, 95 % interval")
+        axes.set_ylabel("printed figures (methods)")
+        axes.set_title(title, fontsize="medium")
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_axisbelow(True)
+        marks: list[Artist] = [
+            Line2D([], [], color=_COLORS[index % len(_COLORS)], marker="o", markerfacecolor="white", label=study)
+            for index, study in enumerate(studies)
+        ]
+        marks += [
+            Line2D([], [], color="black", marker="o", linestyle="", label="filled: stand-in"),
+            Patch(color=_CEILING, label="ceiling, published against published: range and mean"),
+            Line2D([], [], color="black", linestyle=":", label="half of the mean ceiling"),
+        ]
+        figure.legend(handles=marks, loc="outside lower center", frameon=False, fontsize="small", ncols=2)
 
 
 def _draw_line(axes, place: int, agreement: RankAgreement, color: str) -> None:

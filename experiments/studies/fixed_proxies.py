@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from common.files import write_atomically
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.protocols.report_files import write_tables
 from experiments.reports import UnitRun
+from experiments.reports.plots import picture
 from experiments.rows import Scores
 from experiments.rows.scores import figures_row
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
@@ -106,21 +106,18 @@ _COLORS = {True: "#0072B2", False: "#B8C4CE"}  # whole, cut off
 
 def draw_lengths(lengths: Mapping[str, Mapping[str, Sequence[int]]], path: pathlib.Path, title: str) -> None:
     """Draw a histogram of each loss' `problem_lengths`, their kinds stacked, as PNG."""
-    from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     longest = max(max(of_kind, default=0) for kinds in lengths.values() for of_kind in kinds.values())
     bins = np.linspace(0, longest, 13)
-    figure = Figure(figsize=(7, 1.1 + 1.5 * len(lengths)), dpi=150, layout="constrained")
-    panels = figure.subplots(len(lengths), 1, sharex=True, squeeze=False)[:, 0]
-    for panel, (name, kinds) in zip(panels, lengths.items()):
-        colors = [_COLORS[index == 0] for index in range(len(kinds))]
-        panel.hist(list(kinds.values()), bins=bins, stacked=True, color=colors, label=list(kinds), edgecolor="white")
-        panel.set_title(name, fontsize="small", loc="left")
-        panel.set_ylabel("problems")
-        panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].legend(frameon=False, fontsize="small")
-    panels[-1].set_xlabel("update steps of a problem")
-    figure.suptitle(title, fontsize="medium")
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    with picture(path, 7, 1.1 + 1.5 * len(lengths), rows=len(lengths), sharex=True) as (figure, panels):
+        for panel, (name, kinds) in zip(panels, lengths.items()):
+            colors = [_COLORS[index == 0] for index in range(len(kinds))]
+            style = {"color": colors, "label": list(kinds), "edgecolor": "white"}
+            panel.hist(list(kinds.values()), bins=bins, stacked=True, **style)
+            panel.set_title(name, fontsize="small", loc="left")
+            panel.set_ylabel("problems")
+            panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
+        panels[0].legend(frameon=False, fontsize="small")
+        panels[-1].set_xlabel("update steps of a problem")
+        figure.suptitle(title, fontsize="medium")

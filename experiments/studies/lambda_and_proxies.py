@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from common.files import write_atomically
 from experiments.plans.study import (
     Cell,
     FinishedCells,
@@ -31,6 +30,7 @@ from experiments.plans.study import (
     write_table,
 )
 from experiments.reports import PlainTable
+from experiments.reports.plots import picture
 from experiments.rows.fair_rows import rows_with
 from experiments.rows.scores import scores_of_trainings
 from experiments.rows.store import StudyRows
@@ -213,7 +213,6 @@ def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None
         path: of the PNG.
         title: above the axes.
     """
-    from matplotlib.figure import Figure
     from matplotlib.patheffects import withStroke
 
     points, pool_size = recorded_points(study)
@@ -225,35 +224,20 @@ def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None
     lowest, highest = min(values.min(), measured.min()), max(values.max(), measured.max())
     if highest - lowest < 1e-9:
         lowest, highest = lowest - 0.5, highest + 0.5
-    figure = Figure(figsize=(7, 4.6), dpi=150, layout="constrained")
-    axes = figure.subplots()
-    levels = np.linspace(lowest, highest, 17)
-    filled = axes.contourf(exponents, counts, values, levels=levels, cmap="viridis")
-    style: dict[str, Any] = {"c": measured, "cmap": "viridis", "vmin": lowest, "vmax": highest, "edgecolors": "white"}
-    style["label"] = "measured, numbered in their order"
-    axes.scatter(places[:, 0], places[:, 1], s=90, zorder=3, clip_on=False, **style)
-    best = int(measured.argmax())
-    axes.scatter(
-        places[best : best + 1, 0],
-        places[best : best + 1, 1],
-        marker="*",
-        s=420,
-        facecolors="none",
-        edgecolors="#D55E00",
-        zorder=4,
-        clip_on=False,
-        label="best of these",
-    )
-    middle = np.array([np.mean(axes.get_xlim()), np.mean(axes.get_ylim())])
-    for number, place in enumerate(places, start=1):
-        offset = np.where(place > middle, -6, 6)  # inwards, so that no number leaves the axes
-        sides: dict[str, Any] = {"ha": "left" if offset[0] > 0 else "right", "va": "bottom" if offset[1] > 0 else "top"}
-        label = axes.annotate(
-            f"{number}", place, xytext=(offset[0], offset[1]), textcoords="offset points", fontsize=8, **sides
-        )
-        label.set_path_effects([withStroke(linewidth=2, foreground="white")])  # readable on and beside the surface
-    figure.colorbar(filled, ax=axes, label="validation MAP@R (%), mean of the regression", format="%.2f")
-    axes.set(xlabel="log10 of lambda", ylabel="proxies per class")
-    axes.set_title(title, fontsize="medium")
-    figure.legend(loc="outside lower center", frameon=False, fontsize="small", ncols=2, markerscale=0.7)
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    with picture(path, 7, 4.6, is_framed=True) as (figure, (axes,)):
+        levels, scale = np.linspace(lowest, highest, 17), {"cmap": "viridis", "vmin": lowest, "vmax": highest}
+        filled = axes.contourf(exponents, counts, values, levels=levels, cmap="viridis")
+        style = {"s": 90, "edgecolors": "white", "zorder": 3, "label": "measured, numbered in their order"}
+        axes.scatter(*places.T, c=measured, clip_on=False, **scale, **style)
+        star = {"marker": "*", "s": 420, "facecolors": "none", "edgecolors": "#D55E00", "zorder": 4}
+        axes.scatter(*places[measured.argmax()], clip_on=False, label="best of these", **star)
+        middle = np.array([np.mean(axes.get_xlim()), np.mean(axes.get_ylim())])
+        for number, place in enumerate(places, start=1):
+            across, up = np.where(place > middle, -6, 6)  # inwards, so that no number leaves the axes
+            sides = {"ha": "left" if across > 0 else "right", "va": "bottom" if up > 0 else "top", "fontsize": 8}
+            label = axes.annotate(f"{number}", place, xytext=(across, up), textcoords="offset points", **sides)
+            label.set_path_effects([withStroke(linewidth=2, foreground="white")])  # readable on and beside the surface
+        figure.colorbar(filled, ax=axes, label="validation MAP@R (%), mean of the regression", format="%.2f")
+        axes.set(xlabel="log10 of lambda", ylabel="proxies per class")
+        axes.set_title(title, fontsize="medium")
+        figure.legend(loc="outside lower center", frameon=False, fontsize="small", ncols=2, markerscale=0.7)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from common.files import write_atomically
+from experiments.reports.plots import picture
 
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D
@@ -55,22 +55,20 @@ def plane_panels(
         unit_circle: draw the border of the unit disc, which holds clipped embeddings, and axes.
     """
     from matplotlib import colormaps
-    from matplotlib.figure import Figure
 
     num_rows = -(-len(panels) // _NUM_COLUMNS)
-    figure = Figure(figsize=(3.6 * _NUM_COLUMNS, 3.75 * num_rows + 1.1), dpi=130, layout="constrained")
-    axes = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)
     colormap = colormaps["tab10" if len(class_names) <= 10 else "turbo"]
     colors = colormap(np.arange(len(class_names)) if len(class_names) <= 10 else np.linspace(0, 1, len(class_names)))
-    for panel, place in zip(panels, axes.flat):
-        _draw(place, panel, colors, unit_circle)
-    for place in axes.flat[len(panels) :]:
-        place.set_axis_off()
-    figure.suptitle(title, fontsize=11)
-    figure.legend(
-        handles=_legend(panels, colors, class_names), loc="outside lower center", ncols=7, frameon=False, fontsize=8
-    )
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    size, grid = (3.6 * _NUM_COLUMNS, 3.75 * num_rows + 1.1), {"rows": num_rows, "columns": _NUM_COLUMNS}
+    with picture(path, *size, **grid, dpi=130, is_framed=True) as (figure, places):
+        for panel, place in zip(panels, places):
+            _draw(place, panel, colors, unit_circle)
+        for place in places[len(panels) :]:
+            place.set_axis_off()
+        figure.suptitle(title, fontsize=11)
+        figure.legend(
+            handles=_legend(panels, colors, class_names), loc="outside lower center", ncols=7, frameon=False, fontsize=8
+        )
 
 
 def _draw(place, panel: PlanePanel, colors: np.ndarray, unit_circle: bool) -> None:
@@ -99,16 +97,8 @@ def _legend(panels: Sequence[PlanePanel], colors, class_names: Sequence[str]) ->
     from matplotlib.lines import Line2D
 
     def entry(label, marker, face, size, edge="none"):
-        return Line2D(
-            [],
-            [],
-            linestyle="none",
-            marker=marker,
-            markerfacecolor=face,
-            markeredgecolor=edge,
-            markersize=size,
-            label=label,
-        )
+        style = {"markerfacecolor": face, "markeredgecolor": edge, "markersize": size}
+        return Line2D([], [], linestyle="none", marker=marker, label=label, **style)
 
     classes = [entry(name, "o", colors[label], 5) for label, name in enumerate(class_names)]
     boxes = [entry("converged", "s", "0.8", 7, "black")] if any(p.converged is not None for p in panels) else []

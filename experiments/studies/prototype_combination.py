@@ -16,25 +16,30 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from common.data import Dataset
 from common.errors import check_given
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, write_table
+from experiments.protocols.extras import hull_order
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.planes import PrototypePlane, combination_panels, hull_panel, partition_panel
+from experiments.reports.plots import picture
 from experiments.rows.fair_rows import rows_with
 from experiments.rows.rows import Extras
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
+from gsp_dml import PrototypeCombination as Combination
 from gsp_dml import prototype_combination
 
 NUM_CLASSES, IMAGES_PER_CLASS = 10, 64
 NUM_PROTOTYPES = 48
 _COUNTS = (12, 24, NUM_PROTOTYPES, 96)  # of prototypes, in the table
 _DIGITS = 8  # of recorded figures: other machines round the last ones in another way
+_NUM_DRAWN_IMAGES = 3
+_ACTIVE_SHARE = 0.01  # of a class' features, for a prototype to be active in it
 
 
 class PrototypeCombination(Study):
@@ -173,10 +178,106 @@ def plane_features(
     return local, np.searchsorted(classes, test.labels[chosen]), names
 
 
+class PrototypePlane(NamedTuple):
+    """Data of the three pictures: the plane's features and their prototypes.
+
+    Attributes:
+        local: local features `[images, positions, 2]` in the unit ball.
+        labels: of the images, from 0, `[images]`.
+        prototypes: `[prototypes, 2]`.
+        combination: as `gsp_dml.prototype_combination` gives it.
+        class_names: of each label.
+    """
+
+    local: np.ndarray
+    labels: np.ndarray
+    prototypes: np.ndarray
+    combination: Combination
+    class_names: Sequence[str]
+
+
 def draw_prototypes(study: StudyRows, path: pathlib.Path, figure: str, title: str) -> None:
     """Draw figure 4.2, 4.3 or 4.4 from the rows of one run."""
     row = rows_with(study, "proposition", "4.2")[0]
     local, labels, prototypes = (study.scored(row).arrays[name] for name in ("local", "labels", "prototypes"))
     combined = prototype_combination(local, prototypes)
-    draw = {"4.2": partition_panel, "4.3": hull_panel, "4.4": combination_panels}[figure]
-    draw(PrototypePlane(local, labels, prototypes, combined, row["extras"]["class_names"]), path, title=title)
+    plane = PrototypePlane(local, labels, prototypes, combined, row["extras"]["class_names"])
+    draw = {"4.2": _draw_partition, "4.3": _draw_hulls, "4.4": _draw_combinations}[figure]
+    count = min(_NUM_DRAWN_IMAGES, len(np.unique(labels))) if figure == "4.4" else 1
+    with picture(path, 4.6 * count + (3.0 if count == 1 else 0), 5.4, columns=count, dpi=130) as (drawn, panels):
+        for panel in panels:
+            panel.set_aspect("equal", adjustable="datalim")
+            panel.set(xlabel="first dimension", ylabel="second dimension")
+        drawn.suptitle(title, fontsize="medium")
+        draw(plane, drawn, panels)
+
+
+def _draw_partition(plane: PrototypePlane, figure: Any, panels: Sequence[Any]) -> None:
+    """Draw local features coloured by prototype, and the covering radius."""
+    from matplotlib import colormaps
+    from matplotlib.patches import Circle
+
+    del figure
+    (axes,), points, nearest = panels, plane.local.reshape(-1, 2), plane.combination.nearest.ravel()
+    order = np.random.default_rng(0).permutation(len(plane.prototypes))  # neighbours get different colours
+    axes.scatter(*points.T, s=5, c=colormaps["turbo"](order[nearest] / len(order)), linewidths=0, alpha=0.6)
+    _draw_squares(axes, plane.prototypes, s=26, linewidths=1, label="prototypes")
+    distances = np.linalg.norm(points - plane.prototypes[nearest], axis=1)
+    center, radius = plane.prototypes[nearest[distances.argmax()]], plane.combination.covering_radius
+    axes.add_patch(Circle(center, radius, fill=False, color="black", linestyle="--"))
+    axes.plot([], [], color="black", linestyle="--", label=f"covering radius {radius:.3f}, where it is reached")
+    axes.legend(frameon=False, fontsize="small", loc="best")
+
+
+def _draw_hulls(plane: PrototypePlane, figure: Any, panels: Sequence[Any]) -> None:
+    """Draw image averages and each class's active hull.
+
+    Classes with the same hull share it and its colour.
+    """
+    from matplotlib import colormaps
+
+    (axes,) = panels
+    for number, (corners, labels) in enumerate(shared_hulls(plane).items()):
+        members, color = np.isin(plane.labels, labels), colormaps["tab10"](number % 10)
+        outline = plane.prototypes[[*corners]]
+        axes.fill(*outline.T, color=color, alpha=0.12, linewidth=0)
+        axes.plot(*np.vstack([outline, outline[:1]]).T, color=color, linewidth=1)
+        names = "\n".join(plane.class_names[label] for label in labels)
+        axes.scatter(*plane.combination.averages[members].T, s=10, color=color, linewidths=0, label=names)
+    _draw_squares(axes, plane.prototypes, s=20, linewidths=0.9, zorder=3)
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+
+
+def _draw_combinations(plane: PrototypePlane, figure: Any, panels: Sequence[Any]) -> None:
+    """Draw images of different classes: features, weighted prototypes, average, combination."""
+    found, ring = plane.combination, {"facecolors": "none", "edgecolors": "#D55E00", "marker": "o"}
+    for axes, label in zip(panels, np.unique(plane.labels)):
+        image = int(np.flatnonzero(plane.labels == label)[0])
+        weights = found.weights[image]
+        used = weights > 0
+        squares = {"s": 15 + 500 * weights[used], "marker": "s", "color": "#0072B2", "alpha": 0.5}
+        axes.scatter(*plane.prototypes[~used].T, s=10, marker="s", color="0.85")
+        axes.scatter(*plane.local[image].T, s=6, color="0.5", label="local features")
+        axes.scatter(*plane.prototypes[used].T, label="prototypes, by weight", **squares)
+        large = {"s": 90, "linewidths": 2, "zorder": 3}
+        axes.scatter(*found.averages[image], label="GAP", marker="x", color="black", **large)
+        axes.scatter(*found.combinations[image], label="combination (PCC)", **ring, **large)
+        errors = f"error {found.errors[image]:.3f}, covering radius {found.covering_radius:.3f}"
+        axes.set_title(f"{plane.class_names[label]}: {errors}", fontsize="small")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", frameon=False, ncols=4)
+
+
+def _draw_squares(axes: Any, prototypes: np.ndarray, **style: Any) -> None:
+    axes.scatter(*prototypes.T, marker="s", c="white", edgecolors="black", **style)
+
+
+def shared_hulls(plane: PrototypePlane) -> dict[tuple[int, ...], list[int]]:
+    """Group class labels by their active hull (ordered corner indices)."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for label in range(len(plane.class_names)):
+        shares = plane.combination.weights[plane.labels == label].mean(axis=0)
+        active = np.flatnonzero(shares >= _ACTIVE_SHARE)
+        corners = active[hull_order(plane.prototypes[active])]
+        corners = np.roll(corners, -int(corners.argmin()))  # the same hull begins with the same corner
+        found.setdefault(tuple(map(int, corners)), []).append(label)
+    return found

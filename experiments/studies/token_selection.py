@@ -22,11 +22,10 @@ import numpy as np
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS
 from common.errors import invalid
 from experiments import reports
-from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
-from experiments.protocols.token_plane import token_extras
+from experiments.plans.study import FinishedCells, Study, StudyOptions, trainings, write_table
+from experiments.protocols.extras import hull_order, token_extras
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.planes import TokenPanel, token_panels
-from experiments.reports.plots import SelectionPoint, selection_plot
+from experiments.reports.plots import picture
 from experiments.reports.tables import MARKS, kind_notes
 from experiments.rows.rows import Extras
 from experiments.rows.scores import Scores, labels_of, scores_of_trainings
@@ -42,6 +41,7 @@ _LENGTHS = {
     "demo": {"learning_rate": 1e-3, "max_steps": 800, "steps_per_evaluation": 100},  # a tenth, ten times as fast
     "smoke": {},
 }
+_STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"))  # of methods' runs
 _METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # name: pooling, values that the study sets
     "GAP": ("gap", {}),
     "GSP": ("gsp", {"zero_shot_weight": 0.0}),
@@ -114,23 +114,16 @@ def token_table(study: StudyRows, title: str = "", notes: Sequence[str] = ()) ->
     return PlainTable(title, header, lines, [*verdicts, *kind_notes(kinds), *notes])
 
 
-def points_of(scores: Scores) -> list[SelectionPoint]:
-    """Return the weight on own tokens and MAP@R of each run."""
-    return [SelectionPoint(row["extras"]["weight_on_own"], row["test"]["MAP@R"]) for row in scores.rows]
+def points_of(scores: Scores) -> np.ndarray:
+    """Return the weight on own tokens and MAP@R of each run, in percent `[runs, 2]`."""
+    return 100 * np.array([[row["extras"]["weight_on_own"], row["test"]["MAP@R"]] for row in scores.rows])
 
 
-def spread_of(points: Sequence[SelectionPoint]) -> list[str]:
+def spread_of(points: np.ndarray) -> list[str]:
     """Describe MAP@R's range and median, selecting runs, mean weight on own tokens."""
-    values = [100 * point.map_at_r for point in points]
-    selecting = sum(point.weight_on_own >= SELECTS_FROM for point in points)
-    weight = 100 * np.mean([point.weight_on_own for point in points])
-    return [
-        f"{min(values):.2f}",
-        f"{np.median(values):.2f}",
-        f"{max(values):.2f}",
-        f"{selecting} of {len(points)}",
-        f"{weight:.1f}",
-    ]
+    weights, values = points.T
+    spread = [f"{found:.2f}" for found in (values.min(), np.median(values), values.max())]
+    return [*spread, f"{np.sum(weights >= 100 * SELECTS_FROM)} of {len(points)}", f"{weights.mean():.1f}"]
 
 
 def _bounds(of: reports.Interval, low: float, high: float) -> str:
@@ -138,19 +131,41 @@ def _bounds(of: reports.Interval, low: float, high: float) -> str:
 
 
 def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw tokens, samples and hulls of each method's first run, from rows."""
-    panels = []
-    for label in labels_of(study):
-        row = scores_of_trainings(study, label).rows[0]
-        arrays = study.scored(row).arrays
-        places = np.arange(len(arrays["tokens"]))
-        owners = np.where(places < NUM_CLASS_TOKENS, places // TOKENS_PER_CLASS, -1)
-        name = f"{label}, fold {row['fold']}, repeat {row['repeat']}: MAP@R {100 * row['test']['MAP@R']:.1f}"
-        panels.append(TokenPanel(name, arrays["tokens"], owners, arrays["samples"], arrays["labels"]))
-    token_panels(panels, path, title=title)
+    """Draw each method's first run: samples, class hulls, own tokens (squares) and shared ones (crosses)."""
+    from matplotlib import colormaps
+
+    labels = labels_of(study)
+    with picture(path, 4.9 * len(labels), 5.6, columns=len(labels), dpi=120) as (figure, panels):
+        for label, panel in zip(labels, panels):
+            row = scores_of_trainings(study, label).rows[0]
+            tokens, samples, classes = (study.scored(row).arrays[name] for name in ("tokens", "samples", "labels"))
+            colors = colormaps["turbo"](np.linspace(0.02, 0.98, int(classes.max()) + 1))
+            for number, color in enumerate(colors):
+                members = samples[classes == number]
+                panel.fill(*members[hull_order(members)].T, color=color, alpha=0.3, linewidth=0)
+                panel.scatter(*members.T, s=5, color=color, linewidths=0)
+            own, shared = tokens[:NUM_CLASS_TOKENS], tokens[NUM_CLASS_TOKENS:]
+            style = {"s": 24, "marker": "s", "edgecolors": "black", "linewidths": 0.6, "alpha": 0.8}
+            panel.scatter(*own.T, c=colors[np.arange(len(own)) // TOKENS_PER_CLASS], **style)
+            panel.scatter(*shared.T, s=70, marker="x", color="black", linewidths=2.2, zorder=4)
+            name = f"{label}, fold {row['fold']}, repeat {row['repeat']}: MAP@R {100 * row['test']['MAP@R']:.1f}"
+            panel.set_title(name, fontsize="small")
+            panel.set_aspect("equal", adjustable="datalim")
+        figure.suptitle(title, fontsize="medium")
+        figure.supxlabel(
+            "squares: tokens of a class; crosses: tokens of all; dots: samples, in their classes' hulls", size=8
+        )
 
 
 def draw_selection(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw MAP@R of each run against the weight on own tokens, from rows."""
-    points = {label: points_of(scores_of_trainings(study, label)) for label in labels_of(study)}
-    selection_plot(points, path, threshold=SELECTS_FROM, title=title)
+    """Draw MAP@R of each run against the weight on own tokens, and the line from which runs select."""
+    with picture(path, 6.4, 4.4) as (_, (axes,)):
+        for label, (color, marker) in zip(labels_of(study), _STYLES):
+            points = points_of(scores_of_trainings(study, label))
+            name = f"{label} ({trainings(len(points))})"
+            axes.scatter(*points.T, s=36, color=color, marker=marker, alpha=0.7, linewidths=0, label=name)
+        axes.axvline(100 * SELECTS_FROM, color="0.6", linewidth=1, linestyle="--")
+        axes.text(100 * SELECTS_FROM, 1, " selects", color="0.4", size=8)
+        axes.set(xlim=(0, 102), ylim=(0, 102), xlabel="pooling weight on own tokens (%)", ylabel="test MAP@R (%)")
+        axes.legend(frameon=False, fontsize="small", loc="upper left")
+        axes.set_title(title, fontsize="medium")

@@ -19,10 +19,9 @@ import numpy as np
 
 import gsp_dml
 from common.errors import check_fraction, check_given
-from common.files import write_atomically
 from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.process.exit_code import import_tensorflow
-from experiments.reports import PlainTable
+from experiments.reports import PlainTable, plots
 
 SIZE, NOISE, TRANSPORT_RATIO = 10, 0.08, 0.2
 SMOOTHINGS = (1.0, 5.0, 20.0, 100.0, 1000.0)
@@ -140,18 +139,15 @@ def draw_weights(image: np.ndarray, maps: Mapping[str, np.ndarray], path: pathli
         path: of the PNG.
         title: above the row.
     """
-    from matplotlib.figure import Figure
-
     largest = max(float(weights.max()) for weights in maps.values())
-    figure = Figure(figsize=(2.4 * (1 + len(maps)) + 0.8, 3.0), dpi=150, layout="constrained")
-    panels = figure.subplots(1, 1 + len(maps))
-    panels[0].imshow(image)
-    panels[0].set_title("image", fontsize="small")
-    for panel, (name, weights) in zip(panels[1:], maps.items()):
-        drawn = panel.imshow(100 * weights, cmap="magma", vmin=0, vmax=100 * largest)
-        panel.set_title(name, fontsize="small")
-    for panel in panels:
-        panel.set(xticks=(), yticks=())
-    figure.colorbar(drawn, ax=list(panels), label="weight (%)", shrink=0.8)
-    figure.suptitle(title, fontsize="medium")
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    columns = 1 + len(maps)
+    with plots.picture(path, 2.4 * columns + 0.8, 3.0, columns=columns, is_framed=True) as (figure, panels):
+        panels[0].imshow(image)
+        panels[0].set_title("image", fontsize="small")
+        for panel, (name, weights) in zip(panels[1:], maps.items()):
+            drawn = panel.imshow(100 * weights, cmap="magma", vmin=0, vmax=100 * largest)
+            panel.set_title(name, fontsize="small")
+        for panel in panels:
+            panel.set(xticks=(), yticks=())
+        figure.colorbar(drawn, ax=list(panels), label="weight (%)", shrink=0.8)
+        figure.suptitle(title, fontsize="medium")

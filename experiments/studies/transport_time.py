@@ -18,10 +18,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 import tensorflow as tf
-from matplotlib.figure import Figure
 
 from common.errors import InvalidInput, invalid
 from experiments.reports import PlainTable
+from experiments.reports.plots import picture
 from gsp_dml import partial_transport
 
 RATIO, SMOOTHING = 0.3, 5.0
@@ -85,27 +85,25 @@ def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[flo
 
 def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:
     """Draw figure 5.9: time by iterations, autodiff, closed form and exact."""
-    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-    axes = figure.subplots()
     labels = {
         "unrolled": "k iterations, gradient through each",
         "closed_form": "k iterations, closed-form gradient",
         "exact": "exact solver, closed-form gradient",
     }
-    for kind, label in labels.items():
-        places = list(iterations) if len(milliseconds[kind]) > 1 else [min(iterations), max(iterations)]
-        low, median, high = zip(*(milliseconds[kind] * (len(places) // len(milliseconds[kind]))))
-        (line,) = axes.plot(places, median, marker="o" if kind != "exact" else "", label=label)
-        axes.fill_between(places, low, high, color=line.get_color(), alpha=0.25, linewidth=0)
-    axes.set(
-        xlabel="fixed-point iterations k",
-        ylabel="both passes of the transport alone [ms]",
-        ylim=(0, None),
-        title=f"32 x 49 positions, 64 prototypes; median and quartiles of {repeats} rounds",
-    )
-    axes.title.set_fontsize(9)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=150)
+    with picture(path, 5.6, 3.6, is_framed=True) as (_, (axes,)):
+        for kind, label in labels.items():
+            places = list(iterations) if len(milliseconds[kind]) > 1 else [min(iterations), max(iterations)]
+            low, median, high = zip(*(milliseconds[kind] * (len(places) // len(milliseconds[kind]))))
+            (line,) = axes.plot(places, median, marker="o" if kind != "exact" else "", label=label)
+            axes.fill_between(places, low, high, color=line.get_color(), alpha=0.25, linewidth=0)
+        axes.set(
+            xlabel="fixed-point iterations k",
+            ylabel="both passes of the transport alone [ms]",
+            ylim=(0, None),
+            title=f"32 x 49 positions, 64 prototypes; median and quartiles of {repeats} rounds",
+        )
+        axes.title.set_fontsize(9)
+        axes.legend(fontsize=8)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -22,7 +22,7 @@ import numpy as np
 
 from common.data import Dataset
 from common.errors import check_given
-from common.files import read_arrays, write_arrays
+from common.files import read_arrays, write_arrays, write_atomically
 from experiments import reports
 from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.protocols.attention import attention_of
@@ -35,7 +35,6 @@ from experiments.rows.scores import Scores, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
-from experiments.studies.zero_shot_panels import ZeroShotPanel, zero_shot_panels
 from gsp_dml.zero_shot_evaluation import FITS, ZeroShotAccuracy, zero_shot_accuracy
 
 NUM_PROTOTYPES = 8
@@ -46,6 +45,7 @@ _DISTANCES = {"l2": "euclidean", "cosine": "cosine"}
 RIDGES = (1e-6, 1e-3, 1e-2, 0.05, 0.5)  # around the thesis' .05
 _DIGITS = 6  # of recorded accuracies
 _NUM_IMAGES, _NUM_DRAWN_CLASSES = 3, 20
+_COLORS = ("#0072B2", "#E69F00")  # of the sides' bars
 
 
 class ZeroShotPrediction(Study):
@@ -230,21 +230,93 @@ def _with_range(values: np.ndarray) -> str:
 
 
 def draw_zero_shot(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw histograms, accuracies and images of each side's first run, from rows."""
-    sides, panels = recorded_sides(study), []
-    for name, side in sides.items():
-        row = rows_with(study, "class_names", "5.6", name)[0]
-        arrays, extras = study.scored(row).arrays, row["extras"]
-        images = [
-            ImageAttention(image, shown, total, dict(zip(extras["prototype_names"], parts)))
-            for image, shown, total, parts in zip(
-                arrays["images"], extras["image_names"], arrays["weights"], arrays["parts"]
-            )
-        ]
-        accuracies = {of: _means(side, _DRAWN_FIT, distance) for of, distance in _DISTANCES.items()}
-        panels.append(ZeroShotPanel(name, arrays["histograms"], accuracies, images))
+    """Draw each side's first run, from rows (atomic PNG).
+
+    Histograms of the classes' mean attributes, accuracy bars with a dot per run, and images under their dominant
+    prototypes.
+    """
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    sides = recorded_sides(study)
+    firsts = {name: rows_with(study, "class_names", "5.6", name)[0] for name in sides}
+    arrays = {name: study.scored(row).arrays for name, row in firsts.items()}
+    heights = 3.4, 0.4 + 1.25 * len(sides)
+    figure = Figure(figsize=(3.3 * (len(sides) + 1), sum(heights)), dpi=120, layout="constrained")
+    halves = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)
+    above, below = np.asarray(halves).ravel()
+    places = above.subplots(1, len(sides) + 1)
+    largest = max(float(of["histograms"].max()) for of in arrays.values())
+    *_, last = firsts.values()
+    class_names = last["extras"]["class_names"]
+    for (name, of), place in zip(arrays.items(), places):
+        drawn = place.imshow(100 * of["histograms"], cmap="magma", vmin=0, vmax=100 * largest, aspect="auto")
+        place.set_title(f"{name}: share of each prototype (%)", fontsize="small")
+        place.set_yticks(range(len(class_names)), class_names, fontsize=6)
+        place.xaxis.get_major_locator().set_params(integer=True, nbins=10)
+        place.set_xlabel("prototype", fontsize="small")
+    above.colorbar(drawn, ax=list(places[:-1]), shrink=0.8)
+    _draw_bars(places[-1], sides)
+    first = next(iter(arrays.values()))
+    count = first["histograms"].shape[1]
+    prototype_colors = colormaps["tab10" if count <= 10 else "turbo"]
+    rows = below.subplots(len(sides), 1 + 2 * len(first["images"]), squeeze=False)
+    for (name, of), row in zip(arrays.items(), rows):
+        row[0].text(0.5, 0.5, name, ha="center", va="center", fontsize="small")
+        extras = firsts[name]["extras"]
+        shown = zip(of["images"], extras["image_names"], of["weights"], of["parts"], row[1::2], row[2::2])
+        for image, image_name, total, parts, left, right in shown:
+            left.imshow(image if image.shape[-1] == 3 else image[..., 0], cmap="gray")
+            left.set_title(image_name, fontsize=7)
+            numbers = [int(prototype.split()[-1]) for prototype in extras["prototype_names"]]
+            right.imshow(dominant_colors(total, parts, prototype_colors(numbers)))
+        for place in row:
+            place.set_axis_off()
+    _draw_key(below, prototype_colors, count)
+    figure.suptitle(title, fontsize="medium")
+    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+
+
+def _draw_key(figure, colors, count: int) -> None:
+    """Draw the key of prototypes' colours, if there are at most ten."""
+    from matplotlib.patches import Patch
+
+    if count <= 10:
+        key = [Patch(color=colors(number), label=str(number)) for number in range(count)]
+        named = {"title": "largest part: prototype", "title_fontsize": "small", "fontsize": "small", "frameon": False}
+        figure.legend(handles=key, loc="outside lower center", ncols=count, **named)
+
+
+def dominant_colors(total: np.ndarray, parts: np.ndarray, colors: np.ndarray) -> np.ndarray:
+    """Colour each position by its dominant prototype, brighter with more weight.
+
+    Args:
+        total: pooling weights of an image `[rows, columns]`.
+        parts: of every prototype `[prototypes, rows, columns]`; none: shades of grey.
+        colors: of the prototypes `[prototypes, channels]`, in [0, 1].
+
+    Returns:
+        `[rows, columns, 3]` in [0, 1].
+    """
+    brightness = (total / total.max())[..., None]
+    return colors[parts.argmax(axis=0)][..., :3] * brightness if len(parts) else np.repeat(brightness, 3, axis=-1)
+
+
+def _draw_bars(place, sides: Mapping[str, Scores]) -> None:
+    width, distances = 0.8 / len(sides), [*_DISTANCES]
+    for index, (name, side) in enumerate(sides.items()):
+        places = np.arange(len(distances)) + (index - (len(sides) - 1) / 2) * width
+        values = [100 * _means(side, _DRAWN_FIT, distance) for distance in _DISTANCES.values()]
+        means = [of_distance.mean() for of_distance in values]
+        place.bar(places, means, width=0.92 * width, color=_COLORS[index % 2], label=name)
+        for where, of_distance in zip(places, values):
+            place.scatter(np.full(len(of_distance), where), of_distance, s=9, color="black", zorder=3)
     chance = _found(next(iter(sides.values())))[0]["chance"]
-    zero_shot_panels(panels, path, class_names=row["extras"]["class_names"], chance=chance, title=title)
+    place.axhline(100 * chance, color="0.4", linestyle="--", linewidth=1, label="chance")
+    place.set_xticks(range(len(distances)), distances)
+    place.set_ylabel("unseen classes predicted, MAP@R (%)", fontsize="small")
+    place.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(sides) + 1, frameon=False, fontsize=6)
+    place.spines[["top", "right"]].set_visible(False)
 
 
 def recorded_sides(study: StudyRows) -> dict[str, Scores]:

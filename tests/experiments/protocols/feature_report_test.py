@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from common.files import DamagedFile
-from experiments.protocols.feature_report import write_parts, write_recall
+from experiments.protocols.feature_report import draw_sampling, mean_sampling, write_parts, write_recall
 from experiments.published.values import published_value
 
 
@@ -90,3 +90,16 @@ def test_sampling_is_drawn_of_the_runs_that_decided(tmp_path):
 def test_methods_with_neither_have_no_such_files(tmp_path):
     assert write_parts({"margin+gap": [unit(tmp_path / "0")]}, tmp_path) == ""
     assert [path.name for path in tmp_path.iterdir()] == ["0"]
+
+
+def test_a_run_that_stopped_early_stays_in_the_mean_of_sampling(tmp_path):
+    def record(count, first):
+        shares = np.array([[first, 1 - first, 0.0]] * count)
+        return {"steps": 30 * np.arange(1, count + 1), "edges": np.linspace(0.1, 1.4, 4), "probabilities": shares}
+
+    records = [record(1, 0.2), record(3, 0.6)]
+    mean = mean_sampling(records)
+    np.testing.assert_allclose(mean["probabilities"], [[0.4, 0.6, 0.0]] * 3)
+    np.testing.assert_array_equal(mean["steps"], [30, 60, 90])
+    draw_sampling(dict(zip("ab", records)), tmp_path / "sampling.png", "p")
+    assert (tmp_path / "sampling.png").read_bytes().startswith(b"\x89PNG")

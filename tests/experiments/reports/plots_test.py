@@ -8,14 +8,7 @@ from PIL import Image
 from common.errors import InvalidInput
 from experiments.reports import Interval, interval_bars
 from experiments.reports.attention import ImageAttention, attention_panels
-from experiments.reports.plots import (
-    Curve,
-    SamplingHistory,
-    mean_curve,
-    mean_history,
-    sampling_over_steps,
-    validation_curves,
-)
+from experiments.reports.plots import Curve, mean_curve, validation_curves
 
 
 @pytest.fixture
@@ -128,18 +121,3 @@ def test_attention_panels_show_where_the_weight_is(tmp_path):
     columns = np.flatnonzero(yellow.any(axis=0))
     assert len(columns) > 0
     assert columns.min() > picture.shape[1] / 3  # not in the first panel, which shows the image alone
-
-
-def history(count, first):
-    shares = np.array([[first, 1 - first, 0.0]] * count)
-    return SamplingHistory("pads", 30 * np.arange(1, count + 1), np.linspace(0.1, 1.4, 4), shares)
-
-
-def test_a_run_that_stopped_early_stays_in_the_mean_of_sampling(tmp_path):
-    histories = [history(1, 0.2), history(3, 0.6)]
-    mean = mean_history("two runs", histories)
-    np.testing.assert_allclose(mean.probabilities, [[0.4, 0.6, 0.0]] * 3)
-    np.testing.assert_array_equal(mean.steps, [30, 60, 90])
-    assert mean.label == "two runs"
-    sampling_over_steps(histories, tmp_path / "sampling.png", title="p")
-    assert (tmp_path / "sampling.png").read_bytes().startswith(b"\x89PNG")

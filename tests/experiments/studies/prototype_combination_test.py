@@ -6,14 +6,15 @@ import pytest
 from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.reports.planes import (
-    PrototypePlane,
-    hull_order,
-    shared_hulls,
-)
+from experiments.protocols.extras import hull_order
 from experiments.studies import prototype_combination as study_module
 from experiments.studies.figures import FIGURES
-from experiments.studies.prototype_combination import choose_prototypes, proposition_figures
+from experiments.studies.prototype_combination import (
+    PrototypePlane,
+    choose_prototypes,
+    proposition_figures,
+    shared_hulls,
+)
 from gsp_dml import prototype_combination
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.reports.planes import share_in_other_hulls
-from experiments.reports.plots import SelectionPoint
+from experiments.protocols.extras import share_in_other_hulls
 from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.token_selection import SELECTS_FROM, spread_of
 
@@ -40,7 +39,7 @@ def test_one_loss_three_poolings():
 
 
 def test_the_spread_counts_trainings_that_select():
-    points = [SelectionPoint(0.5, 0.2), SelectionPoint(SELECTS_FROM, 0.9), SelectionPoint(0.98, 0.95)]
+    points = 100 * np.array([[0.5, 0.2], [SELECTS_FROM, 0.9], [0.98, 0.95]])  # weight on own tokens, MAP@R
     assert spread_of(points) == ["20.00", "90.00", "95.00", "2 of 3", "74.3"]
 
 

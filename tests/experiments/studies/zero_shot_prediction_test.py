@@ -12,10 +12,10 @@ from experiments.reports import UnitRun
 from experiments.reports.attention import ImageAttention
 from experiments.studies import zero_shot_prediction
 from experiments.studies.figures import FIGURES
-from experiments.studies.zero_shot_panels import dominant_colors
 from experiments.studies.zero_shot_prediction import (
     RIDGES,
     attributes_of,
+    dominant_colors,
     gain_sentences,
     interval_of,
 )
@@ -111,8 +111,9 @@ def test_both_readings_of_the_regression_are_computed(tmp_path):
 
 
 def test_positions_take_the_colour_of_their_largest_part():
-    drawn = dominant_colors(attention([[[0.4, 0.0], [0.1, 0.0]], [[0.1, 0.1], [0.2, 0.1]]]), colormaps["tab10"])
-    colors = np.array(colormaps["tab10"](range(2)))[:, :3]
+    colors = colormaps["tab10"](range(2))[:, :3]
+    parts = np.array([[[0.4, 0.0], [0.1, 0.0]], [[0.1, 0.1], [0.2, 0.1]]])
+    drawn = dominant_colors(parts.sum(axis=0), parts, colors)
     np.testing.assert_allclose(drawn[0, 0], colors[0])
     np.testing.assert_allclose(drawn[0, 1], colors[1] * 0.1 / 0.5)
     np.testing.assert_allclose(drawn[1, 0], colors[1] * 0.3 / 0.5)
