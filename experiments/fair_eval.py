@@ -55,7 +55,7 @@ def main() -> None:
             afterwards=model_writer(dataset, values.cache_dir) if values.export_model else None,
         )
     methods = protocol.methods()
-    print_report(protocol.report(methods), protocol.runs.report_dir(configs), values.details)
+    print_report(protocol.report(methods), protocol.report_dir, values.details)
     if values.fold is None and values.repeat is None:  # a single unit of a job array draws no picture
         protocol.follow_report()
     record_finished(protocol.finished(methods, fold=values.fold, repeat=values.repeat), places)

@@ -17,7 +17,7 @@ from absl import flags
 
 from common import data
 from common.errors import check_choice
-from experiments.protocols.recording import record_runs
+from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
 from experiments.runs.splits import unit_seed
@@ -53,7 +53,7 @@ def main() -> None:
     print_report(write_report(runs, dataset, folder), folder, values.details)
     methods = recordable(runs, dataset)
     recorded = Places(values.runs_dir, study=values.record, replace=values.replace)
-    record_runs([method for method, _ in methods], {method.path: naming for method, naming in methods}, recorded)
+    record_methods([named for _, named in methods], recorded, [runs for runs, _ in methods])
 
 
 def define_flags() -> None:

@@ -33,8 +33,10 @@ from experiments.protocols.posterior_refinement import (
     runs_in,
     write_report,
 )
-from experiments.protocols.recording import record_computed
+from experiments.protocols.recording import record_methods
+from experiments.reports import collect_method
 from experiments.rows.rows import Extras
+from experiments.rows.store import RecordedMethod
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import flags as experiment_flags
@@ -58,8 +60,10 @@ def main() -> None:
         first = first or trunk
     print(write_report(check_given("runs", first), mean_over_runs(list(rows.values())), folder, draws, len(rows)))
     computed = {path: Extras(kept_values(of, draws), kept_arrays(of)) for path, of in rows.items()}
+    units = [unit for unit in collect_method(next(iter(rows)).parent).units if unit.path in computed]
+    method = RecordedMethod(units, measured=lambda unit: computed[unit.path])
     data = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
-    record_computed(computed, Places(**data, study=values.record, replace=values.replace))
+    record_methods([method], Places(**data, study=values.record, replace=values.replace))
 
 
 if __name__ == "__main__":

@@ -14,12 +14,10 @@ from common.data import Dataset
 from common.errors import InvalidInput, check_choice
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.conventional_report import ConventionalReport, write_report
-from experiments.protocols.fair import check_unit_flags, train_units
+from experiments.protocols.fair import Protocol, check_unit_flags
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun, collect_method
 from experiments.runs.start_checks import check_configurations
-from experiments.runs.tracked_units import follow_pictures
-from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
@@ -32,7 +30,7 @@ MONITORS = {"test_set": "conventional", "held_out": "held_out"}  # flag value: p
 DEFAULT_REPEATS = 3  # the tables print the best of three
 
 
-class ConventionalProtocol:
+class ConventionalProtocol(Protocol):
     """Repeats of some methods on one data set, each with its unbiased counterpart.
 
     The biased unit learns from all training classes; R@1 *on the test set* lowers its learning rate, ends its training
@@ -43,12 +41,9 @@ class ConventionalProtocol:
     learning reality check", 2020, on why its figures are optimistic.
 
     Args:
-        dataset: as loaded.
+        dataset, places, repeats, tracker: see `Protocol`.
         configs: each method's configuration of the protocol `conventional`.
         held_out_configs: the same methods' of the protocol `held_out`, in the same order.
-        places: see `UnitRuns`.
-        repeats: runs of each, with different seeds.
-        tracker: what follows the units that are trained.
         kind: of report.
     """
 
@@ -63,62 +58,40 @@ class ConventionalProtocol:
         tracker: TrackerChoice = TENSORBOARD,
         kind: type[ConventionalReport] = ConventionalReport,
     ):
-        self.kind, self.configs = kind, {"test_set": configs, "held_out": held_out_configs}
-        self.runs, self.repeats = UnitRuns(dataset, places, tracker), repeats
+        super().__init__(dataset, [*configs, *held_out_configs], places, repeats=repeats, tracker=tracker)
+        self.kind, self.by_monitor = kind, {"test_set": configs, "held_out": held_out_configs}
 
-    def run(
-        self,
-        *,
-        repeat: int | None = None,
-        monitors: Iterable[str] = tuple(MONITORS),
-        checkpoint_seconds: float = 30.0,
-        afterwards: Callable[[pathlib.Path], None] | None = None,
-    ) -> None:
-        """Train every unit without a result; stopped ones resume from their checkpoint.
-
-        Args:
-            repeat: this repeat only.
-            monitors: which of `MONITORS`.
-            checkpoint_seconds: shortest time between two checkpoints.
-            afterwards: called with the folder of each unit, once it has finished.
+    def units(self, repeat: int | None = None, monitors: Iterable[str] = tuple(MONITORS)) -> list:
+        """List all (configuration, fold, repeat), or those of one repeat or of some of `MONITORS`.
 
         Raises:
-            InvalidInput: a repeat or monitor that the protocol does not have, or a unit that cannot be trained; then
-                none is.
+            InvalidInput: a repeat or monitor that the protocol does not have.
         """
         check_unit_flags(1, self.repeats, None, repeat)
         monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in monitors]
-        units = [
-            (self.configs[monitor][position], 0, index)
+        return [
+            (self.by_monitor[monitor][position], 0, index)
             for index in (range(self.repeats) if repeat is None else [repeat])
-            for position in range(len(self.configs["test_set"]))
+            for position in range(len(self.by_monitor["test_set"]))
             for monitor in monitors
         ]
-        train_units(self.runs, units, checkpoint_seconds, afterwards)
 
     def methods(self) -> list[ConventionalReport]:
         """Collect each method's runs on disk."""
         methods = []
-        for pair in zip(self.configs["test_set"], self.configs["held_out"]):
+        for pair in zip(*self.by_monitor.values()):
             biased, unbiased = (collect_method(self.runs.method_dir(config)) for config in pair)
             methods.append(self.kind(*pair, biased, unbiased, self.repeats))
         return methods
 
     def report(self, methods: list[ConventionalReport]) -> str:
         """Write the table and picture of `methods` beside the runs; return the terminal's text."""
-        return write_report(methods, self.report_dir(), self._title(), notes=self.runs.data_notes())
+        return write_report(methods, self.report_dir, self.title, notes=self.runs.data_notes())
 
-    def follow_report(self) -> None:
-        """Add the report's pictures to the tracker."""
-        names = ", ".join(config.name for config in self.configs["test_set"])
-        follow_pictures(self.runs.tracker, self.report_dir(), f"{self._title()}: {names}")
-
-    def report_dir(self) -> pathlib.Path:
-        """Return the folder of the report's files."""
-        return self.runs.report_dir([*self.configs["test_set"], *self.configs["held_out"]])
-
-    def _title(self) -> str:
-        return f"{self.kind.protocol} protocol on {self.runs.dataset.name}: {self.repeats} repeat(s)"
+    @property
+    def title(self) -> str:
+        """Title of the report."""
+        return f"{self.kind.protocol} protocol on {self.dataset.name}: {self.repeats} repeat(s)"
 
 
 def evaluate(
@@ -157,7 +130,7 @@ def evaluate(
         seconds = values.checkpoint_seconds
         protocol.run(repeat=values.repeat, monitors=monitors, checkpoint_seconds=seconds, afterwards=after_each)
     methods = protocol.methods()
-    print_report(protocol.report(methods), protocol.report_dir(), values.details)
+    print_report(protocol.report(methods), protocol.report_dir, values.details)
     if values.repeat is None:
         protocol.follow_report()
     return [unit for method in methods for _, units in method.finished_by_side() for unit in units]

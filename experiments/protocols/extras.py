@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Mapping
-
 import numpy as np
 
 from common.data import Dataset
@@ -26,25 +23,14 @@ class ExtrasReader:
     Args:
         data_dir: the folder of the data set's official files; None for embedded data sets.
         cache_dir: the folder for prepared images, or None for the default.
-        computed: extras that a command has computed, by run folder; merged with those read.
     """
 
-    def __init__(
-        self,
-        data_dir: str | None = None,
-        cache_dir: str | None = None,
-        computed: Mapping[pathlib.Path, Extras] = {},
-    ):
+    def __init__(self, data_dir: str | None = None, cache_dir: str | None = None):
         self._places = data_dir, cache_dir
-        self._computed = computed
         self._datasets: dict[tuple, Dataset] = {}
 
     def read(self, unit: UnitRun) -> Extras:
         """Read a finished run's extras, often empty; its folder stays unchanged."""
-        read, computed = self._of_data(unit), self._computed.get(unit.path, Extras({}, {}))
-        return Extras({**read.values, **computed.values}, {**read.arrays, **computed.arrays})
-
-    def _of_data(self, unit: UnitRun) -> Extras:
         name = str(unit.config.get("dataset"))
         if name == _TOKENS:
             # The picture shows the first training of each method.

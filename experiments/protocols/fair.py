@@ -6,9 +6,11 @@ are cut into four folds, each model validates on one of them and trains on the r
 
 from __future__ import annotations
 
+import abc
 import itertools
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from common.data import Dataset
 from common.errors import invalid
@@ -21,14 +23,14 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
 
 
-class FairProtocol:
-    """All folds and repeats of some configurations on one data set.
+class Protocol(abc.ABC):
+    """Runs of some configurations on one data set that are evaluated together.
 
     Args:
         dataset: as loaded.
         configs: configurations of the methods to compare, all on this data set.
         places: see `UnitRuns`.
-        repeats: runs of each fold, with different seeds.
+        repeats: runs of each unit, with different seeds.
         tracker: what follows the units that are trained.
     """
 
@@ -44,6 +46,58 @@ class FairProtocol:
         self.dataset, self.configs, self.repeats = dataset, configs, repeats
         self.runs = UnitRuns(dataset, places, tracker)
 
+    @property
+    @abc.abstractmethod
+    def title(self) -> str:
+        """Title of the report."""
+
+    @abc.abstractmethod
+    def units(self, *args: Any, **chosen: Any) -> list[tuple[ExperimentConfig, int, int]]:
+        """List all (configuration, fold, repeat), or the chosen ones."""
+
+    def run(
+        self,
+        *,
+        checkpoint_seconds: float = 30.0,
+        afterwards: Callable[[pathlib.Path], None] | None = None,
+        **chosen: Any,
+    ) -> None:
+        """Train every unit without a result; stopped ones resume from their checkpoint.
+
+        Args:
+            checkpoint_seconds: shortest time between two checkpoints.
+            afterwards: called with the folder of each unit, once it has finished.
+            **chosen: arguments of `units`.
+
+        Raises:
+            InvalidInput: any of the units cannot be trained; then none is.
+        """
+        units = self.units(**chosen)
+        self.runs.check(units)
+        for config, fold, repeat in units:
+            self.runs.train(config, fold, repeat, checkpoint_seconds)
+            if afterwards is not None:
+                afterwards(self.runs.unit_dir(config, fold, repeat))
+
+    @property
+    def report_dir(self) -> pathlib.Path:
+        """Folder of the report's files."""
+        return self.runs.report_dir(self.configs)
+
+    def follow_report(self) -> None:
+        """Add the report's pictures to the tracker."""
+        names = ", ".join(dict.fromkeys(config.name for config in self.configs))
+        follow_pictures(self.runs.tracker, self.report_dir, f"{self.title}: {names}")
+
+
+class FairProtocol(Protocol):
+    """All folds and repeats of some configurations on one data set; see `Protocol`."""
+
+    @property
+    def title(self) -> str:
+        """Title of the report."""
+        return f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
+
     def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
         """List all (configuration, fold, repeat), or those of one fold or repeat.
 
@@ -55,27 +109,6 @@ class FairProtocol:
         folds = range(num_folds) if fold is None else [fold]
         repeats = range(self.repeats) if repeat is None else [repeat]
         return [(config, k, r) for r, config, k in itertools.product(repeats, self.configs, folds)]
-
-    def run(
-        self,
-        *,
-        fold: int | None = None,
-        repeat: int | None = None,
-        checkpoint_seconds: float = 30.0,
-        afterwards: Callable[[pathlib.Path], None] | None = None,
-    ) -> None:
-        """Train every unit without a result; stopped ones resume from their checkpoint.
-
-        Args:
-            fold: this fold only.
-            repeat: this repeat only.
-            checkpoint_seconds: shortest time between two checkpoints.
-            afterwards: called with the folder of each unit, once it has finished.
-
-        Raises:
-            InvalidInput: any of the units cannot be trained; then none is.
-        """
-        train_units(self.runs, self.units(fold, repeat), checkpoint_seconds, afterwards)
 
     def methods(self) -> list[MethodReport]:
         """Collect the runs on disk of each configuration."""
@@ -91,31 +124,7 @@ class FairProtocol:
 
     def report(self, methods: list[MethodReport]) -> str:
         """Write the table and picture of `methods` beside the runs; return the terminal's text."""
-        return write_report(methods, self.runs.report_dir(self.configs), self.title, self.runs.data_notes())
-
-    @property
-    def title(self) -> str:
-        """Title of the report."""
-        return f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
-
-    def follow_report(self) -> None:
-        """Add the report's pictures to the tracker."""
-        names = ", ".join(config.name for config in self.configs)
-        follow_pictures(self.runs.tracker, self.runs.report_dir(self.configs), f"{self.title}: {names}")
-
-
-def train_units(
-    runs: UnitRuns,
-    units: Sequence[tuple[ExperimentConfig, int, int]],
-    checkpoint_seconds: float,
-    afterwards: Callable[[pathlib.Path], None] | None,
-) -> None:
-    """Check all units, then train those without a result; see `FairProtocol.run`."""
-    runs.check(units)
-    for config, fold, repeat in units:
-        runs.train(config, fold, repeat, checkpoint_seconds)
-        if afterwards is not None:
-            afterwards(runs.unit_dir(config, fold, repeat))
+        return write_report(methods, self.report_dir, self.title, self.runs.data_notes())
 
 
 def trained_units(
@@ -148,10 +157,6 @@ def trained_units(
 
 def check_unit_flags(num_folds: int, repeats: int, fold: int | None, repeat: int | None) -> None:
     """Raise `InvalidInput` for a fold or repeat out of range (None: all)."""
-    _check_index("--fold", fold, num_folds)
-    _check_index("--repeat", repeat, repeats)
-
-
-def _check_index(flag: str, value: int | None, count: int) -> None:
-    if value is not None and not 0 <= value < count:
-        raise invalid(flag, received=value, expected=f"a number from 0 to {count - 1}")
+    for flag, value, count in (("--fold", fold, num_folds), ("--repeat", repeat, repeats)):
+        if value is not None and not 0 <= value < count:
+            raise invalid(flag, received=value, expected=f"a number from 0 to {count - 1}")

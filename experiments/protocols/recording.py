@@ -32,66 +32,32 @@ _BOOLEAN = ("allow_cpu", "report_only", "details", "replace")  # of them
 
 
 def record_finished(units: Iterable[reports.UnitRun], places: Places) -> None:
-    """Append a command's finished runs to the study of `--record`, if given.
-
-    Args:
-        units: runs that the command is about.
-        places: the study, and the folders of data.
-    """
-    if places.study:
-        _record_named({unit.path for unit in units}, {}, places)
+    """Append a command's finished runs to the study of `--record`, if given; see `record_methods`."""
+    record_methods([RecordedMethod(tuple(units))], places)
 
 
-def record_methods(methods: Iterable[RecordedMethod], places: Places) -> None:
-    """Record runs whose methods have their own names or extras.
+def record_methods(
+    methods: Iterable[RecordedMethod], places: Places, collected: Sequence[reports.MethodRuns] | None = None
+) -> None:
+    """Record runs whose methods have their own names or extras, if `--record` is given.
 
     Args:
         methods: those of the command.
         places: the study, and the folders of data.
+        collected: runs outside protocols, each given as its own method in the order of `methods`; None: those in the
+            methods' folders.
     """
     if not places.study:
         return
     methods = list(methods)
-    naming = {unit.path.parent: of for of in methods for unit in of.units}
-    _record_named({unit.path for of in methods for unit in of.units}, naming, places)
-
-
-def record_computed(computed: Mapping[pathlib.Path, Extras], places: Places) -> None:
-    """Record finished runs with further values that a command has computed.
-
-    Args:
-        computed: by the folder of the run.
-        places: the study, and the folders of data.
-    """
-    if places.study:
-        _record_named(set(computed), {}, places, computed)
-
-
-def record_runs(
-    methods: Sequence[reports.MethodRuns], naming: Mapping[pathlib.Path, RecordedMethod], places: Places
-) -> None:
-    """Record runs outside protocols, each given as its own method.
-
-    Args:
-        methods: with finished runs, in the order of the command.
-        naming: of each, by its folder.
-        places: the study.
-    """
-    if places.study:
-        options: dict[str, Any] = {"command": command_line(), "naming": naming, "replace": places.replace}
-        print("\n".join(record(methods, places.study, ExtrasReader(), **options)), file=sys.stderr)
-
-
-def _record_named(
-    paths: set[pathlib.Path],
-    naming: Mapping[pathlib.Path, RecordedMethod],
-    places: Places,
-    computed: Mapping[pathlib.Path, Extras] = {},
-) -> None:
-    methods = [reports.collect_method(folder) for folder in sorted({path.parent for path in paths})]
-    extras = ExtrasReader(places.data_dir, places.cache_dir, computed)
-    options: dict[str, Any] = {"command": command_line(), "naming": naming, "units": paths, "replace": places.replace}
-    print("\n".join(record(methods, places.study or "", extras, **options)), file=sys.stderr)
+    if collected is None:
+        naming = {unit.path.parent: of for of in methods for unit in of.units}
+        collected = [reports.collect_method(folder) for folder in sorted(naming)]
+    else:
+        naming = {runs.path: of for runs, of in zip(collected, methods, strict=True)}
+    units, extras = {unit.path for of in methods for unit in of.units}, ExtrasReader(places.data_dir, places.cache_dir)
+    chosen: dict[str, Any] = {"naming": naming, "units": units, "replace": places.replace}
+    print("\n".join(record(collected, places.study, extras, command=command_line(), **chosen)), file=sys.stderr)
 
 
 def record(

@@ -135,17 +135,6 @@ def test_two_configurations_of_one_name_are_refused(recorded):
     assert all(row["extras"]["trials"] == [1] for row in colder)
 
 
-def test_rows_keep_what_a_command_has_computed_of_their_runs(tiny_methods, tmp_path):
-    paths = [unit.path for unit in tiny_methods[0].units]
-    computed = {path: Extras({"found": place}, {"sums": np.full(3, place)}) for place, path in enumerate(paths)}
-    record(tiny_methods[:1], tmp_path, ExtrasReader(computed=computed))
-    study = StudyRows(tmp_path)
-    rows = [row for row in study.rows if row["kind"] == "training"]
-    assert [row["extras"]["found"] for row in rows] == [0, 1]
-    assert [study.scored(row).arrays["sums"].tolist() for row in rows] == [[0, 0, 0], [1, 1, 1]]
-    assert all("rho" in row["extras"]["diagnostics"] for row in rows)
-
-
 def test_rows_keep_what_a_study_measures_of_each_run(tiny_methods, tmp_path):
     def measured(unit):
         return Extras({"doubled": 2 * unit.fold}, {"ramp": np.arange(3 + unit.fold)} if unit.fold == 0 else {})
@@ -155,6 +144,7 @@ def test_rows_keep_what_a_study_measures_of_each_run(tiny_methods, tmp_path):
     rows = [row for row in study.rows if row["kind"] == "training"]
     assert [row["extras"]["doubled"] for row in rows] == [0, 2]
     assert [list(study.scored(row).arrays) for row in rows] == [["ramp"], []]
+    assert all("rho" in row["extras"]["diagnostics"] for row in rows)
 
 
 def test_unfinished_and_damaged_runs_are_named_and_left_out(tiny_methods, tmp_path):
