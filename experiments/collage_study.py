@@ -22,17 +22,19 @@ from experiments.plans.study import StudyOptions
 from experiments.protocols.fair import trained_units
 from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report, write_tables
+from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.studies.collages import (
     COLLAGES,
     GLYPHS,
     STARTS,
+    collage_rows,
     gain_sentences,
     pretrained_backbone,
     start_notes,
     starts_of,
-    study_rows,
+    trained_methods,
 )
 
 
@@ -57,15 +59,14 @@ def main() -> None:
         checkpoint_seconds=values.checkpoint_seconds,
         report_only=values.report_only,
     )
-    rows, units = [], []
+    methods: list[RecordedMethod] = []
     for start in starts:
         weights = "none" if start == "scratch" else values.weights or pretrained_backbone(options, places, datasets[""])
         for loss in values.loss:
-            found, finished = study_rows(options, trained, datasets, loss, start, weights)
-            rows += found
-            units += finished
-    if not rows:
+            methods += trained_methods(options, trained, datasets, loss, start, weights)
+    if not methods:
         return
+    rows = collage_rows(StudyRows.of_methods(methods))
     title = f"{values.dataset}, {values.repeats} seed(s)"
     named = [values.dataset, values.loss, starts, overrides]
     digest = hashlib.sha256(repr(named).encode()).hexdigest()[:10]
@@ -73,7 +74,7 @@ def main() -> None:
     notes = [*gain_sentences(rows), *start_notes(values.dataset, values.weights)]
     print_report(write_tables(rows, folder, "collage_study", title, notes), folder, values.details)
     print(f"Tables (--details prints them): {folder}")
-    record_finished(units, places)
+    record_finished((unit for method in methods for unit in method.units), places)
 
 
 if __name__ == "__main__":

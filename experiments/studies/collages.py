@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,9 +14,9 @@ from common.files import read_json, write_json
 from experiments import reports
 from experiments.plans.study import StudyOptions
 from experiments.protocols.fair import trained_units
-from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
-from experiments.rows.scores import Scores, cell, figures_row, labels_of, scores_of_trainings
-from experiments.rows.store import StudyRows
+from experiments.rows.rows import Extras
+from experiments.rows.scores import cell, figures_row, labels_of, scores_of_trainings
+from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
@@ -41,6 +42,7 @@ SCRATCH_SETTINGS = {"gsp_memory_delay": 200}  # until then features mean nothing
 FROZEN_SETTINGS = {"frozen_backbone": True, "learning_rate": 1e-3}
 GLYPH_PRETRAINED_SETTINGS = {"learning_rate": 3e-4, "frozen_batch_norm": True}  # 1e-3 destroys what glyphs taught
 PRETRAINING = {"loss": "pnca", "pooling": "gap"}
+_ON_TARGET = {"weight_on_target": "weight", "norm_on_target": "weighted norm"}  # recorded share: column
 Trained = Callable[[data.Dataset, list[ExperimentConfig]], list[list[reports.UnitRun]]]  # `trained_units`
 
 
@@ -92,40 +94,45 @@ def start_notes(dataset: str, weights: str | None) -> list[str]:
     ]
 
 
-def study_rows(
+def trained_methods(
     options: StudyOptions, trained: Trained, datasets: dict, loss: str, start: str, weights: str
-) -> tuple[list[reports.TableRow], list[reports.UnitRun]]:
-    """Return the rows of all methods of one start and loss, and their units."""
-    finished, scores, shares = [], {}, {}
+) -> list[RecordedMethod]:
+    """Return the finished runs of all methods of one start and loss, with their target shares."""
+    methods = []
     for method, (suffix, pooling, zero_shot) in METHODS.items():
         config = _configuration(options, suffix, loss, pooling, zero_shot, start, weights)
         (units,) = trained(datasets[suffix], [config])
-        if units:
-            label = f"{start}: {loss} {method}"
-            finished += units
-            scores[label] = Scores.of_runs(units)
-            shares[label] = [share for unit in units if (share := _shares_of(unit, datasets[suffix]))]
-    rows, average = [], f"{start}: {loss} gap"
-    for label, of_method in shares.items():
+        measured = functools.partial(_measured, dataset=datasets[suffix])
+        methods += [RecordedMethod(units, f"{start}: {loss} {method}", {}, measured)] if units else []
+    return methods
+
+
+def collage_rows(study: StudyRows) -> list[reports.TableRow]:
+    """Return the rows of figure 5.5: test figures, target shares, gain over GAP of the same start and loss."""
+    scores = {label: scores_of_trainings(study, label) for label in labels_of(study)}
+    rows = []
+    for label, of_method in scores.items():
+        average = " ".join([*label.split(" ")[:2], "gap"])  # `start: loss gap`
         row = figures_row(scores, label, {} if label == average else {"minus gap": average})
+        kept = [share for of_run in of_method.rows if (share := of_run["extras"].get("target_shares"))]
         on_target = {
-            ("on target:", column): cell(float(np.mean([share[key] for share in of_method])))
-            for key, column in {"weight_on_target": "weight", "norm_on_target": "weighted norm"}.items()
-            if of_method
+            ("on target:", column): cell(float(np.mean([share[key] for share in kept])))
+            for key, column in _ON_TARGET.items()
+            if kept
         }
         rows.append(reports.TableRow(label, {**row.cells, **on_target}))
-    return rows, finished
+    return rows
 
 
-def _shares_of(unit, dataset) -> dict[str, float] | None:
-    """Return a unit's target shares, cached; None if images are the target alone."""
+def _measured(unit: reports.UnitRun, dataset: data.Dataset) -> Extras:
+    """Return a unit's target shares, cached; nothing if images are the target alone."""
     path = unit.path / "target_shares.json"
     shares = read_json(path)
     if shares is None and dataset.test.positions is not None:
         trained = load_trained_model(unit.path, dataset=dataset)
         shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
         write_json(path, shares)
-    return shares
+    return Extras({"target_shares": shares}, {})
 
 
 def _configuration(
@@ -178,27 +185,22 @@ def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data
 
 
 def collage_table(study: StudyRows) -> reports.PlainTable:
-    """Tabulate figure 5.5 from rows: test figures, target shares, gain over GAP.
+    """Tabulate figure 5.5 from rows; see `collage_rows`.
 
     Starts are sorted by name; in each, average pooling is first, distilled data last.
     """
     place = {method: index for index, method in enumerate(METHODS)}
-    labels = sorted(labels_of(study), key=lambda label: (label.split(" ")[:2], place[label.split(" ", 2)[2]]))
-    averages = {label: " ".join([*label.split(" ")[:2], "gap"]) for label in labels}  # `start: loss gap`
-    rows = reports.compared(
-        [compared_row(study, label, averages[label] if averages[label] != label else None) for label in labels]
-    )
+    found = {row.method: row for row in collage_rows(study)}
+    order = sorted(found, key=lambda label: (label.split(" ")[:2], place[label.split(" ", 2)[2]]))
+    rows = reports.compared([found[label] for label in order])
     lines = []
     for row in rows:
-        kept = [of["extras"].get("target_shares") for of in scores_of_trainings(study, row.method).rows]
-        shares = [share for share in kept if share]
-        on_target = [
-            f"{100 * np.mean([share[name] for share in shares]):.2f}" if shares else "-"
-            for name in ("weight_on_target", "norm_on_target")
+        texts = {" ".join(column): reports.cell_text(of) for column, of in row.cells.items()}
+        score, gain = texts["test MAP@R"], texts.get("minus gap MAP@R")
+        shares = [
+            texts[name].figure if name in texts else "-" for name in ("on target: weight", "on target: weighted norm")
         ]
-        texts = {column: reports.cell_text(of) for column, of in row.cells.items()}
-        score, gain = texts[SINGLE, "MAP@R"], texts.get((MINUS, "MAP@R"))
-        figures = [texts[SINGLE, "P@1"].figure, score.figure, score.interval, *on_target]
+        figures = [texts["test P@1"].figure, score.figure, score.interval, *shares]
         lines.append([row.method, *figures, *([gain.figure, gain.interval] if gain else ["-", "-"])])
     header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
     header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]

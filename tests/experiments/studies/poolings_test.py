@@ -5,6 +5,8 @@ import csv
 import numpy as np
 
 from experiments.reports.collect import UnitRun
+from experiments.rows.rows import Extras
+from experiments.rows.store import StudyRows
 from experiments.settings.recipes import resolve
 from experiments.studies import collages
 from experiments.studies.poolings import report
@@ -46,14 +48,16 @@ def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch
 
     def trained(dataset, configs):
         return [
-            [drawn_unit(tmp_path, "-".join(map(str, names)), repeat) for repeat in next(repeats)] for names in configs
+            [drawn_unit(tmp_path / "+".join(map(str, names)), "run", repeat) for repeat in next(repeats)]
+            for names in configs
         ]
 
     monkeypatch.setattr(collages, "_configuration", lambda options, *names: names)
-    monkeypatch.setattr(collages, "_shares_of", lambda unit, dataset: None)
-    rows, units = collages.study_rows(None, trained, {"": None, "_distilled": None}, "pnca", "scratch", "none")
+    monkeypatch.setattr(collages, "_measured", lambda unit, dataset: Extras({}, {}))
+    methods = collages.trained_methods(None, trained, {"": None, "_distilled": None}, "pnca", "scratch", "none")
+    rows = collages.collage_rows(StudyRows.of_methods(methods))
     compared = {row.method: cell for row in rows if (cell := row.cells.get(("minus gap", "MAP@R")))}
     assert [row.method for row in rows] == [f"scratch: pnca {name}" for name in ("gap", "gsp", "gsp + L_ZS")]
     assert set(compared) == {"scratch: pnca gsp + L_ZS"}
-    assert len(units) == 5  # all that is finished is recorded
+    assert sum(len(method.units) for method in methods) == 5  # all that is finished is recorded
     assert compared["scratch: pnca gsp + L_ZS"].is_difference
