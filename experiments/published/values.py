@@ -19,37 +19,19 @@ from importlib import resources
 
 from common.errors import check_choice
 
-TABLES: Mapping[str, str] = {
-    "3.1": "thesis_table_3_1.csv",
-    "3.2a": "thesis_table_3_2a.csv",
-    "3.2b": "thesis_table_3_2b.csv",
-    "3.3": "thesis_table_3_3.csv",
-    "5.1": "thesis_table_5_1.csv",
-    "5.2a": "thesis_table_5_2a.csv",
-    "5.2b": "thesis_table_5_2b.csv",
-    "5.3": "thesis_table_5_3.csv",
-    "5.4": "thesis_table_5_4.csv",
-    "ASAP-1": "asap_table_1.csv",
-    "ASAP-2": "asap_table_2.csv",
-    "ASAP-3": "asap_table_3.csv",
-    "ICCV-1": "iccv_table_1.csv",
-    "ICCV-2": "iccv_table_2.csv",
-    "PR-1": "posterior_table_1.csv",
-    "milbich_3.4": "milbich_table_3_4.csv",
-    "milbich_3.6": "milbich_table_3_6.csv",
-    "milbich_3.8": "milbich_table_3_8.csv",
-    "milbich_3.9": "milbich_table_3_9.csv",
-    "milbich_3.10": "milbich_table_3_10.csv",
-    "milbich_3.11": "milbich_table_3_11.csv",
-    "milbich_4.2": "milbich_table_4_2.csv",
-    "milbich_4.3": "milbich_table_4_3.csv",
-    "milbich_4.4": "milbich_table_4_4.csv",
-    "milbich_5.1": "milbich_table_5_1.csv",
-    "milbich_5.7": "milbich_table_5_7.csv",
-    "milbich_5.11": "milbich_table_5_11.csv",
-    "milbich_5.13": "milbich_table_5_13.csv",
-}
 DISSERTATION = "milbich_"  # Milbich's; its best epoch is the best one on the test set
+_PRINTED = {  # by the first word of their files: what our names begin with, and the tables' numbers
+    "thesis": ("", "3.1 3.2a 3.2b 3.3 5.1 5.2a 5.2b 5.3 5.4"),
+    "asap": ("ASAP-", "1 2 3"),
+    "iccv": ("ICCV-", "1 2"),
+    "posterior": ("PR-", "1"),
+    "milbich": (DISSERTATION, "3.4 3.6 3.8 3.9 3.10 3.11 4.2 4.3 4.4 5.1 5.7 5.11 5.13"),
+}
+TABLES: Mapping[str, str] = {
+    f"{prefix}{number}": f"{document}_table_{number.replace('.', '_')}.csv"
+    for document, (prefix, numbers) in _PRINTED.items()
+    for number in numbers.split()
+}
 
 # How the spec's notes begin when the figure itself, and not only its spread or its place, is in doubt.
 _DOUBT = ("SUSPECT", "ROW LABEL LOST")

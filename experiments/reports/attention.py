@@ -47,19 +47,35 @@ def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, 
     size = 1.55 * columns, 1.72 * len(images) + 0.4
     with picture(path, *size, rows=len(images), columns=columns, dpi=130) as (figure, axes):
         for row, attention in zip(axes.reshape(-1, columns), images):
-            image = as_rgb(attention.image)
-            row[0].imshow(image)
-            row[0].set_title(_shortened(attention.name), fontsize=6)
-            relative = attention.total * attention.total.size
-            row[1].imshow(attention_overlay(image, relative, relative.min(), relative.max()))
-            row[1].set_title(f"weight {relative.min():.2f}-{relative.max():.2f} x", fontsize=6)
-            largest = max((part.max() for part in attention.prototypes.values()), default=1.0)
-            for panel, (name, part) in zip(row[2:], attention.prototypes.items()):
-                panel.imshow(attention_overlay(image, part, 0.0, largest))
-                panel.set_title(f"{name}: {100 * part.sum():.0f} %", fontsize=6)
+            titles = _shortened(attention.name), "weight {:.2f}-{:.2f} x", "{}: {:.0f} %"
+            for panel, (caption, pixels) in zip(row, overlays(attention, *titles)):
+                panel.imshow(pixels)
+                panel.set_title(caption, fontsize=6)
         for panel in axes:
             panel.set_axis_off()
         figure.suptitle(title, fontsize=8)
+
+
+def overlays(attention: ImageAttention, name: str, of_total: str, of_prototype: str) -> list[tuple[str, np.ndarray]]:
+    """Return captions and pixels: the image, its total weight, and each prototype.
+
+    Args:
+        attention: of an image.
+        name: caption of the image.
+        of_total: template with two places, the range of the total as multiples of the uniform weight.
+        of_prototype: template with two places, the prototype's name and its share of the weight in percent.
+
+    Returns:
+        Pixels are `[height, width, 3]`, 0..1.
+    """
+    image, relative = as_rgb(attention.image), attention.total * attention.total.size
+    low, high = float(relative.min()), float(relative.max())
+    largest = max((part.max() for part in attention.prototypes.values()), default=1.0)
+    parts = [
+        (of_prototype.format(name, 100 * part.sum()), attention_overlay(image, part, 0.0, largest))
+        for name, part in attention.prototypes.items()
+    ]
+    return [(name, image), (of_total.format(low, high), attention_overlay(image, relative, low, high)), *parts]
 
 
 def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:

@@ -134,8 +134,7 @@ def full_table(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] =
     lines = [line for group in groups for line in group]
     heads = set(itertools.accumulate([0, *map(len, groups)]))
     hanging = [index for index in range(len(lines)) if index not in heads]
-    numbered = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)]
-    return PlainTable(title, _header(columns), lines, [*numbered, *footnotes(rows), *notes], hanging)
+    return PlainTable(title, _header(columns), lines, [*footnotes(rows, reasons), *notes], hanging)
 
 
 def render_csv(rows: Sequence[TableRow]) -> str:
@@ -215,10 +214,11 @@ def _short_notes(cells: Sequence[TableCell]) -> list[str]:
     return [*notes, f"* Significant at 5 %{how}: {starred} of {len(tested)} tested differences. {meaning}"]
 
 
-def footnotes(rows: Sequence[TableRow]) -> list[str]:
-    """Explain the ±, intervals and differences of these rows."""
+def footnotes(rows: Sequence[TableRow], reasons: Sequence[str] = ()) -> list[str]:
+    """Explain the numbered reasons of verdicts, and the ±, intervals and differences of these rows."""
     cells = [cell for row in compared(rows) for cell in row.cells.values()]
-    notes = [SPREAD_NOTE] if any(cell.estimate.std is not None for cell in cells) else []
+    notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)]
+    notes += [SPREAD_NOTE] if any(cell.estimate.std is not None for cell in cells) else []
     bounds = [cell.bounds for cell in cells if cell.bounds]
     notes += kind_notes({bound.kind for bound in bounds})
     if any(bound.has_few_classes for bound in bounds):
@@ -259,7 +259,7 @@ def _group(row: TableRow, columns: Sequence[Column], reasons: list[str]) -> list
         group.append([f"  {100 * bounds[0].confidence:g} % interval", *(text.interval or "-" for text in texts)])
     fields = {"published": "published", "minus published": "difference"}
     lines = {label: [getattr(text, name) for text in texts] for label, name in fields.items()}
-    lines["verdict"] = [_numbered(text, reasons) for text in texts]
+    lines["verdict"] = [numbered(text.verdict, text.reason, reasons) for text in texts]
     lines["margin"] = [text.margin for text in texts]
     lines["p, Holm's p"] = [text.p_values for text in texts]
     lines["detectable"] = [text.detectable for text in texts]
@@ -312,10 +312,10 @@ def _printed(cell: TableCell) -> str:
     return text if published.is_target else f"{text} ({published.status})"
 
 
-def _numbered(text: CellText, reasons: list[str]) -> str:
-    """Format the verdict with the number of its reason; extend `reasons`."""
-    if not text.reason:
-        return text.verdict
-    if text.reason not in reasons:
-        reasons.append(text.reason)
-    return f"{text.verdict} [{reasons.index(text.reason) + 1}]"
+def numbered(verdict: str, reason: str, reasons: list[str]) -> str:
+    """Append the number of its reason, if any, to a verdict; extend `reasons`."""
+    if not reason:
+        return verdict
+    if reason not in reasons:
+        reasons.append(reason)
+    return f"{verdict} [{reasons.index(reason) + 1}]"

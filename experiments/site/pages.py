@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments import reports
+from experiments.reports.tables import numbered
 from experiments.site.charts import curve_chart
 from experiments.site.groups import Method, Study
 from experiments.site.markup import plural, render
@@ -54,7 +55,6 @@ def _section(study: Study) -> dict[str, Any]:
     links = {method.label: method_file(method) for method in reversed(study.methods)}
     reasons: list[str] = []
     lines = [_line(row, columns, links, reasons) for row in rows]
-    notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)]
     recipes = dict.fromkeys(f"{method.config.recipe} (chapter {method.config.chapter})" for method in study.methods)
     return {
         "title": study.title,
@@ -63,7 +63,7 @@ def _section(study: Study) -> dict[str, Any]:
         "methods": study.methods,
         "heads": ["method", *map(" ".join, columns)],
         "rows": lines,
-        "notes": [*notes, *reports.footnotes(rows), *study.notes],
+        "notes": [*reports.footnotes(rows, reasons), *study.notes],
         "chart": curve_chart(study.curves, study.metric),
     }
 
@@ -97,11 +97,5 @@ def _cell(cell: reports.TableCell | None, reasons: list[str]) -> dict[str, Any]:
 
 def _verdict(text: reports.CellText, reasons: list[str]) -> str:
     """Format a verdict with its margin; number its reason in `reasons`."""
-    if not text.verdict:
-        return ""
-    word = _SIGNS.get(text.verdict, "") + text.verdict + (f", margin {text.margin}" if text.margin else "")
-    if text.reason:
-        if text.reason not in reasons:
-            reasons.append(text.reason)
-        word += f" [{reasons.index(text.reason) + 1}]"
-    return word
+    margin = f", margin {text.margin}" if text.margin else ""
+    return numbered(f"{_SIGNS.get(text.verdict, '')}{text.verdict}{margin}", text.reason, reasons)

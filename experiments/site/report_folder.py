@@ -11,8 +11,11 @@ from common.files import write_text
 from common.progress import progress_bar
 from experiments import reports
 from experiments.process.exit_code import import_tensorflow
+from experiments.protocols.attention import attention_of
+from experiments.reports.attention import overlays
+from experiments.runs.pooling_weights import has_weights
+from experiments.runs.trained_model import load_trained_model, run_configuration
 from experiments.settings.own_data import OWN_DATASETS
-from experiments.site.attention_grid import attention_record
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.embedding_map import map_record
 from experiments.site.example_images import DataFolder
@@ -131,13 +134,38 @@ def _records(
 
     kinds = {
         "retrieval": (queries, lambda: retrieval_record(unit, method.config, load, drawings, *queries)),
-        "attention": (attention, lambda: attention_record(unit, data, drawings, *attention)),
+        "attention": (attention, lambda: _attention_record(unit, data, drawings, *attention)),
         "map": ((options.num_classes,), lambda: map_record(unit, load, options.num_classes)),
     }
     return {
         kind: drawings.record(kind, unit, settings, lambda draw=draw: _drawn_or_reason(draw))
         for kind, (settings, draw) in kinds.items()
     }
+
+
+def _attention_record(
+    unit: reports.UnitRun, data: DataFolder, drawings: Drawings, num_images: int, num_prototypes: int
+) -> dict:
+    """Record attention over test images, in total and by most used prototypes."""
+    config, _ = run_configuration(unit.path)
+    if config.pooling == "gap":
+        return {"lines": [], "reason": "Average pooling looks everywhere alike, so there is nothing to draw."}
+    if config.backbone == "token_embedding":
+        return {"lines": [], "reason": "Bags of tokens have no picture to lay attention over."}
+    try:
+        dataset = data.dataset_of(unit, config)
+        trained = load_trained_model(unit.path, dataset=dataset, cache_dir=data.cache_dir)
+    except InvalidInput as error:
+        return {"lines": [], "reason": str(error), "is_incomplete": True}
+    if not has_weights(trained.model.head.pooling):
+        return {"lines": [], "reason": f"The pooling {config.pooling} gives positions no weights."}
+    captions = "the image", "weight {:.2f} to {:.2f} times the average's", "{}: {:.0f} % of the weight"
+    lines = []
+    for attention in attention_of(trained, num_images, num_prototypes):
+        panels = overlays(attention, *captions)
+        drawn = [{"caption": caption, "image": drawings.image(255 * pixels)} for caption, pixels in panels]
+        lines.append({"name": attention.name, "panels": drawn})
+    return {"lines": lines, "reason": ""}
 
 
 def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | None:

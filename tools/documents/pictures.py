@@ -17,7 +17,7 @@ from experiments.reports.plots import Curve, validation_curves
 from experiments.rows.fair_rows import table_rows, untrained_means
 from experiments.rows.rows import as_line
 from experiments.rows.store import StudyRows
-from experiments.studies.agreement_tables import draw_agreement
+from experiments.studies.agreement import draw_agreement
 from experiments.studies.claims import draw_forest, recorded_studies
 from experiments.studies.mnist_report import draw_mnist_problems
 from experiments.studies.prototype_combination import draw_prototypes

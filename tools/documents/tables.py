@@ -28,8 +28,8 @@ from experiments.rows.scores import Scores, collection_scores, labels_of, scores
 from experiments.rows.store import StudyRows, joined_studies
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
-from experiments.studies.agreement_tables import agreement as agreement
-from experiments.studies.agreement_tables import agreement_signs as agreement_signs
+from experiments.studies.agreement import agreement as agreement
+from experiments.studies.agreement import agreement_signs as agreement_signs
 from experiments.studies.claims import claims_table as claims_table
 from experiments.studies.claims import differences_table as differences_table
 from experiments.studies.claims import held_claims, recorded_studies

@@ -9,7 +9,7 @@ from common.errors import InvalidInput
 from experiments.published.values import published_value
 from experiments.rows.scores import scores_of_trainings
 from experiments.rows.store import StudyRows
-from experiments.studies.agreement_tables import (
+from experiments.studies.agreement import (
     agreement,
     agreement_signs,
     draw_agreement,
