@@ -264,7 +264,8 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
     write_text(folder / f"{name}.md", found.as_markdown())
     write_text(folder / f"{name}.csv", found.as_csv())
     stored = [{**row._asdict(), "properties": row.properties._asdict()} for row in rows]
-    write_json(folder / f"{name}.json", {"rows": [_without(row, "class_sums") for row in stored]})
+    kept = [{key: value for key, value in row.items() if key != "class_sums"} for row in stored]
+    write_json(folder / f"{name}.json", {"rows": kept})
     pictures = draw(rows, folder, title)
     return "\n".join([found.as_text(), *(f"Figure: {path}" for path in pictures)])
 
@@ -304,10 +305,6 @@ def kept_arrays(rows: Sequence[Refinement]) -> dict[str, np.ndarray]:
 def kept_name(metric: str) -> str:
     """Name a metric's class sums among a row's arrays."""
     return f"refined {metric}"
-
-
-def _without(values: dict, name: str) -> dict:
-    return {key: value for key, value in values.items() if key != name}
 
 
 def runs_in(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -17,7 +17,7 @@ from experiments.protocols.feature_report import recall_of
 from experiments.published.revisiting import printed_row, revisiting_conditions, revisiting_published
 from experiments.reports.best_of_repeats import CONFIDENCE
 from experiments.reports.collect import UnitRun
-from experiments.reports.intervals import interval
+from experiments.reports.intervals import interval_of_runs
 from experiments.reports.verdicts import error_of_mean
 from experiments.rows.scores import cell
 from experiments.runs.unit import normalized_mutual_information
@@ -109,15 +109,11 @@ class RevisitingReport(ConventionalReport):
         return [EXPLANATION]
 
     def _cell(self, metric: str, values: np.ndarray, label: str) -> reports.TableCell:
-        count, mean = len(values), float(values.mean())
-        spread, bounds = None, None
-        if count > 1:
-            spread = float(values.std(ddof=1))
-            bounds = interval(mean, None, (spread**2 / count, count - 1), CONFIDENCE)
+        spread = float(values.std(ddof=1)) if len(values) > 1 else None
+        estimate = reports.FairEstimate(float(values.mean()), spread, interval_of_runs(values, CONFIDENCE))
         config = self.config
         row = config.loss, config.embedding_dim, config.backbone
         published, printed = revisiting_published(config.dataset, row[0], metric, *row[1:]), printed_row(*row)
-        estimate = reports.FairEstimate(mean, spread, bounds)
         if label not in (_BEST, _BEST_EPOCH) or (published is None and metric not in ("R@1", "NMI")):
             return reports.TableCell(estimate)
         stated = {**self.runs.stated(config.as_dict()), "repeats": self.repeats}

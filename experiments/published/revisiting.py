@@ -163,8 +163,6 @@ def revisiting_published(
             return PublishedValue(
                 value=float(cell["value"]),
                 std=float(cell["std"]) if cell["std"] else None,
-                note="",
-                status="printed",
                 table=cell["thesis_table"],
                 method=cell["method"],
                 backbone="ResNet-50",

@@ -71,16 +71,16 @@ class PublishedValue:
     """
 
     value: float | None
-    std: float | None
-    note: str
-    status: str
-    table: str
-    method: str
-    backbone: str
-    dim: str
-    dataset: str
-    split: str
-    metric: str
+    std: float | None = None
+    note: str = ""
+    status: str = "printed"
+    table: str = ""
+    method: str = ""
+    backbone: str = ""
+    dim: str = ""
+    dataset: str = ""
+    split: str = ""
+    metric: str = ""
 
     @property
     def is_target(self) -> bool:

@@ -211,6 +211,14 @@ def interval(
     )
 
 
+def interval_of_runs(values: np.ndarray, confidence: float = 0.95) -> Interval | None:
+    """Return the mean's interval of `values` `[runs]` for new runs; None for one."""
+    if len(values) < 2:
+        return None
+    of_training = float(np.var(values, ddof=1)) / len(values), len(values) - 1
+    return interval(float(values.mean()), None, of_training, confidence)
+
+
 def joined_half_width(parts: Sequence[tuple[float, float]]) -> float:
     """Combine independent errors (variance, quantile) as Cochran and Cox; see `interval`."""
     total = sum(variance for variance, _ in parts)

@@ -18,6 +18,7 @@ Reference: Schuirmann, "A comparison of the two one-sided tests procedure", 1987
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,18 +138,14 @@ def published_difference(first: PublishedValue | None, second: PublishedValue | 
     unusable = [cell for cell in (first, second) if not cell.is_target]
     spread = None if first.std is None or second.std is None else math.hypot(first.std, second.std)
     value = None if first.value is None or second.value is None else first.value - second.value
-    return PublishedValue(
+    return dataclasses.replace(
+        first,
         value=value,
         std=spread,
         note="; ".join(f"{cell.method}: {cell.note}" for cell in unusable),
         status=unusable[0].status if unusable else "printed",
         table=first.table if first.table == second.table else f"{first.table} and {second.table}",
         method=f"{first.method} minus {second.method}",
-        backbone=first.backbone,
-        dim=first.dim,
-        dataset=first.dataset,
-        split=first.split,
-        metric=first.metric,
     )
 
 
@@ -192,7 +189,7 @@ def gain_verdict(
     bounds = gain if isinstance(gain, Interval) else None
     mean = gain.estimate if isinstance(gain, Interval) else float(gain)
     target = Target(
-        _printed_gain(printed, metric),
+        PublishedValue(printed, table="text", method="gain", metric=metric),
         margin=printed / 2,
         error=(0.0, 1),
         rounding=0.0 if at_least else _HALF_POINT,
@@ -234,10 +231,6 @@ def _word(low: float, high: float, margin: float, *, at_least: bool) -> str:
     if -margin <= low and high <= margin:
         return REPRODUCED
     return ABOVE if low > 0 else BELOW if high < 0 else INCONCLUSIVE
-
-
-def _printed_gain(points: float, metric: str) -> PublishedValue:
-    return PublishedValue(points, None, "", "printed", "text", "gain", "", "", "", "", metric)
 
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"

@@ -57,19 +57,20 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
     return reports.TableRow(label, cells)
 
 
-def method_difference(study: StudyRows, label: str, baseline: str) -> reports.Interval:
-    """Subtract the MAP@R of two methods over the repeats that both have.
+def method_difference(study: StudyRows, label: str, baseline: str, metric: str = "MAP@R") -> reports.Interval:
+    """Subtract a metric of two methods over the repeats that both have.
 
     Args:
         study: its rows.
         label, baseline: of the methods; of those without a whole repeat of all folds, all runs are compared.
+        metric: `MAP@R` or `P@1`.
 
     Raises:
         InvalidInput: they are other runs, or were tested on other queries.
     """
     common = min(complete_repeats(study, label), complete_repeats(study, baseline)) or None
     ours, theirs = (scores_of_trainings(study, of, common) for of in (label, baseline))
-    return ours.difference(theirs, "MAP@R")
+    return ours.difference(theirs, metric)
 
 
 def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -11,11 +11,11 @@ from common.errors import InvalidInput
 from common.progress import progress_bar
 from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport
-from experiments.protocols.fair_report import COMPARED, METRICS, MethodReport, method_warnings, partial_lines
+from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines
 from experiments.protocols.report_files import rows_before
 from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.rows import Scores
-from experiments.rows.scores import cell
+from experiments.rows.scores import figures_row
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
@@ -182,20 +182,14 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
     shared = sorted(set.intersection(*(set(report.runs.finished) for report in begun))) if begun else []
     if not shared:
         return [], []
-    rows, notes, reference = [], [], dict[str, Scores]()
+    rows, notes, scores = list[reports.TableRow](), [], dict[str, Scores]()
     for report in begun:
-        size = f"single {report.config.embedding_dim}-D"
+        against = {f"single minus {first.method}": first.method for first in rows[:1]}
         try:
-            scores = Scores.of_runs([report.runs.finished[key] for key in shared])
-            cells = {(size, metric): cell(scores.estimate(metric)) for metric in METRICS}
-            for name, first in reference.items():
-                difference = scores.difference(first, COMPARED)
-                cells[f"single minus {name}", COMPARED] = cell(difference, is_difference=True, baseline=name)
+            scores[report.name] = Scores.of_runs([report.runs.finished[key] for key in shared])
+            rows.append(figures_row(scores, report.name, against, f"single {report.config.embedding_dim}-D"))
         except InvalidInput as error:
             notes.append(f"{report.name} is not in the table: {error}")
-            continue
-        rows.append(reports.TableRow(report.name, cells))
-        reference = reference or {report.name: scores}
     runs = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in shared)
     return rows, [f"No method has all of its folds yet. The table is of what all begun methods have: {runs}.", *notes]
 

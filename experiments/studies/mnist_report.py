@@ -237,15 +237,11 @@ def _printed_cell(anchors: str) -> reports.PublishedValue | None:
         return None
     return reports.PublishedValue(
         value=PRINTED_MAP_AT_R[anchors],
-        std=None,
-        note="",
-        status="printed",
         table="section 3.3.1",
         method=anchors,
         backbone="ResNetV2-20",
         dim="2",
         dataset="MNIST",
-        split="",
         metric="MAP@R",
     )
 

@@ -29,6 +29,7 @@ from experiments.plans.study import (
     write_table,
 )
 from experiments.reports import PlainTable
+from experiments.reports.intervals import interval_of_runs
 from experiments.studies.gsp_sweeps import tuning_configuration, tuning_notes, tuning_protocol
 
 
@@ -127,27 +128,18 @@ class Screening(Study):
 
 
 class MainEffect(NamedTuple):
-    """Means at both levels, high minus low, interval half-width (None after one run)."""
+    """Means at both levels, and the interval of high minus low (None after one run)."""
 
     low: float
     high: float
-    half_width: float | None
+    bounds: reports.Interval | None
     num_trainings: int
 
     def entries(self, scale: float) -> list[str]:
         """Format texts for a table; `scale` is 100 for fractions."""
-        effect = scale * (self.high - self.low)
-        bounds = "-"
-        if self.half_width is not None:
-            half = scale * self.half_width
-            bounds = f"[{effect - half:+.2f}, {effect + half:+.2f}]"
-        return [
-            f"{scale * self.low:.2f}",
-            f"{scale * self.high:.2f}",
-            f"{effect:+.2f}",
-            bounds,
-            f"{self.num_trainings}",
-        ]
+        means = [f"{scale * self.low:.2f}", f"{scale * self.high:.2f}", f"{scale * (self.high - self.low):+.2f}"]
+        bounds = f"[{scale * self.bounds.low:+.2f}, {scale * self.bounds.high:+.2f}]" if self.bounds else "-"
+        return [*means, bounds, f"{self.num_trainings}"]
 
 
 def main_effects(values: np.ndarray) -> list[MainEffect]:
@@ -156,17 +148,11 @@ def main_effects(values: np.ndarray) -> list[MainEffect]:
     Args:
         values: `[runs, cells]`, cells in the order of `SIGNS`, at least one run.
     """
-    from scipy import stats
-
-    effects = []
-    for column in np.array(SIGNS).T:
-        low, high = values[:, column < 0].mean(axis=1), values[:, column > 0].mean(axis=1)
-        count, half_width = len(values), None
-        if count > 1:
-            error = np.std(high - low, ddof=1) / np.sqrt(count)
-            half_width = float(stats.t.ppf(0.975, count - 1) * error)
-        effects.append(MainEffect(float(low.mean()), float(high.mean()), half_width, count))
-    return effects
+    sides = [(values[:, column < 0].mean(axis=1), values[:, column > 0].mean(axis=1)) for column in np.array(SIGNS).T]
+    return [
+        MainEffect(float(low.mean()), float(high.mean()), interval_of_runs(high - low), len(values))
+        for low, high in sides
+    ]
 
 
 def printed_value(dataset: str, loss: str, signs: tuple[int, ...] | None) -> float | None:

@@ -11,7 +11,7 @@ from common.errors import InvalidInput
 from experiments import reports
 from experiments.published.revisiting import ROWS, revisiting_published
 from experiments.published.values import PublishedValue, fair_published
-from experiments.rows.fair_rows import complete_repeats
+from experiments.rows.fair_rows import complete_repeats, method_difference
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import cell, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
@@ -124,15 +124,10 @@ def _figures(study: StudyRows, label: str, metric: str) -> np.ndarray:
 def _effects(study: StudyRows, configurations: Mapping[str, Configuration], metric: str, printed) -> Iterator[Effect]:
     """Yield every change with both methods among the labels, tested together."""
     pairs = list(_pairs(configurations))
-    differences = {}
+    rows = []
     for _, label, baseline in pairs:
-        repeats = min(complete_repeats(study, label), complete_repeats(study, baseline))
-        first, second = (scores_of_trainings(study, name, repeats) for name in (label, baseline))
-        differences[label, baseline] = first.difference(second, metric)
-    rows = [
-        reports.TableRow(f"{label} - {baseline}", {("", metric): cell(bounds, is_difference=True, baseline=baseline)})
-        for (label, baseline), bounds in differences.items()
-    ]
+        difference = cell(method_difference(study, label, baseline, metric), is_difference=True, baseline=baseline)
+        rows.append(reports.TableRow(f"{label} - {baseline}", {("", metric): difference}))
     for (kind, label, baseline), row in zip(pairs, reports.compared(rows)):
         gaps = {
             dataset: round(of[label] - of[baseline], 4)

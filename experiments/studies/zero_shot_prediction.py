@@ -28,7 +28,7 @@ from experiments.plans.study import FinishedCells, Study, StudyOptions, write_ta
 from experiments.protocols.attention import attention_of
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.attention import ImageAttention
-from experiments.reports.intervals import interval
+from experiments.reports.intervals import interval_of_runs
 from experiments.rows.fair_rows import rows_with
 from experiments.rows.rows import Extras
 from experiments.rows.scores import Scores, scores_of_trainings
@@ -198,18 +198,10 @@ def gain_sentences(sides: Mapping[str, Scores]) -> list[str]:
     sentences = []
     for fit, distance in itertools.product(FITS, ("euclidean", "cosine")):
         gains = _means(sides[_WITH], fit, distance) - _means(sides[_WITHOUT], fit, distance)
-        gain = interval_of(gains) or float(gains[0])
+        gain = interval_of_runs(gains) or float(gains[0])
         sentence = reports.gain_verdict(gain, PRINTED_GAIN, at_least=True)[1]
         sentences.append(f"L_ZS, fitted to {fit}, {distance} distance. {sentence}")
     return sentences
-
-
-def interval_of(values: np.ndarray, confidence: float = 0.95) -> reports.Interval | None:
-    """Return the mean's interval of `values` `[runs]` for new runs; None for one."""
-    if len(values) < 2:
-        return None
-    of_training = float(np.var(values, ddof=1)) / len(values), len(values) - 1
-    return interval(float(values.mean()), None, of_training, confidence)
 
 
 def _images_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None) -> list[ImageAttention]:

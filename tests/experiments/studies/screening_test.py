@@ -46,9 +46,9 @@ def test_a_known_response_comes_back_with_its_interval():
     for _ in range(400):
         values = 0.4 + np.array(SIGNS) @ slopes / 2 + generator.normal(scale=0.01, size=(5, 8))
         for effect, slope in zip(main_effects(values), slopes):
-            covered.append(abs(effect.high - effect.low - slope) <= effect.half_width)
+            covered.append(effect.bounds.low <= slope <= effect.bounds.high)
     assert 0.93 <= np.mean(covered) <= 0.97
-    assert main_effects(values[:1])[0].half_width is None
+    assert main_effects(values[:1])[0].bounds is None
 
 
 def test_cells_are_those_of_the_print_on_the_tuning_split():

@@ -10,6 +10,7 @@ from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.reports import UnitRun
 from experiments.reports.attention import ImageAttention
+from experiments.reports.intervals import interval_of_runs
 from experiments.studies import zero_shot_prediction
 from experiments.studies.figures import FIGURES
 from experiments.studies.zero_shot_prediction import (
@@ -17,7 +18,6 @@ from experiments.studies.zero_shot_prediction import (
     attributes_of,
     dominant_colors,
     gain_sentences,
-    interval_of,
 )
 from gsp_dml.zero_shot_evaluation import FITS, zero_shot_accuracy
 
@@ -40,10 +40,10 @@ def test_the_two_sides_differ_in_the_weight_alone():
 def test_bounds_are_students():
     values = np.array([0.2, 0.25, 0.31, 0.28])
     expected = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
-    found = interval_of(values)
+    found = interval_of_runs(values)
     np.testing.assert_allclose((found.low, found.high), expected, rtol=1e-5)
     assert found.kind == "runs only"
-    assert interval_of(values[:1]) is None
+    assert interval_of_runs(values[:1]) is None
 
 
 def side_of(folds, level):
