@@ -14,7 +14,7 @@ from common.errors import InvalidInput
 from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
 from experiments.reports import PlainTable
 from experiments.reports.plots import SweepValue, sweep_lines
-from experiments.reports.tables import CUT_NOTE, MARKS, kind_notes
+from experiments.reports.tables import CUT_NOTE, bracketed, kind_notes
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import Scores, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
@@ -126,10 +126,8 @@ def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Plain
     axes, points = recorded_points(study)
     lines = []
     for series, value, num_trainings in points.values():
-        mark = MARKS.get(value.kind.removeprefix(INTERVAL), "")
-        bounds = (
-            "-" if value.low is None or value.high is None else f"[{100 * value.low:.2f}, {100 * value.high:.2f}]{mark}"
-        )
+        low, high, kind = value.low, value.high, value.kind.removeprefix(INTERVAL)
+        bounds = "-" if low is None or high is None else bracketed(low, high, kind)
         lines.append([series, f"{value.x:g}", f"{100 * value.value:.2f}", bounds, f"{num_trainings}"])
     spread = "range over runs" if axes.held_out == "validation" else "95 % interval"
     header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "runs"]

@@ -79,7 +79,7 @@ class ConventionalProtocol(Protocol):
     def methods(self) -> list[ConventionalReport]:
         """Collect each method's runs on disk."""
         methods = []
-        for pair in zip(*self.by_monitor.values()):
+        for pair in zip(self.by_monitor["test_set"], self.by_monitor["held_out"]):
             biased, unbiased = (collect_method(self.runs.method_dir(config)) for config in pair)
             methods.append(self.kind(*pair, biased, unbiased, self.repeats))
         return methods

@@ -7,8 +7,6 @@ import itertools
 import json
 import pathlib
 import re
-import zipfile
-import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,11 +25,6 @@ from experiments.settings.flags import refuse_flags
 _ABOUT = "about"  # a file's JSON description of the scored data
 _OF_ALL_QUERIES = ("sample_queries", "clustering", "diagnostics", "training", "seed")
 _SETTINGS = ("embeddings", "gallery", "similarity", "recall_at", "map")
-# What reading another file as a shard may raise.
-_UNREADABLE = (
-    *(OSError, EOFError, AttributeError, KeyError, TypeError, ValueError, RuntimeError, MemoryError),
-    *(zipfile.BadZipFile, zlib.error),
-)
 _MOST_NAMED = 10  # missing shards in a message
 _MOST_SHARDS = 999_999_999
 _REPEAT = "Score this shard again."
@@ -129,12 +122,9 @@ def _check_output(path: str | None, shard: Shard) -> None:
 
 def _shard_in(path: str) -> Shard | None:
     """Return the shard in a file, or None for any other file."""
-    if not pathlib.Path(path).is_file():
-        return None
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            return Shard(*json.loads(archive[_ABOUT].item())["shard"])
-    except _UNREADABLE:
+        return _read(path).shard
+    except (InvalidInput, OSError):
         return None
 
 

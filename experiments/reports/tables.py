@@ -278,8 +278,12 @@ def _bounds(cell: TableCell) -> str:
     bound = cell.bounds
     if bound is None or cell.ends is None:
         return ""
-    low, high = cell.ends
-    return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS[bound.kind]}"
+    return bracketed(*cell.ends, bound.kind)
+
+
+def bracketed(low: float, high: float, kind: str = "") -> str:
+    """Format an interval's ends, fractions, in percent with the mark of its kind."""
+    return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS.get(kind, '')}"
 
 
 def _gap(cell: TableCell) -> str:

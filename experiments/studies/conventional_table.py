@@ -57,8 +57,8 @@ class ConventionalTable(Study):
 
     def __init__(self, table: str, options: StudyOptions):
         self.repeats, chapter = options.repeats, int(table[0])
-        self._monitored = [MONITORS[check_choice("--monitor", name, MONITORS)] for name in options.monitors or MONITORS]
-        if MONITORS["test_set"] not in self._monitored:
+        monitored = [MONITORS[check_choice("--monitor", name, MONITORS)] for name in options.monitors or MONITORS]
+        if MONITORS["test_set"] not in monitored:
             raise invalid("--monitor", received=",".join(options.monitors), expected="test_set, or both")
         self._pairs: list[tuple[ExperimentConfig, ExperimentConfig]] = []
         for name, dim in _rows_of(table, options):
@@ -72,35 +72,28 @@ class ConventionalTable(Study):
             )
             self._pairs.append((biased, unbiased))
         self.groups = {
-            config: self._cells_of(config) for pair in self._pairs for config in pair if self._is_trained(config)
+            config: [
+                Cell(f"{config.name} {config.embedding_dim}-D, {unit_label(config, 0, repeat)}", config, 0, repeat)
+                for repeat in range(self.repeats)
+            ]
+            for pair in self._pairs
+            for config in pair
+            if config.protocol in monitored
         }
         self.title = f"Conventional evaluation on {options.dataset}, best of {self.repeats} (thesis table {table})"
         self.notes = (*_quoted_cells(table, options.dataset), *options.budget_notes("short runs"))
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of complete rows and the curves; summarize the rest."""
-        methods = [
-            ConventionalReport(
-                pair[0],
-                pair[1],
-                check_given("runs", self._runs(pair[0], finished)),
-                self._runs(pair[1], finished),
-                self.repeats,
-            )
-            for pair in self._pairs
-            if any(finished_units(self.groups.get(config, ()), finished) for config in pair)
-        ]
+        methods = []
+        for pair in self._pairs:
+            biased, unbiased = (self._runs(config, finished) for config in pair)
+            if any(runs and runs.units for runs in (biased, unbiased)):
+                methods.append(ConventionalReport(*pair, check_given("runs", biased), unbiased, self.repeats))
         return write_report(methods, folder, self.title, name=name, notes=self.notes)
 
-    def _cells_of(self, config: ExperimentConfig) -> list[Cell]:
-        label = f"{config.name} {config.embedding_dim}-D"
-        return [Cell(f"{label}, {unit_label(config, 0, repeat)}", config, 0, repeat) for repeat in range(self.repeats)]
-
-    def _is_trained(self, config: ExperimentConfig) -> bool:
-        return config.protocol in self._monitored
-
     def _runs(self, config: ExperimentConfig, finished: FinishedCells) -> reports.MethodRuns | None:
-        if not self._is_trained(config):
+        if config not in self.groups:
             return None
         units = finished_units(self.groups[config], finished)
         path = units[0].path.parent if units else pathlib.Path()

@@ -59,8 +59,8 @@ def plane_panels(
     num_rows = -(-len(panels) // _NUM_COLUMNS)
     colormap = colormaps["tab10" if len(class_names) <= 10 else "turbo"]
     colors = colormap(np.arange(len(class_names)) if len(class_names) <= 10 else np.linspace(0, 1, len(class_names)))
-    size, grid = (3.6 * _NUM_COLUMNS, 3.75 * num_rows + 1.1), {"rows": num_rows, "columns": _NUM_COLUMNS}
-    with picture(path, *size, **grid, dpi=130, is_framed=True) as (figure, places):
+    size, columns = (3.6 * _NUM_COLUMNS, 3.75 * num_rows + 1.1), _NUM_COLUMNS
+    with picture(path, *size, rows=num_rows, columns=columns, dpi=130, is_framed=True) as (figure, places):
         for panel, place in zip(panels, places):
             _draw(place, panel, colors, unit_circle)
         for place in places[len(panels) :]:

@@ -26,7 +26,7 @@ from experiments.plans.study import FinishedCells, Study, StudyOptions, training
 from experiments.protocols.extras import hull_order, token_extras
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.plots import picture
-from experiments.reports.tables import MARKS, kind_notes
+from experiments.reports.tables import bracketed, kind_notes
 from experiments.rows.rows import Extras
 from experiments.rows.scores import Scores, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
@@ -102,11 +102,11 @@ def token_table(study: StudyRows, title: str = "", notes: Sequence[str] = ()) ->
         estimate, gain = method.estimate("MAP@R"), ["-", "-"]
         if name != "GAP" and "GAP" in methods and method.places == methods["GAP"].places:
             difference = method.difference(methods["GAP"], "MAP@R")
-            gain = [f"{100 * difference.estimate:+.2f}", _bounds(difference, difference.low, difference.high)]
+            gain = [f"{100 * difference.estimate:+.2f}", bracketed(difference.low, difference.high, difference.kind)]
             sentence = reports.gain_verdict(difference, PRINTED_GAIN)[1]
             verdicts.append(f"{name} over GAP. {sentence}")
         kinds.add(estimate.kind)
-        figures = [f"{100 * estimate.estimate:.2f}", _bounds(estimate, *estimate.ends()), *gain]
+        figures = [f"{100 * estimate.estimate:.2f}", bracketed(*estimate.ends(), estimate.kind), *gain]
         in_others = f"{100 * np.mean([row['extras']['in_other_hulls'] for row in method.rows]):.1f}"
         lines.append([name, *figures, *spread_of(points_of(method)), in_others])
     header = ["pooling", "test MAP@R (%)", "95 % interval", "minus GAP", "95 % interval"]
@@ -124,10 +124,6 @@ def spread_of(points: np.ndarray) -> list[str]:
     weights, values = points.T
     spread = [f"{found:.2f}" for found in (values.min(), np.median(values), values.max())]
     return [*spread, f"{np.sum(weights >= 100 * SELECTS_FROM)} of {len(points)}", f"{weights.mean():.1f}"]
-
-
-def _bounds(of: reports.Interval, low: float, high: float) -> str:
-    return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS[of.kind]}"
 
 
 def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
