@@ -30,32 +30,12 @@ _REPORTS = {1: ConventionalReport, 2: RevisitingReport}  # of kinds of studies; 
 _FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # allowed differences of the two stopping rules
 
 
-@dataclasses.dataclass(frozen=True)
-class Method:
-    """One configuration.
-
-    Attributes:
-        config: the configuration as it was run.
-        runs: the runs on disk.
-        label: its name, distinguished from equal names.
-    """
-
-    config: ExperimentConfig
-    runs: reports.MethodRuns
-    label: str
-
-    @property
-    def repeats(self) -> int:
-        """The number of repeats that any fold has begun."""
-        return 1 + max(unit.repeat for unit in self.runs.units)
-
-
 class Study(NamedTuple):
     """The content of a section of the report.
 
     Attributes:
         title: of the section.
-        methods: in order of their names.
+        methods: in order of their names, each with the number of repeats that any fold has begun.
         rows: of the table; none before a method is complete.
         curves: of the picture.
         metric: of the curves.
@@ -64,7 +44,7 @@ class Study(NamedTuple):
     """
 
     title: str
-    methods: list[Method]
+    methods: list[MethodReport]
     rows: list[reports.TableRow]
     curves: list[reports.Curve]
     metric: str
@@ -105,8 +85,8 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
     return studies, problems
 
 
-def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) -> list[Method]:
-    """Sort methods, fewest parts first, and label those of equal names."""
+def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) -> list[MethodReport]:
+    """Sort methods, fewest parts first, and tell those of equal names apart."""
     methods = []
     for config, runs in sorted(members, key=lambda member: (member[0].name.count("+"), member[1].path.name)):
         peers = [other for other, _ in members if (other.name, other.protocol) == (config.name, config.protocol)]
@@ -115,7 +95,7 @@ def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) ->
             fields = _telling_fields([peer.as_dict() for peer in peers])
             told = ", ".join(f"{name} {short_value(getattr(config, name))}" for name in fields)
             label += f", {told}" if 0 < len(fields) <= _MOST_TOLD else f", configuration {runs.config_hash}"
-        methods.append(Method(config, runs, label))
+        methods.append(MethodReport(config, runs, 1 + max(unit.repeat for unit in runs.units), label))
     return methods
 
 
@@ -140,7 +120,7 @@ def _telling_fields(peers: Sequence[dict]) -> list[str]:
     return chosen
 
 
-def _setting(methods: Sequence[Method]) -> str:
+def _setting(methods: Sequence[MethodReport]) -> str:
     """Describe data set, training length (steps if custom) and embedding size."""
     first = methods[0].config
     by_hand = [method.config for method in methods if departures(method.config).keys() & set(_LENGTH)]
@@ -151,10 +131,10 @@ def _setting(methods: Sequence[Method]) -> str:
     return f"{first.dataset}, {length}, {first.embedding_dim}-D"
 
 
-def _fair_study(methods: list[Method]) -> Study:
+def _fair_study(methods: list[MethodReport]) -> Study:
     first = methods[0].config
     repeats = max(method.repeats for method in methods)
-    found = [MethodReport(method.config, method.runs, repeats, method.label) for method in methods]
+    found = [dataclasses.replace(method, repeats=repeats) for method in methods]
     rows, missing, reference = [], [], None
     for report in found:
         missing += [f"warning: {problem}" for problem in report.runs.problems]
@@ -194,7 +174,7 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
     return rows, [f"No method has all of its folds yet. The table is of what all begun methods have: {runs}.", *notes]
 
 
-def _conventional_study(methods: list[Method], kind: type[ConventionalReport]) -> Study:
+def _conventional_study(methods: list[MethodReport], kind: type[ConventionalReport]) -> Study:
     """Show both stopping rules, by the rows and explanation of a kind of report."""
     repeats = max(method.repeats for method in methods)
     pairs = _both_rules(methods)
@@ -206,7 +186,7 @@ def _conventional_study(methods: list[Method], kind: type[ConventionalReport]) -
             rows += report.rows()
             optimism += [line] if (line := report.optimism_line()) else []
         except InvalidInput as error:
-            missing.append(f"{biased.label} is not in the table: {error}")
+            missing.append(f"{biased.name} is not in the table: {error}")
         missing += report.partial_lines(with_figures=False)
     title = f"{kind.protocol} protocol on {_setting(methods)}: {plural(repeats, 'repeat')}"
     notes = kind.explanations(optimism) if rows else []
@@ -214,7 +194,7 @@ def _conventional_study(methods: list[Method], kind: type[ConventionalReport]) -
     return Study(title, methods, rows_before(found) + rows, curves, "P@1", notes, missing)
 
 
-def _both_rules(methods: Sequence[Method]) -> list[tuple[Method, Method]]:
+def _both_rules(methods: Sequence[MethodReport]) -> list[tuple[MethodReport, MethodReport]]:
     """Pair each method's test-set and held-out stopping; absent ones are empty.
 
     With proxies, held-out classes may reduce the classes that fit into a batch.
@@ -230,11 +210,11 @@ def _both_rules(methods: Sequence[Method]) -> list[tuple[Method, Method]]:
     return pairs + [(_absent(alone, "conventional", None), alone) for alone in sides["held_out"]]
 
 
-def _shared(method: Method) -> dict:
+def _shared(method: MethodReport) -> dict:
     return {name: value for name, value in method.config.as_dict().items() if name not in _FREE_OF_RULE}
 
 
-def _absent(method: Method, protocol: str, held_out_fraction: float | None) -> Method:
+def _absent(method: MethodReport, protocol: str, held_out_fraction: float | None) -> MethodReport:
     config = dataclasses.replace(method.config, protocol=protocol, held_out_fraction=held_out_fraction)
     runs = dataclasses.replace(method.runs, protocol=protocol, config_hash="", units=())
-    return Method(config, runs, method.label)
+    return dataclasses.replace(method, config=config, runs=runs)

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 from common.diagnostics.diagnostic_names import NAMES
 from common.files import read_json
+from experiments.protocols.fair_report import MethodReport
 from experiments.reports import UnitRun, deviation_sentence
 from experiments.runs.unit import unit_label
 from experiments.settings.config import by_flag_names
 from experiments.settings.parts import all_settings
 from experiments.site.charts import map_chart
-from experiments.site.groups import Method
 from experiments.site.markup import render
 from experiments.site.pages import GENERATOR
 
@@ -24,7 +24,7 @@ _METRICS = ("P@1", "MAP@R")
 _HEADS = ("run", "state", "best validation", "test P@1", "test MAP@R", "untrained P@1", "untrained MAP@R", "training")
 
 
-def method_page(method: Method, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
+def method_page(method: MethodReport, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
     """Build the page of one configuration.
 
     Args:
@@ -40,7 +40,7 @@ def method_page(method: Method, records: Mapping[str, dict], drawn: UnitRun | No
     collapses = [f"{label(unit)}: {text}" for unit, text in warnings if text]
     return render(
         "method.html",
-        title=method.label,
+        title=method.name,
         generator=GENERATOR,
         facts=f"{runs.protocol} protocol on {config.dataset}, recipe {config.recipe}, budget {config.budget},",
         runs=runs,
@@ -62,11 +62,11 @@ def link_to(path: str | os.PathLike, output: pathlib.Path) -> str:
     return urllib.parse.quote(os.fsencode(os.path.relpath(path, output)))
 
 
-def _label(method: Method, unit: UnitRun) -> str:
+def _label(method: MethodReport, unit: UnitRun) -> str:
     return unit_label(method.config, unit.fold, unit.repeat)
 
 
-def _cells(method: Method, unit: UnitRun) -> list[str]:
+def _cells(method: MethodReport, unit: UnitRun) -> list[str]:
     """Return a run's texts under all heads but the first."""
     figures = [unit.test_metrics(), unit.untrained_metrics()]
     values = [metrics.get(name) for metrics in figures for name in _METRICS]
@@ -88,7 +88,7 @@ def _best(unit: UnitRun, monitor: str) -> str:
     return f"{monitor} {100 * values.max():.2f} at step {steps[values.argmax()]:,}"
 
 
-def _diagnostics(method: Method) -> dict[str, list] | None:
+def _diagnostics(method: MethodReport) -> dict[str, list] | None:
     """Tabulate diagnostics of test embeddings, one column per run, if recorded."""
     units = [unit for unit in method.runs.finished.values() if unit.measured.get("diagnostics")]
     names = [name for name in NAMES if any(name in unit.measured["diagnostics"] for unit in units)]
@@ -101,7 +101,7 @@ def _diagnostics(method: Method) -> dict[str, list] | None:
     return {"heads": ["", *(_label(method, unit) for unit in units), "meaning"], "lines": lines}
 
 
-def _environments(method: Method) -> list[tuple[str, list[tuple[str, object]] | None]]:
+def _environments(method: MethodReport) -> list[tuple[str, list[tuple[str, object]] | None]]:
     """Return each environment once: its runs, and its entries if recorded."""
     groups: dict[str, list[UnitRun]] = {}
     for unit in method.runs.finished.values():
@@ -120,7 +120,7 @@ def _shown(value: object) -> object:
     return "not known" if value is None else value
 
 
-def _settings(method: Method) -> list[tuple[str, object, str, str]]:
+def _settings(method: MethodReport) -> list[tuple[str, object, str, str]]:
     """Return name, value, source and meaning of every setting, and of the data."""
     stated, sources = by_flag_names(method.runs.config), _sources(method.runs.units)
     lines = [

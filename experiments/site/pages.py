@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments import reports
+from experiments.protocols.fair_report import MethodReport
 from experiments.reports.tables import numbered
 from experiments.site.charts import curve_chart
-from experiments.site.groups import Method, Study
+from experiments.site.groups import Study
 from experiments.site.markup import plural, render
 
 GENERATOR = "experiments.report"
@@ -41,7 +42,7 @@ def index_page(studies: Sequence[Study], problems: Sequence[str], source: str, l
     )
 
 
-def method_file(method: Method) -> str:
+def method_file(method: MethodReport) -> str:
     """Return the file name of a method's page."""
     runs = method.runs
     name = f"{runs.protocol}-{runs.dataset}-{runs.path.name}".lower()
@@ -52,7 +53,7 @@ def _section(study: Study) -> dict[str, Any]:
     """Return the values of a study's section: its table with notes, and its chart."""
     rows = reports.compared(study.rows) if study.rows else []
     columns = list(dict.fromkeys(column for row in rows for column in row.cells))
-    links = {method.label: method_file(method) for method in reversed(study.methods)}
+    links = {method.name: method_file(method) for method in reversed(study.methods)}
     reasons: list[str] = []
     lines = [_line(row, columns, links, reasons) for row in rows]
     recipes = dict.fromkeys(f"{method.config.recipe} (chapter {method.config.chapter})" for method in study.methods)

@@ -12,6 +12,7 @@ from common.progress import progress_bar
 from experiments import reports
 from experiments.process.exit_code import import_tensorflow
 from experiments.protocols.attention import attention_of
+from experiments.protocols.fair_report import MethodReport
 from experiments.reports.attention import overlays
 from experiments.runs.pooling_weights import has_weights
 from experiments.runs.trained_model import load_trained_model, run_configuration
@@ -20,7 +21,7 @@ from experiments.site.drawings import READABLE, Drawings
 from experiments.site.embedding_map import map_record
 from experiments.site.example_images import DataFolder
 from experiments.site.first_look import first_look_record, mean_score, verdict_of
-from experiments.site.groups import Method, Study, read_studies
+from experiments.site.groups import Study, read_studies
 from experiments.site.markup import plural
 from experiments.site.method_page import first_drawable, method_page
 from experiments.site.pages import GENERATOR, index_page, method_file
@@ -123,7 +124,7 @@ def _remove_old_pages(output: pathlib.Path, written: set[str]) -> None:
 
 
 def _records(
-    method: Method, unit: reports.UnitRun, drawings: Drawings, data: DataFolder, options: DrawingOptions
+    method: MethodReport, unit: reports.UnitRun, drawings: Drawings, data: DataFolder, options: DrawingOptions
 ) -> dict[str, dict]:
     """Draw a run, by kind; failed drawings record their reason."""
     queries = (options.num_queries, options.num_neighbors)
@@ -183,7 +184,7 @@ def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | No
         return first_look_record(unit, method.config, load, drawings, data.cache_dir, *FIRST_LOOK)
 
     record = drawings.record("look", unit, FIRST_LOOK, lambda: _drawn_or_reason(draw))
-    return {**record, "verdict": verdict_of(method.runs.finished.values()), "method": method.label}
+    return {**record, "verdict": verdict_of(method.runs.finished.values()), "method": method.name}
 
 
 def _drawn_or_reason(draw) -> dict:

@@ -19,7 +19,7 @@ def test_methods_of_one_name_say_in_what_they_differ(empty_study):
         empty_study.finish(empty_study.config("c2", "gsp", smoothing=smoothing))
     (found,), problems = read_studies(reports.collect(empty_study.folder))
     assert problems == []
-    assert {method.label for method in found.methods} == {"c2+gsp, smoothing 5.0", "c2+gsp, smoothing 20.0"}
+    assert {method.name for method in found.methods} == {"c2+gsp, smoothing 5.0", "c2+gsp, smoothing 20.0"}
 
 
 def test_few_fields_tell_methods_apart_or_their_hashes(empty_study):
@@ -30,7 +30,7 @@ def test_few_fields_tell_methods_apart_or_their_hashes(empty_study):
         config = empty_study.config("c2", "gap", seed=seed, learning_rate=rate, weight_decay=decay, patience=patience)
         empty_study.finish(config)
     (found,), _ = read_studies(reports.collect(empty_study.folder))
-    labels = [method.label for method in found.methods]
+    labels = [method.name for method in found.methods]
     hashes = [method.runs.config_hash for method in found.methods]
     assert labels[:4] == [f"c2+gap, configuration {text}" for text in hashes[:4]]
     assert set(labels[4:]) == {"c2+gsp, transport_ratio 0.125", "c2+gsp, transport_ratio 0.5"}
