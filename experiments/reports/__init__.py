@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         collections,
         paired_difference,
         single_model_members,
-        training_members,
     )
     from experiments.reports.table_cells import TableCell, TableRow, compared
     from experiments.reports.tables import CellText, cell_text, footnotes, full_table, render_csv, render_text

@@ -76,18 +76,9 @@ def collections(num_folds: int, num_repeats: int) -> list[tuple[int, ...]]:
     return list(itertools.product(range(num_repeats), repeat=num_folds))
 
 
-def training_members(places: Sequence[Model]) -> list[list[Model]]:
-    """List the one member of each single run, for `class_clustered_interval`.
-
-    Args:
-        places: (fold, repeat) of each row.
-    """
-    return [[place] for place in places]
-
-
 def single_model_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
-    """Group all repeats of all folds as in `training_members`, fold by fold."""
-    return training_members(list(itertools.product(range(num_folds), range(num_repeats))))
+    """List the members of single runs, one each, fold by fold, for `class_clustered_interval`."""
+    return [[place] for place in itertools.product(range(num_folds), range(num_repeats))]
 
 
 def class_clustered_interval(

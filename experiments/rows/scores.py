@@ -184,4 +184,4 @@ def _place(row: Mapping) -> list:
 def _members(rows: Sequence[dict]) -> list[list[tuple[int, int]]]:
     if rows[0]["kind"] == COLLECTION:
         return [[tuple(member) for member in row["members"]] for row in rows]
-    return reports.training_members([(row["fold"], row["repeat"]) for row in rows])
+    return [[(row["fold"], row["repeat"])] for row in rows]

@@ -78,7 +78,7 @@ def refined_metrics(study: StudyRows) -> reports.PlainTable:
 
 def _compared_matrices(study: StudyRows, rows: Sequence[dict], labels: Sequence[str]) -> list[reports.TableRow]:
     """Compare all matrices with the first, with intervals, tested together."""
-    members = reports.training_members([(row["fold"], row["repeat"]) for row in rows])
+    members = [[(row["fold"], row["repeat"])] for row in rows]
     scored = [study.scored(row) for row in rows]
     sums = {metric: np.stack([of.arrays[kept_name(metric)] for of in scored], axis=1) for metric in DRAWN}
     found = []

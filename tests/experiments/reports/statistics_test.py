@@ -7,7 +7,6 @@ from experiments.reports.statistics import (
     collections,
     paired_difference,
     single_model_members,
-    training_members,
 )
 
 FOLD_SPREAD = 0.015
@@ -83,7 +82,7 @@ def test_few_classes_have_the_unbiased_variance():
 def test_fold_means_are_the_observations_by_hand():
     # Folds with the means .2, .4 and .9, from two, one and three runs; two classes without a spread of their own.
     values = np.array([0.1, 0.3, 0.4, 0.9, 0.8, 1.0])
-    members = training_members([(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)])
+    members = [[place] for place in [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (2, 2)]]
     found = class_clustered_interval(ClassScores(np.repeat(values[:, None], 2, axis=1), np.ones(2)), members=members)
     assert found.estimate == pytest.approx(0.5)
     assert found.training_error**2 == pytest.approx((0.09 + 0.01 + 0.16) / 2 / 3)
