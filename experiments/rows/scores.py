@@ -9,7 +9,7 @@ import numpy as np
 from common.errors import InvalidInput, check_given
 from experiments import reports
 from experiments.rows.rows import COLLECTION, TRAINING, ScoredRow
-from experiments.rows.run_rows import check_same_queries, scored_row
+from experiments.rows.run_rows import check_same_queries, repeats_of_all_folds, scored_row
 from experiments.rows.store import StudyRows
 
 
@@ -170,6 +170,54 @@ def collection_scores(study: StudyRows, label: str, repeats: int | None = None) 
 def labels_of(study: StudyRows) -> list[str]:
     """List the methods of a study, in the order of its rows."""
     return list(dict.fromkeys(row["label"] for row in study.rows))
+
+
+def complete_repeats(study: StudyRows, label: str) -> int:
+    """Count a method's repeats that every fold has; 0 if absent.
+
+    Args:
+        study: its rows.
+        label: of the method.
+    """
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == label]
+    places = {(row["fold"], row["repeat"]) for row in rows}
+    return repeats_of_all_folds(places, rows[0]["configuration"]["num_folds"]) if rows else 0
+
+
+def method_difference(study: StudyRows, label: str, baseline: str, metric: str = "MAP@R") -> reports.Interval:
+    """Subtract a metric of two methods over the repeats that both have.
+
+    Args:
+        study: its rows.
+        label, baseline: of the methods; of those without a whole repeat of all folds, all runs are compared.
+        metric: `MAP@R` or `P@1`.
+
+    Raises:
+        InvalidInput: they are other runs, or were tested on other queries.
+    """
+    common = min(complete_repeats(study, label), complete_repeats(study, baseline)) or None
+    ours, theirs = (scores_of_trainings(study, of, common) for of in (label, baseline))
+    return ours.difference(theirs, metric)
+
+
+def rows_with(study: StudyRows, extra: str, figure: str, label: str | None = None) -> list[dict]:
+    """Return runs that keep `extra`, of one label or all, by fold and repeat.
+
+    Args:
+        study: its rows.
+        extra: name in the rows' extras.
+        figure: whose rows keep it, for the message.
+        label: of a method; None: all.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    labels = labels_of(study) if label is None else [label]
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels and extra in row["extras"]]
+    if not rows:
+        of = "" if label is None else f" of {label}"
+        raise InvalidInput(f"{study.folder}: no row{of} keeps {extra!r}. Expected those of figure {figure}.")
+    return rows
 
 
 def _scores(study: StudyRows, kind: str, label: str, is_wanted) -> Scores | None:

@@ -211,24 +211,6 @@ def _left_out(agreements: Sequence[TableAgreement]) -> list[str]:
     return notes + [f"Of {study}, without every fold: {', '.join(labels)}." for study, labels in incomplete.items()]
 
 
-def agreement(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Tabulate a study's rank correlations; return its methods' labels, too."""
-    found = study_agreement(study)
-    return ranking_table(found), [label for of in found for label in of.labels]
-
-
-def agreement_signs(study: StudyRows) -> tuple[reports.PlainTable, list[str]]:
-    """Tabulate a study's effects; return its methods' labels, too."""
-    found = study_agreement(study)
-    labels = [label for of in found for effect in of.effects for label in (effect.label, effect.baseline)]
-    return sign_table(found), labels
-
-
-def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw a study's rank correlations with the published tables."""
-    draw_agreements(study_agreement(study), path, title)
-
-
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito, "Color universal design", 2008
 _CEILING = "0.85"
 

@@ -26,9 +26,8 @@ from experiments.published.values import fair_published
 from experiments.reports.comparisons import compare
 from experiments.reports.plots import picture
 from experiments.reports.tables import kind_notes
-from experiments.rows.fair_rows import complete_repeats, method_difference
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import cell, scores_of_trainings
+from experiments.rows.scores import cell, complete_repeats, method_difference, scores_of_trainings
 from experiments.rows.store import ROWS, StudyRows
 from experiments.settings.build import parse_method
 from experiments.studies.planned import CLAIMS, Claim
@@ -258,28 +257,6 @@ def _percent(mean: float, low: float, high: float) -> str:
 def _printed_range(of: Held) -> str:
     relative = [100 * each for each in of.printed]
     return f"{min(relative):+.1f} to {max(relative):+.1f}" if relative else "-"
-
-
-def studies_table(studies: Sequence[StudyRows]) -> reports.PlainTable:
-    """Tabulate each study's data, network, runs and cost.
-
-    Args:
-        studies: with rows, as of `recorded_studies`.
-    """
-    lines = []
-    for study in studies:
-        rows = [row for row in study.rows if row["kind"] == TRAINING]
-        threads = [row["environment"]["threads"] or row["environment"]["cores"] for row in rows]
-        hours = sum(row["train_seconds"] * count for row, count in zip(rows, threads)) / 3600
-        regime = f"{rows[0]['configuration']['image_size']} pixels, {rows[0]['steps']} steps"
-        name = study.name.removeprefix(_PREFIX)
-        lines.append([name, rows[0]["configuration"]["backbone"], regime, str(len(rows)), f"{hours:.1f}"])
-    return reports.PlainTable("", ["study", "network", "regime", "runs", "core-hours"], lines)
-
-
-def draw_forest(study: StudyRows, path: str | os.PathLike, title: str) -> None:
-    """Draw the forest plot of all planned studies beside one of them."""
-    draw_claims(held_claims(recorded_studies(study.folder.parent)), path, title)
 
 
 def recorded_studies(folder: str | os.PathLike) -> list[StudyRows]:

@@ -31,8 +31,7 @@ from experiments.plans.study import (
 )
 from experiments.reports import PlainTable
 from experiments.reports.plots import picture
-from experiments.rows.fair_rows import rows_with
-from experiments.rows.scores import scores_of_trainings
+from experiments.rows.scores import rows_with, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings

@@ -22,10 +22,9 @@ from experiments import reports
 from experiments.process.exit_code import import_tensorflow
 from experiments.protocols.report_files import write_tables
 from experiments.reports import PlainTable, UnitRun
-from experiments.rows.fair_rows import rows_with
 from experiments.rows.rows import Extras
 from experiments.rows.scores import Scores, cell
-from experiments.rows.store import RecordedMethod, StudyRows
+from experiments.rows.store import RecordedMethod
 from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_settings import MnistSettings
@@ -364,34 +363,6 @@ def _rounded(state: State) -> dict[str, Any]:
     return {name: round(value, _DIGITS) if isinstance(value, float) else value for name, value in values.items()}
 
 
-def mnist_problems(study: StudyRows, anchors: str) -> tuple[reports.PlainTable, list[str]]:
-    """Tabulate the states of a recorded first run beside the published panels.
-
-    Args:
-        study: its rows.
-        anchors: that represent the classes, a label of the rows; returned, too.
-    """
-    states = [_recorded_states(row) for row in rows_with(study, "states", "3.2", anchors)]
-    return dataclasses.replace(problems_table(anchors, states), title=""), [anchors]
-
-
-def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> None:
-    """Draw test digits in the plane.
-
-    Args:
-        study: its rows.
-        path: of the PNG.
-        anchors: of a run with recorded digits.
-    """
-    row = rows_with(study, "states", "3.2", anchors)[0]
-    states, arrays = _recorded_states(row), study.scored(row).arrays
-    endings = [f"_{index}" for index in range(len(states))]
-    snapshots = [
-        {name.removesuffix(ending): values for name, values in arrays.items() if name.endswith(ending)}
-        for ending in endings
-    ]
-    draw_states(states, snapshots, arrays["labels"], row["extras"]["class_names"], path, anchors)
-
-
-def _recorded_states(row: Mapping[str, Any]) -> list[State]:
+def recorded_states(row: Mapping[str, Any]) -> list[State]:
+    """Return the states that a row keeps."""
     return [State(**state) for state in row["extras"]["states"]]

@@ -26,8 +26,8 @@ from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, wr
 from experiments.protocols.extras import hull_order
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.plots import picture
-from experiments.rows.fair_rows import rows_with
 from experiments.rows.rows import Extras
+from experiments.rows.scores import rows_with
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model

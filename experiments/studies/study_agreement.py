@@ -11,9 +11,8 @@ from common.errors import InvalidInput
 from experiments import reports
 from experiments.published.revisiting import ROWS, revisiting_published
 from experiments.published.values import PublishedValue, fair_published
-from experiments.rows.fair_rows import complete_repeats, method_difference
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import cell, labels_of, scores_of_trainings
+from experiments.rows.scores import cell, complete_repeats, labels_of, method_difference, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.studies.rank_agreement import FEWEST_METHODS, RankAgreement, rank_agreements
 

@@ -21,8 +21,8 @@ from experiments.plans.study import (
     write_table,
 )
 from experiments.reports import PlainTable
-from experiments.rows.fair_rows import complete_repeats
 from experiments.rows.rows import TRAINING
+from experiments.rows.scores import complete_repeats
 from experiments.rows.store import StudyRows
 from experiments.settings.build import parse_method
 

@@ -29,9 +29,8 @@ from experiments.protocols.attention import attention_of
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.attention import ImageAttention
 from experiments.reports.intervals import interval_of_runs
-from experiments.rows.fair_rows import rows_with
 from experiments.rows.rows import Extras
-from experiments.rows.scores import Scores, scores_of_trainings
+from experiments.rows.scores import Scores, rows_with, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model

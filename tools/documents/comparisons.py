@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,14 +10,79 @@ from common.errors import InvalidInput
 from experiments import reports
 from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, MODES, kept_name
 from experiments.reports.tables import DETECTABLE_NOTE
-from experiments.rows.fair_rows import MINUS, SINGLE, compared_row
+from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, means_without_training
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import cell
+from experiments.rows.scores import (
+    cell,
+    collection_scores,
+    complete_repeats,
+    figures_row,
+    method_difference,
+    scores_of_trainings,
+    training_scores,
+)
 from experiments.rows.store import StudyRows
 
 Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
+SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
 _PROPERTIES = {"rank": "rank", "trace": "trace", "frobenius_norm": "norm", "smallest_eigenvalue": "smallest eigenvalue"}
 _ROUNDING = 1e-9  # of eigenvalues of matrices of doubles
+
+
+def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[reports.TableRow]:
+    """Build the rows of complete methods, with the tests of their differences.
+
+    Args:
+        study: its rows.
+        baselines: each method's baseline by label, in the table's order.
+    """
+    complete = [label for label in baselines if complete_repeats(study, label)]
+    held = {label: baselines[label] if baselines[label] in complete else None for label in complete}
+    return reports.compared([method_row(study, label, baseline) for label, baseline in held.items()])
+
+
+def method_row(study: StudyRows, label: str, baseline: str | None = None) -> reports.TableRow:
+    """Build a method's row, with its paired MAP@R difference to a baseline.
+
+    Args:
+        study: its rows.
+        label: of a method with every fold.
+        baseline: of another one, or None.
+    """
+    repeats = complete_repeats(study, label)
+    single, concatenated = training_scores(study, label, repeats), collection_scores(study, label, repeats)
+    kinds = {SINGLE: single, CONCATENATED: concatenated}
+    cells = {
+        (kind, metric): cell(scores.estimate(metric))
+        for kind, scores in kinds.items()
+        for metric in ("P@1", "MAP@R")
+        if scores is not None
+    }
+    if baseline is not None:
+        difference = method_difference(study, label, baseline)
+        cells[MINUS, "MAP@R"] = cell(difference, is_difference=True, baseline=baseline)
+    return reports.TableRow(label, cells)
+
+
+def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.TableRow:
+    """Return a method's P@1 and MAP@R, and the difference from its baseline.
+
+    Args:
+        study: its rows.
+        label: of the method.
+        baseline: label of another method, or None. Without the same runs of it, there is no difference.
+    """
+    scores = {label: scores_of_trainings(study, label)}
+    if baseline is not None and (other := training_scores(study, baseline)) is not None:
+        scores[baseline] = other
+    return figures_row(scores, label, {MINUS: baseline} if baseline is not None else {}, SINGLE)
+
+
+def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Average metrics without training over methods' runs; see `means_without_training`."""
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels]
+    closed_forms = [row["extras"].get(CLOSED_FORM, {}) for row in rows]
+    return means_without_training([row[UNTRAINED] for row in rows], closed_forms)
 
 
 def held_against(study: StudyRows) -> Table:

@@ -14,15 +14,17 @@ from PIL import Image, PngImagePlugin
 from common.files import write_atomically
 from experiments.plans.fair_table import draw_rows
 from experiments.reports.plots import Curve, validation_curves
-from experiments.rows.fair_rows import table_rows, untrained_means
 from experiments.rows.rows import as_line
+from experiments.rows.scores import rows_with
 from experiments.rows.store import StudyRows
-from experiments.studies.agreement import draw_agreement
-from experiments.studies.claims import draw_forest, recorded_studies
-from experiments.studies.mnist_report import draw_mnist_problems
+from experiments.studies.agreement import draw_agreements
+from experiments.studies.claims import draw_claims, held_claims, recorded_studies
+from experiments.studies.mnist_report import draw_states, recorded_states
 from experiments.studies.prototype_combination import draw_prototypes
+from experiments.studies.study_agreement import study_agreement
 from experiments.studies.token_selection import draw_selection, draw_tokens
 from experiments.studies.zero_shot_prediction import draw_zero_shot
+from tools.documents.comparisons import table_rows, untrained_means
 from tools.documents.tables import baselines_of, rows_of
 
 _DIGEST = "results"  # the tEXt entry
@@ -41,6 +43,34 @@ def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str
     rows = table_rows(study, baselines_of(study, table))
     before, *_ = untrained_means(study, [row.method for row in rows]).values()
     draw_rows(rows, path, title=title, untrained=before["MAP@R"])
+
+
+def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw a study's rank correlations with the published tables."""
+    draw_agreements(study_agreement(study), path, title)
+
+
+def draw_forest(study: StudyRows, path: pathlib.Path, title: str) -> None:
+    """Draw the forest plot of all planned studies beside one of them."""
+    draw_claims(held_claims(recorded_studies(study.folder.parent)), path, title)
+
+
+def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> None:
+    """Draw test digits in the plane.
+
+    Args:
+        study: its rows.
+        path: of the PNG.
+        anchors: of a run with recorded digits.
+    """
+    row = rows_with(study, "states", "3.2", anchors)[0]
+    states, arrays = recorded_states(row), study.scored(row).arrays
+    endings = [f"_{index}" for index in range(len(states))]
+    snapshots = [
+        {name.removesuffix(ending): values for name, values in arrays.items() if name.endswith(ending)}
+        for ending in endings
+    ]
+    draw_states(states, snapshots, arrays["labels"], row["extras"]["class_names"], path, anchors)
 
 
 def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:

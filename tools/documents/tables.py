@@ -6,6 +6,7 @@ separated by commas.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import re
@@ -22,26 +23,32 @@ from experiments.plans.study import StudyOptions
 from experiments.protocols.diagnostics import METRICS, Point, correlation_table
 from experiments.reports.deployed_models import models_table
 from experiments.reports.training_effect import runs_without_problem
-from experiments.rows.fair_rows import CONCATENATED, MINUS, SINGLE, complete_repeats, table_rows, untrained_means
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import Scores, collection_scores, labels_of, scores_of_trainings
+from experiments.rows.scores import (
+    Scores,
+    collection_scores,
+    complete_repeats,
+    labels_of,
+    rows_with,
+    scores_of_trainings,
+)
 from experiments.rows.store import StudyRows, joined_studies
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
-from experiments.studies.agreement import agreement as agreement
-from experiments.studies.agreement import agreement_signs as agreement_signs
+from experiments.studies.agreement import ranking_table, sign_table
 from experiments.studies.claims import claims_table as claims_table
 from experiments.studies.claims import differences_table as differences_table
 from experiments.studies.claims import held_claims, recorded_studies
-from experiments.studies.claims import studies_table as studies_table
 from experiments.studies.collages import collage_table as collage_table
-from experiments.studies.mnist_report import mnist_problems as mnist_problems
+from experiments.studies.mnist_report import problems_table, recorded_states
 from experiments.studies.prototype_combination import proposition as proposition
+from experiments.studies.study_agreement import study_agreement
 from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import token_table as token_table
 from experiments.studies.tuned_table import table_of_trials
 from experiments.studies.zero_shot_prediction import zero_shot as zero_shot
 from experiments.studies.zero_shot_prediction import zero_shot_ridges as zero_shot_ridges
+from tools.documents.comparisons import CONCATENATED, MINUS, SINGLE, table_rows, untrained_means
 from tools.documents.comparisons import held_against as held_against
 from tools.documents.comparisons import refined_metrics as refined_metrics
 from tools.documents.provenance import provenance
@@ -73,6 +80,23 @@ def show_claims(build: Callable[..., reports.PlainTable]) -> None:
     studies = recorded_studies("results")
     table = build(studies if build is studies_table else held_claims(studies))
     print(f"{table.as_markdown().rstrip()}\n\n{provenance([row for study in studies for row in study.rows])}")
+
+
+def studies_table(studies: Sequence[StudyRows]) -> reports.PlainTable:
+    """Tabulate each study's data, network, runs and cost.
+
+    Args:
+        studies: with rows.
+    """
+    lines = []
+    for study in studies:
+        rows = [row for row in study.rows if row["kind"] == TRAINING]
+        threads = [row["environment"]["threads"] or row["environment"]["cores"] for row in rows]
+        hours = sum(row["train_seconds"] * count for row, count in zip(rows, threads)) / 3600
+        regime = f"{rows[0]['configuration']['image_size']} pixels, {rows[0]['steps']} steps"
+        name = study.name.removeprefix("planned_")
+        lines.append([name, rows[0]["configuration"]["backbone"], regime, str(len(rows)), f"{hours:.1f}"])
+    return reports.PlainTable("", ["study", "network", "regime", "runs", "core-hours"], lines)
 
 
 def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -> str:
@@ -147,6 +171,30 @@ def trials(study: StudyRows, table: str) -> Table:
     tried = {label: rows[label]["extras"]["trials"] for label in ordered}
     sources = {label: source for label in ordered if (source := rows[label]["extras"].get("trials_from"))}
     return table_of_trials("", tried, sources), ordered
+
+
+def agreement(study: StudyRows) -> Table:
+    """Tabulate a study's rank correlations; return its methods' labels, too."""
+    found = study_agreement(study)
+    return ranking_table(found), [label for of in found for label in of.labels]
+
+
+def agreement_signs(study: StudyRows) -> Table:
+    """Tabulate a study's effects; return its methods' labels, too."""
+    found = study_agreement(study)
+    labels = [label for of in found for effect in of.effects for label in (effect.label, effect.baseline)]
+    return sign_table(found), labels
+
+
+def mnist_problems(study: StudyRows, anchors: str) -> Table:
+    """Tabulate the states of a recorded first run beside the published panels.
+
+    Args:
+        study: its rows.
+        anchors: that represent the classes, a label of the rows; returned, too.
+    """
+    states = [recorded_states(row) for row in rows_with(study, "states", "3.2", anchors)]
+    return dataclasses.replace(problems_table(anchors, states), title=""), [anchors]
 
 
 def seeds(study: StudyRows) -> reports.PlainTable:

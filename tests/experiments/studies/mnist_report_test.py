@@ -19,9 +19,7 @@ from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.mnist_report import (
     State,
     direction,
-    draw_mnist_problems,
     label_of,
-    mnist_problems,
     problems_table,
     recordable,
     states_of,
@@ -29,6 +27,8 @@ from experiments.studies.mnist_report import (
 )
 from experiments.studies.mnist_settings import MnistSettings
 from tools.documents.comparisons import held_against
+from tools.documents.pictures import draw_mnist_problems
+from tools.documents.tables import mnist_problems
 
 LABELS = np.repeat(np.arange(3), 20)
 CORNERS = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.5, -0.8]])

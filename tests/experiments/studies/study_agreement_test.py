@@ -9,21 +9,14 @@ from common.errors import InvalidInput
 from experiments.published.values import published_value
 from experiments.rows.scores import scores_of_trainings
 from experiments.rows.store import StudyRows
-from experiments.studies.agreement import (
-    agreement,
-    agreement_signs,
-    draw_agreement,
-    ranking_table,
-    sign_table,
-    sign_word,
-    verdict_line,
-)
+from experiments.studies.agreement import ranking_table, sign_table, sign_word, verdict_line
 from experiments.studies.fair_tables import _GSP_ROWS
 from experiments.studies.rank_agreement import STAND_IN
 from experiments.studies.study_agreement import RANKINGS, printed_methods, study_agreement
 from tests.experiments.rows import ranked_study
 from tests.experiments.rows.ranked_study import configuration_of, record_ranked
-from tools.documents.tables import markdown_of
+from tools.documents.pictures import draw_agreement
+from tools.documents.tables import agreement, agreement_signs, markdown_of
 
 PRINTED = {row.label: published_value("5.1", "SOP", row.printed, 128, "MAP@R").value for row in _GSP_ROWS}
 

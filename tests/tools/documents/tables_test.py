@@ -6,8 +6,8 @@ import re
 import pytest
 
 from common.errors import InvalidInput
-from experiments.rows.fair_rows import method_difference
 from experiments.rows.rows import row_id
+from experiments.rows.scores import method_difference
 from experiments.rows.store import StudyRows
 from tools.documents.comparisons import held_against, refined_metrics
 from tools.documents.provenance import provenance
