@@ -160,12 +160,16 @@ class UnitRuns:
                 prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
                 features = FeaturePlace(self.cache_dir, self.fingerprint)
                 places = config.hash(self.fingerprint), features, self.places.decoded_images_mb
-                unit = Unit(config, prepared, fold, repeat, run, *places)
+                unit = self.unit(config, prepared, fold, repeat, run, *places)
                 unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat), self._traces)
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()
                 raise
         scored_row(reports.collect_method(path.parent).finished[fold, repeat])
+
+    def unit(self, *arguments: Any) -> Unit:
+        """Make the trainer of a unit; see `Unit`."""
+        return Unit(*arguments)
 
     def _caches_in_use(self, config: ExperimentConfig) -> contextlib.AbstractContextManager[None]:
         """Hold what a unit reads from the cache; without prepared images and features, nothing."""
