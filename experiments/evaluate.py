@@ -20,6 +20,11 @@ confidence interval for the figure of all queries. The time is proportional to t
 `--shard=2/4 --shard_file=shard_2.npz` scores only the second of four parts of the queries, against the whole gallery.
 `--merge='shard_*.npz'` combines them, bit-identical to one process (docs/command_line.md).
 
+`--metrics=verification` adds the error rates of a threshold on the cosine, `opis` how differently it treats classes,
+`centroid` the accuracy of the nearest class mean, `open_set` the rejection of classes that the gallery lacks,
+`classes` the figures of each class. Several are separated by
+commas.
+
 `--diagnostics` describes the embeddings of the queries: spectral decay, distances within and between classes in two
 conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
 `--training=train.npz`, embeddings of the training classes by the same model, adds the generalisation gap.
@@ -32,11 +37,11 @@ import pathlib
 from absl import flags
 
 from common.diagnostics.clustering import LARGEST_SEED
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput, check_choice, invalid
 from common.files import write_json
 from common.retrieval.query_sample import FEWEST
 from common.retrieval.search.similarity_bounds import SIMILARITIES
-from experiments.protocols.embedding_files import HOW_TO_WRITE, scores, table
+from experiments.protocols.embedding_files import HOW_TO_WRITE, METRICS, scores, table
 from experiments.protocols.query_shards import check_shard_flags, merged_figures, write_shard
 from experiments.settings.flags import refuse_flags, run_command
 
@@ -45,6 +50,8 @@ def main() -> None:
     """Score the files or merge shards, write JSON, print the table."""
     values = flags.FLAGS
     check_shard_flags(values)
+    for name in values.metrics:
+        check_choice("--metrics", name, METRICS)
     if not values.embeddings and values.merge is None:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + HOW_TO_WRITE)
     if not (values.clustering or values.diagnostics or values.sample_queries):
@@ -68,6 +75,8 @@ if __name__ == "__main__":
     help_text = "Score only so many random queries, each against all, with 95 % intervals for all queries."
     flags.DEFINE_integer("sample_queries", None, help_text, lower_bound=FEWEST)
     flags.DEFINE_boolean("map", False, "Also mAP, over the whole ranking.")
+    help_text = f"Also any of {', '.join(METRICS)} (docs/command_line.md)."
+    flags.DEFINE_list("metrics", [], help_text)
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
     flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")
     flags.DEFINE_string("training", None, "File of training embeddings of the same model: also the generalisation gap.")

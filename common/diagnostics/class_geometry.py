@@ -9,7 +9,7 @@ import numpy as np
 
 from common.errors import InvalidInput, check_choice, check_positive
 from common.ops.k_center import greedy_k_center
-from common.retrieval.exact_scale import brought_to_one
+from common.retrieval.exact_scale import brought_to_one, unit_rows
 from common.retrieval.labels import class_codes
 from common.retrieval.search.blocked_search import slices
 from common.retrieval.search.similarity_bounds import coordinate_range
@@ -66,7 +66,7 @@ def class_distances(embeddings: np.ndarray, labels: np.ndarray, convention: str 
     means = np.stack([items.mean(axis=0) for items in members])
     if convention == "code":
         intra = np.mean([1 - _mean_cosine(items) for items in with_pairs])
-        return ClassDistances(float(intra), float(1 - _mean_cosine(_unit(means))))
+        return ClassDistances(float(intra), float(1 - _mean_cosine(unit_rows(means))))
     sums, counts = zip(*(_summed_distances(items) for items in with_pairs))
     total, count = _summed_distances(means)
     return ClassDistances(float(sum(sums) / sum(counts)), float(total / count))
@@ -152,7 +152,7 @@ def uniformity(embeddings: np.ndarray, *, temperature: float = 2.0, max_items: i
         raise InvalidInput("Invalid embeddings: received a single one, expected at least two to compare.")
     if len(embeddings) > max_items:
         embeddings = embeddings[np.random.default_rng(seed).choice(len(embeddings), max_items, replace=False)]
-    points = _unit(embeddings.astype(np.float64))
+    points = unit_rows(embeddings.astype(np.float64))
     total = 0.0
     for part in slices(len(points), max(1, _PAIRS_AT_ONCE // len(points))):
         potentials = np.exp(-2 * temperature * (1 - np.clip(points[part] @ points.T, -1, 1)))
@@ -178,14 +178,7 @@ def _covering_radii(points: np.ndarray, num_centers: int | None) -> np.ndarray:
 def _unit_points(embeddings: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     embeddings = np.asarray(embeddings)
     coordinate_range("embeddings", embeddings)
-    return _unit(embeddings.astype(np.float64)), class_codes("labels", labels, len(embeddings))
-
-
-def _unit(points: np.ndarray) -> np.ndarray:
-    exponents = np.frexp(np.abs(points).max(axis=1, keepdims=True))[1]
-    points = np.ldexp(points, -exponents)  # changes no digit, and no square overflows or vanishes
-    norms = np.linalg.norm(points, axis=1, keepdims=True)
-    return points / np.where(norms > 0, norms, 1.0)
+    return unit_rows(embeddings.astype(np.float64)), class_codes("labels", labels, len(embeddings))
 
 
 def _rows_of_classes(codes: np.ndarray) -> list[np.ndarray]:

@@ -5,24 +5,38 @@ from typing import TYPE_CHECKING
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
+    from common.retrieval.class_metrics import ClassTable, class_table, nearest_centroid_accuracy
     from common.retrieval.evaluator import combine_embeddings, evaluate_retrieval, score_queries
+    from common.retrieval.junk_lists import JunkListResult, evaluate_with_junk
     from common.retrieval.metrics import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
+    from common.retrieval.open_set import OpenSetResult, open_set_rejection
     from common.retrieval.query_scores import QueryScores, RetrievalResult, merge_scores
     from common.retrieval.search.nearest_neighbors import NeighborSearch, find_nearest_neighbors
+    from common.retrieval.verification import Verification, operating_point_inconsistency, verify_pairs
 
 __all__ = [
+    "ClassTable",
+    "JunkListResult",
     "NeighborSearch",
+    "OpenSetResult",
     "QueryScores",
     "RetrievalResult",
+    "Verification",
+    "class_table",
     "combine_embeddings",
     "evaluate_retrieval",
+    "evaluate_with_junk",
     "find_nearest_neighbors",
     "first_hit_rank",
     "map_at_r",
     "merge_scores",
+    "nearest_centroid_accuracy",
+    "open_set_rejection",
+    "operating_point_inconsistency",
     "precision_at_1",
     "r_precision",
     "recall_at_k",
     "score_queries",
+    "verify_pairs",
 ]
 import_when_used(__name__)

@@ -9,7 +9,7 @@ import numpy as np
 
 from common.errors import InvalidInput, invalid
 from common.retrieval import metrics
-from common.retrieval.labels import integer_labels
+from common.retrieval.labels import codes_of_both
 from common.retrieval.query_sample import interval_of_all, sampled_rows
 from common.retrieval.query_scores import QueryScores, RetrievalResult
 from common.retrieval.search.blocked_search import slices
@@ -68,7 +68,9 @@ def evaluate_retrieval(
     data = query_embeddings, query_labels, gallery_embeddings, gallery_labels
     rows = candidates = None
     if sample_queries is not None:
-        candidates = np.flatnonzero(_num_relevant(*_classes(*data), gallery_embeddings is None or exclude_same_row))
+        candidates = np.flatnonzero(
+            _num_relevant(*codes_of_both(*data), gallery_embeddings is None or exclude_same_row)
+        )
         rows = sampled_rows(candidates, sample_queries, seed)
     scores = score_queries(
         *data,
@@ -124,7 +126,7 @@ def score_queries(
     """
     query_embeddings = np.asarray(query_embeddings)
     _check_recall_at(recall_at)
-    query_classes, gallery_classes = _classes(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
+    query_classes, gallery_classes = codes_of_both(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
     rows = _checked_rows(query_rows, len(query_classes))
     search = NeighborSearch(
         query_embeddings,
@@ -329,28 +331,6 @@ def combine_embeddings(embeddings: Sequence[np.ndarray]) -> np.ndarray:
 def _unit_length(embeddings: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(embeddings.astype(np.float64), axis=1, keepdims=True)
     return embeddings / np.where(norms > 0, norms, 1.0)
-
-
-def _classes(
-    query_embeddings: np.ndarray,
-    query_labels: np.ndarray,
-    gallery_embeddings: np.ndarray | None,
-    gallery_labels: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels as codes 0..C-1: `[queries]`, `[gallery]`."""
-    if (gallery_embeddings is None) != (gallery_labels is None):
-        raise InvalidInput(
-            "Invalid gallery: received embeddings or labels alone, expected both (or none: self-retrieval)."
-        )
-    query_labels = integer_labels("query labels", query_labels, len(query_embeddings))
-    if gallery_embeddings is None or gallery_labels is None:
-        codes = np.unique(query_labels, return_inverse=True)[1]
-        return codes, codes
-    gallery_labels = integer_labels("gallery labels", gallery_labels, len(gallery_embeddings))
-    if query_labels.dtype != gallery_labels.dtype:  # NumPy would make floats of int64 and uint64
-        query_labels, gallery_labels = query_labels.astype(object), gallery_labels.astype(object)
-    codes = np.unique(np.concatenate([query_labels, gallery_labels]), return_inverse=True)[1]
-    return codes[: len(query_labels)], codes[len(query_labels) :]
 
 
 def _num_relevant(query_classes: np.ndarray, gallery_classes: np.ndarray, without_self: bool) -> np.ndarray:

@@ -26,3 +26,11 @@ def brought_to_one(name: str, embeddings: np.ndarray) -> tuple[np.ndarray, int]:
     low, high = coordinate_range(name, embeddings)
     exponent = int(np.frexp(max(-low.min(), high.max()))[1])
     return np.ldexp(embeddings.astype(np.float64), -exponent), exponent
+
+
+def unit_rows(points: np.ndarray) -> np.ndarray:
+    """Bring vectors `[items, dim]`, float64, to unit length; a zero vector stays zero."""
+    exponents = np.frexp(np.abs(points).max(axis=1, keepdims=True))[1]
+    points = np.ldexp(points, -exponents)  # changes no digit, and no square overflows or vanishes
+    norms = np.linalg.norm(points, axis=1, keepdims=True)
+    return points / np.where(norms > 0, norms, 1.0)

@@ -21,6 +21,8 @@ from common.training.test_embeddings import read_test_embeddings
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings.recipes import recall_at
 
+METRICS = ("verification", "opis", "centroid", "open_set", "classes")  # of --metrics
+_MOST_CLASSES = 10  # in the table
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
 
@@ -118,8 +120,12 @@ def scores(values: flags.FlagValues) -> dict:
 
     options = evaluation_options(values) | {"sample_queries": values.sample_queries, "seed": values.seed}
     (embeddings, labels), gallery = read_files(values)
+    further = _further_metrics(values, embeddings, labels, *gallery)
     result = retrieval.evaluate_retrieval(embeddings, labels, *gallery, **options)
     found = figures_of(result, embeddings.shape, gallery[0].shape if gallery else None, values.similarity)
+    found["metrics"] |= further
+    if "classes" in values.metrics:
+        found["classes"] = _of_classes(retrieval.class_table(result, labels))
     if values.clustering:
         clustered = gallery or (embeddings, labels)
         found["metrics"] |= evaluate_clustering(*clustered, seed=values.seed).as_dict()
@@ -129,6 +135,33 @@ def scores(values: flags.FlagValues) -> dict:
         training = read_embeddings("--training", values.training)
         found["generalization_gap"] = generalization_gap(embeddings, labels, *training)
     return found
+
+
+def _further_metrics(values: flags.FlagValues, *arrays: np.ndarray) -> dict[str, float]:
+    """Return the metrics of `--metrics` that no ranking of single queries has, as fractions.
+
+    Args:
+        values: the flags.
+        *arrays: embeddings and labels of the queries, and of the gallery if there is one.
+    """
+    found: dict[str, float] = {}
+    if "open_set" in values.metrics:  # first: it refuses labels without unknown classes
+        rejection = retrieval.open_set_rejection(*arrays, similarity=values.similarity)
+        found |= {"OS-AUROC": rejection.area_under_roc, "OS-FPR95": rejection.false_positive_rate}
+    if "centroid" in values.metrics:
+        found["NCM"] = retrieval.nearest_centroid_accuracy(*arrays)
+    if {"verification", "opis"} & {*values.metrics}:
+        pairs = retrieval.verify_pairs(*arrays)
+        found |= pairs.as_dict() if "verification" in values.metrics else {}
+        if "opis" in values.metrics:
+            found["OPIS"] = retrieval.operating_point_inconsistency(*arrays, verification=pairs)
+    return found
+
+
+def _of_classes(of_classes: retrieval.ClassTable) -> list[dict[str, float]]:
+    columns = of_classes.labels, of_classes.num_queries, *of_classes[2:]
+    names = "label", "num_queries", "P@1", "P@R", "MAP@R"
+    return [dict(zip(names, (int(label), int(count), *map(float, rest)))) for label, count, *rest in zip(*columns)]
 
 
 def figures_of(result: RetrievalResult, queries: Sequence[int], gallery: Sequence[int] | None, similarity: str) -> dict:
@@ -183,6 +216,12 @@ def table(found: dict) -> str:
             low, high = (100 * intervals[name][end] for end in ("lowest", "highest"))
             tail += f"    [{low:5.2f}, {high:5.2f}]"
         lines.append(f"{name:<10}{100 * value:8.2f}{tail}")
+    worst = sorted(found.get("classes", []), key=lambda of_class: of_class["MAP@R"])[:_MOST_CLASSES]
+    if worst:
+        lines.append(f"{'classes of the lowest MAP@R':<30}{'queries':>8}{'P@1':>8}{'P@R':>8}{'MAP@R':>8}")
+    for of_class in worst:
+        figures = "".join(f"{100 * of_class[name]:8.2f}" for name in ("P@1", "P@R", "MAP@R"))
+        lines.append(f"{of_class['label']:<30}{of_class['num_queries']:8}{figures}")
     sample = f" of {found['sampled_from']}, drawn at random" if intervals else ""
     excluded = found["num_excluded_queries"]
     lines.append(f"{found['num_queries']} queries{sample}; {excluded} more have nothing to find and are left out.")

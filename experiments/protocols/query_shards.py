@@ -23,7 +23,7 @@ from experiments.protocols.embedding_files import evaluation_options, figures_of
 from experiments.settings.flags import refuse_flags
 
 _ABOUT = "about"  # a file's JSON description of the scored data
-_OF_ALL_QUERIES = ("sample_queries", "clustering", "diagnostics", "training", "seed")
+_OF_ALL_QUERIES = ("sample_queries", "clustering", "diagnostics", "training", "metrics", "seed")
 _SETTINGS = ("embeddings", "gallery", "similarity", "recall_at", "map")
 _MOST_NAMED = 10  # missing shards in a message
 _MOST_SHARDS = 999_999_999

@@ -9,7 +9,14 @@ import pytest
 from common.diagnostics import diagnose, evaluate_clustering, generalization_gap
 from common.errors import InvalidInput
 from common.files import write_arrays
-from common.retrieval import evaluate_retrieval
+from common.retrieval import (
+    class_table,
+    evaluate_retrieval,
+    nearest_centroid_accuracy,
+    open_set_rejection,
+    operating_point_inconsistency,
+    verify_pairs,
+)
 from experiments.protocols.embedding_files import read_embeddings
 from tests.command_line import check_clean_failure, run_here
 
@@ -63,6 +70,35 @@ def test_scores_a_file_with_all_metrics(tmp_path):
     gap = generalization_gap(*data, *training)
     assert found["generalization_gap"] == pytest.approx(gap)
     assert f"P@1 of test minus training: {100 * gap['P@1']:+.2f}" in finished.stdout
+
+
+def test_adds_the_metrics_that_are_named(tmp_path):
+    queries, gallery = save(tmp_path / "q.npz", 0), save(tmp_path / "g.npz", 1)
+    queries[1][:4] = 7  # a class that the gallery lacks
+    np.savez(tmp_path / "q.npz", embeddings=queries[0], labels=queries[1])
+    arguments = f"--embeddings={tmp_path}/q.npz", f"--gallery={tmp_path}/g.npz", f"--json={tmp_path}/s.json"
+    finished = score(*arguments, "--metrics=verification,opis,centroid,open_set,classes")
+    assert finished.returncode == 0, finished.stderr
+    found = json.loads((tmp_path / "s.json").read_text())
+    rejection, pairs = open_set_rejection(*queries, *gallery), verify_pairs(*queries, *gallery)
+    expected = {
+        **pairs.as_dict(),
+        "OPIS": operating_point_inconsistency(*queries, *gallery),
+        "NCM": nearest_centroid_accuracy(*queries, *gallery),
+        "OS-AUROC": rejection.area_under_roc,
+        "OS-FPR95": rejection.false_positive_rate,
+    }
+    assert {name: found["metrics"][name] for name in expected} == expected
+    for name, value in expected.items():
+        assert f"{name:<10}{100 * value:8.2f}" in finished.stdout
+    table = class_table(evaluate_retrieval(*queries, *gallery), queries[1])
+    assert [row["label"] for row in found["classes"]] == table.labels.tolist()
+    assert [row["MAP@R"] for row in found["classes"]] == table.map_at_r.tolist()
+    worst = min(found["classes"], key=lambda row: row["MAP@R"])
+    line = next(line for line in finished.stdout.splitlines() if line.startswith(str(worst["label"])))
+    assert line.split()[1:] == [str(worst["num_queries"]), *(f"{100 * worst[n]:.2f}" for n in ("P@1", "P@R", "MAP@R"))]
+    check_clean_failure(score(*arguments, "--metrics=centroids"), "--metrics", "Did you mean centroid?")
+    check_clean_failure(score(f"--embeddings={tmp_path}/g.npz", "--metrics=open_set"), "and 0 without")
 
 
 def test_scores_queries_against_a_gallery(tmp_path):
@@ -145,7 +181,7 @@ def test_a_shard_does_not_take_the_place_of_another_file(tmp_path):
         (["--shard=1/2", "--shard_file=part.npz", "--json=s.json"], ["--json would have no effect", "--merge"]),
         *(
             (["--shard=1/2", "--shard_file=part.npz", flag], [f"{flag.split('=')[0]} would have no effect", "a shard"])
-            for flag in ("--sample_queries=100", "--clustering", "--diagnostics", "--training=x.npz")
+            for flag in ("--sample_queries=100", "--clustering", "--diagnostics", "--training=x.npz", "--metrics=opis")
         ),
         (["--merge=part.npz"], ["--embeddings would have no effect", "--merge takes everything"]),
         (

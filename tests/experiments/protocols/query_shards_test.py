@@ -11,7 +11,7 @@ from experiments.protocols.embedding_files import scores
 from experiments.protocols.query_shards import Shard, merged_figures, parse_shard, write_shard
 
 FLAGS = {"gallery": None, "similarity": "euclidean", "recall_at": ["1", "4"], "map": False}
-WHOLE = {"sample_queries": None, "clustering": False, "diagnostics": False, "training": None, "seed": 0}
+WHOLE = {"sample_queries": None, "clustering": False, "diagnostics": False, "training": None, "metrics": [], "seed": 0}
 
 
 def save(path, seed=0, num_items=47):

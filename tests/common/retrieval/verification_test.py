@@ -1,0 +1,113 @@
+"""Verification and OPIS against plain loops over pairs, and against scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from common.errors import InvalidInput
+from common.retrieval import operating_point_inconsistency, verify_pairs
+from common.retrieval import verification as module
+
+
+@pytest.fixture(params=["alone", "gallery"])
+def case(request, monkeypatch):
+    """Arrays, and their pairs by plain loops: cosine, class of the query, class of the other."""
+    monkeypatch.setattr(module, "_BLOCK", 7)
+    rng = np.random.default_rng(3)
+    centers, spreads = rng.normal(size=(5, 3)), np.linspace(0.2, 1.5, 5)
+    sides = []
+    for size in (40, 23):
+        labels = rng.integers(0, 5, size)
+        labels[0] = 9 - size % 2  # classes of one item
+        points = centers[labels % 5] + spreads[labels % 5, None] * rng.normal(size=(size, 3))
+        sides.append((np.float32(points * rng.uniform(1e-30, 5, (size, 1))), labels * 2**40))
+    sides = sides[:1] if request.param == "alone" else sides
+    units = [
+        points.astype(np.float64) / np.linalg.norm(points.astype(np.float64), axis=1)[:, None] for points, _ in sides
+    ]
+    pairs = [
+        (float(units[0][i] @ units[-1][j]), sides[0][1][i], sides[-1][1][j])
+        for i in range(len(units[0]))
+        for j in range(len(units[-1]))
+        if len(sides) == 2 or j > i
+    ]
+    return [array for side in sides for array in side], pairs
+
+
+def on_grid(cosine):
+    return np.floor((cosine + 1) * 2**15) / 2**15 - 1
+
+
+def test_rates_equal_loops_over_pairs(case):
+    arrays, pairs = case
+    found = verify_pairs(*arrays)
+    genuine = [cosine for cosine, one, other in pairs if one == other]
+    impostor = [cosine for cosine, one, other in pairs if one != other]
+    assert (found.num_genuine, found.num_impostor) == (len(genuine), len(impostor))
+    for place in (0, 1, 20_000, 40_000, 60_000, 2**16):
+        threshold = found.thresholds[place]
+        assert found.false_match[place] == sum(value >= threshold for value in impostor) / len(impostor)
+        assert found.false_non_match[place] == sum(value < threshold for value in genuine) / len(genuine)
+    for rate in (0.0, 0.01, 0.3, 1.0):
+        values = np.array(impostor)
+        threshold = next(t for t in found.thresholds if np.count_nonzero(values >= t) <= rate * len(values))
+        assert found.false_non_match_at(rate) == sum(value < threshold for value in genuine) / len(genuine)
+
+
+def test_areas_and_equal_errors_are_those_of_scikit_learn(case):
+    arrays, pairs = case
+    found = verify_pairs(*arrays)
+    scores, same = [on_grid(cosine) for cosine, *_ in pairs], [one == other for _, one, other in pairs]
+    np.testing.assert_allclose(found.area_under_roc, roc_auc_score(same, scores), rtol=1e-12)
+    np.testing.assert_allclose(found.area_under_roc, roc_auc_score(same, [cosine for cosine, *_ in pairs]), atol=1e-3)
+    false_match, match, _ = roc_curve(same, scores, drop_intermediate=False)
+    rates = np.linspace(0, 1, 200_001)
+    gaps = np.abs(1 - np.interp(rates, false_match, match) - rates)
+    np.testing.assert_allclose(found.equal_error_rate, rates[np.argmin(gaps)], atol=1e-5)
+    names = found.as_dict()
+    assert list(names) == ["FNMR@1e-2", "EER", "AUC"]  # fewer than 1,000 pairs of different classes
+    assert names["FNMR@1e-2"] == found.false_non_match_at(0.01)
+
+
+def test_opis_equals_loops_over_classes(case):
+    arrays, pairs = case
+    found = verify_pairs(*arrays)
+    low, high = 0.05, 0.4
+    rates = found.false_match
+    places = [place for place in range(2**16 + 1) if low <= rates[place] <= high]
+    places = np.unique(np.linspace(places[0], places[-1], 256).round().astype(int))
+    alone, terms = len(arrays) == 2, []
+    for threshold in found.thresholds[places]:
+        utilities = []
+        for label in sorted({*arrays[1].tolist()}):
+            mine = [(c, a == b) for c, a, b in pairs if a == label or (alone and b == label)]
+            accepted = [[c >= threshold for c, same in mine if bool(same) is kind] for kind in (False, True)]
+            if all(accepted):
+                specificity, sensitivity = 1 - np.mean(accepted[0]), np.mean(accepted[1])
+                total = specificity + sensitivity
+                utilities.append(2 * specificity * sensitivity / total if total else 0.0)
+        terms.append(np.mean([(utility - np.mean(utilities)) ** 2 for utility in utilities]))
+    opis = operating_point_inconsistency(*arrays, false_match=(low, high))
+    np.testing.assert_allclose(opis, np.mean(terms), rtol=1e-10)
+    assert opis > 1e-3
+    assert operating_point_inconsistency(*arrays, false_match=(low, high), verification=found) == opis
+
+
+def test_opis_is_zero_if_a_threshold_means_the_same_for_each_class():
+    corners = np.repeat(np.eye(4), 3, axis=0)
+    assert operating_point_inconsistency(corners, np.repeat(np.arange(4), 3)) == 0.0
+    assert operating_point_inconsistency(corners, np.repeat(np.arange(4), 3), false_match=(0.0, 0.0)) == 0.0
+
+
+def test_labels_without_both_kinds_of_pairs_are_refused():
+    points = np.eye(3)
+    with pytest.raises(InvalidInput, match="0 pairs of one class and 3 of different"):
+        verify_pairs(points, np.arange(3))
+    with pytest.raises(InvalidInput, match="3 pairs of one class and 0 of different"):
+        verify_pairs(points, np.zeros(3, int))
+    with pytest.raises(InvalidInput, match="NaN or infinity in row 1"):
+        verify_pairs(np.array([[1.0], [np.nan]]), np.zeros(2, int))
+    with pytest.raises(InvalidInput, match="gallery embeddings: received .*2.*expected 3 components"):
+        verify_pairs(points, np.arange(3), np.eye(2), np.arange(2))
+    with pytest.raises(InvalidInput, match="false_match: received"):
+        operating_point_inconsistency(points, np.array([0, 0, 1]), false_match=(0.2, 0.1))
