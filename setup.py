@@ -53,6 +53,7 @@ setup(
         "experiments.photos": ["page.*"],
         "experiments.published": ["*.csv"],
         "experiments.site": ["templates/*"],
+        "experiments.studies": ["*.csv"],
     },
     entry_points={"console_scripts": ["dml = experiments.__main__:main"]},
     install_requires=[

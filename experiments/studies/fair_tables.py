@@ -44,7 +44,12 @@ Cost: `--budget=demo` on glyphs 52 runs of a minute or two on 2 CPU cores; `--bu
 
 from __future__ import annotations
 
+import csv
+import functools
+import json
 from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
 
 from experiments.plans.fair_table import FairRow, FairTable
 from experiments.plans.study import StudyOptions
@@ -91,23 +96,6 @@ def _small_rows(dataset: str) -> Sequence[FairRow]:
     return rows
 
 
-_GSP_ROWS = (
-    FairRow("c1+gap", "C1"),
-    FairRow("c1+xbm+gap", "C1+XBM", "c1+gap"),
-    FairRow("c1+xbm+gsp", "C1+XBM+GSP", "c1+xbm+gap"),
-    FairRow("c1+ccp+gap", "C1+CCP", "c1+gap"),
-    FairRow("c1+ccp+gsp", "C1+CCP+GSP", "c1+ccp+gap"),
-    FairRow("c2+gap", "C2"),
-    FairRow("c2+gsp", "C2+GSP", "c2+gap"),
-    FairRow("ms+gap", "MS"),
-    FairRow("ms+gsp", "MS+GSP", "ms+gap"),
-    FairRow("triplet+gap", "Triplet"),
-    FairRow("triplet+gsp", "Triplet+GSP", "triplet+gap"),
-    FairRow("pnca+gap", "PNCA"),
-    FairRow("pnca+gsp", "PNCA+GSP", "pnca+gap"),
-    FairRow("panchor+gap", "PAnchor"),
-    FairRow("panchor+gsp", "PAnchor+GSP", "panchor+gap"),
-)
 _CCP_NOTE = (
     "Rows with CCP follow chapter 5, as the others do: four times as many steps between validations as in chapter 3, "
     "so that a projection problem lasts at least four times as long. The thesis does not say which it did."
@@ -117,7 +105,7 @@ _CCP_NOTE = (
 def gsp_table(options: StudyOptions, item: str = "table 5.1") -> FairTable:
     """Return the study of table 5.1, or of figure 5.7: the same cells."""
     title = f"Fair evaluation of GSP on {options.dataset} (thesis {item})"
-    return FairTable(title, "5.1", _GSP_ROWS, options, chapter=5, notes=(_CCP_NOTE,))
+    return FairTable(title, "5.1", rows_of("5.1"), options, chapter=5, notes=(_CCP_NOTE,))
 
 
 _NO_PREDICTION: Mapping[str, object] = {"zero_shot_weight": 0.0}
@@ -143,30 +131,30 @@ def _part_rows(loss: str) -> list[FairRow]:
     ]
 
 
-_MARGIN, _N_PAIR = "margin+distance+gap", "npair+distance+gap"
-_LOSS_ROWS = (
-    FairRow(_MARGIN),
-    FairRow("margin+distance+rho+gap", baseline=_MARGIN),
-    FairRow("triplet+distance+gap", baseline=_MARGIN),
-    FairRow("triplet+distance+rho+gap", baseline="triplet+distance+gap"),
-    FairRow("c2+distance+gap", baseline=_MARGIN),
-    FairRow("c2+distance+rho+gap", baseline="c2+distance+gap"),
-    FairRow("npair+gap", baseline=_MARGIN),
-    FairRow(_N_PAIR, baseline="npair+gap"),
-    FairRow("npair+distance+rho+gap", baseline=_N_PAIR),
-    FairRow("ms+gap", baseline=_MARGIN),
-    FairRow("pnca+gap", baseline=_MARGIN),
-    FairRow("arcface+gap", baseline=_MARGIN),
-    FairRow("normsoftmax+gap", baseline=_MARGIN),
-)
-
-
 def loss_benchmark(options: StudyOptions) -> FairTable:
     """Return the study: losses against margin, regularised ones against themselves without.
 
     A loss of `--loss` that has no row here, such as one of a plug-in, gets one.
     """
     title = f"Losses, mining and rho-regularisation on {options.dataset}"
-    known = {row.method.split("+")[0] for row in _LOSS_ROWS}
-    others = [FairRow(f"{loss}+gap", baseline=_MARGIN) for loss in options.losses if loss.split("+")[0] not in known]
-    return FairTable(title, None, (*_LOSS_ROWS, *others), options, chapter=5)
+    rows = rows_of("losses")
+    known = {row.method.split("+")[0] for row in rows}
+    added = [loss for loss in options.losses if loss.split("+")[0] not in known]
+    others = [FairRow(f"{loss}+gap", baseline=rows[0].label) for loss in added]
+    return FairTable(title, None, (*rows, *others), options, chapter=5)
+
+
+@functools.cache
+def rows_of(table: str) -> tuple[FairRow, ...]:
+    """Read the rows of a table, by its `--id`, from `fair_rows.csv`; their settings are `name=value;name=value`."""
+    text = (resources.files("experiments.studies") / "fair_rows.csv").read_text(encoding="utf-8")
+    return tuple(
+        FairRow(row["method"], row["printed"] or None, row["baseline"] or None, _settings(row), row["variant"])
+        for row in csv.DictReader(text.splitlines())
+        if row["table"] == table
+    )
+
+
+def _settings(row: Mapping[str, str]) -> dict[str, Any]:
+    pairs = [pair.split("=") for pair in row["settings"].split(";") if pair]
+    return {name: value if value[0].isalpha() and value != "true" else json.loads(value) for name, value in pairs}

@@ -10,7 +10,7 @@ from experiments.published.values import published_value
 from experiments.rows.scores import scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.studies.agreement import ranking_table, sign_table, sign_word, verdict_line
-from experiments.studies.fair_tables import _GSP_ROWS
+from experiments.studies.fair_tables import rows_of
 from experiments.studies.rank_agreement import STAND_IN
 from experiments.studies.study_agreement import RANKINGS, printed_methods, study_agreement
 from tests.experiments.rows import ranked_study
@@ -18,7 +18,7 @@ from tests.experiments.rows.ranked_study import configuration_of, record_ranked
 from tools.documents.pictures import draw_agreement
 from tools.documents.tables import agreement, agreement_signs, markdown_of
 
-PRINTED = {row.label: published_value("5.1", "SOP", row.printed, 128, "MAP@R").value for row in _GSP_ROWS}
+PRINTED = {row.label: published_value("5.1", "SOP", row.printed, 128, "MAP@R").value for row in rows_of("5.1")}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_a_study_with_the_printed_figures_is_a_stand_in(faithful):
     assert sop.num_methods == 15
     assert sop.spearman.value > 0.95
     assert sop.verdict == STAND_IN
-    on_cub = [published_value("5.1", "CUB", row.printed, 128, "MAP@R").value for row in _GSP_ROWS]
+    on_cub = [published_value("5.1", "CUB", row.printed, 128, "MAP@R").value for row in rows_of("5.1")]
     among = scipy.stats.spearmanr(list(PRINTED.values()), on_cub).statistic
     assert found.ranks["CUB"].spearman.value == pytest.approx(among, abs=0.05)
     assert sop.spearman_ceiling.low <= among <= sop.spearman_ceiling.high
@@ -149,7 +149,7 @@ def figures_of(table, *names, **changes):
 
 
 def test_all_rows_of_the_tables_are_found():
-    names = [row.label for row in _GSP_ROWS]
+    names = [row.label for row in rows_of("5.1")]
     figures, _ = figures_of("thesis 5.1", *names)
     assert {dataset: len(of) for dataset, of in figures.items()} == dict.fromkeys(figures, 15)
     assert figures["SOP"]["pnca+gsp"] == 43.95
