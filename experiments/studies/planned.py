@@ -17,7 +17,7 @@ from typing import NamedTuple
 from experiments.plans.fair_table import FairRow, choose_rows
 from experiments.plans.study import StudyOptions
 from experiments.rows.store import StudyRows
-from experiments.settings.thesis_values import EMOJI, EMOJI_CCP
+from experiments.settings.thesis_values import EMOJI, EMOJI_CCP, LOSSES_OF
 from experiments.studies.tuned_table import TunedRow, TunedTable, recorded_trials
 
 
@@ -59,6 +59,11 @@ _CHOOSING_COMMAND = f"python -m experiments.table --id=planned --dataset={_CHOOS
 _SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": True}
 _EVERYWHERE = {  # of the plan; the recipe has them for emoji
     "learning_rate": EMOJI["learning_rate"],
+    "normalization": "unit",
+    "samples_per_class": 4,
+    "warm_up_epochs": 0,
+    **LOSSES_OF["emoji"]["c2"],
+    **LOSSES_OF["emoji"]["ms"],
     "xbm_batches": 32,
     "xbm_start": 50,
     "proxies_per_class": 4,

@@ -52,15 +52,15 @@ def test_other_sets_and_networks_run_the_chosen_settings_alone(checkout, options
     assert by_label["pnca+gap, stride 16"][0].config.proxy_multiplier == 100.0
 
 
-def test_the_regime_of_the_plan_holds_on_photographs(checkout):
+@pytest.mark.parametrize("name", ["cars196", "folder"])
+def test_on_photographs_only_the_crops_differ_from_emoji(checkout, name):
     record_trials(checkout)
-    study = planned_comparisons(CARS)
-    memory, ccp, random = (
-        study._cells[label][0][0].config for label in ("c2+xbm+gap", "c2+ccp+gap", "c2+ccp+gap, random proxies")
-    )
-    assert (memory.xbm_batches, memory.xbm_start) == (32, 50)
-    assert (ccp.proxies_per_class, ccp.pool_size, ccp.ccp_in_batch_weight, ccp.ccp_start) == (4, 6, 0.1, 100)
-    assert (ccp.proxy_multiplier, random.proxy_multiplier) == (1.0, 100.0)
+    photographs, drawings = planned_comparisons(StudyOptions(name, "full")), planned_comparisons(EMOJI)
+    for label, trials in photographs._cells.items():
+        trial = drawings._trials[label].index(photographs._trials[label][0])
+        found, expected = (cells[0].config.stored() for cells in (trials[0], drawings._cells[label][trial]))
+        differs = {key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)}
+        assert differs == {"dataset", "crop", "patience"}, label  # of six validations, patience is 30 and 60
 
 
 def test_rows_and_tables_name_the_source_of_the_choice(checkout, drawn_cells):
