@@ -200,31 +200,35 @@ class Unit:
         """Evaluate the backbone's average features on the test set, before training.
 
         Closed forms of these features are evaluated in the first repeat of each fold alone. Of methods with the same
-        features and training images, the first computes both.
+        untrained network and data, the first computes both.
         """
         path = self.run.path / "untrained.json"
         found = read_json(path) or {}
         if "of" not in found:  # no file, or one of an earlier version
-            test = self._arrays(model, self.dataset.test, self.dataset.gallery, output="averages")
-            digest = self._digest_of_features(test["queries"])
+            digest = self._digest_of_features(model)
             others = map(read_json, sorted(path.parents[2].glob(f"*/{path.parent.name}/{path.name}")))
             same = [other for other in others if other and other.get("of") == digest]
-            found = same[0] if same else {"of": digest, **self._measured_before(model, test)}
+            found = same[0] if same else {"of": digest, **self._measured_before(model)}
             write_json(path, found)
         return found["untrained"], found["closed_form"]
 
-    def _measured_before(self, model: EmbeddingModel, test: dict[str, np.ndarray]) -> dict[str, dict]:
+    def _measured_before(self, model: EmbeddingModel) -> dict[str, dict]:
+        test = self._arrays(model, self.dataset.test, self.dataset.gallery, output="averages")
         examples = self._inputs, self.training, test
         closed_forms = {} if self.repeat else closed_form_figures(model, self.config, *examples)
         return {"untrained": figures_on_sphere(test, self.config.dataset), "closed_form": closed_forms}
 
-    def _digest_of_features(self, averages: np.ndarray) -> str:
-        """Return a digest of all that decides the closed forms."""
-        data_read = self.features and self.features.fingerprint
-        digest = hashlib.sha256(repr((data_read, self.config.embedding_dim)).encode())
+    def _digest_of_features(self, model: EmbeddingModel) -> str:
+        """Return a digest of all that decides these figures.
+
+        Two networks and preparations of images that agree in each bit of a batch are taken to be the same.
+        """
+        fingerprint = self.features.fingerprint if self.features else build.data_fingerprint(self.dataset)
+        batch = model.embed(self._inputs(self.dataset.test).take(1), output="averages")
+        digest = hashlib.sha256(repr((fingerprint, self.config.embedding_dim)).encode())
         names, labels = self.image_names, self.training.labels
         images = self.training.arrays if names is None else np.array([*map(os.fsencode, names.tolist())])
-        for array in (averages, labels, images):
+        for array in (batch, labels, images):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 

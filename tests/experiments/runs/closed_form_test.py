@@ -66,6 +66,7 @@ def test_embeddings_start_as_the_closed_form_of_the_pooled_features(dataset):
 
 
 def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "evaluation_batch_size", lambda config: 8)
     places = Places(str(tmp_path / "runs"), str(tmp_path / "cache"))
     runs = UnitRuns(dataset, places)
     save_parameters(resnet10(3), tmp_path / "network.npz")
@@ -96,6 +97,11 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     assert untrained[0] == untrained[1]
     with pytest.raises(TypeError):  # of other training classes there are none
         runs.train(dataclasses.replace(config, fold_order="backward"), fold=0, repeat=0)
+    images = dataset.test.arrays.copy()
+    images[-1] = 255 - images[-1]
+    edited = dataclasses.replace(dataset, test=dataclasses.replace(dataset.test, inputs=images))
+    with pytest.raises(TypeError):  # nor of a test image changed behind the first batch
+        UnitRuns(edited, places).train(other, fold=0, repeat=0)
 
 
 @pytest.mark.parametrize("overrides", [{"pooling": "gsp"}, {"pooling": "weldon"}, {"backbone": "token_embedding"}])
