@@ -284,21 +284,6 @@ def named_row(scored: ScoredRow, method: RecordedMethod, measured: Extras | None
     return dataclasses.replace(scored, row=row, arrays=measured.arrays)
 
 
-def joined_studies(folders: Sequence[str | os.PathLike]) -> StudyRows:
-    """Join studies under the first one's name, counting shared runs once.
-
-    Args:
-        folders: `results/<study>`, at least one.
-
-    Raises:
-        InvalidInput: see `StudyRows`; or two studies have different results of one run.
-    """
-    joined = StudyRows(folders[0])
-    for folder in folders[1:]:
-        joined.merge(StudyRows(folder)._scored.values())
-    return joined
-
-
 def locked(folder: str | os.PathLike) -> contextlib.AbstractContextManager[None]:
     """Hold a study's folder, once other processes have released it."""
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)

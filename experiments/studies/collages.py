@@ -182,26 +182,3 @@ def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data
     shift = len(kept) - glyphs.train.num_classes
     test = data.Examples(glyphs.test.labels + shift, inputs=glyphs.test.inputs)
     return dataclasses.replace(glyphs, train=train, test=test, validation=None, class_names=names)
-
-
-def collage_table(study: StudyRows) -> reports.PlainTable:
-    """Tabulate figure 5.5 from rows; see `collage_rows`.
-
-    Starts are sorted by name; in each, average pooling is first, distilled data last.
-    """
-    place = {method: index for index, method in enumerate(METHODS)}
-    found = {row.method: row for row in collage_rows(study)}
-    order = sorted(found, key=lambda label: (label.split(" ")[:2], place[label.split(" ", 2)[2]]))
-    rows = reports.compared([found[label] for label in order])
-    lines = []
-    for row in rows:
-        texts = {" ".join(column): reports.cell_text(of) for column, of in row.cells.items()}
-        score, gain = texts["test MAP@R"], texts.get("minus gap MAP@R")
-        shares = [
-            texts[name].figure if name in texts else "-" for name in ("on target: weight", "on target: weighted norm")
-        ]
-        figures = [texts["test P@1"].figure, score.figure, score.interval, *shares]
-        lines.append([row.method, *figures, *([gain.figure, gain.interval] if gain else ["-", "-"])])
-    header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
-    header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]
-    return reports.PlainTable("", header, lines, reports.footnotes(rows))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import pathlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -32,14 +33,15 @@ from experiments.rows.scores import (
     rows_with,
     scores_of_trainings,
 )
-from experiments.rows.store import StudyRows, joined_studies
+from experiments.rows.store import StudyRows
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
 from experiments.studies.agreement import ranking_table, sign_table
 from experiments.studies.claims import claims_table as claims_table
 from experiments.studies.claims import differences_table as differences_table
 from experiments.studies.claims import held_claims, recorded_studies
-from experiments.studies.collages import collage_table as collage_table
+from experiments.studies.collages import METHODS as COLLAGE_METHODS
+from experiments.studies.collages import collage_rows
 from experiments.studies.mnist_report import problems_table, recorded_states
 from experiments.studies.prototype_combination import proposition as proposition
 from experiments.studies.study_agreement import study_agreement
@@ -116,6 +118,22 @@ def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -
 def rows_of(study: str) -> StudyRows:
     """Return the rows of a study of `results/`, or of several, joined by `+`."""
     return joined_studies([f"results/{name}" for name in study.split("+")])
+
+
+def joined_studies(folders: Sequence[str | pathlib.Path]) -> StudyRows:
+    """Join studies under the first one's name, counting shared runs once.
+
+    Args:
+        folders: `results/<study>`, at least one.
+
+    Raises:
+        InvalidInput: see `StudyRows`; or two studies have different results of one run.
+    """
+    joined = StudyRows(folders[0])
+    for folder in folders[1:]:
+        study = StudyRows(folder)
+        joined.merge(map(study.scored, study.rows))
+    return joined
 
 
 def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
@@ -195,6 +213,29 @@ def mnist_problems(study: StudyRows, anchors: str) -> Table:
     """
     states = [recorded_states(row) for row in rows_with(study, "states", "3.2", anchors)]
     return dataclasses.replace(problems_table(anchors, states), title=""), [anchors]
+
+
+def collage_table(study: StudyRows) -> reports.PlainTable:
+    """Tabulate figure 5.5 from rows; see `collage_rows`.
+
+    Starts are sorted by name; in each, average pooling is first, distilled data last.
+    """
+    place = {method: index for index, method in enumerate(COLLAGE_METHODS)}
+    found = {row.method: row for row in collage_rows(study)}
+    order = sorted(found, key=lambda label: (label.split(" ")[:2], place[label.split(" ", 2)[2]]))
+    rows = reports.compared([found[label] for label in order])
+    lines = []
+    for row in rows:
+        texts = {" ".join(column): reports.cell_text(of) for column, of in row.cells.items()}
+        score, gain = texts["test MAP@R"], texts.get("minus gap MAP@R")
+        shares = [
+            texts[name].figure if name in texts else "-" for name in ("on target: weight", "on target: weighted norm")
+        ]
+        figures = [texts["test P@1"].figure, score.figure, score.interval, *shares]
+        lines.append([row.method, *figures, *([gain.figure, gain.interval] if gain else ["-", "-"])])
+    header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
+    header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]
+    return reports.PlainTable("", header, lines, reports.footnotes(rows))
 
 
 def seeds(study: StudyRows) -> reports.PlainTable:

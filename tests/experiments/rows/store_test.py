@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from experiments.rows.store import CLASS_SCORES, PICTURES, ROWS, StudyRows, joined_studies, locked
+from experiments.rows.store import CLASS_SCORES, PICTURES, ROWS, StudyRows, locked
+from tools.documents.tables import joined_studies
 
 
 def test_a_folder_that_is_not_there_has_no_rows(tmp_path):
