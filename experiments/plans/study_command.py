@@ -144,11 +144,7 @@ def refuse_training(values: flags.FlagValues, study_id: str) -> None:
 
 
 def options_from_flags(values: flags.FlagValues) -> StudyOptions:
-    """Return the options that the flags give, after a check of all names.
-
-    Args:
-        values: of the command line.
-    """
+    """Return the options that the flags give, after a check of all names."""
     experiment_flags.refuse_flags(values, "method")
     experiment_flags.check_dataset_flags(values)
     check_choice("--budget", values.budget, BUDGETS)

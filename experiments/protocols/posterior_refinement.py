@@ -292,11 +292,7 @@ def kept_values(rows: Sequence[Refinement], draws: int) -> dict:
 
 
 def kept_arrays(rows: Sequence[Refinement]) -> dict[str, np.ndarray]:
-    """Return class sums of each matrix `[matrices, classes]`, by `kept_name`, for intervals.
-
-    Args:
-        rows: of one run.
-    """
+    """Return class sums of each matrix `[matrices, classes]`, by `kept_name`, for intervals."""
     return {
         kept_name(metric): np.stack([row.class_sums[metric] for row in rows]).astype(np.float32) for metric in DRAWN
     }

@@ -62,11 +62,7 @@ def has_same_classes(first: ScoredRow, second: ScoredRow) -> bool:
 
 
 def row_id(row: Mapping) -> str:
-    """Return a row's key: configuration hash (with the data), fold and repeat.
-
-    Args:
-        row: of a run or a collection.
-    """
+    """Return a row's key: configuration hash (with the data), fold and repeat."""
     if row["kind"] == COLLECTION:
         return f"{row['config_hash']}/collection/{'-'.join(str(repeat) for _, repeat in row['members'])}"
     return f"{row['config_hash']}/{row['fold']}-{row['repeat']}"

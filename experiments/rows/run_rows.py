@@ -36,9 +36,6 @@ _TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, 
 def scored_row(unit: reports.UnitRun) -> ScoredRow:
     """Return a finished run's row, from its folder if current.
 
-    Args:
-        unit: the run.
-
     Raises:
         InvalidInput: its test embeddings are missing or damaged.
     """

@@ -173,12 +173,7 @@ def labels_of(study: StudyRows) -> list[str]:
 
 
 def complete_repeats(study: StudyRows, label: str) -> int:
-    """Count a method's repeats that every fold has; 0 if absent.
-
-    Args:
-        study: its rows.
-        label: of the method.
-    """
+    """Count a method's repeats that every fold has; 0 if absent."""
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == label]
     places = {(row["fold"], row["repeat"]) for row in rows}
     return repeats_of_all_folds(places, rows[0]["configuration"]["num_folds"]) if rows else 0

@@ -24,11 +24,7 @@ _OWN_NAME = re.compile(r"[0-9a-f]{20}\.png|[a-z]+-[0-9a-f]{20}\.json")
 
 
 class Drawings:
-    """The drawings of a report's folder, recorded as JSON (image names and texts).
-
-    Args:
-        folder: of the report.
-    """
+    """The drawings of a report's folder, recorded as JSON (image names and texts)."""
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder

@@ -69,9 +69,6 @@ _SIGNS_NOTE = (
 def run_agreement(values: flags.FlagValues) -> None:
     """Compare the `--study` studies, or all comparable ones, with printed tables.
 
-    Args:
-        values: of the command line.
-
     Raises:
         InvalidInput: a flag that would have no effect, or a study that cannot be compared.
     """
@@ -108,12 +105,7 @@ def _found_agreements() -> list[TableAgreement]:
 
 
 def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> reports.PlainTable:
-    """Tabulate rank correlations and ceilings, with the verdicts in a line below.
-
-    Args:
-        agreements: of one or more studies.
-        title: above the table.
-    """
+    """Tabulate rank correlations and ceilings, with the verdicts in a line below."""
     lines = []
     for of in agreements:
         for dataset, ranks in of.ranks.items():
@@ -144,12 +136,7 @@ def verdict_line(of: TableAgreement) -> str:
 
 
 def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports.PlainTable:
-    """Tabulate paired effects here and as published.
-
-    Args:
-        agreements: of one or more studies.
-        title: above the table.
-    """
+    """Tabulate paired effects here and as published."""
     datasets = list(dict.fromkeys(name for of in agreements for effect in of.effects for name in effect.printed))
     lines, notes = [], []
     for of in agreements:

@@ -35,11 +35,7 @@ def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
 
 
 def row_settings(loss: str, dataset: str) -> dict:
-    """Return a row's settings: SoftTriple on SOP and In-shop has one centre per class.
-
-    Args:
-        loss, dataset: names.
-    """
+    """Return a row's settings: SoftTriple on SOP and In-shop has one centre per class."""
     return {"centers_per_class": 1} if loss == "softtriple" and dataset in LARGE_DATASETS else {}
 
 

@@ -160,12 +160,7 @@ def _printed_cell(dataset: str, method: str, chapter: int) -> float | None:
 
 
 def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
-    """Tabulate claims: thesis, studies, mean over data sets, verdict.
-
-    Args:
-        held: of `held_claims`.
-        title: above the table.
-    """
+    """Tabulate claims: thesis, studies, mean over data sets, verdict."""
     names = list(dict.fromkeys(found.study for of in held for found in of.found))
     lines = []
     for of in held:
@@ -182,12 +177,7 @@ def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
 
 
 def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
-    """Tabulate each claim's difference in points in each study.
-
-    Args:
-        held: of `held_claims`.
-        title: above the table.
-    """
+    """Tabulate each claim's difference in points in each study."""
     lines = []
     for of in held:
         for found in of.found:
@@ -270,9 +260,6 @@ def recorded_studies(folder: str | os.PathLike) -> list[StudyRows]:
 
 def run_claims(values: flags.FlagValues) -> None:
     """Write the claims of the `--study` studies, or of all recorded planned ones.
-
-    Args:
-        values: of the command line.
 
     Raises:
         InvalidInput: a flag that would have no effect, or no study with both methods of a claim.

@@ -141,9 +141,6 @@ EXTERNAL_FIGURES = {
 def run_external_figure(values: flags.FlagValues) -> None:
     """List a figure's cells, or with `--run` run its command and keep its output.
 
-    Args:
-        values: of the command line.
-
     Raises:
         InvalidInput: a flag that the figure's command lacks.
         SystemExit: the command failed and printed why.

@@ -30,11 +30,7 @@ _ALONE, _FIXED, _ALTERNATING = "loss alone", "fixed proxies", "alternating (CCP)
 
 
 class FixedProxies(Study):
-    """Study of three ways of training for each loss.
-
-    Args:
-        options: of the study.
-    """
+    """Study of three ways of training for each loss."""
 
     def __init__(self, options: StudyOptions):
         settings = ccp_settings(options)

@@ -37,9 +37,6 @@ _END = "end of training"
 class GeometryOfProblems(Study):
     """CCP training that keeps the test embeddings at the borders of its problems.
 
-    Args:
-        options: of the study; one loss.
-
     Raises:
         InvalidInput: more than one loss.
     """

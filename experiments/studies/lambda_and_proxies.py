@@ -47,9 +47,6 @@ SEARCH = "search"  # of a row's extras: the point's place in the search
 class LambdaAndProxies(Study):
     """Search over (log lambda, number of proxies), beside lambda = 0.
 
-    Args:
-        options: of the study; one loss.
-
     Raises:
         InvalidInput: more than one loss.
     """

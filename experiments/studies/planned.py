@@ -85,9 +85,6 @@ def planned_comparisons(options: StudyOptions) -> TunedTable:
 
     Below the full budget, each data set and network tries by itself.
 
-    Args:
-        options: of the study.
-
     Raises:
         InvalidInput: settings are to be read, and the trials of a method are not recorded.
     """

@@ -32,11 +32,7 @@ _METHODS = {  # budget: losses, poolings
 
 
 class Poolings(Study):
-    """Study of every pooling under every loss.
-
-    Args:
-        options: of the study.
-    """
+    """Study of every pooling under every loss."""
 
     def __init__(self, options: StudyOptions):
         losses, poolings = _METHODS[options.budget]

@@ -59,11 +59,7 @@ _LOSSES = {"full": ("c2", "pnca"), "demo": ("c2",), "smoke": ("c2",)}
 
 
 class Screening(Study):
-    """Study of the design's eight cells and average pooling, for each loss.
-
-    Args:
-        options: of the study.
-    """
+    """Study of the design's eight cells and average pooling, for each loss."""
 
     def __init__(self, options: StudyOptions):
         self.dataset = options.dataset

@@ -38,11 +38,7 @@ _GUESS = "inferred (unverified) "
 
 
 class TrainingSteps(Study):
-    """Study with a row for each loss, and one with CCP if possible.
-
-    Args:
-        options: of the study.
-    """
+    """Study with a row for each loss, and one with CCP if possible."""
 
     def __init__(self, options: StudyOptions):
         settings = {**ccp_settings(options), **(_DEMO if options.budget == "demo" else {})}

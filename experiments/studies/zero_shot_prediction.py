@@ -50,9 +50,6 @@ _COLORS = ("#0072B2", "#E69F00")  # of the sides' bars
 class ZeroShotPrediction(Study):
     """GSP with few prototypes, trained with and without the zero-shot prediction loss.
 
-    Args:
-        options: of the study; one loss.
-
     Raises:
         InvalidInput: more than one loss.
     """
