@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from common.losses.lifted_structure import LiftedStructureLoss
     from common.losses.loss_layer import LossLayer
     from common.losses.margin import MarginLoss
+    from common.losses.matryoshka import MatryoshkaLoss
     from common.losses.metric_loss import MetricLoss
     from common.losses.mined_loss import MinedLoss
     from common.losses.multi_similarity import MultiSimilarityLoss
@@ -66,6 +67,7 @@ __all__ = [
     "LiftedStructureLoss",
     "LossLayer",
     "MarginLoss",
+    "MatryoshkaLoss",
     "MetricLoss",
     "MinedLoss",
     "MultiSimilarityLoss",

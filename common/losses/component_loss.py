@@ -57,17 +57,8 @@ class ComponentLoss(LossAround):
     ) -> tf.Tensor:
         """Return the loss of a batch; see the class."""
         del training  # Keras hands it on to the loss
-        if references is not None:
-            references = references._replace(embeddings=self._slice(references.embeddings))
-        return self.loss(self._slice(embeddings), labels, references, sample_weight=sample_weight)
-
-    def _slice(self, vectors: tf.Tensor) -> tf.Tensor:
-        """Slice vectors `[n, dim]` to `[n, size]`."""
-        vectors = tf.convert_to_tensor(vectors)
-        last = self.first + self.size
-        if vectors.shape[-1] is not None and vectors.shape[-1] < last:
-            raise invalid("dimension of embeddings", received=vectors.shape[-1], expected=f"at least {last}")
-        return vectors[:, self.first : last]
+        sliced = components(embeddings, references, self.first, self.size)
+        return self.loss(sliced[0], labels, sliced[1], sample_weight=sample_weight)
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""
@@ -76,3 +67,29 @@ class ComponentLoss(LossAround):
             "first": self.first,
             "size": self.size,
         }
+
+
+def components(
+    embeddings: tf.Tensor, references: References | None, first: int, size: int
+) -> tuple[tf.Tensor, References | None]:
+    """Slice embeddings `[n, dim]`, and references alike, to `[n, size]`.
+
+    Args:
+        embeddings: of the batch.
+        references: what it is compared with, or None.
+        first: the first component of the slice.
+        size: number of components of the slice.
+
+    Raises:
+        InvalidInput: too few components.
+    """
+
+    def cut(vectors: tf.Tensor) -> tf.Tensor:
+        vectors = tf.convert_to_tensor(vectors)
+        if vectors.shape[-1] is not None and vectors.shape[-1] < first + size:
+            expected = f"at least {first + size}"
+            raise invalid("dimension of embeddings", received=vectors.shape[-1], expected=expected)
+        return vectors[:, first : first + size]
+
+    cut_references = references and references._replace(embeddings=cut(references.embeddings))
+    return cut(embeddings), cut_references

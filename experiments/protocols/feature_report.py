@@ -21,7 +21,7 @@ _SHAPES = ("rho", "pi_intra", "pi_inter")
 FEATURE_COLUMNS = (*METRICS, *_SHAPES)
 _NOTE = (
     "Means over the finished runs, of their test embeddings: each feature is a slice, and `concatenated` is all of "
-    "them side by side. P@1 and MAP@R in percent."
+    "them side by side; `first n` is the prefix of n components. P@1 and MAP@R in percent."
 )
 _RECALL = "Means over the finished runs, single models, in percent."
 
@@ -146,9 +146,10 @@ def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
     return lines
 
 
-def _ordered(features: Mapping[str, object]) -> list[str]:
-    """Return the features in the embedding's order; JSON has sorted them."""
-    return sorted(features, key=(DISCRIMINATIVE, *FEATURES, CONCATENATED).index)
+def _ordered(features: Mapping[str, Mapping]) -> list[str]:
+    """Return the features in the embedding's order, or prefixes by length; JSON has sorted them."""
+    order = (DISCRIMINATIVE, *FEATURES, CONCATENATED)
+    return sorted(features, key=lambda name: order.index(name) if name in order else features[name]["dim"])
 
 
 def _sampling(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:

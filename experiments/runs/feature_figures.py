@@ -1,4 +1,4 @@
-"""Test figures of each feature of an embedding and of their concatenation."""
+"""Test figures of each feature of an embedding and of their concatenation, or of its prefixes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,31 @@ METRICS = ("P@1", "MAP@R")
 
 
 def feature_figures(config: ExperimentConfig, embeddings: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
-    """Evaluate each slice and the whole, by name; empty for one feature.
+    """Evaluate each slice and the whole, by name; empty for one feature of one length.
+
+    Prefixes (`--matryoshka`) are brought to unit length if embeddings are.
 
     Args:
-        config: names the features.
+        config: names the features, or the lengths of prefixes.
         embeddings: what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
     """
+    if config.prefix_lengths:
+        return {f"first {length}": _figures(_prefixes(config, embeddings, length)) for length in config.prefix_lengths}
     slices = feature_slices(config)
     if not slices:
         return {}
     return {name: _figures(embeddings, columns) for name, columns in {**slices, CONCATENATED: slice(None)}.items()}
 
 
-def _figures(embeddings: Mapping[str, np.ndarray], columns: slice) -> dict[str, float]:
+def _prefixes(config: ExperimentConfig, embeddings: Mapping[str, np.ndarray], length: int) -> dict[str, np.ndarray]:
+    """Cut embeddings to their first `length` components, normalised as their loss does."""
+    cut = {name: embeddings[name][:, :length] for name in ("queries", "gallery") if name in embeddings}
+    if config.normalization == "unit":
+        cut = {name: retrieval.combine_embeddings([vectors]) for name, vectors in cut.items()}
+    return {**embeddings, **cut}
+
+
+def _figures(embeddings: Mapping[str, np.ndarray], columns: slice = slice(None)) -> dict[str, float]:
     queries, labels = embeddings["queries"][:, columns], embeddings["query_labels"]
     gallery = embeddings.get("gallery")
     gallery = None if gallery is None else gallery[:, columns]

@@ -50,6 +50,9 @@ def _conflicts(run: RunSettings) -> Iterator[InvalidInput]:
     name = parse_loss(run.loss)
     check_method(name, run.method)
     yield from _of_miner_and_features(run, name)
+    if run.prefix_lengths and (name.features or name.miner == PADS):
+        what = "several features, which are slices themselves" if name.features else "pads, one policy for one length"
+        yield InvalidInput(f"--matryoshka={run.matryoshka} does not go with {run.loss}: {what}. Remove one of the two.")
 
 
 def _of_cut(run: RunSettings) -> Iterator[InvalidInput]:

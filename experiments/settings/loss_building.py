@@ -123,13 +123,19 @@ def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> M
     miner = parse_loss(config.loss).miner
     anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
     anchors = anchored.ccp_anchors if anchored else "embeddings"
-    loss = config.part(LossSettings).build(LossContext(num_classes, dim, config.normalization, anchors))
+    rho = config.find(RhoSettings)
+
+    def of_length(length: int) -> MetricLoss:
+        loss = config.part(LossSettings).build(LossContext(num_classes, length, config.normalization, anchors))
+        if not miner or ccp:
+            return loss
+        drawn = config.part(PadsSettings).distribution() if miner == PADS else miner
+        return losses.MinedLoss(loss, drawn, rho.p_switch if rho else 0.0, seed)
+
+    lengths = config.prefix_lengths
+    loss = losses.MatryoshkaLoss([*map(of_length, lengths)], lengths) if lengths else of_length(dim)
     if ccp:
         return ccp.around(loss, num_classes, dim, config.monitor)
-    if miner:
-        rho = config.find(RhoSettings)
-        drawn = config.part(PadsSettings).distribution() if miner == PADS else miner
-        loss = losses.MinedLoss(loss, drawn, rho.p_switch if rho else 0.0, seed)
     memory = config.find(MemorySettings)
     return memory.around(loss, config.batch_size, dim) if memory else loss
 

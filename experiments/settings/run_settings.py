@@ -136,6 +136,11 @@ class NetworkSettings(Settings):
         omit_default=True,
     )
     embedding_dim: int = setting("size of the embedding", within=POSITIVE)
+    matryoshka: str | None = setting(
+        "lengths of prefixes of the embedding, such as `32,64`, that are trained and tested beside the whole (default: "
+        "none)",
+        None,
+    )
     head_start: str = setting(
         "first values of the linear layer behind the pooling: `random`, or on the training classes `pca` (their "
         "principal axes) or `whitening` (within classes, then principal axes) (default: random)",
@@ -302,6 +307,23 @@ class RunSettings(
     def batch_size(self) -> int:
         """Images in a batch."""
         return self.classes_per_batch * self.samples_per_class
+
+    @property
+    def prefix_lengths(self) -> tuple[int, ...]:
+        """The components of each trained prefix, the whole embedding last; empty without `--matryoshka`.
+
+        Raises:
+            InvalidInput: the setting is no list of increasing lengths below that of the embedding.
+        """
+        if self.matryoshka is None:
+            return ()
+        words = [word.strip() for word in self.matryoshka.split(",")]
+        lengths = (*(int(word) for word in words if word.isdecimal()), self.embedding_dim)
+        increases = all(first < second for first, second in zip((0, *lengths), lengths))
+        if len(lengths) != len(words) + 1 or not increases:
+            expected = f"increasing numbers between 0 and --embedding_dim={self.embedding_dim}, separated by commas"
+            raise invalid("--matryoshka", received=self.matryoshka, expected=expected)
+        return lengths
 
     @property
     def monitor(self) -> str:

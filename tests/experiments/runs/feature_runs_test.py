@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common import losses, training
+from common import losses, retrieval, training
+from common.errors import InvalidInput
+from experiments.protocols.feature_report import feature_lines
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
@@ -91,6 +93,29 @@ def test_a_run_tells_the_figures_of_each_feature(loss, given, names, study):
         if again.config.normalization == "unit":  # CCP's recipe only clips
             np.testing.assert_allclose(lengths, 1.0, atol=1e-5)
         assert np.max(lengths) < 1 + 1e-5
+
+
+def test_a_run_tells_the_figures_of_each_prefix(study):
+    config = config_of(study, "triplet+distance+xbm", max_steps=2, matryoshka="2,8", embedding_dim=16)
+    loss = build.build_loss(config, 4)
+    assert loss.memory.embedding_dim == 16
+    assert [losses.loss_of_kind(part, losses.MinedLoss) is part for part in loss.loss.parts] == [True] * 3
+    folder, result = trained(study, config)
+    saved = np.load(folder / "test_embeddings.npz")
+    figures = result["features"]
+    assert {name: figures[name]["dim"] for name in figures} == {"first 2": 2, "first 8": 8, "first 16": 16}
+    assert [line[0] for line in feature_lines([figures])] == ["first 2", "first 8", "first 16"]
+    assert figures["first 16"]["MAP@R"] == pytest.approx(result["test"]["MAP@R"])
+    prefixes = saved["queries"][:, :2] / np.linalg.norm(saved["queries"][:, :2], axis=1, keepdims=True)
+    expected = retrieval.evaluate_retrieval(prefixes, saved["query_labels"]).as_dict()
+    assert figures["first 2"]["MAP@R"] == pytest.approx(expected["MAP@R"], abs=1e-3)
+    assert figures["first 2"]["MAP@R"] != pytest.approx(figures["first 16"]["MAP@R"], abs=1e-3)
+
+
+def test_prefixes_beside_slices_or_a_policy_are_refused(study):
+    for loss, given, why in ((DIVA, SIZES, "several features, which are slices"), ("margin+pads", PADS, "pads, one")):
+        with pytest.raises(InvalidInput, match=f"--matryoshka=2 does not go with .*: {why}"):
+            config_of(study, loss, matryoshka="2", **given)
 
 
 @pytest.mark.slow

@@ -33,6 +33,9 @@ def config(**values):
         ({"precision": "mixed_float16", "trained_from": "head"}, "--precision: received 'mixed_float16', expected fl"),
         ({"micro_batch": 8, "jit_compile": True}, "--micro_batch: received 8, expected none with --jit_compile"),
         ({"micro_batch": 8, "frozen_backbone": True}, "--micro_batch: received 8, expected none without training of"),
+        ({"matryoshka": "64,32"}, "--matryoshka: received '64,32', expected increasing numbers between 0 and"),
+        ({"matryoshka": "32,x"}, "--matryoshka: received '32,x', expected increasing numbers between 0 and"),
+        ({"matryoshka": "4096"}, "--matryoshka: received '4096', expected increasing numbers between 0 and"),
         ({"fold_batch_norm": True}, "--fold_batch_norm: received True, expected batch normalisation that is frozen"),
         (
             {"fold_batch_norm": True, "frozen_batch_norm": True, "trained_from": "head"},
