@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from common.losses.feature_tasks import feature_sizes, feature_tasks_loss
     from common.losses.group_labels import GroupLabelsLoss
     from common.losses.histogram import HistogramLoss
+    from common.losses.hyperbolic import HyperbolicLoss
     from common.losses.in_turn import InTurnLoss
     from common.losses.label_column import LabelColumnLoss, class_column
     from common.losses.lifted_structure import LiftedStructureLoss
@@ -62,6 +63,7 @@ __all__ = [
     "FastAPLoss",
     "GroupLabelsLoss",
     "HistogramLoss",
+    "HyperbolicLoss",
     "InTurnLoss",
     "LabelColumnLoss",
     "LiftedStructureLoss",

@@ -7,6 +7,7 @@ from common.lazy_names import import_when_used
 if TYPE_CHECKING:
     from common.retrieval.class_metrics import ClassTable, class_table, nearest_centroid_accuracy
     from common.retrieval.evaluator import combine_embeddings, evaluate_retrieval, score_queries
+    from common.retrieval.hyperbolic import lorentz_factors
     from common.retrieval.junk_lists import JunkListResult, evaluate_with_junk
     from common.retrieval.metrics import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
     from common.retrieval.open_set import OpenSetResult, open_set_rejection
@@ -28,6 +29,7 @@ __all__ = [
     "evaluate_with_junk",
     "find_nearest_neighbors",
     "first_hit_rank",
+    "lorentz_factors",
     "map_at_r",
     "merge_scores",
     "nearest_centroid_accuracy",

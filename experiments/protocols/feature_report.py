@@ -147,7 +147,10 @@ def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
 
 
 def _ordered(features: Mapping[str, Mapping]) -> list[str]:
-    """Return the features in the embedding's order, or prefixes by length; JSON has sorted them."""
+    """Return features in the embedding's order, or prefixes by length.
+
+    JSON has sorted them by name.
+    """
     order = (DISCRIMINATIVE, *FEATURES, CONCATENATED)
     return sorted(features, key=lambda name: order.index(name) if name in order else features[name]["dim"])
 

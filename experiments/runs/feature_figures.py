@@ -1,4 +1,4 @@
-"""Test figures of each feature of an embedding and of their concatenation, or of its prefixes."""
+"""Test figures of an embedding's features and their concatenation, or of its prefixes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METRICS = ("P@1", "MAP@R")
 
 
 def feature_figures(config: ExperimentConfig, embeddings: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
-    """Evaluate each slice and the whole, by name; empty for one feature of one length.
+    """Evaluate each slice and the whole, by name; empty for one feature.
 
     Prefixes (`--matryoshka`) are brought to unit length if embeddings are.
 

@@ -10,6 +10,7 @@ from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transform
 from experiments.settings.method_names import DANCE, GROUPS, INTRA, PADS, SHARED, LossName, parse_loss
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings
+from experiments.settings.methods.losses import HyperbolicSettings
 from experiments.settings.run_settings import COSINE, RunSettings
 
 _IMAGES_OF_INTRA = 3  # an anchor, a positive and a negative of one class
@@ -50,6 +51,10 @@ def _conflicts(run: RunSettings) -> Iterator[InvalidInput]:
     name = parse_loss(run.loss)
     check_method(name, run.method)
     yield from _of_miner_and_features(run, name)
+    if run.find(HyperbolicSettings) and run.normalization != "unit":
+        fix = "Searches and figures compare by cosine or Euclidean distance, which order such embeddings alike alone."
+        expected = "unit with --loss=hyperbolic: points on one sphere around the origin"
+        yield invalid("--normalization", received=run.normalization, expected=expected, fix=fix)
     if run.prefix_lengths and (name.features or name.miner == PADS):
         what = "several features, which are slices themselves" if name.features else "pads, one policy for one length"
         yield InvalidInput(f"--matryoshka={run.matryoshka} does not go with {run.loss}: {what}. Remove one of the two.")

@@ -36,6 +36,7 @@ LOSSES: dict[str, type[LossSettings]] = {
     "recall_at_k": losses.RecallAtKSettings,
     "pnp": losses.PenalizedNegativesSettings,
     "fastap": losses.FastAPSettings,
+    "hyperbolic": losses.HyperbolicSettings,
 }
 
 

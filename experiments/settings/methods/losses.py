@@ -341,6 +341,34 @@ class FastAPSettings(LossSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class HyperbolicSettings(LossSettings):
+    """`--loss=hyperbolic`."""
+
+    constructor = staticmethod(lambda: losses.HyperbolicLoss)
+    title: ClassVar[str] = "Hyperbolic loss (hyperbolic)"
+    sees_one_side: ClassVar[bool] = True
+
+    hyperbolic_curvature: float = setting(
+        "hyperbolic: curvature of the space, without its sign (c) (default: 0.1)",
+        0.1,
+        within=POSITIVE,
+        argument="curvature",
+    )
+    hyperbolic_radius: float = setting(
+        "hyperbolic: length of an embedding before the exponential map (default: 2.3)",
+        2.3,
+        within=POSITIVE,
+        argument="radius",
+    )
+    hyperbolic_temperature: float = setting(
+        "hyperbolic: temperature of the soft-max over distances (default: 0.2)",
+        0.2,
+        within=POSITIVE,
+        argument="temperature",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ProxySetting(SharedSetting):
     """The initialisation of proxies."""
 

@@ -11,8 +11,8 @@ DIVA = "margin+distance+shared+intra+dance"
 MIRRORED = {"strategy": "mirrored", "replicas": 2}
 
 
-def config(**values):
-    return resolve("glyphs", "pnca", "gap", "thesis", "demo", values)
+def config(loss="pnca", **values):
+    return resolve("glyphs", loss, "gap", "thesis", "demo", values)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,10 @@ def config(**values):
         ({"precision": "mixed_float16", "trained_from": "head"}, "--precision: received 'mixed_float16', expected fl"),
         ({"micro_batch": 8, "jit_compile": True}, "--micro_batch: received 8, expected none with --jit_compile"),
         ({"micro_batch": 8, "frozen_backbone": True}, "--micro_batch: received 8, expected none without training of"),
+        (
+            {"loss": "hyperbolic", "normalization": "clip"},
+            "--normalization: received 'clip', expected unit with --loss=hyperbolic",
+        ),
         ({"matryoshka": "64,32"}, "--matryoshka: received '64,32', expected increasing numbers between 0 and"),
         ({"matryoshka": "32,x"}, "--matryoshka: received '32,x', expected increasing numbers between 0 and"),
         ({"matryoshka": "4096"}, "--matryoshka: received '4096', expected increasing numbers between 0 and"),
