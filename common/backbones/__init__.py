@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         keras_hub_backbone,
         preset_digest,
     )
+    from common.backbones.low_rank import check_lora, enable_lora, merge_lora
     from common.backbones.mobilenet_v2 import mobilenet_v2
     from common.backbones.network_names import (
         KERAS_APPLICATIONS,
@@ -62,12 +63,14 @@ __all__ = [
     "assign_parameters",
     "block_rates",
     "bn_inception",
+    "check_lora",
     "check_preset",
     "checkpoints_of",
     "conversion_command",
     "conversion_instructions",
     "cut_network",
     "efficientnet_lite0",
+    "enable_lora",
     "folded_network",
     "freeze_batch_norm",
     "is_checkpoint",
@@ -75,6 +78,7 @@ __all__ = [
     "keras_backbone",
     "keras_hub_backbone",
     "load_parameters",
+    "merge_lora",
     "mobilenet_v2",
     "network_of_file",
     "preset_digest",

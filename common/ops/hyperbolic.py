@@ -1,4 +1,4 @@
-"""Hyperbolic space of constant curvature: points as tangent vectors at the origin, and their distances.
+"""Hyperbolic space of constant curvature: points as tangent vectors, and distances.
 
 A tangent vector v at the origin stands for the point of the Poincaré ball `tanh(√c ‖v‖) v / (√c ‖v‖)`: the exponential
 map for curvature -c. Distances from tangent vectors need no point near the ball's edge, where 1 - c ‖x‖² cancels.
@@ -67,7 +67,7 @@ def pairwise_hyperbolic_distances(x: tf.Tensor, y: tf.Tensor, curvature: float) 
 
 
 def _polar(vectors: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return directions `[..., dim]` of unit length and lengths `[..., 1]`; of zero both are zero."""
+    """Return unit directions `[..., dim]` and lengths `[..., 1]`; of zero both are zero."""
     vectors = at_least_float32(vectors)
     directions = normalize(vectors, "unit")
     return directions, tf.reduce_sum(vectors * tf.stop_gradient(directions), axis=-1, keepdims=True)

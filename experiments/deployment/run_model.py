@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from common import backbones
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.training.test_embeddings import read_test_embeddings
@@ -169,6 +170,8 @@ class RunModel:
 def model_of(trained: TrainedModel, exif_orientation: bool = True) -> keras.Model:
     """Return the trained model from images (or tokens) to embeddings.
 
+    Low-rank updates (`--lora_rank`) are merged into the run's own network.
+
     Args:
         trained: the run.
         exif_orientation: files, of any size, are turned as their EXIF orientation says.
@@ -177,6 +180,7 @@ def model_of(trained: TrainedModel, exif_orientation: bool = True) -> keras.Mode
     from common.deployment.deployable_model import PREPROCESSING
 
     config, dataset = trained.config, trained.dataset
+    backbones.merge_lora(trained.model.backbone)
     preprocessing = None
     if dataset.kind == "tokens":
         input_shape: tuple[int, ...] = dataset.train.arrays.shape[1:]

@@ -78,6 +78,8 @@ def check_hours(configs: Iterable[ExperimentConfig]) -> None:
 
 def _check_without_data(config: ExperimentConfig) -> None:
     def network() -> None:
+        if config.lora_rank is not None:
+            backbones.check_lora(config.lora_rank)
         build.check_network(config.backbone, config.pooling, config.output_stride)
         weights = functools.partial(check_weights, config.backbone, config.weights)
         check_all([weights, lambda: _check_cut(config), lambda: _check_fold(config)])

@@ -428,6 +428,8 @@ def build_model(
         backbone = build_backbone(config, dataset, layout)
         if config.frozen_backbone:
             backbone.trainable = False
+        if config.lora_rank is not None:
+            backbones.enable_lora(backbone, config.lora_rank, train_norms=config.lora_norms)
         if config.trained_from is not None:
             backbone = backbones.cut_network(backbone, config.trained_from)
         zero_shot = config.find(ZeroShotSettings)

@@ -46,6 +46,7 @@ def _conflicts(run: RunSettings) -> Iterator[InvalidInput]:
             "give less of the one or more of the other."
         )
     yield from _of_cut(run)
+    yield from _of_low_rank(run)
     yield from _of_rates(run)
     yield from _of_devices(run)
     name = parse_loss(run.loss)
@@ -76,6 +77,21 @@ def _of_cut(run: RunSettings) -> Iterator[InvalidInput]:
     if (run.views or 1) > 1 and run.crop == "none":
         yield InvalidInput(
             f"--views={run.views} would all be the same image, because --crop=none changes nothing. Remove it."
+        )
+
+
+def _of_low_rank(run: RunSettings) -> Iterator[InvalidInput]:
+    """Yield conflicts of LoRA with the network and with what is trained."""
+    if run.lora_norms and run.lora_rank is None:
+        yield InvalidInput("--lora_norms would have no effect without --lora_rank. Give both, or remove it.")
+    if run.lora_rank is None:
+        return
+    if not may_be_transformer(run.backbone):
+        received = f"{run.lora_rank} for --backbone={run.backbone}"
+        yield invalid("--lora_rank", received=received, expected=f"a transformer: {A_TRANSFORMER}")
+    if run.frozen_backbone or run.trained_from is not None:
+        yield InvalidInput(
+            "--lora_rank beside --frozen_backbone or --trained_from says twice what is trained. Remove one of them."
         )
 
 

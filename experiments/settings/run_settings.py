@@ -166,6 +166,13 @@ class NetworkSettings(Settings):
         "(checked for room first) and train from there; no: at every step (default: yes)",
         None,
     )
+    lora_rank: int | None = setting(
+        "transformers: rank of trained updates of the dense layers, whose own weights stay fixed (LoRA); the exported "
+        "model has them merged (default: everything is trained)",
+        None,
+        within=POSITIVE,
+    )
+    lora_norms: bool = setting("lora_rank: train layer normalisations, too (default: no)", False, omit_default=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ import pytest
 
 from common.backbones import vision_transformer
 from common.data import Dataset, Examples
+from common.deployment import load_embedder
 from common.errors import InvalidInput
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import model_writer
@@ -172,6 +173,43 @@ def test_a_run_can_be_cut_between_blocks(runs, dataset):
     assert tuple(loaded.model.backbone.lower.output.shape) == (None, 17, 12)
     model = RunModel(path, dataset, runs.cache_dir).model
     np.testing.assert_allclose(model(dataset.test.inputs), queries, atol=1e-2)
+
+
+@pytest.mark.default_stack
+@pytest.mark.parametrize("network", ["vit_small_16", pytest.param("dinov2", marks=pytest.mark.release)])
+def test_a_run_of_low_rank_updates_is_exported_merged(network, runs, dataset, request, tmp_path):
+    if network == "dinov2":
+        network = request.getfixturevalue("dinov2")
+    config = configuration(network, lora_rank=2, learning_rate=0.1)
+    path, _, queries = trained(runs, config)
+    loaded = load_trained_model(path, dataset=dataset)
+    before = {id(weight): np.array(weight) for weight in loaded.model.backbone.weights}
+    assert {weight.name for weight in loaded.model.backbone.trainable_weights} == {"lora_kernel_a", "lora_kernel_b"}
+    assert all(before[id(w)].any() for w in loaded.model.backbone.trainable_weights)  # B left its zeros
+    images = image_batches(loaded.dataset.test, loaded.config, loaded.dataset)
+    np.testing.assert_allclose(loaded.model.embed(images), queries, atol=1e-5)
+    model_writer(dataset, runs.cache_dir)(path)
+    exported = load_embedder(path / "model.keras").model
+    assert not [weight.path for weight in exported.weights if "lora" in weight.path]
+    difference = np.abs(exported(dataset.test.inputs).numpy() - queries).max()
+    print(network, "merged against unmerged", difference)
+    assert difference < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            {"backbone": "resnet10", "lora_rank": 2},
+            "--lora_rank: received '2 for --backbone=resnet10', expected a transf",
+        ),
+        ({"lora_rank": 2, "trained_from": "head"}, "--lora_rank beside --frozen_backbone or --trained_from"),
+        ({"lora_norms": True}, "--lora_norms would have no effect without --lora_rank"),
+    ],
+)
+def test_low_rank_updates_that_cannot_be_are_refused(overrides, message):
+    with pytest.raises(InvalidInput, match=message):
+        configuration(**{"backbone": "vit_small_16", **overrides})
 
 
 def test_a_preset_s_folder_is_part_of_the_run_s_identity(dinov2, tmp_path):
