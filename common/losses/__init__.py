@@ -42,6 +42,14 @@ if TYPE_CHECKING:
         RoadmapLoss,
         SmoothAPLoss,
     )
+    from common.losses.regularizers import (
+        CodingRateLoss,
+        KoLeoLoss,
+        ThresholdConsistentMarginLoss,
+        coding_rate,
+        koleo,
+        threshold_consistent_margin,
+    )
     from common.losses.signal_to_noise import SignalToNoiseLoss
     from common.losses.soft_triple import SoftTripleLoss
     from common.losses.supervised_contrastive import SupervisedContrastiveLoss
@@ -53,6 +61,7 @@ __all__ = [
     "AngularLoss",
     "ArcFaceLoss",
     "CircleLoss",
+    "CodingRateLoss",
     "ComponentLoss",
     "ContrastiveLoss",
     "CosFaceLoss",
@@ -65,6 +74,7 @@ __all__ = [
     "HistogramLoss",
     "HyperbolicLoss",
     "InTurnLoss",
+    "KoLeoLoss",
     "LabelColumnLoss",
     "LiftedStructureLoss",
     "LossLayer",
@@ -86,13 +96,17 @@ __all__ = [
     "SmoothAPLoss",
     "SoftTripleLoss",
     "SupervisedContrastiveLoss",
+    "ThresholdConsistentMarginLoss",
     "TripletLoss",
     "ViewLoss",
     "WeightedSumLoss",
     "class_column",
     "class_ids",
+    "coding_rate",
     "feature_sizes",
     "feature_tasks_loss",
+    "koleo",
     "loss_of_kind",
+    "threshold_consistent_margin",
 ]
 import_when_used(__name__)

@@ -21,7 +21,7 @@ from experiments.settings.method_names import (
     parse_loss,
 )
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
-from experiments.settings.methods.composers import MemorySettings, RhoSettings
+from experiments.settings.methods.composers import MemorySettings, RegularizerSettings, RhoSettings
 from experiments.settings.methods.features import (
     DanceSettings,
     FeatureSettings,
@@ -134,10 +134,12 @@ def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> M
 
     lengths = config.prefix_lengths
     loss = losses.MatryoshkaLoss([*map(of_length, lengths)], lengths) if lengths else of_length(dim)
+    regularizers = config.part(RegularizerSettings)
     if ccp:
-        return ccp.around(loss, num_classes, dim, config.monitor)
+        return regularizers.around(ccp.around(loss, num_classes, dim, config.monitor), config.normalization)
     memory = config.find(MemorySettings)
-    return memory.around(loss, config.batch_size, dim) if memory else loss
+    loss = memory.around(loss, config.batch_size, dim) if memory else loss
+    return regularizers.around(loss, config.normalization)
 
 
 def _task(

@@ -20,7 +20,7 @@ from experiments.settings.method_names import (
     uses_gsp,
 )
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
-from experiments.settings.methods.composers import MemorySettings, RhoSettings
+from experiments.settings.methods.composers import MemorySettings, RegularizerSettings, RhoSettings
 from experiments.settings.methods.features import (
     DanceSettings,
     FeatureSettings,
@@ -39,6 +39,7 @@ _HAVE: dict[type[Settings], Callable[[LossName, str, str], bool]] = {
     RhoSettings: lambda loss, method, pooling: loss.switches,
     PadsSettings: lambda loss, method, pooling: loss.miner == PADS,
     MemorySettings: lambda loss, method, pooling: loss.memory,
+    RegularizerSettings: lambda loss, method, pooling: True,
     FeatureSettings: lambda loss, method, pooling: bool(loss.features),
     TurnSettings: lambda loss, method, pooling: loss.may_take_turns,
     SharedSettings: lambda loss, method, pooling: SHARED in loss.features,

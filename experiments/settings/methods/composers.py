@@ -1,4 +1,4 @@
-"""Settings of a pair loss's composers: cross-batch memory, and rho of drawn triplets."""
+"""Settings around a loss: cross-batch memory, rho of drawn triplets, regularisers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, ClassVar
 
 from common import losses
-from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, SHARE, Settings, setting
+from common.errors import InvalidInput
+from experiments.settings.setting import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, Settings, setting
 
 if TYPE_CHECKING:
     from common.losses import CrossBatchMemoryLoss, MetricLoss
@@ -54,3 +55,74 @@ class RhoSettings(Settings):
     title: ClassVar[str] = "rho-regularisation (+rho)"
 
     p_switch: float = setting("rho: how often the positive takes the negative's place, in [0, 1]", within=SHARE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RegularizerSettings(Settings):
+    """Regularisers beside any loss; those of weight 0 are left out."""
+
+    title: ClassVar[str] = "Regularisers beside the loss"
+
+    koleo_weight: float = setting(
+        "weight of KoLeo, which spreads the embeddings of a batch (default: 0)",
+        0.0,
+        within=NOT_NEGATIVE,
+        omit_default=True,
+    )
+    coding_rate_weight: float = setting(
+        "weight of the coding rate of a batch, against collapse (default: 0)",
+        0.0,
+        within=NOT_NEGATIVE,
+        omit_default=True,
+    )
+    coding_rate_precision: float = setting(
+        "coding rate: the distortion that is allowed (epsilon) (default: 0.5)", 0.5, within=POSITIVE, omit_default=True
+    )
+    tcm_weight: float = setting(
+        "weight of the threshold-consistent margins (TCM) (default: 0)", 0.0, within=NOT_NEGATIVE, omit_default=True
+    )
+    tcm_positive_margin: float = setting(
+        "tcm: similarity of positives without a term (default: 0.9)", 0.9, within=FINITE, omit_default=True
+    )
+    tcm_negative_margin: float = setting(
+        "tcm: similarity of negatives without a term (default: 0.5)", 0.5, within=FINITE, omit_default=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for weight, names in _WEIGHTED.items():
+            given = [f"--{name}" for name in names if getattr(self, name) != defaults[name]]
+            if given and not getattr(self, weight):
+                raise InvalidInput(f"{', '.join(given)} would have no effect: --{weight} is 0. Give it, too.")
+
+    def around(self, loss: MetricLoss, normalization: str) -> MetricLoss:
+        """Add the regularisers to a loss.
+
+        Args:
+            loss: with its memory, drawn tuples or proxies.
+            normalization: of the embeddings.
+        """
+        terms = (
+            (self.koleo_weight, lambda: losses.KoLeoLoss(normalization=normalization)),
+            (
+                self.coding_rate_weight,
+                lambda: losses.CodingRateLoss(self.coding_rate_precision, normalization=normalization),
+            ),
+            (
+                self.tcm_weight,
+                lambda: losses.ThresholdConsistentMarginLoss(
+                    self.tcm_positive_margin, self.tcm_negative_margin, normalization=normalization
+                ),
+            ),
+        )
+        added = [(weight, make()) for weight, make in terms if weight]
+        if not added:
+            return loss
+        return losses.WeightedSumLoss([loss, *(term for _, term in added)], [1.0, *(weight for weight, _ in added)])
+
+
+_WEIGHTED = {
+    "coding_rate_weight": ("coding_rate_precision",),
+    "tcm_weight": ("tcm_positive_margin", "tcm_negative_margin"),
+}

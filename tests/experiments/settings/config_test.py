@@ -20,11 +20,13 @@ def test_parts_are_those_of_the_method():
         "MarginLossSettings",
         "RhoSettings",
         "MemorySettings",
+        "RegularizerSettings",
         "TransportPoolingSettings",
         "ZeroShotSettings",
     ]
     assert [kind.__name__ for kind in parts_of("ms", "ccp", "gap")] == [
         "MultiSimilaritySettings",
+        "RegularizerSettings",
         "ProjectionSettings",
         "AnchorSettings",
     ]

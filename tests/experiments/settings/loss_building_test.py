@@ -45,6 +45,20 @@ def test_samplers_are_built_by_name():
         build.build_batches(resolve("glyphs", "c2", "gap", "thesis", "demo", {"sampler": "spc_2"}), labels, seed=0)
 
 
+def test_regularisers_are_added_beside_the_whole_loss():
+    given = {"koleo_weight": 0.1, "coding_rate_weight": 0.2, "tcm_weight": 2.0, "tcm_negative_margin": 0.3}
+    for name, method in (("c2+xbm", "plain"), ("c2", "ccp"), ("panchor", "plain")):
+        configs = [resolve("glyphs", name, "gap", "thesis", "demo", values, method) for values in ({}, given)]
+        plain, loss = (build.build_loss(config, 4) for config in configs)
+        names = [type(part).__name__ for part in loss.parts]
+        assert names == [type(plain).__name__, "KoLeoLoss", "CodingRateLoss", "ThresholdConsistentMarginLoss"]
+        assert loss.part_weights == (1.0, 0.1, 0.2, 2.0)
+        assert loss.parts[3].negative_margin == 0.3
+        assert {part.normalization for part in loss.parts[1:]} == {configs[0].normalization}
+    with pytest.raises(InvalidInput, match="--tcm_negative_margin would have no effect: --tcm_weight is 0"):
+        resolve("glyphs", "c2", "gap", "thesis", "demo", {"tcm_negative_margin": 0.3})
+
+
 def first_batches(config, num_classes: int, images: tuple[int, int]) -> np.ndarray:
     """Labels `[batches, batch]` of a training on a fold that has the shape of a benchmark's."""
     sizes = np.random.default_rng(num_classes).integers(images[0], images[1] + 1, num_classes)
