@@ -5,28 +5,34 @@ from __future__ import annotations
 import tensorflow as tf
 
 from common.errors import invalid
-from common.ops.pair_masks import are_all_right
+from common.ops.pair_masks import are_all_right, is_label_matrix
 
 
 def class_ids(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return a batch's class ids, from integers or from Keras' floats.
+    """Return a batch's labels: class ids, also from Keras' floats, or bools.
 
     A float holds a whole number exactly up to a bound of its type: 2^11 for float16, 2^24 for float32, 2^53 for
     float64. Labels at the bound or beyond may already be those of other classes, so they are refused.
 
     Args:
-        labels: `[batch]` or `[batch, 1]`; integers, or floats that are whole and below the bound of their type.
+        labels: `[batch]` or `[batch, 1]`; integers, or floats that are whole and below the bound of their type. Bools
+            `[batch, classes]`, of several labels, are returned as they are.
 
     Returns:
         int64 `[batch]`, and a bool scalar: whether all of them are exact. XLA drops the error below, and not this.
 
     Raises:
-        InvalidInput: another shape (one-hot labels), or a type that is no number.
+        InvalidInput: another shape (one-hot numbers), or a type that is no number.
         tf.errors.InvalidArgumentError: floats that are not whole, or too large (not checked inside XLA).
     """
     labels = tf.convert_to_tensor(labels)
+    if is_label_matrix(labels):
+        return labels, tf.constant(True)
     if labels.shape.rank not in (None, 1) and tuple(labels.shape[1:]) != (1,):
-        fix = "Of one-hot labels: np.argmax(labels, axis=1). In a call of your own: loss(embeddings, labels)."
+        fix = (
+            "Of one-hot labels: np.argmax(labels, axis=1). In a call of your own: loss(embeddings, labels). Several "
+            "labels an image are bools [batch, classes]: labels.astype(bool)."
+        )
         raise invalid(
             "shape of labels", received=tuple(labels.shape), expected="class ids [batch] or [batch, 1]", fix=fix
         )

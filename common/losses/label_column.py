@@ -17,9 +17,12 @@ _COLUMNS = (CLASS, PLACE)  # in the order of `common.data.training_batches(..., 
 
 
 def class_column(labels: tf.Tensor) -> tf.Tensor:
-    """Return the class ids `[batch]` of labels `[batch]` or rows `[batch, 2]`."""
+    """Return the class ids `[batch]` of labels `[batch]` or rows `[batch, 2]`.
+
+    Bools `[batch, classes]` of several labels are returned as they are.
+    """
     labels = tf.convert_to_tensor(labels)
-    return labels[:, 0] if labels.shape.rank == 2 else labels
+    return labels[:, 0] if labels.shape.rank == 2 and not labels.dtype.is_bool else labels
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -65,7 +68,7 @@ class LabelColumnLoss(LossAround):
         labels = tf.convert_to_tensor(labels)
         if self.column == CLASS:
             return class_column(labels)
-        if labels.shape.rank != 2:
+        if labels.shape.rank != 2 or labels.dtype.is_bool:
             expected = "[batch, 2]: a class and a place in the training set for each row"
             raise invalid("shape of labels", received=tuple(labels.shape), expected=expected)
         return labels[:, 1]

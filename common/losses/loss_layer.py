@@ -35,7 +35,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
     gathers the batch first.
 
     Keras' call:
-        y_true: class ids `[batch]` or `[batch, 1]`; see `class_ids` for ids that have become floats.
+        y_true: class ids `[batch]` or `[batch, 1]`, or bools `[batch, classes]` of several labels; see `class_ids`.
         y_pred: embeddings, `[batch, dim]`.
         sample_weight: None, or weights w `[batch]` or `[batch, 1]` for a loss whose terms belong to anchors, one that
             takes `sample_weight` in its `call`. Terms are multiplied with the weight of their anchor, and divided by

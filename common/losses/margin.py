@@ -10,6 +10,7 @@ from tensorflow import keras
 from common.errors import check_choice, check_non_negative, check_positive
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
+from common.ops.pair_masks import integer_labels
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -119,7 +120,8 @@ class MarginLoss(MetricLoss):
         """Return β of the class of each label, `[anchors]`."""
         boundaries = tf.reshape(self.boundaries, [-1])  # the gradient of a reshaped tensor is not a sparse one
         if self.num_classes is None:
-            return tf.repeat(boundaries, tf.size(labels))
+            return tf.repeat(boundaries, tf.shape(labels)[0])
+        labels = integer_labels(labels)  # refuses several of them
         known = (labels >= 0) & (labels < self.num_classes)
         own = tf.gather(boundaries, tf.where(known, labels, tf.zeros_like(labels)))
         return tf.where(known, own, tf.cast(self.boundary, own.dtype))

@@ -28,7 +28,8 @@ class MetricLoss(LossLayer):
 
     Call arguments:
         embeddings: `[batch, dim]`.
-        labels: integers of any width, `[batch]`.
+        labels: integers of any width, `[batch]`. Losses that only compare pairs also take bools `[batch, classes]`, of
+            several labels or none: pairs that share one are positive. Other losses refuse them.
         references: `common.references.References`, or None: the batch itself without self-pairs, or the proxies that a
             proxy loss owns.
 

@@ -16,6 +16,7 @@ from common.losses.metric_loss import MetricLoss
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.weighted_sum import WeightedSumLoss
 from common.ops.normalization import normalize
+from common.ops.pair_masks import batch_labels
 from common.references.reference_set import Pairs, References
 
 MINERS: dict[str, Callable[..., miners.Triplets | Pairs]] = {
@@ -166,5 +167,5 @@ def _joined(first: References, second: References) -> References:
     """Join two reference sets, without their masks."""
     dtype = tf.convert_to_tensor(second.embeddings).dtype
     embeddings = tf.concat([tf.cast(first.embeddings, dtype), second.embeddings], axis=0)
-    labels = tf.concat([tf.cast(part.labels, tf.int64) for part in (first, second)], axis=0)
+    labels = tf.concat([batch_labels(part.labels) for part in (first, second)], axis=0)
     return References(embeddings, labels)

@@ -9,6 +9,7 @@ from common.miners.distance_weighted import log_inverse_density
 from common.miners.triplets import Triplets, candidates, draw, triplets_where
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import normalize
+from common.ops.pair_masks import integer_labels
 from common.references.comparison import Comparison
 from common.references.reference_set import References
 
@@ -77,5 +78,6 @@ def inter_class(
 
 def _third_class(pairs: Comparison, chosen: tf.Tensor) -> tf.Tensor:
     """Mask references of neither the anchor's nor the chosen class, `[batch, references]`."""
-    padded = tf.pad(pairs.reference_labels, [[0, 1]])  # the place that is drawn where there is none to draw
-    return pairs.negative & (pairs.reference_labels[None, :] != tf.gather(padded, chosen)[:, None])
+    labels = integer_labels(pairs.reference_labels)  # refuses several of them
+    padded = tf.pad(labels, [[0, 1]])  # the place that is drawn where there is none to draw
+    return pairs.negative & (labels[None, :] != tf.gather(padded, chosen)[:, None])

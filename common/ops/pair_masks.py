@@ -10,6 +10,11 @@ import tensorflow as tf
 
 from common.errors import invalid
 
+_FIX = (
+    "Losses of pairs take bools [batch, classes], such as ContrastiveLoss, TripletLoss, MultiSimilarityLoss, "
+    "SupervisedContrastiveLoss and SmoothAPLoss. Losses with proxies, a memory or groups of classes do not."
+)
+
 
 def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
     """Cast labels of any integer type to int64, so that large ids stay distinct.
@@ -24,6 +29,8 @@ def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
         InvalidInput: the labels are not integers (float32 makes ids above 2^24 equal) or not a vector.
     """
     labels = tf.convert_to_tensor(labels)
+    if labels.dtype.is_bool:
+        raise invalid("labels", received="bools, of several labels an image", expected="one class id each", fix=_FIX)
     if not labels.dtype.is_integer:
         raise invalid(
             "labels",
@@ -36,6 +43,44 @@ def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
             "shape of labels", received=tuple(labels.shape), expected="[batch]", fix="Use tf.reshape(labels, [-1])."
         )
     return tf.cast(labels, tf.int64)
+
+
+def batch_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
+    """Return int64 class ids `[n]`, or bool matrices of several labels as they are.
+
+    Args:
+        labels: integers `[n]`, or bools `[n, classes]`: the classes of each image, perhaps none.
+
+    Raises:
+        InvalidInput: as `integer_labels`; a vector of bools.
+    """
+    labels = tf.convert_to_tensor(labels)
+    return labels if is_label_matrix(labels) else integer_labels(labels)
+
+
+def is_label_matrix(labels: tf.Tensor) -> bool:
+    """Return whether labels are a bool matrix `[n, classes]`."""
+    return labels.dtype.is_bool and labels.shape.rank == 2
+
+
+def share_a_label(labels: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
+    """Return which pairs have a label in common, bool `[n, others]`.
+
+    Args:
+        labels: from `batch_labels`, of n images.
+        others: likewise, and of the same kind.
+
+    Raises:
+        InvalidInput: one side has several labels, the other class ids; or their numbers of classes differ.
+    """
+    kinds = [is_label_matrix(side) for side in (labels, others)]
+    if not any(kinds):
+        return labels[:, None] == others[None, :]
+    if not all(kinds) or not labels.shape[1:].is_compatible_with(others.shape[1:]):
+        received = f"{labels.dtype.name} {list(labels.shape)} and {others.dtype.name} {list(others.shape)}"
+        expected = "class ids on both sides, or bools [n, classes] of the same classes"
+        raise invalid("labels of batch and references", received=received, expected=expected, fix=_FIX)
+    return tf.matmul(tf.cast(labels, tf.float32), tf.cast(others, tf.float32), transpose_b=True) > 0.0
 
 
 def are_all_right(right: tf.Tensor, labels: tf.Tensor, expected: str) -> tf.Tensor:
@@ -95,20 +140,24 @@ def pair_masks(
     """Return the positive and negative pairs of a batch and a reference set.
 
     Args:
-        labels: integers, `[batch]`.
-        reference_labels: integers, `[references]`; None compares the batch with itself, without self-pairs.
+        labels: integers `[batch]`, or bools `[batch, classes]` of several labels.
+        reference_labels: likewise, of the references; None compares the batch with itself, without self-pairs.
         valid: bool, `[references]`: the references that take part; None: all of them.
 
     Returns:
-        Two bool tensors `[batch, references]`: pairs of the same class, pairs of different classes. A pair in neither
-        is a self-pair or has a reference that is not valid.
+        Two bool tensors `[batch, references]`: pairs that share a label, pairs that share none. A pair in neither is a
+        self-pair or has a reference that is not valid.
+
+    Raises:
+        InvalidInput: as `integer_labels` and `share_a_label`.
     """
-    labels = integer_labels(labels)
-    columns = labels if reference_labels is None else integer_labels(reference_labels)
-    same = labels[:, None] == columns[None, :]  # [batch, references]
+    labels = batch_labels(labels)
+    columns = labels if reference_labels is None else batch_labels(reference_labels)
+    same = share_a_label(labels, columns)  # [batch, references]
     positive, negative = same, tf.logical_not(same)
     if reference_labels is None:
-        positive = tf.linalg.set_diag(same, tf.zeros_like(labels, tf.bool))
+        no_self = tf.zeros(tf.shape(labels)[:1], tf.bool)  # an image without labels shares none with itself
+        positive, negative = tf.linalg.set_diag(positive, no_self), tf.linalg.set_diag(negative, no_self)
     if valid is not None:
         valid = tf.cast(valid, tf.bool)[None, :]
         positive, negative = positive & valid, negative & valid

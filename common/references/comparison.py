@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common.errors import check_choice, invalid
 from common.ops.normalization import normalize
-from common.ops.pair_masks import integer_labels, pair_masks
+from common.ops.pair_masks import batch_labels, pair_masks
 from common.references.reference_set import References
 
 ANCHORS = ("embeddings", "references")
@@ -19,11 +19,11 @@ class Comparison(NamedTuple):
 
     anchors: tf.Tensor  # [anchors, dim]
     references: tf.Tensor  # [references, dim]
-    positive: tf.Tensor  # bool [anchors, references]: of the same class, without self-pairs
+    positive: tf.Tensor  # bool [anchors, references]: that share a class, without self-pairs
     negative: tf.Tensor  # bool [anchors, references]: of different classes
     valid_anchors: tf.Tensor  # bool [anchors]
-    anchor_labels: tf.Tensor  # int64 [anchors]
-    reference_labels: tf.Tensor  # int64 [references]
+    anchor_labels: tf.Tensor  # int64 [anchors], or bool [anchors, classes] of several labels
+    reference_labels: tf.Tensor  # int64 [references], or bool [references, classes]
     anchor_weights: tf.Tensor | None = None  # [anchors]; None: all are 1
 
     def weighted(self, terms: tf.Tensor) -> tf.Tensor:
@@ -47,7 +47,7 @@ def compare(
 
     Args:
         embeddings: `[batch, dim]`, of any floating-point type.
-        labels: integers, `[batch]`.
+        labels: integers `[batch]`, or bools `[batch, classes]`: pairs that share a label are positive.
         references: the reference set; None: the batch itself, without self-pairs.
         sample_weight: of the samples, `[batch]`, which must be the anchors; None: all are 1.
         normalization: one of `common.ops.normalization.NORMALIZATIONS`, applied to both sides.
@@ -65,11 +65,11 @@ def compare(
     embeddings = normalize(embeddings, normalization)
     if embeddings.shape.rank not in (2, None):
         raise invalid("shape of embeddings", received=tuple(embeddings.shape), expected="[batch, dim]")
-    labels = integer_labels(labels)
-    everyone = tf.ones_like(labels, tf.bool)
+    labels = batch_labels(labels)
+    everyone = tf.ones(tf.shape(labels)[:1], tf.bool)
     if references is None:
         return Comparison(embeddings, embeddings, *pair_masks(labels), everyone, labels, labels, sample_weight)
-    reference_labels = integer_labels(references.labels)
+    reference_labels = batch_labels(references.labels)
     positive, negative = references.pairs or pair_masks(labels, reference_labels, references.valid)
     others = normalize(tf.cast(references.embeddings, embeddings.dtype), normalization)
     if not others.shape[-1:].is_compatible_with(embeddings.shape[-1:]):
@@ -84,6 +84,6 @@ def compare(
     if sample_weight is not None:
         raise invalid("sample_weight", received="weights of samples", expected="none with anchors='references'")
     valid = references.valid
-    valid = tf.ones_like(reference_labels, tf.bool) if valid is None else tf.cast(valid, tf.bool)
+    valid = tf.ones(tf.shape(reference_labels)[:1], tf.bool) if valid is None else tf.cast(valid, tf.bool)
     positive, negative = tf.transpose(positive), tf.transpose(negative)
     return Comparison(others, embeddings, positive, negative, valid, reference_labels, labels)

@@ -22,6 +22,6 @@ class References(NamedTuple):
     """
 
     embeddings: tf.Tensor  # floats [references, dim], not normalised
-    labels: tf.Tensor  # integers [references]
+    labels: tf.Tensor  # integers [references], or bools [references, classes] of several labels
     valid: tf.Tensor | None = None  # bool [references]: the rows that take part; None: all of them
     pairs: Pairs | None = None  # the pairs that take part; None: all of valid rows, positive where labels are equal

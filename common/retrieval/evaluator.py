@@ -9,7 +9,7 @@ import numpy as np
 
 from common.errors import InvalidInput, invalid
 from common.retrieval import metrics
-from common.retrieval.labels import codes_of_both
+from common.retrieval.labels import Relevance, relevance
 from common.retrieval.query_sample import interval_of_all, sampled_rows
 from common.retrieval.query_scores import QueryScores, RetrievalResult
 from common.retrieval.search.blocked_search import slices
@@ -48,8 +48,9 @@ def evaluate_retrieval(
 
     Args:
         query_embeddings: `[queries, dim]`, float16, float32 or float64; used as they are (not normalised).
-        query_labels: integers of any size `[queries]`.
-        gallery_embeddings, gallery_labels: `[gallery, dim]` and `[gallery]`; None for self-retrieval.
+        query_labels: integers of any size `[queries]`; or bools `[queries, classes]`, of several labels each. An item
+            that shares one is relevant.
+        gallery_embeddings, gallery_labels: `[gallery, dim]`, and labels likewise; None for self-retrieval.
         recall_at: the k of R@k.
         similarity: "euclidean" or "inner_product".
         average_precision: also mAP, the mean of `(1/R) Σ_{k relevant} P@k` over the whole ranking; a float64 pass more.
@@ -68,9 +69,7 @@ def evaluate_retrieval(
     data = query_embeddings, query_labels, gallery_embeddings, gallery_labels
     rows = candidates = None
     if sample_queries is not None:
-        candidates = np.flatnonzero(
-            _num_relevant(*codes_of_both(*data), gallery_embeddings is None or exclude_same_row)
-        )
+        candidates = np.flatnonzero(_num_relevant(relevance(*data), gallery_embeddings is None or exclude_same_row))
         rows = sampled_rows(candidates, sample_queries, seed)
     scores = score_queries(
         *data,
@@ -126,20 +125,19 @@ def score_queries(
     """
     query_embeddings = np.asarray(query_embeddings)
     _check_recall_at(recall_at)
-    query_classes, gallery_classes = codes_of_both(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
-    rows = _checked_rows(query_rows, len(query_classes))
+    relevant = relevance(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
+    rows = _checked_rows(query_rows, len(query_embeddings))
     search = NeighborSearch(
         query_embeddings,
         None if gallery_embeddings is None else np.asarray(gallery_embeddings),
         similarity=similarity,
-        query_classes=query_classes,
-        gallery_classes=gallery_classes,
+        query_classes=relevant.query_order,
+        gallery_classes=relevant.gallery_order,
         block_size=block_size,
         num_threads=num_threads,
         exclude_same_row=exclude_same_row,
     )
-    num_relevant = _num_relevant(query_classes, gallery_classes, search.without_self)
-    table = _QueryTable(query_classes, gallery_classes, num_relevant, rows)
+    table = _QueryTable(relevant, _num_relevant(relevant, search.without_self), rows)
     tied = _fill(table, search, max(recall_at), find_ties=tie_bounds and not average_precision)
     scores = table.scores(recall_at)
     if not (average_precision or tie_bounds):
@@ -199,23 +197,21 @@ class _QueryTable:
     `num_relevant` is 0 for all other rows.
     """
 
-    def __init__(
-        self, query_classes: np.ndarray, gallery_classes: np.ndarray, num_relevant: np.ndarray, chosen: np.ndarray
-    ) -> None:
-        self.query_classes, self.gallery_classes = query_classes, gallery_classes
+    def __init__(self, relevant: Relevance, num_relevant: np.ndarray, chosen: np.ndarray) -> None:
+        self.relevant = relevant
         self.rows = chosen[num_relevant[chosen] > 0]
         self.num_excluded = len(chosen) - len(self.rows)
         self.num_relevant = np.zeros_like(num_relevant)
         self.num_relevant[self.rows] = num_relevant[self.rows]
-        self.precision_at_1, self.r_precision, self.map_at_r = np.zeros((3, len(query_classes)))
-        self.first_hit = np.zeros(len(query_classes), np.int64)
+        self.precision_at_1, self.r_precision, self.map_at_r = np.zeros((3, len(num_relevant)))
+        self.first_hit = np.zeros(len(num_relevant), np.int64)
 
     def fill(self, rows: np.ndarray, neighbors: np.ndarray) -> None:
         """Store all metrics of the queries `rows` `[block]`.
 
         `neighbors` is `[block, most]` (-1: none).
         """
-        hits = self._hits(rows, neighbors)
+        hits = self.relevant.hits(rows, neighbors)
         self.precision_at_1[rows] = metrics.precision_at_1(hits)
         self.r_precision[rows] = metrics.r_precision(hits, self.num_relevant[rows])
         self.map_at_r[rows] = metrics.map_at_r(hits, self.num_relevant[rows])
@@ -232,9 +228,6 @@ class _QueryTable:
             map_at_r=self.map_at_r[self.rows],
             first_hit=self.first_hit[self.rows],
         )
-
-    def _hits(self, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
-        return (self.gallery_classes[neighbors] == self.query_classes[rows, np.newaxis]) & (neighbors >= 0)
 
 
 def _has_ties(search: NeighborSearch, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
@@ -262,7 +255,7 @@ def _with_ranks(
     orders = (*(["by_index"] if tied is None else []), *(["worst", "best"] if tie_bounds else []))
     names = ["P@1", "P@R", "MAP@R", *(["mAP"] if tied is None else [])]
     values = {order: [np.zeros((len(names) + len(scores.recall_at), 0))] for order in orders}
-    for ranks in rank_relevant_items(search, rows, table.query_classes, table.gallery_classes):
+    for ranks in rank_relevant_items(search, rows, table.relevant.items):
         for order in orders:
             values[order].append(ranks.values(names, scores.recall_at, order))
     found = {order: np.concatenate(blocks, axis=1) for order, blocks in values.items()}
@@ -283,23 +276,19 @@ def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray
 
 
 def _best_relevant(search: NeighborSearch, table: _QueryTable, rows: np.ndarray) -> np.ndarray:
-    """Find each query's most similar item of its class: gallery rows `[rows]`."""
-    by_class = np.argsort(table.gallery_classes, kind="stable")
-    class_starts = np.searchsorted(table.gallery_classes[by_class], np.arange(table.query_classes.max() + 1))
-    sizes = table.num_relevant[rows] + search.without_self
+    """Find each query's most similar relevant item: gallery rows `[rows]`."""
     best = np.empty(len(rows), np.int64)
-    number = np.cumsum(sizes) // _PAIRS_AT_ONCE
+    number = np.cumsum(table.num_relevant[rows] + search.without_self) // _PAIRS_AT_ONCE
     for chunk in np.unique(number):
         part = np.flatnonzero(number == chunk)
-        ends = np.cumsum(sizes[part])
-        owner = np.repeat(np.arange(len(part)), sizes[part])
-        offset = np.arange(ends[-1]) - (ends - sizes[part])[owner]
-        items = by_class[class_starts[table.query_classes[rows[part]]][owner] + offset]
+        found = [table.relevant.items(row) for row in rows[part]]
+        sizes = np.array([len(items) for items in found])
+        items, owner = np.concatenate(found), np.repeat(np.arange(len(part)), sizes)
         values = search.bounds.exact(rows[part][owner], items)
         if search.without_self:
             values[items == rows[part][owner]] = -np.inf
         order = np.lexsort((items, -values, owner))
-        best[part] = items[order[ends - sizes[part]]]
+        best[part] = items[order[np.cumsum(sizes) - sizes]]
     return best
 
 
@@ -333,10 +322,9 @@ def _unit_length(embeddings: np.ndarray) -> np.ndarray:
     return embeddings / np.where(norms > 0, norms, 1.0)
 
 
-def _num_relevant(query_classes: np.ndarray, gallery_classes: np.ndarray, without_self: bool) -> np.ndarray:
+def _num_relevant(relevant: Relevance, without_self: bool) -> np.ndarray:
     """Count the gallery items that each query could find `[queries]`."""
-    class_sizes = np.bincount(gallery_classes, minlength=query_classes.max() + 1)
-    num_relevant = class_sizes[query_classes] - without_self
+    num_relevant = relevant.counts(without_self)
     if not (num_relevant > 0).any():
         raise InvalidInput(
             "Invalid labels: received no query with a relevant item in the gallery, expected classes with at least "

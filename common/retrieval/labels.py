@@ -1,10 +1,120 @@
-"""Class labels of any integer type and size as consecutive codes."""
+"""Which gallery items are relevant for a query: those with a label in common."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 
 from common.errors import InvalidInput, invalid
+
+_BYTES_AT_ONCE = 2**26
+
+
+class Relevance(Protocol):
+    """The relevant gallery items of all queries.
+
+    Attributes:
+        query_order, gallery_order: integers `[queries]`, `[gallery]`; rows of equal numbers are probably near another.
+    """
+
+    query_order: np.ndarray
+    gallery_order: np.ndarray
+
+    def counts(self, without_self: bool) -> np.ndarray:
+        """Count the gallery items that each query could find: `[queries]`."""
+
+    def hits(self, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+        """Return which `neighbors` `[block, most]` of the queries `rows` are relevant; -1 is none."""
+
+    def items(self, row: int) -> np.ndarray:
+        """Return a query's relevant gallery rows, increasing; perhaps itself among them."""
+
+
+class SameClass:
+    """Relevance of one label each: equal class codes.
+
+    Args:
+        query_classes, gallery_classes: codes 0..C-1, `[queries]`, `[gallery]`.
+    """
+
+    def __init__(self, query_classes: np.ndarray, gallery_classes: np.ndarray) -> None:
+        self.query_order, self.gallery_order = query_classes, gallery_classes
+        self._by_class = np.argsort(gallery_classes, kind="stable")
+        starts = np.arange(max(query_classes.max(initial=-1), gallery_classes.max(initial=-1)) + 2)
+        self._starts = np.searchsorted(gallery_classes[self._by_class], starts)
+
+    def counts(self, without_self: bool) -> np.ndarray:
+        """See `Relevance`."""
+        return np.diff(self._starts)[self.query_order] - without_self
+
+    def hits(self, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+        """See `Relevance`."""
+        return (self.gallery_order[neighbors] == self.query_order[rows, np.newaxis]) & (neighbors >= 0)
+
+    def items(self, row: int) -> np.ndarray:
+        """See `Relevance`."""
+        label = self.query_order[row]
+        return self._by_class[self._starts[label] : self._starts[label + 1]]
+
+
+class SharedLabel:
+    """Relevance of several labels each: at least one in common.
+
+    Args:
+        query_labels, gallery_labels: bools, `[queries, classes]`, `[gallery, classes]`; the same array: self-retrieval.
+    """
+
+    def __init__(self, query_labels: np.ndarray, gallery_labels: np.ndarray) -> None:
+        self._queries, self._gallery = (np.packbits(labels, axis=1) for labels in (query_labels, gallery_labels))
+        self.query_order, self.gallery_order = (labels.argmax(axis=1) for labels in (query_labels, gallery_labels))
+
+    def counts(self, without_self: bool) -> np.ndarray:
+        """See `Relevance`."""
+        counts = np.array([len(self.items(row)) for row in range(len(self._queries))], np.int64)
+        if without_self:
+            counts -= (self._queries & self._gallery).any(axis=1)  # an image without labels does not find itself
+        return counts
+
+    def hits(self, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+        """See `Relevance`."""
+        hits = neighbors >= 0
+        step = max(1, _BYTES_AT_ONCE // max(1, neighbors.shape[1] * self._gallery.shape[1]))
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            shared = self._gallery[neighbors[part]] & self._queries[rows[part], np.newaxis]
+            hits[part] &= shared.any(axis=2)
+        return hits
+
+    def items(self, row: int) -> np.ndarray:
+        """See `Relevance`."""
+        return np.flatnonzero((self._gallery & self._queries[row]).any(axis=1))
+
+
+def relevance(
+    query_embeddings: np.ndarray,
+    query_labels: np.ndarray,
+    gallery_embeddings: np.ndarray | None,
+    gallery_labels: np.ndarray | None,
+) -> Relevance:
+    """Return the relevance that labels state, as `evaluate_retrieval` takes them.
+
+    Raises:
+        InvalidInput: labels of another type or shape, of two kinds, or without their embeddings.
+    """
+    sides = [query_labels] + ([] if gallery_labels is None else [gallery_labels])
+    if not any(map(_is_matrix, sides)):
+        return SameClass(*codes_of_both(query_embeddings, query_labels, gallery_embeddings, gallery_labels))
+    nums = [len(side) for side in (query_embeddings, gallery_embeddings) if side is not None]
+    if [len(side) for side in sides] != nums or not all(map(_is_matrix, sides)) or len({s.shape[1] for s in sides}) > 1:
+        received = " and ".join(f"{np.asarray(side).dtype} {list(np.shape(side))}" for side in sides)
+        expected = "bools [items, classes] for each embedding, of the same classes on both sides"
+        raise invalid("labels", received=received, expected=expected)
+    return SharedLabel(sides[0], sides[-1])
+
+
+def _is_matrix(labels: np.ndarray) -> bool:
+    return isinstance(labels, np.ndarray) and labels.dtype.kind == "b" and labels.ndim == 2
 
 
 def integer_labels(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:

@@ -203,6 +203,24 @@ def test_labels_of_any_integer_type(create, references):
         assert loss(embeddings, labels.astype(dtype), references) == expected
 
 
+def takes_several_labels(create):
+    """Whether a loss takes one-hot bools, with the value of class ids; else its error names those that do."""
+    embeddings, labels = random_batch()
+    try:
+        found = create()(embeddings, np.eye(NUM_CLASSES, dtype=bool)[labels])
+    except InvalidInput as error:
+        if "Losses of pairs take bools [batch, classes], such as ContrastiveLoss, TripletLoss" not in str(error):
+            raise
+        return False
+    np.testing.assert_array_equal(found, create()(embeddings, labels))
+    return True
+
+
+def test_which_losses_take_several_labels():
+    """Those of pairs alone, and composers of them."""
+    assert {name for name, create in LOSSES.items() if not takes_several_labels(create)} == set()
+
+
 @pytest.mark.one_in(3)
 def test_a_label_that_stops_a_loss_makes_it_not_a_number_under_xla(create):
     loss, (embeddings, labels) = create(), random_batch()

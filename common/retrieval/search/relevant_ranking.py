@@ -5,7 +5,7 @@ They are the basis of every metric and its range under ties.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -71,9 +71,9 @@ class RelevantRanks(NamedTuple):
 
 
 def rank_relevant_items(
-    search: NeighborSearch, rows: np.ndarray, query_classes: np.ndarray, gallery_classes: np.ndarray
+    search: NeighborSearch, rows: np.ndarray, items_of: Callable[[int], np.ndarray]
 ) -> Iterator[RelevantRanks]:
-    """Rank all gallery items of each query's class.
+    """Rank all relevant gallery items of each query.
 
     Yields a few queries at a time, in the order of `rows`. Every pair is compared in float64; `search.bounds.exact`
     decides pairs that the rounding leaves open.
@@ -81,10 +81,9 @@ def rank_relevant_items(
     Args:
         search: holds queries, gallery and bounds.
         rows: query rows `[ranked]`, each with something to find.
-        query_classes: integers 0..C-1, `[queries]`.
-        gallery_classes: integers 0..C-1, `[gallery]`.
+        items_of: from a query row to its relevant gallery rows, increasing; perhaps itself among them.
     """
-    ranker = _Ranker(search, query_classes, gallery_classes)
+    ranker = _Ranker(search, items_of)
     step, num_threads = dense_rows(len(search.gallery.first), search.num_threads, _DENSE_ENTRIES)
     with ThreadPoolExecutor(num_threads) as pool:
         yield from pool.map(lambda part: ranker.rank(rows[part]), slices(len(rows), step))
@@ -93,11 +92,9 @@ def rank_relevant_items(
 class _Ranker:
     """Ranks the relevant items of one block of queries after another."""
 
-    def __init__(self, search: NeighborSearch, query_classes: np.ndarray, gallery_classes: np.ndarray) -> None:
+    def __init__(self, search: NeighborSearch, items_of: Callable[[int], np.ndarray]) -> None:
         self.bounds, self.gallery, self.without_self = search.bounds, search.gallery, search.without_self
-        self.query_classes = query_classes
-        self.by_class = np.argsort(gallery_classes, kind="stable")
-        self.class_starts = np.searchsorted(gallery_classes[self.by_class], np.arange(query_classes.max() + 2))
+        self.items_of = items_of
         self.group_of_row = np.empty(len(self.gallery.members), np.int64)
         group_of_member = np.repeat(np.arange(len(self.gallery.first)), self.gallery.sizes)
         self.group_of_row[self.gallery.members] = group_of_member
@@ -118,8 +115,7 @@ class _Ranker:
 
     def _relevant(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Return a query's relevant items and increasing exact similarities `[relevant]`."""
-        label = self.query_classes[row]
-        items = self.by_class[self.class_starts[label] : self.class_starts[label + 1]]
+        items = self.items_of(row)
         if self.without_self:
             items = items[items != row]
         values = self.bounds.exact(np.full(len(items), row), items)

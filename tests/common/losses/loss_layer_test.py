@@ -46,6 +46,17 @@ def test_fit_and_evaluate_report_the_value():
     assert model.evaluate(EMBEDDINGS, LABELS, batch_size=6, verbose=0) < expected
 
 
+def test_fit_with_several_labels():
+    """Through Keras, which makes floats of integers elsewhere."""
+    several = np.eye(3, dtype=bool)[LABELS]
+    several[0, 1] = True
+    loss = MultiSimilarityLoss()
+    expected = float(loss(EMBEDDINGS, several))
+    assert expected != float(loss(EMBEDDINGS, LABELS))
+    history = compiled(loss).fit(EMBEDDINGS, several, batch_size=6, verbose=0).history
+    assert history["loss"] == [pytest.approx(expected)]
+
+
 @pytest.mark.parametrize("weights", [{"sample_weight": np.ones(6)}, {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}])
 def test_sample_weights_are_refused_by_a_loss_over_pairs(weights):
     with pytest.raises(

@@ -74,6 +74,34 @@ def random_embeddings(rng, kind, num_items, dim):
     return embeddings
 
 
+@pytest.mark.parametrize("with_gallery", [False, True])
+def test_items_that_share_one_of_several_labels_are_relevant(with_gallery):
+    rng = np.random.default_rng(0)
+    queries, gallery = rng.integers(-1, 2, (2, 60, 3)).astype(np.float32)
+    labels, gallery_labels = rng.random((2, 60, 11)) < 0.06  # more than a byte of classes
+    if not with_gallery:
+        gallery, gallery_labels = queries, labels
+    rows = []
+    for query, own in enumerate(labels):
+        others = [item for item in range(60) if with_gallery or item != query]
+        others.sort(key=lambda item: (((queries[query] - gallery[item]) ** 2).sum(), item))
+        hits = [any(a and b for a, b in zip(own, gallery_labels[item])) for item in others]
+        rows += [metrics_of(hits)] if any(hits) else []
+    assert 10 < len(rows) < 60
+    data = (queries, labels, gallery, gallery_labels) if with_gallery else (queries, labels)
+    found = evaluate_retrieval(*data, recall_at=RECALL_AT, average_precision=True)
+    assert (found.num_queries, found.num_excluded_queries) == (len(rows), 60 - len(rows))
+    figures = found.as_dict()
+    np.testing.assert_allclose([figures[name] for name in NAMES], np.mean(rows, axis=0), rtol=1e-12)
+
+
+def test_several_labels_need_the_same_classes_on_both_sides():
+    points = np.eye(3, dtype=np.float32)
+    for labels in (np.arange(3), np.eye(3, 4, dtype=bool)):
+        with pytest.raises(InvalidInput, match="of the same classes on both sides"):
+            evaluate_retrieval(points, np.eye(3, dtype=bool), points, labels)
+
+
 def random_labels(rng, kind, num_items, num_classes):
     """Labels `[num_items]`; those of kind "huge labels" are equal to each other as float64."""
     if kind == "one class":
