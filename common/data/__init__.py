@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from common.data.manifest import load_manifest, read_csv_table, read_image_table
     from common.data.mnist import load_mnist
     from common.data.prepared_images import prepare_images
-    from common.data.random_batches import MPerClassBatches, RandomPairBatches
+    from common.data.random_batches import HierarchicalBatches, MPerClassBatches, RandomPairBatches
     from common.data.sharded_images import ShardedImages
     from common.data.stanford_online_products import load_stanford_online_products
     from common.data.synthetic_tokens import load_synthetic_tokens
@@ -73,6 +73,7 @@ __all__ = [
     "NoAugmentation",
     "PublishedCodeCrop",
     "RandomShift",
+    "HierarchicalBatches",
     "MPerClassBatches",
     "ShardedImages",
     "ThesisCrop",

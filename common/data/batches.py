@@ -37,6 +37,43 @@ class TrainingBatches(Protocol):
         """Yield (epoch, indices `[batch]`) from the batch of training step `step` on."""
 
 
+class ClassMembers:
+    """The examples of each class.
+
+    Args:
+        labels: `[examples]` integers; or bools `[examples, classes]` of several labels: an example is in several
+            classes. Classes with too few examples for a pair are then left out.
+        classes_per_batch: at most the number of classes.
+        samples_per_class: more than 1 asks for two examples in each class.
+
+    Attributes:
+        sizes: number of examples `[classes]`.
+        examples: places, all of the first class first `[sum of sizes]`.
+        first: place of each class in `examples` `[classes]`.
+
+    Raises:
+        InvalidInput: fewer classes than a batch needs, or a class with one example.
+    """
+
+    def __init__(self, labels: np.ndarray, classes_per_batch: int, samples_per_class: int) -> None:
+        check_positive("classes_per_batch", classes_per_batch)
+        check_positive("samples_per_class", samples_per_class)
+        if isinstance(labels, np.ndarray) and labels.dtype == np.bool_ and labels.ndim == 2:
+            several = labels[:, labels.sum(axis=0) >= min(samples_per_class, 2)]
+            classes, self.examples = np.nonzero(several.T)
+            self.sizes = np.bincount(classes, minlength=several.shape[1])
+        else:
+            examples = Examples(labels)
+            classes, self.sizes = np.unique(examples.labels, return_inverse=True, return_counts=True)[1:]
+            self.examples = np.argsort(classes, kind="stable")
+            if samples_per_class > 1 and len(self.sizes) >= classes_per_batch:
+                check_training_pairs(examples)
+        if len(self.sizes) < classes_per_batch:
+            expected = f"at most the number of training classes, {len(self.sizes)}"
+            raise invalid("classes_per_batch", received=classes_per_batch, expected=expected)
+        self.first = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+
+
 class ClassBalancedBatches:
     """Batches of `classes_per_batch` different classes with `samples_per_class` examples each.
 
@@ -54,7 +91,8 @@ class ClassBalancedBatches:
     run continues anywhere with the batches it would have had.
 
     Args:
-        labels: `[examples]` integers; they need not be consecutive.
+        labels: `[examples]` integers; they need not be consecutive. Or bools `[examples, classes]`, see `ClassMembers`:
+            an example is drawn by each of its labels, perhaps by two in one batch.
         classes_per_batch: at most the number of classes.
         samples_per_class: 1 or more.
         seed: non-negative.
@@ -82,28 +120,16 @@ class ClassBalancedBatches:
         interleaved: bool = False,
         refills_blindly: bool = False,
     ) -> None:
-        check_positive("classes_per_batch", classes_per_batch)
-        check_positive("samples_per_class", samples_per_class)
+        members = ClassMembers(labels, classes_per_batch, samples_per_class)
         check_non_negative("seed", seed)
-        examples = Examples(labels)
-        class_ids, classes, counts = np.unique(examples.labels, return_inverse=True, return_counts=True)
-        if len(class_ids) < classes_per_batch:
-            raise invalid(
-                "classes_per_batch",
-                received=classes_per_batch,
-                expected=f"at most the number of training classes, {len(class_ids)}",
-            )
-        if samples_per_class > 1:
-            check_training_pairs(examples)
         self.classes_per_batch = classes_per_batch
         self.samples_per_class = samples_per_class
         self.seed = seed
         self.interleaved = interleaved
         self.refills_blindly = refills_blindly
-        self._counts = counts
-        self._examples_by_class = np.argsort(classes, kind="stable")  # [examples], all of class 0 first
-        self._first_of_class = np.concatenate([[0], np.cumsum(counts)[:-1]])  # [classes]
-        self._num_rounds = -(-len(examples) // (len(class_ids) * samples_per_class))
+        self._counts = members.sizes
+        self._examples_by_class, self._first_of_class = members.examples, members.first
+        self._num_rounds = -(-len(members.examples) // (len(members.sizes) * samples_per_class))
 
     @property
     def batch_size(self) -> int:

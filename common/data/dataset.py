@@ -42,6 +42,8 @@ class Examples:
         view_seeds: `[examples, views, 2]` int32, the seed pairs of the only views in which training sees an example
             (see `fixed_views`); None where every draw is a view of its own.
         shards: `[examples]` copies of the images that are read instead of the files in `paths`.
+        label_sets: `[examples, classes]` bools, several labels of each example, which training batches then have; None:
+            the one in `labels`.
         exif_orientation: turn the images as the EXIF orientation of their files says. The published data sets set it to
             False, which is the reading of the published code.
 
@@ -56,12 +58,16 @@ class Examples:
     positions: np.ndarray | None = None
     view_seeds: np.ndarray | None = None
     shards: ShardedImages | None = None
+    label_sets: np.ndarray | None = None
     exif_orientation: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _integer_labels(self.labels))
         if self.paths is not None and not isinstance(self.paths, FileNames):
             object.__setattr__(self, "paths", FileNames(self.paths))
+        if self.label_sets is not None and (self.label_sets.dtype != np.bool_ or self.label_sets.ndim != 2):
+            received = f"{self.label_sets.dtype} {list(self.label_sets.shape)}"
+            raise invalid("examples.label_sets", received=received, expected="bools [examples, classes]")
         for name, values in self._per_example_fields().items():
             if len(values) != len(self.labels):
                 raise invalid(

@@ -47,12 +47,20 @@ def training_batches(
 
     Returns:
         Pairs of inputs `[batch, height, width, channels]` (or tokens `[batch, tokens]`), as uint8 (int32) wherever the
-        augmentation keeps integers, and labels `[batch]` int64; with `with_places`, rows of label and place among
-        `examples` `[batch, 2]`.
+        augmentation keeps integers, and labels `[batch]` int64, or bools `[batch, classes]` if the examples have
+        `label_sets`; with `with_places`, rows of label and place among `examples` `[batch, 2]`.
+
+    Raises:
+        InvalidInput: `with_places` and `label_sets`.
     """
     check_non_negative("seed", seed)
     check_non_negative("start_step", start_step)
     content = _content(examples, augmentation)
+    labels_of = examples.labels if examples.label_sets is None else examples.label_sets
+    if with_places:
+        if examples.label_sets is not None:
+            raise invalid("with_places", received="examples with several labels", expected="one label each")
+        labels_of = np.stack([labels_of, np.arange(len(examples))], axis=1)
 
     def draws() -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         for step, (epoch, indices) in enumerate(batches.from_step(start_step), start_step):
@@ -60,14 +68,13 @@ def training_batches(
             if examples.view_seeds is not None:
                 views = examples.view_seeds[indices]  # [batch, views, 2]
                 seeds = views[np.arange(len(views)), view_numbers(seeds, views.shape[1])]
-            labels = examples.labels[indices]
-            yield _values(content[indices]), seeds, np.stack([labels, indices], axis=1) if with_places else labels
+            yield _values(content[indices]), seeds, labels_of[indices]
 
     size = batches.batch_size
     signature = (
         _batch_spec(content, size),
         tf.TensorSpec([size, 2], tf.int32),
-        tf.TensorSpec([size, 2] if with_places else [size], tf.int64),
+        tf.TensorSpec([size, *labels_of.shape[1:]], tf.as_dtype(labels_of.dtype)),
     )
     num_steps = _steps_at_once(content, augmentation, size)
     drawn = _dataset_of(draws, signature, num_steps)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from common.data.batches import batches_from_step
+from common.data.batches import ClassMembers, batches_from_step
 from common.data.dataset import Examples, check_training_pairs
 from common.errors import check_non_negative, check_positive, invalid
 
@@ -22,7 +22,7 @@ class MPerClassBatches:
     examples with replacement.)
 
     Args:
-        labels: `[examples]` integers; they need not be consecutive.
+        labels: `[examples]` integers, or bools `[examples, classes]`; see `ClassBalancedBatches`.
         classes_per_batch: at most the number of classes.
         samples_per_class: n, 1 or more.
         seed: non-negative.
@@ -36,21 +36,12 @@ class MPerClassBatches:
     """
 
     def __init__(self, labels: np.ndarray, classes_per_batch: int, samples_per_class: int, seed: int) -> None:
-        check_positive("classes_per_batch", classes_per_batch)
-        check_positive("samples_per_class", samples_per_class)
+        members = ClassMembers(labels, classes_per_batch, samples_per_class)
         self.seed = check_non_negative("seed", seed)
-        examples = Examples(labels)
-        class_ids, classes, self._sizes = np.unique(examples.labels, return_inverse=True, return_counts=True)
-        if len(class_ids) < classes_per_batch:
-            expected = f"at most the number of training classes, {len(class_ids)}"
-            raise invalid("classes_per_batch", received=classes_per_batch, expected=expected)
-        if samples_per_class > 1:
-            check_training_pairs(examples)
         self.classes_per_batch, self.samples_per_class = classes_per_batch, samples_per_class
         self.batch_size = classes_per_batch * samples_per_class
-        self.batches_per_epoch = max(len(examples) // self.batch_size, 1)
-        self._examples_by_class = np.argsort(classes, kind="stable")  # [examples], all of class 0 first
-        self._first_of_class = np.concatenate([[0], np.cumsum(self._sizes)[:-1]])  # [classes]
+        self.batches_per_epoch = max(len(members.examples) // self.batch_size, 1)
+        self._examples_by_class, self._first_of_class, self._sizes = members.examples, members.first, members.sizes
 
     @property
     def class_places(self) -> np.ndarray:
@@ -61,8 +52,7 @@ class MPerClassBatches:
         """Return indices `[batches_per_epoch, batch]` int64 of one epoch, batches sorted by class."""
         generator = np.random.default_rng((self.seed, epoch))
         rounds = range(self.batches_per_epoch)
-        drawn = [generator.choice(len(self._sizes), self.classes_per_batch, replace=False) for _ in rounds]
-        chosen = np.concatenate(drawn)  # [groups]
+        chosen = np.concatenate([self._classes(generator) for _ in rounds])  # [groups]
         places = _distinct_places(generator, self._sizes[chosen], self.samples_per_class)
         indices = self._examples_by_class[self._first_of_class[chosen, None] + places]
         return indices.reshape(self.batches_per_epoch, self.batch_size)
@@ -70,6 +60,69 @@ class MPerClassBatches:
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
         return batches_from_step(self, step)
+
+    def _classes(self, generator: np.random.Generator) -> np.ndarray:
+        """Draw the classes of a batch `[classes_per_batch]`."""
+        return generator.choice(len(self._sizes), self.classes_per_batch, replace=False)
+
+
+class HierarchicalBatches(MPerClassBatches):
+    """Batches of few superclasses, with several of their classes each.
+
+    Many negatives of a batch are then of the anchor's own superclass, which makes them hard. Each batch draws
+    superclasses, then as many classes of each, then examples as `MPerClassBatches` does. Superclasses with fewer
+    classes are not drawn.
+
+    Reference: the batches of few categories in Cakir, He, Xia, Kulis, Sclaroff: Deep Metric Learning to Rank (FastAP),
+    CVPR 2019.
+
+    Args:
+        levels: `[examples, 2]` integers: class and superclass.
+        superclasses_per_batch: 1 or more.
+        classes_per_superclass: 1 or more.
+        samples_per_class: 1 or more.
+        seed: non-negative.
+
+    Raises:
+        InvalidInput: as `MPerClassBatches`; a class in two superclasses, or too few superclasses with as many classes.
+
+    Examples:
+        >>> levels = np.repeat([[0, 0], [1, 0], [2, 1], [3, 1]], 2, axis=0)
+        >>> batches = HierarchicalBatches(levels, 1, 2, samples_per_class=2, seed=0)
+        >>> np.unique(levels[batches.epoch(0)][..., 1], axis=1).shape  # one superclass in each batch
+        (2, 1)
+    """
+
+    def __init__(
+        self,
+        levels: np.ndarray,
+        superclasses_per_batch: int,
+        classes_per_superclass: int,
+        samples_per_class: int,
+        seed: int,
+    ) -> None:
+        levels = np.asarray(levels)
+        if levels.ndim != 2 or levels.shape[1] != 2:
+            raise invalid("levels", received=list(levels.shape), expected="[examples, 2]: class and superclass")
+        check_positive("superclasses_per_batch", superclasses_per_batch)
+        check_positive("classes_per_superclass", classes_per_superclass)
+        super().__init__(levels[:, 0], superclasses_per_batch * classes_per_superclass, samples_per_class, seed)
+        above = np.unique(levels, axis=0)  # [classes, 2], in the order of the classes
+        if len(above) != len(self._sizes):
+            expected = "each class in one superclass"
+            raise invalid("levels", received=f"{len(self._sizes)} classes in {len(above)} pairs", expected=expected)
+        superclasses, counts = np.unique(above[:, 1], return_counts=True)
+        drawn = superclasses[counts >= classes_per_superclass]
+        if len(drawn) < superclasses_per_batch:
+            expected = f"at most the number of superclasses with {classes_per_superclass} classes, {len(drawn)}"
+            raise invalid("superclasses_per_batch", received=superclasses_per_batch, expected=expected)
+        self.superclasses_per_batch, self.classes_per_superclass = superclasses_per_batch, classes_per_superclass
+        self._classes_of = [np.flatnonzero(above[:, 1] == superclass) for superclass in drawn]
+
+    def _classes(self, generator: np.random.Generator) -> np.ndarray:
+        drawn = generator.choice(len(self._classes_of), self.superclasses_per_batch, replace=False)
+        size = self.classes_per_superclass
+        return np.concatenate([generator.choice(self._classes_of[place], size, replace=False) for place in drawn])
 
 
 class RandomPairBatches:

@@ -154,6 +154,21 @@ def test_labels_with_places_say_which_examples_a_batch_holds(in_memory, num_view
     np.testing.assert_array_equal(plain_labels, labels)
 
 
+def test_batches_of_several_labels(in_memory):
+    sets = np.random.default_rng(0).random((len(in_memory), 5)) < 0.4
+    several = dataclasses.replace(in_memory, label_sets=sets).subset(np.arange(len(in_memory))[::-1])
+    batches = ClassBalancedBatches(several.labels, 2, 2, seed=1)
+    images, labels = next(iter(training_batches(several, batches, Identity(), 0)))
+    assert (labels.dtype, labels.shape) == (tf.bool, (4, 5))
+    places = batches.epoch(0)[0]
+    np.testing.assert_array_equal(images, in_memory.arrays[::-1][places])
+    np.testing.assert_array_equal(labels, sets[::-1][places])
+    with pytest.raises(InvalidInput, match="with_places: .*expected one label each"):
+        training_batches(several, batches, Identity(), 0, with_places=True)
+    with pytest.raises(InvalidInput, match="examples.label_sets: .*expected bools"):
+        dataclasses.replace(in_memory, label_sets=sets.astype(int))
+
+
 def test_tokens_pass_untouched():
     tokens = np.random.default_rng(0).integers(0, 2**20, (len(LABELS), 7), dtype=np.int32)
     examples = Examples(labels=LABELS, inputs=tokens)

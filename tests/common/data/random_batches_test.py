@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from common.data import MPerClassBatches, RandomPairBatches
+from common.data import ClassBalancedBatches, HierarchicalBatches, MPerClassBatches, RandomPairBatches
 from common.errors import InvalidInput
 
 LABELS = np.random.default_rng(0).permutation(np.repeat([7, 2**40, 3, 11, 5], [4, 9, 6, 2, 12]))
@@ -31,6 +31,45 @@ def test_classes_and_examples_have_equal_chances():
     num_groups = np.array([counts.sum() // 2 for counts in per_class])
     assert abs(num_groups / num_groups.mean() - 1).max() < 0.05
     assert all(stats.chisquare(counts).pvalue > 0.001 for counts in per_class)
+
+
+@pytest.mark.parametrize("sampler", [ClassBalancedBatches, MPerClassBatches])
+def test_an_image_is_drawn_by_each_of_its_labels(sampler):
+    several = np.random.default_rng(0).random((40, 6)) < 0.2
+    several[:, 5] = np.arange(40) == 3  # one image alone has this label
+    batches = sampler(several, 3, 2, seed=0)
+    drawn = set()
+    for batch in np.concatenate([batches.epoch(epoch) for epoch in range(60)]):
+        for pair in batch.reshape(3, 2):
+            assert pair[0] != pair[1]
+            assert several[pair, :5].all(axis=0).any()  # a label in common, never the one of a single image
+            drawn.update(pair)
+    assert drawn == set(np.flatnonzero(several[:, :5].any(axis=1)))
+    one_each = np.random.default_rng(1).integers(0, 4, 40)
+    ids, bools = (sampler(labels, 3, 2, seed=0).epoch(2) for labels in (one_each, np.eye(4, dtype=bool)[one_each]))
+    np.testing.assert_array_equal(ids, bools)
+
+
+def test_batches_of_few_superclasses():
+    classes = np.repeat(np.arange(10), 4)
+    superclasses = np.array([0, 1, 0, 1, 0, 1, 2, 2, 2, 3])[classes]  # the last one has too few classes
+    batches = HierarchicalBatches(np.stack([classes, superclasses], axis=1), 2, 3, samples_per_class=2, seed=0)
+    drawn = np.concatenate([batches.epoch(epoch) for epoch in range(20)])
+    for batch in drawn:
+        groups, above = classes[batch].reshape(6, 2), superclasses[batch].reshape(2, 6)
+        assert (groups[:, 0] == groups[:, 1]).all()
+        assert len(set(groups[:, 0])) == 6
+        assert (above == above[:, :1]).all()
+        assert above[0, 0] != above[1, 0]
+    assert set(superclasses[drawn].ravel()) == {0, 1, 2}
+
+
+def test_superclasses_that_do_not_fit():
+    classes = np.repeat(np.arange(4), 2)
+    with pytest.raises(InvalidInput, match="expected each class in one superclass"):
+        HierarchicalBatches(np.stack([classes, np.arange(8)], axis=1), 1, 2, 2, seed=0)
+    with pytest.raises(InvalidInput, match="at most the number of superclasses with 3 classes, 0"):
+        HierarchicalBatches(np.stack([classes, classes // 2], axis=1), 1, 3, 2, seed=0)
 
 
 def test_any_class_batches_have_a_pair_and_no_example_twice():
