@@ -11,6 +11,10 @@ searches all others; with one, each searches the gallery. Pickled content is rej
 "lowest" and "highest" bound them over all orders of equally similar items. A wide gap means that embeddings coincide.
 The JSON file holds fractions.
 
+Bool `labels` [items, classes] are several labels for each item; items that share one are relevant. Integer `labels`
+[items, levels] are a hierarchy, the finest classes first. The figures of level 2 are then "L2 P@1", ...; nDCG and
+hierarchical average precision (H-AP) grade items by the number of levels that they share.
+
 `--embeddings` may also name the folder of a finished run, or the `test_embeddings.npz` in it, which has its gallery.
 The k of R@k are then those of the data set's tables.
 

@@ -57,7 +57,7 @@ class PermutedLabelsLoss(LossAround):
         """Return the labels `[batch]` in the order of this step."""
         labels = tf.convert_to_tensor(labels)
         seed = tf.stack([tf.constant(self.seed, tf.int64), tf.convert_to_tensor(self.step)])
-        return tf.gather(labels, tf.argsort(uniform_of(seed, 0, tf.shape(labels)), stable=True))
+        return tf.gather(labels, tf.argsort(uniform_of(seed, 0, tf.shape(labels)[:1]), stable=True))
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

@@ -7,9 +7,18 @@ from common.lazy_names import import_when_used
 if TYPE_CHECKING:
     from common.retrieval.class_metrics import ClassTable, class_table, nearest_centroid_accuracy
     from common.retrieval.evaluator import combine_embeddings, evaluate_retrieval, score_queries
+    from common.retrieval.hierarchy import HierarchyResult, evaluate_hierarchy
     from common.retrieval.hyperbolic import lorentz_factors
     from common.retrieval.junk_lists import JunkListResult, evaluate_with_junk
-    from common.retrieval.metrics import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
+    from common.retrieval.metrics import (
+        first_hit_rank,
+        hierarchical_average_precision,
+        map_at_r,
+        ndcg,
+        precision_at_1,
+        r_precision,
+        recall_at_k,
+    )
     from common.retrieval.open_set import OpenSetResult, open_set_rejection
     from common.retrieval.query_scores import QueryScores, RetrievalResult, merge_scores
     from common.retrieval.search.nearest_neighbors import NeighborSearch, find_nearest_neighbors
@@ -17,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClassTable",
+    "HierarchyResult",
     "JunkListResult",
     "NeighborSearch",
     "OpenSetResult",
@@ -25,13 +35,16 @@ __all__ = [
     "Verification",
     "class_table",
     "combine_embeddings",
+    "evaluate_hierarchy",
     "evaluate_retrieval",
     "evaluate_with_junk",
     "find_nearest_neighbors",
     "first_hit_rank",
+    "hierarchical_average_precision",
     "lorentz_factors",
     "map_at_r",
     "merge_scores",
+    "ndcg",
     "nearest_centroid_accuracy",
     "open_set_rejection",
     "operating_point_inconsistency",

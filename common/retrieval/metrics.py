@@ -58,5 +58,57 @@ def map_at_r(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
     return np.cumsum(np.where(hits, precision, 0.0), axis=1)[:, -1] / num_relevant
 
 
+def ndcg(shared: np.ndarray) -> np.ndarray:
+    """Compute nDCG with gains `2^l - 1`: `[queries]`, 0 if nothing is relevant.
+
+    `Σ_k (2^{l_k} - 1) / log2(1 + k)` over the ranks k, divided by its value in the best order.
+
+    Reference: Järvelin and Kekäläinen, ACM TOIS 20, 2002; gains as in Burges et al., ICML 2005.
+
+    Args:
+        shared: relevance l of all gallery items, nearest first, integers of at least 0 `[queries, gallery]`.
+
+    Examples:
+        >>> ndcg(np.array([[1, 2]])).round(4)
+        array([0.7967])
+    """
+    gains = 2.0**shared - 1.0
+    discounts = np.log2(np.arange(2, shared.shape[1] + 2))
+    best = (-np.sort(-gains, axis=1) / discounts).sum(axis=1)
+    return np.divide((gains / discounts).sum(axis=1), best, out=np.zeros(len(shared)), where=best > 0)
+
+
+def hierarchical_average_precision(shared: np.ndarray) -> np.ndarray:
+    """Compute hierarchical average precision: `[queries]`, 0 if nothing is relevant.
+
+    `(1 / Σ_k r_k) Σ_k (1/k) Σ_{j ≤ k} min(r_j, r_k)` over the ranks k. The relevance r of an item that shares l levels
+    is l divided by the number of items that share just as many. With one level it is average precision. The best order
+    is by r, which is by l unless a coarser level has far fewer items.
+
+    Reference: Ramzi, Audebert, Thome, Rambour, Bitot: Hierarchical Average Precision Training for Pertinent Image
+    Retrieval (HAPPIER), ECCV 2022.
+
+    Args:
+        shared: as for `ndcg`.
+
+    Examples:
+        >>> hierarchical_average_precision(np.array([[0, 1, 1]])).round(4)  # (1/2 + 2/3) / 2
+        array([0.5833])
+    """
+    present = [level for level in np.unique(shared) if level > 0]
+    relevance = np.zeros(shared.shape)
+    for level in present:
+        has_level = shared == level
+        relevance += has_level * level / np.maximum(has_level.sum(axis=1, keepdims=True), 1)
+    found = np.zeros(len(shared))
+    for level in present:
+        has_level = shared == level
+        own = relevance.max(axis=1, where=has_level, initial=0.0)[:, np.newaxis]  # one value for each query
+        ranks = np.cumsum(np.minimum(relevance, own), axis=1) / np.arange(1, shared.shape[1] + 1)
+        found += np.where(has_level, ranks, 0.0).sum(axis=1)
+    total = relevance.sum(axis=1)
+    return np.divide(found, total, out=np.zeros(len(shared)), where=total > 0)
+
+
 def _first_r(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
     return hits & (np.arange(hits.shape[1]) < num_relevant[:, np.newaxis])

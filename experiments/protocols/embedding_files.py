@@ -27,7 +27,9 @@ HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
 
 def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Read embeddings `[items, dim]` and labels `[items]` from a file.
+    """Read embeddings `[items, dim]` and labels from a file.
+
+    Labels are `[items]` integers, `[items, classes]` bools or `[items, levels]` integers.
 
     Raises:
         InvalidInput: the file is missing, no NumPy archive, without one of the two arrays, with a number instead of
@@ -120,9 +122,19 @@ def scores(values: flags.FlagValues) -> dict:
 
     options = evaluation_options(values) | {"sample_queries": values.sample_queries, "seed": values.seed}
     (embeddings, labels), gallery = read_files(values)
+    if labels.ndim == 2:
+        _check_options_of_matrices(values)
+    shapes = embeddings.shape, gallery[0].shape if gallery else None
+    if labels.ndim == 2 and labels.dtype != bool:
+        del options["sample_queries"], options["seed"]
+        levels = retrieval.evaluate_hierarchy(embeddings, labels, *gallery, **options)
+        found = figures_of(levels.by_level[0], *shapes, values.similarity)
+        counts = ("num_queries", "num_excluded_queries")
+        found["metrics"] = {name: value for name, value in levels.as_dict().items() if name not in counts}
+        return found
     further = _further_metrics(values, embeddings, labels, *gallery)
     result = retrieval.evaluate_retrieval(embeddings, labels, *gallery, **options)
-    found = figures_of(result, embeddings.shape, gallery[0].shape if gallery else None, values.similarity)
+    found = figures_of(result, *shapes, values.similarity)
     found["metrics"] |= further
     if "classes" in values.metrics:
         found["classes"] = _of_classes(retrieval.class_table(result, labels))
@@ -162,6 +174,15 @@ def _of_classes(of_classes: retrieval.ClassTable) -> list[dict[str, float]]:
     columns = of_classes.labels, of_classes.num_queries, *of_classes[2:]
     names = "label", "num_queries", "P@1", "P@R", "MAP@R"
     return [dict(zip(names, (int(label), int(count), *map(float, rest)))) for label, count, *rest in zip(*columns)]
+
+
+def _check_options_of_matrices(values: flags.FlagValues) -> None:
+    """Refuse options that need one label for each item."""
+    names = ["clustering", "diagnostics", "training", "sample_queries", "metrics"]
+    given = [f"--{name}" for name in names if getattr(values, name)]
+    if given:
+        expected = "none of them with several labels, or levels of labels, for each item"
+        raise invalid("options", received=", ".join(given), expected=expected, fix="Give labels [items] for these.")
 
 
 def figures_of(result: RetrievalResult, queries: Sequence[int], gallery: Sequence[int] | None, similarity: str) -> dict:

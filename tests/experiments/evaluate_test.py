@@ -11,6 +11,7 @@ from common.errors import InvalidInput
 from common.files import write_arrays
 from common.retrieval import (
     class_table,
+    evaluate_hierarchy,
     evaluate_retrieval,
     nearest_centroid_accuracy,
     open_set_rejection,
@@ -38,6 +39,26 @@ def test_a_path_twice_is_refused(tmp_path):
     save(tmp_path / "x.npz", 0, num_items=3, paths=np.array(["a.jpg", "b.jpg", "./a.jpg"]))
     with pytest.raises(InvalidInput, match="a.jpg in rows 0 and 2 .*would find itself"):
         read_embeddings("--embeddings", str(tmp_path / "x.npz"))
+
+
+def test_several_labels_and_levels_of_labels(tmp_path):
+    embeddings, labels = save(tmp_path / "ids.npz", 0)
+    several = np.eye(6, dtype=bool)[labels - 2**53] | np.eye(6, dtype=bool)[0]
+    levels = np.stack([labels, labels // 2], axis=1)
+    expected = {
+        "several": evaluate_retrieval(embeddings, several).as_dict(),
+        "levels": evaluate_hierarchy(embeddings, levels).as_dict(),
+    }
+    assert expected["levels"]["L2 P@1"] == evaluate_retrieval(embeddings, labels // 2).precision_at_1
+    for name, matrix in {"several": several, "levels": levels}.items():
+        save(tmp_path / f"{name}.npz", 0, labels=matrix)
+        finished = score(f"--embeddings={tmp_path}/{name}.npz", f"--json={tmp_path}/{name}.json")
+        assert finished.returncode == 0, finished.stderr
+        metrics = json.loads((tmp_path / f"{name}.json").read_text())["metrics"]
+        assert metrics == {key: value for key, value in expected[name].items() if not key.startswith("num_")}
+        assert all(f"{100 * value:8.2f}" in finished.stdout for value in metrics.values())
+        refused = score(f"--embeddings={tmp_path}/{name}.npz", "--clustering")
+        check_clean_failure(refused, "--clustering", "Give labels [items]")
 
 
 def test_scores_a_file_with_all_metrics(tmp_path):

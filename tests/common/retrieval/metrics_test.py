@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from common.retrieval import first_hit_rank, map_at_r, precision_at_1, r_precision, recall_at_k
+from common.retrieval import (
+    first_hit_rank,
+    hierarchical_average_precision,
+    map_at_r,
+    ndcg,
+    precision_at_1,
+    r_precision,
+    recall_at_k,
+)
 
 HITS = np.array([[1, 0, 1, 0], [0, 1, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]], bool)
 NUM_RELEVANT = np.array([3, 2, 1, 4])
@@ -29,3 +37,31 @@ def test_columns_beyond_r_change_no_bit_of_map_at_r():
     expected = [map_at_r(row[:27][np.newaxis], np.array([27]))[0] for row in hits]
     for width in range(27, 61):
         np.testing.assert_array_equal(map_at_r(hits[:, :width], num_relevant), expected)
+
+
+def plain_ndcg(shared):
+    def gain(order):
+        return sum((2**level - 1) / np.log2(rank + 1) for rank, level in enumerate(order, 1))
+
+    return gain(shared) / gain(sorted(shared, reverse=True))
+
+
+def plain_hierarchical_average_precision(shared):
+    relevance = [level / max(1, list(shared).count(level)) for level in shared]
+    total = 0.0
+    for k in range(len(shared)):
+        if shared[k]:
+            total += sum(min(relevance[j], relevance[k]) for j in range(k + 1)) / (k + 1)
+    return total / sum(relevance)
+
+
+def test_graded_metrics_equal_plain_loops():
+    shared = np.random.default_rng(0).integers(0, 4, (30, 17))
+    shared[:5] = np.minimum(shared[:5], 1)
+    for metric, plain in ((ndcg, plain_ndcg), (hierarchical_average_precision, plain_hierarchical_average_precision)):
+        np.testing.assert_allclose(metric(shared), [plain(row.tolist()) for row in shared], rtol=1e-13)
+        np.testing.assert_allclose(metric(np.array([[3, 2, 2, 1, 1, 1, 0]])), 1.0, rtol=1e-13)
+        assert metric(np.zeros((1, 4), int)) == 0.0
+    hits = shared[:5] > 0
+    average = [sum(row[: k + 1].mean() for k in np.flatnonzero(row)) / row.sum() for row in hits]
+    np.testing.assert_allclose(hierarchical_average_precision(shared[:5]), average, rtol=1e-13)
