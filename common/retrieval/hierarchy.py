@@ -1,4 +1,4 @@
-"""Retrieval with a hierarchy of classes: metrics of each level, and of all levels at once."""
+"""Retrieval metrics of a hierarchy of classes, by level and of all levels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class HierarchyResult(NamedTuple):
     hierarchical_map: float
 
     def as_dict(self) -> dict[str, float]:
-        """Return the finest level's figures, those of level 2 on as "L2 P@1", ..., then "nDCG" and "H-AP"."""
+        """Return counts and figures by their names in tables.
+
+        Those of the finest level are first. Then come "L2 P@1", ... of level 2 and so on, "nDCG" and "H-AP".
+        """
         figures = self.by_level[0].as_dict()
         for level, result in enumerate(self.by_level[1:], 2):
             figures |= {f"L{level} {name}": value for name, value in result.as_dict().items() if "num_" not in name}

@@ -40,3 +40,8 @@ def test_the_boundary_learns_from_both_sides():
     # Only the two positive pairs are active: the boundary of their class goes up, the others stay.
     np.testing.assert_allclose(tape.gradient(value, loss.boundaries), [-1.0, 0.0, 0.0])
     assert loss.proxy_variables[0] is loss.boundaries
+
+
+def test_one_boundary_also_serves_several_labels():
+    embeddings, labels = np.random.default_rng(0).normal(size=(6, 3)), np.array([0, 0, 1, 1, 2, 2])
+    assert MarginLoss()(embeddings, np.eye(3, dtype=bool)[labels]) == MarginLoss()(embeddings, labels)
