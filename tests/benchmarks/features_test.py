@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from benchmarks.features import loss_of
 from tests.command_line import run_small_here
 
 
@@ -19,8 +18,3 @@ def test_the_last_line_has_the_figures():
     assert [line.split()[0] for line in finished.stdout.splitlines()[1:6]] == [
         *("plain", "shared", "diva", "pads", "decision"),
     ]
-
-
-@pytest.mark.parametrize(("name", "sizes"), [("plain", None), ("shared", (64, 64)), ("diva", (32, 32, 32, 32))])
-def test_features_share_the_dimensions(name, sizes):
-    assert loss_of(name)[1] == sizes

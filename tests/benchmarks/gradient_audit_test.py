@@ -1,11 +1,9 @@
 """The audit of gradients: its table, its last line, and that it sees the line that was wrong."""
 
-import json
 import sys
 
 import pytest
 
-from benchmarks import gradient_audit
 from benchmarks.gradient_audit import BFLOAT16, EMULATED, NATIVE, OLD_LINE, Error, figures_of, main, table_of
 
 ERRORS = [
@@ -36,22 +34,8 @@ def test_each_bound_counts(column, value, within):
     assert figures_of([*ERRORS, Error("sum", "any", 8, column, value)])["within_bounds"] is within
 
 
-def test_the_command_ends_with_its_figures(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["gradient_audit", "--rows=17", "--cases=prototype_costs"])
-    main()
-    figures = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert figures["within_bounds"] is True
-    assert figures["largest_relative_error"] < 1e-5
-    assert figures["largest_relative_error_emulated"] < 1e-5
-    assert 0.1 < figures["old_line_relative_error"] < 10.0
-
-
 def test_a_function_that_is_not_there_is_named(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["gradient_audit", "--cases=nothing"])
     with pytest.raises(SystemExit, match="2"):
         main()
     assert "--cases: received 'nothing', expected beginnings of prototype_costs" in capsys.readouterr().err
-
-
-def test_rows_are_a_list_of_numbers():
-    assert gradient_audit.make_parser().parse_args(["--rows=8,65"]).rows == [8, 65]

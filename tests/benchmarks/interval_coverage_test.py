@@ -7,7 +7,6 @@ from benchmarks.interval_coverage import (
     CASES,
     DIFFERENCE,
     SINGLE,
-    chosen_runs,
     coverage,
     false_alarms,
     paired_false_alarms,
@@ -46,13 +45,3 @@ def test_a_quiet_reproduction_is_called_one_and_a_noisy_one_inconclusive():
 def test_single_differences_rarely_exclude_the_truth_of_new_folds(case, design):
     found = paired_false_alarms(np.random.default_rng(0), CASES[case], design, 400)
     assert 0.02 <= found <= 0.09  # 5 % and three times the error of 400; fixed folds have 20 % and more
-
-
-def test_the_chosen_setting_is_usually_the_better_one():
-    effects = CASES["chosen, better by .2"]
-    better, runs = chosen_runs(np.random.default_rng(0), effects, (4, 1), 2000)
-    assert (better == effects.setting).mean() > 0.9
-    assert runs.shape == (2000, 4, 1)
-    equal, runs = chosen_runs(np.random.default_rng(0), CASES["chosen among equal trials"], (4, 1), 2000)
-    assert runs.mean() > 0.01  # the noise of validation and test are correlated: the chosen look better
-    assert not equal.any()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.interval_coverage import SINGLE, simulated_scores
-from benchmarks.interval_rules import Studies, bootstrap_t, coverages, half_widths, shifted, simulated
+from benchmarks.interval_rules import half_widths, shifted, simulated
 from experiments import reports
 from experiments.reports.intervals import interval
 
@@ -36,15 +36,3 @@ def test_studies_have_the_variances_that_the_reports_find(design):
     assert studies.of_classes.mean() == pytest.approx(np.mean([of.class_error**2 for of in found]), rel=0.1)
     assert studies.of_training.mean() == pytest.approx(np.mean([of.training_error**2 for of in found]), rel=0.25)
     assert studies.class_freedom.mean() == pytest.approx(np.mean([of.class_freedom for of in found]), rel=0.05)
-
-
-def test_bootstrap_t_reaches_further_towards_the_tail():
-    studies = a_few(200)
-    below, above = bootstrap_t(studies, np.random.default_rng(0))
-    assert np.median(above) > 1.3 * np.median(below)
-
-
-def test_every_rule_judges_every_study_but_for_the_resampled_ones():
-    found = coverages(np.random.default_rng(0), a_few(), 5)
-    assert {rule: len(hits) for rule, hits in found.items() if len(hits) != 20} == {"bootstrap-t, mean of both": 5}
-    assert isinstance(a_few(), Studies)

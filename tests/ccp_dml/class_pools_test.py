@@ -31,21 +31,18 @@ def test_all_members_have_their_chance():
     assert firsts == {0, 4, 5, 7, 8}
 
 
-def test_a_pool_smaller_than_the_number_of_proxies():
-    with pytest.raises(InvalidInput, match="pool_size: received 3, expected at least .* 4"):
-        sample_pools(LABELS, 3, 4, seed=0)
-    with pytest.raises(InvalidInput, match="pool_size"):
-        ClassPools(list, Examples(LABELS), NoAugmentation(), pool_size=3, num_representatives=4, seed=0)
-
-
-def test_labels_with_gaps():
-    with pytest.raises(InvalidInput, match="every label"):
-        sample_pools([0, 2, 2], 1, 1, seed=0)
-
-
-def test_no_examples():
-    with pytest.raises(InvalidInput, match="labels: received 'no examples', expected at least one example"):
-        sample_pools([], 1, 1, seed=0)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sample_pools(LABELS, 3, 4, seed=0), "pool_size: received 3, expected at least .* 4"),
+        (lambda: ClassPools(list, Examples(LABELS), NoAugmentation(), 3, 4, seed=0), "pool_size"),
+        (lambda: sample_pools([0, 2, 2], 1, 1, seed=0), "every label"),
+        (lambda: sample_pools([], 1, 1, seed=0), "labels: received 'no examples', expected at least one example"),
+    ],
+)
+def test_pools_that_cannot_be_drawn_are_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()
 
 
 def make_pools(seed=0, augmentation=None, batch_size=4, seen=None):

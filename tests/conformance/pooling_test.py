@@ -1,5 +1,6 @@
 """One table of all poolings, and what holds for each of them. A new pooling adds a line to the table."""
 
+import functools
 import inspect
 
 import numpy as np
@@ -153,6 +154,23 @@ def test_a_function_of_unknown_batch_size_equals_eager(create):
 def test_xla_equals_eager(create):
     layer = trained_layer(create)
     assert_same(tf.function(layer, jit_compile=True)(random_maps(5)), layer(random_maps(5)), 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("create", "weight", "name"),
+    [
+        (pooling.NetVLADPooling, "centers", "center"),
+        (pooling.OptimalTransportPooling, "prototypes", "prototype"),
+        (functools.partial(gsp_dml.GeneralizedSumPooling, prototype_initializer="random"), "prototypes", "prototype"),
+    ],
+)
+def test_what_features_are_compared_with_is_regularised_and_constrained(create, weight, name):
+    layer = create(3, **{f"{name}_regularizer": "l2", f"{name}_constraint": keras.constraints.UnitNorm(1)})
+    restored = type(layer).from_config(layer.get_config())
+    restored.build((None, HEIGHT, WIDTH, CHANNELS))
+    variable = getattr(restored, weight)
+    np.testing.assert_allclose(restored.losses, [0.01 * np.sum(np.square(variable))], rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(variable.constraint(variable), axis=1), 1, rtol=1e-5)
 
 
 def test_both_layouts_agree(create):

@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.central_differences import derivatives
 from ccp_dml import ChanceConstrainedLoss
 from common import losses
 from common.ops.replicas import gather_over_replicas, num_replicas
@@ -115,7 +116,7 @@ def compare(strategy, one, loss, composition, num_steps):
 
 
 def central_differences(strategy):
-    """The gradient through the gathering, and by central differences, of a weight that every replica has."""
+    """The error of the gradient through the gathering of a weight that every replica has."""
     rows = np.random.default_rng(0).normal(size=(BATCH, DIM))
     weight = np.random.default_rng(1).normal(size=(DIM, DIM))
 
@@ -132,13 +133,8 @@ def central_differences(strategy):
         return context.all_reduce(tf.distribute.ReduceOp.SUM, tape.gradient(share, found))
 
     exact = strategy.experimental_local_results(strategy.run(gradient, args=(split(strategy, rows),)))[0].numpy()
-    numeric, epsilon = np.zeros_like(weight), 1e-6
-    for place in np.ndindex(*weight.shape):
-        moved = np.zeros_like(weight)
-        moved[place] = epsilon
-        above, below = (float(value(tf.constant(weight + sign * moved), tf.constant(rows))) for sign in (1, -1))
-        numeric[place] = (above - below) / (2 * epsilon)
-    return float(np.max(np.abs(exact - numeric)) / np.max(np.abs(numeric)))
+    (numeric,) = derivatives(lambda moved: float(value(tf.constant(moved), tf.constant(rows))), [weight], [None])
+    return numeric.relative_error(exact)
 
 
 def main(replicas, num_steps, names):

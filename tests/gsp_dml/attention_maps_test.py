@@ -19,25 +19,6 @@ def test_enlarging_interpolates_between_centres_and_holds_the_border():
     np.testing.assert_allclose(rows[:, 1], rows[:, 0])
 
 
-def test_enlarging_keeps_constants_and_leading_dimensions():
-    maps = np.full((2, 3, 5, 4), 0.7)
-    enlarged = upsample_map(maps, 16, 9)
-    assert enlarged.shape == (2, 3, 16, 9)
-    np.testing.assert_allclose(enlarged, 0.7)
-
-
-def test_uniform_weights_fall_on_every_tile_alike():
-    for side in (2, 3, 5, 6):
-        share = target_share(np.full((4, side * side), 1 / side**2), np.arange(4), (side, side))
-        np.testing.assert_allclose(share, 0.25)
-
-
-def test_tiles_are_counted_row_by_row():
-    weights = np.zeros((4, 36))
-    weights[:, 1 * 6 + 4] = 1.0  # upper right
-    np.testing.assert_allclose(target_share(weights, np.arange(4), (6, 6)), [0, 1, 0, 0], atol=1e-12)
-
-
 def test_a_position_between_tiles_counts_by_its_area():
     weights = np.zeros((4, 9))
     weights[:, 1] = 1.0  # the middle of the upper row of a 3 x 3 map

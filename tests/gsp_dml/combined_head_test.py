@@ -56,13 +56,6 @@ def test_without_selection_the_second_aggregation_alone_is_left(features, aggreg
     np.testing.assert_allclose(outputs, pooled @ kernel, rtol=1e-4, atol=1e-5)
 
 
-def test_prototypes_come_from_a_memory_as_in_the_plain_layer(features):
-    head = head_of("max", prototype_initializer="feature_memory", memory_size=8)
-    np.testing.assert_array_equal(head(features, training=True)["attributes"], 0)
-    head(features, training=True)
-    np.testing.assert_allclose(np.sum(head(features)["attributes"], axis=1), 1, rtol=1e-5)
-
-
 @pytest.mark.parametrize("aggregation", ["max", "generalized_mean"])
 def test_every_weight_has_a_gradient(features, aggregation):
     head = head_of(aggregation)

@@ -28,12 +28,6 @@ def mass_error(dual, num_steps):
     return np.abs(tf.reduce_mean(share, axis=1) - dual.ratio).max()
 
 
-def test_two_positions_have_a_solution_by_hand():
-    """sigmoid(t) + sigmoid(t - d) = 1 is solved by t = d/2."""
-    logits = solve_exactly(dual_of([0.0, 0.6], 0.5, 10.0))
-    np.testing.assert_allclose(logits, [[3.0, -3.0]], atol=1e-12)
-
-
 @pytest.mark.parametrize("ratio", [0.01, 0.3, 0.5, 0.9, 1 - 1e-6])
 def test_sixteen_steps_solve_every_spread(ratio):
     costs = np.random.default_rng(0).uniform(0, 2, size=(200, 50))

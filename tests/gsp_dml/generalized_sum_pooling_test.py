@@ -84,35 +84,6 @@ def test_the_whole_mass_is_the_global_average_of_keras(initializer):
         )
 
 
-def test_gradients_of_features_prototypes_and_ratio_agree_with_central_differences():
-    maps = tf.constant(0.6 * random_maps(2, dtype=np.float64))
-    layer = given(trainable_transport_ratio=True, return_attributes=True)
-    layer(maps)
-    factors = [np.random.default_rng(5).normal(size=(2, size)) for size in (8, 5)]
-
-    def loss(maps, prototypes, logit):
-        layer.prototypes.assign(prototypes)
-        layer.transport_ratio_logit.assign(logit)
-        outputs = layer(maps)
-        return sum(tf.reduce_sum(f * outputs[name]) for f, name in zip(factors, ("pooled", "attributes")))
-
-    points = [maps, tf.constant(prototypes_of()), tf.constant(-0.7, tf.float64)]
-    with tf.GradientTape() as tape:
-        tape.watch(maps)
-        value = loss(*points)
-    gradients = tape.gradient(value, [maps, *layer.trainable_variables])
-    rng = np.random.default_rng(6)
-    for index, gradient in enumerate(gradients):
-        for _ in range(4):
-            direction = rng.normal(size=points[index].shape)
-            shifted = [
-                [point + sign * 1e-6 * direction if index == at else point for at, point in enumerate(points)]
-                for sign in (1, -1)
-            ]
-            numeric = (loss(*shifted[0]) - loss(*shifted[1])) / 2e-6
-            np.testing.assert_allclose(tf.reduce_sum(gradient * direction), numeric, rtol=1e-6, atol=1e-7)
-
-
 def test_the_trainable_ratio_starts_where_it_is_told():
     layer = given(transport_ratio=0.4, trainable_transport_ratio=True)
     np.testing.assert_allclose(layer(random_maps()), given(transport_ratio=0.4)(random_maps()), atol=1e-7)
@@ -144,6 +115,13 @@ def test_prototypes_are_clipped_averages_of_images():
     clipped = averages / np.maximum(1, np.linalg.norm(averages, axis=1, keepdims=True))
     nearest = np.abs(clipped[:, None] - np.asarray(layer.prototypes)).max(axis=2).min(axis=0)
     np.testing.assert_allclose(nearest, 0, atol=1e-6)
+
+
+def test_prototypes_are_local_features_when_those_are_remembered():
+    maps, layer = 0.1 * random_maps(8), GeneralizedSumPooling(2, memory_size=8, memory_features="local_features")
+    layer(maps, training=True)
+    distances = np.abs(maps.reshape(-1, 1, 8) - np.asarray(layer.prototypes)).max(-1)
+    np.testing.assert_allclose(distances.min(0), 0, atol=1e-7)
 
 
 def test_the_memory_waits_for_its_delay():
@@ -246,23 +224,6 @@ def test_nothing_is_said_while_prototypes_begin_as_intended(tmp_path):
     assert bool(model.layers[1].has_prototypes())
 
 
-def test_prototypes_are_regularised_and_constrained_in_restored_models_too(tmp_path):
-    inputs = keras.Input((3, 4, 8))
-    layer = GeneralizedSumPooling(
-        2,
-        prototype_initializer="random",
-        prototype_regularizer="l2",
-        prototype_constraint=keras.constraints.UnitNorm(1),
-    )
-    keras.Model(inputs, layer(inputs)).save(tmp_path / "model.keras")
-    model = keras.models.load_model(tmp_path / "model.keras")
-    restored = model.layers[1]
-    np.testing.assert_allclose(model.losses, [0.01 * np.sum(np.square(restored.prototypes))], rtol=1e-6)
-    model.compile("sgd", "mse", run_eagerly=True)
-    model.fit(random_maps(), np.zeros((6, 8)), verbose=0)
-    np.testing.assert_allclose(np.linalg.norm(restored.prototypes, axis=1), 1, rtol=1e-5)
-
-
 def test_a_configuration_of_before_still_makes_the_layer():
     config = GeneralizedSumPooling(2).get_config()
     new = {"prototype_regularizer": None, "prototype_constraint": None}
@@ -363,6 +324,8 @@ def test_huge_identical_and_prototype_features_stay_finite():
         ({"prototype_initializer": "kmeans"}, "feature_memory"),
         ({"prototype_initializer": np.zeros((4, 8))}, r"array \[5, channels\]"),
         ({"memory_size": 4}, "at least num_prototypes = 5"),
+        ({"memory_features": "all"}, "local_features"),
+        ({"memory_delay": -1}, "memory_delay.*-1"),
         ({"transport_ratio": 1.0, "trainable_transport_ratio": True}, "below 1"),
         ({"data_format": "nchw"}, "channels_last, channels_first"),
     ],

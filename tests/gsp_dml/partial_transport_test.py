@@ -73,18 +73,6 @@ def test_a_generic_optimiser_finds_no_better_plan():
     np.testing.assert_allclose(ours, found.x, atol=1e-4)
 
 
-def test_without_entropy_the_nearest_positions_are_kept():
-    """At a large smoothing, the linear programme (P1): here 0.37 x 8 = 2.96 positions."""
-    costs = small_costs(1, 8, 3)[0]
-    plan = partial_transport(costs, 0.37, 1e5, return_plan=True).plan.numpy()
-    columns = np.kron(np.eye(8), np.ones((1, 3)))
-    programme = scipy.optimize.linprog(
-        costs.ravel(), A_ub=columns, b_ub=np.full(8, 1 / 8), A_eq=np.ones((1, 24)), b_eq=[0.37]
-    )
-    np.testing.assert_allclose((costs * plan).sum(), programme.fun, rtol=1e-6)
-    np.testing.assert_allclose(plan, programme.x.reshape(8, 3), atol=1e-6)
-
-
 def test_the_whole_mass_is_average_pooling_exactly():
     solution = partial_transport(small_costs().astype(np.float32), 1, 5.0, return_plan=True)
     np.testing.assert_array_equal(solution.weights, np.full((3, 7), np.float32(1) / np.float32(7)))
@@ -99,14 +87,6 @@ def test_a_vanishing_mass_is_a_softmax():
     logits = log_sum_exp(-5 * costs)
     weights = partial_transport(costs, 1e-7, 5.0).weights
     np.testing.assert_allclose(weights, np.exp(logits - log_sum_exp(logits)[:, None]), rtol=1e-5)
-
-
-def test_permuting_positions_and_prototypes_permutes_the_solution():
-    costs, positions, prototypes = small_costs(), [3, 0, 6, 1, 5, 2, 4], [2, 0, 3, 1]
-    plain = partial_transport(costs, 0.3, 5.0)
-    permuted = partial_transport(costs[:, positions][:, :, prototypes], 0.3, 5.0)
-    np.testing.assert_allclose(permuted.weights, plain.weights.numpy()[:, positions], rtol=1e-12)
-    np.testing.assert_allclose(permuted.attributes, plain.attributes.numpy()[:, prototypes], rtol=1e-12)
 
 
 @pytest.mark.parametrize("ratio", [0.3, 1.0])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.ops.normalization import normalize
 from gsp_dml.prototype_costs import prototype_costs
 
 
@@ -55,37 +54,6 @@ def test_huge_and_tiny_features_are_clipped_without_overflow():
     assert np.isfinite(tape.gradient(costs, features_tensor)).all()
 
 
-@pytest.mark.parametrize("scale", [1.0, 4.0])
-def test_the_gradient_agrees_with_central_differences(scale):
-    features, prototypes = random_problem(scale)
-    upstream = np.random.default_rng(3).normal(size=(2, 3, 5, 4))
-    theoretical, numerical = tf.test.compute_gradient(
-        lambda f, w: tf.reduce_sum(upstream * prototype_costs(f, w)),
-        [tf.constant(features), tf.constant(prototypes)],
-        delta=1e-6,
-    )
-    for closed_form, differences in zip(theoretical, numerical):
-        np.testing.assert_allclose(closed_form, differences, atol=1e-7)
-
-
-def test_clipped_vectors_have_tangential_gradients_however_they_were_rounded():
-    """GSP's prototypes begin as clipped features: a third of these are a rounding error inside the unit ball."""
-    rng = np.random.default_rng(5)
-    features, prototypes = (
-        tf.Variable(normalize(10 * rng.normal(size=(num, 64)).astype(np.float32), "clip")) for num in (200, 96)
-    )
-    for vectors in (features, prototypes):
-        squared = tf.reduce_sum(tf.cast(vectors, tf.float64) ** 2, axis=1).numpy()
-        assert (squared < 1).sum() > 20
-        assert (squared > 1).sum() > 20
-    with tf.GradientTape() as tape:
-        costs = prototype_costs(features, prototypes)
-        total = tf.reduce_sum(costs * rng.normal(size=costs.shape).astype(np.float32))
-    for vectors, gradient in zip((features, prototypes), tape.gradient(total, (features, prototypes))):
-        radial = tf.reduce_sum(gradient * vectors, axis=1)
-        np.testing.assert_allclose(radial, np.zeros(len(radial)), atol=2e-4)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("length", [0.5, 1.0, 30.0])
 def test_a_feature_that_equals_a_prototype_has_cost_zero_and_gradient_zero(dtype, length):
@@ -95,16 +63,3 @@ def test_a_feature_that_equals_a_prototype_has_cost_zero_and_gradient_zero(dtype
         cost = prototype_costs(vector, tf.identity(vector))
     np.testing.assert_array_equal(cost, [[0.0]])
     np.testing.assert_array_equal(tape.gradient(cost, vector), np.zeros((1, 16)))
-
-
-def test_the_gradient_is_a_unit_vector_down_to_small_distances():
-    prototype = np.zeros((1, 8), np.float32)
-    prototype[0, 0] = 0.9
-    for distance in (1e-1, 1e-3, 1e-4):
-        feature = prototype.copy()
-        feature[0, 1] += distance
-        feature = tf.constant(feature)
-        with tf.GradientTape() as tape:
-            tape.watch(feature)
-            cost = prototype_costs(feature, prototype)
-        np.testing.assert_allclose(tape.gradient(cost, feature), np.eye(8)[1:2], atol=2e-3)

@@ -36,6 +36,16 @@ def test_the_first_vectors_repel_and_the_farthest_others_are_picked():
     np.testing.assert_array_equal(pick_prototypes(tf.constant(memory), 2), [[9, 0], [5, 0]])
 
 
+def test_one_feature_an_image_goes_round_the_positions():
+    features = np.arange(12.0)[None, :, None] + 100 * np.arange(64.0)[:, None, None]
+    chosen = np.asarray(one_feature_an_image(tf.constant(features), None, 0))[:, 0]
+    images, positions = chosen // 100, chosen % 100
+    np.testing.assert_array_equal(images, np.arange(64))
+    assert np.bincount(positions.astype(int), minlength=12).min() >= 4
+    later = np.asarray(one_feature_an_image(tf.constant(features), None, 64))[:, 0] % 100
+    assert not np.array_equal(later, positions)
+
+
 def test_a_remembered_feature_is_never_padding():
     mask = np.arange(5) >= np.array([0, 1, 2, 3, 4])[:, None]
     features = tf.cast(mask, tf.float32)[..., None]

@@ -100,9 +100,7 @@ def test_arrays_are_compared_by_their_values():
 )
 def test_files_stored_rotated_are_counted(dataset, write_image, applied, size, words):
     assert "EXIF" not in inspect_dataset(dataset).describe()
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    write_image(dataset.test.paths[1], exif=exif)
+    write_image(dataset.test.paths[1], orientation=6)
     train, test = (dataclasses.replace(part, exif_orientation=applied) for part in (dataset.train, dataset.test))
     inspection = inspect_dataset(dataclasses.replace(dataset, train=train, test=test))
     assert f"stored rotated or mirrored (EXIF orientation): 1, which {words}" in inspection.describe()

@@ -25,15 +25,6 @@ def test_pi_of_the_published_code():
     assert found.ratio == pytest.approx(found.intra / found.inter)
 
 
-def test_pi_as_printed():
-    found = class_distances(3 * POINTS, LABELS, "print")
-    assert found.intra == pytest.approx((1 + 0 + 1 + 1) / 4)  # four pairs of both classes together
-    means = [POINTS[label == LABELS].mean(axis=0) for label in (3, 7, 9)]
-    between = [np.linalg.norm(a - b) for a, b in itertools.combinations(means, 2)]
-    assert found.inter == pytest.approx(np.mean(between))
-    assert found.ratio == pytest.approx(0.75 / np.mean(between))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_random_classes_equal_python_loops(seed, monkeypatch):
     monkeypatch.setattr("common.diagnostics.class_geometry._PAIRS_AT_ONCE", 50)

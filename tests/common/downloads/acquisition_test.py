@@ -3,12 +3,11 @@ import fcntl
 import hashlib
 import io
 import os
-import re
 import zipfile
 
 import pytest
 
-from common.downloads import SOURCES, Fingerprint, Source, SourceFile, acquire, file_digest
+from common.downloads import Fingerprint, Source, SourceFile, acquire, file_digest
 from common.errors import InvalidInput
 from tests.local_server import local_server
 
@@ -100,19 +99,6 @@ def test_a_second_process_is_refused(tmp_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InvalidInput, match="Another process"):
             acquire([release()], str(tmp_path))
-
-
-def test_the_table_of_sources_is_well_formed():
-    for name, alternatives in SOURCES.items():
-        for source in alternatives:
-            assert source.page.startswith("https://"), name
-            for file in source.files:
-                published = file.published
-                assert published.sha256 is None or re.fullmatch("[0-9a-f]{64}", published.sha256), file.name
-                assert published.md5 is None or re.fullmatch("[0-9a-f]{32}", published.md5), file.name
-                assert all(re.match("https?://", url) and url.endswith(file.name) for url in file.urls), file.name
-                assert not os.path.isabs(file.becomes), file.name
-                assert file.is_archive == (not os.path.splitext(file.becomes)[1]), file.name
 
 
 def test_the_digest_of_a_large_file_is_that_of_its_contents(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from common.index import EmbeddingIndex, QueryExpansion, Reranking, index_folder
+from common.index import EmbeddingIndex, QueryExpansion, index_folder
 
 
 def rows(count=60, dim=8, seed=0):
@@ -298,28 +298,6 @@ def test_searches_some_rows_only():
     expected = EmbeddingIndex.build(rows()[np.sort(chosen)], names(4)).search(rows(5, seed=1), 4)
     found = index.search(rows(5, seed=1), 4, among=chosen)
     assert found.rows.tolist() == np.sort(chosen)[expected.rows].tolist()
-
-
-def test_expansion_and_reranking_help_and_need_no_other_query(tmp_path):
-    rng = np.random.default_rng(3)
-    centers = rng.normal(size=(10, 32))
-    gallery = (centers[np.arange(200) % 10] + 1.5 * rng.normal(size=(200, 32))).astype(np.float32)
-    index = EmbeddingIndex.build(gallery, names(200), np.arange(200) % 10)
-    queries = (centers + 1.5 * rng.normal(size=(10, 32))).astype(np.float32)
-    truth = [str(label) for label in range(10)]
-
-    def precision(**options):
-        return np.mean(
-            [[label == own for label in line] for line, own in zip(index.search(queries, 10, **options).labels, truth)]
-        )
-
-    plain = precision()
-    assert precision(expansion=QueryExpansion(5)) > plain
-    assert precision(reranking=Reranking(60)) > plain
-    reranked = index.search(queries, 60, reranking=Reranking(60))
-    assert np.sort(reranked.rows).tolist() == np.sort(index.search(queries, 60).rows).tolist()
-    one_by_one = [index.search(query[np.newaxis], 60, reranking=Reranking(60)).rows[0].tolist() for query in queries]
-    assert reranked.rows.tolist() == one_by_one
 
 
 def test_images_are_embedded_by_the_model_that_made_the_index(tmp_path):

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
-from common.losses import ArcFaceLoss, CosFaceLoss, NormalizedSoftmaxLoss
+from common.losses import ArcFaceLoss, CosFaceLoss
 from common.losses.arc_face import cosines_of_wider_angles
 
 
@@ -41,14 +40,6 @@ def test_the_logit_falls_with_the_angle_and_its_gradient_is_finite():
     assert np.isfinite(slopes).all()
 
 
-def test_without_a_margin_it_is_the_normalized_softmax():
-    rng = np.random.default_rng(0)
-    embeddings, labels = rng.normal(size=(6, 4)), rng.integers(0, 5, 6)
-    arc_face, softmax = ArcFaceLoss(5, 4, margin=0.0, scale=20.0), NormalizedSoftmaxLoss(5, 4, temperature=0.05)
-    arc_face.proxy_bank.proxies.assign(softmax.proxy_bank.proxies)
-    np.testing.assert_allclose(arc_face(embeddings, labels), softmax(embeddings, labels), rtol=1e-5)
-
-
 @pytest.mark.parametrize(("margin", "scale"), [(0.35, 8.0), (0.0, 2.0)])
 def test_cos_face_equals_loops(case, loops, margin, scale):
     loss = CosFaceLoss(4, 2, margin, scale, normalization=case.normalization)
@@ -77,11 +68,3 @@ def test_of_several_centers_the_nearest_counts():
         cosines[label] = with_margin(cosines[label], 0.3)
         terms.append(-8 * cosines[label] + np.log(np.exp(8 * cosines).sum()))
     np.testing.assert_allclose(many(embeddings, labels), np.mean(terms), rtol=1e-4)
-
-
-@pytest.mark.parametrize("margin", [-0.1, 28.6])
-def test_degrees_are_refused(margin):
-    with pytest.raises(InvalidInput, match=rf"margin: received {margin}, expected radians"):
-        ArcFaceLoss(4, 2, margin)
-    with pytest.raises(InvalidInput, match=rf"margin: received {margin}, expected a difference of cosines"):
-        CosFaceLoss(4, 2, margin)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.losses import (
     ComponentLoss,
     CrossBatchMemoryLoss,
@@ -66,12 +65,3 @@ def test_proxies_are_those_of_the_slice():
     loss = ComponentLoss(ProxyNCALoss(4, 3), 0, 3)
     assert [tuple(variable.shape) for variable in loss.proxy_variables] == [(4, 3)]
     assert loss.normalization == "none"
-
-
-def test_slices_that_cannot_be_are_refused():
-    with pytest.raises(InvalidInput, match="first: received -1, expected a number greater than or equal to 0"):
-        ComponentLoss(TripletLoss(), -1, 4)
-    with pytest.raises(InvalidInput, match="size: received 0, expected a number greater than 0"):
-        ComponentLoss(TripletLoss(), 0, 0)
-    with pytest.raises(InvalidInput, match="dimension of embeddings: received 7, expected at least 8"):
-        ComponentLoss(TripletLoss(), 4, 4)(*random_batch())

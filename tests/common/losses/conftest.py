@@ -43,25 +43,32 @@ class Case:
         """The loss of this case, as a float."""
         return float(loss(self.embeddings, self.labels, self.references))
 
-    def anchors(self, role="embeddings", references=None):
-        """For each anchor: its vector, the list of its positive and the list of its negative partners."""
-        rows = [(normalized(v, self.normalization), label, True) for v, label in zip(EMBEDDINGS, LABELS)]
+    def batch(self):
+        """Vectors, as the loss normalises them, and classes."""
+        return [(normalized(v, self.normalization), label) for v, label in zip(EMBEDDINGS, LABELS)]
+
+    def others(self, references=None):
+        """The same of what the batch is compared with: the references that count, or itself."""
         references = references or self.references
         if references is None:
-            pairs = [(i, row, [r for j, r in enumerate(rows) if j != i]) for i, row in enumerate(rows)]
+            return self.batch()
+        vectors, labels, valid, _ = references
+        valid = [True] * len(labels) if valid is None else valid
+        rows = zip(np.asarray(vectors), np.asarray(labels), valid)
+        return [(normalized(v, self.normalization), label) for v, label, ok in rows if ok]
+
+    def anchors(self, role="embeddings", references=None):
+        """For each anchor: its vector, the list of its positive and the list of its negative partners."""
+        rows, references = self.batch(), references or self.references
+        if references is None:
+            pairs = [(row, [r for j, r in enumerate(rows) if j != i]) for i, row in enumerate(rows)]
+        elif role == "references":
+            pairs = [(row, rows) for row in self.others(references)]
         else:
-            valid = [True] * len(references.labels) if references.valid is None else references.valid
-            others = [
-                (normalized(v, self.normalization), label, ok)
-                for v, label, ok in zip(np.asarray(references.embeddings), np.asarray(references.labels), valid)
-                if ok
-            ]
-            pairs = [(i, row, others) for i, row in enumerate(rows)]
-            if role == "references":
-                pairs = [(i, row, rows) for i, row in enumerate(others)]
-        for _, (vector, label, _), partners in pairs:
-            positives = [other for other, other_label, _ in partners if other_label == label]
-            negatives = [other for other, other_label, _ in partners if other_label != label]
+            pairs = [(row, self.others(references)) for row in rows]
+        for (vector, label), partners in pairs:
+            positives = [other for other, other_label in partners if other_label == label]
+            negatives = [other for other, other_label in partners if other_label != label]
             yield vector, positives, negatives
 
 

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.losses import ContrastiveLoss
 
 
@@ -34,8 +33,3 @@ def test_terms_are_the_roots_of_those_of_tensorflow_addons():
     terms = np.sqrt(tfa.losses.contrastive_loss(same, distances, margin=1.2))
     means = [terms[mask & off_diagonal & (terms > 0)].mean() for mask in (same.numpy() == 1, same.numpy() == 0)]
     np.testing.assert_allclose(ContrastiveLoss(0.0, 1.2)(embeddings, labels), sum(means), rtol=1e-5)
-
-
-def test_negative_margin_below_zero_is_refused():
-    with pytest.raises(InvalidInput, match="negative_margin: received -0.1"):
-        ContrastiveLoss(negative_margin=-0.1)

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from common.errors import InvalidInput
 from common.losses import (
     ContrastiveLoss,
     CosineContrastiveLoss,
@@ -42,24 +41,18 @@ def test_equals_the_batch_plus_a_list_of_the_batches_before(base, memory_size):
         history.append((embeddings, labels))
 
 
-def test_the_memory_term_starts_at_the_start_step():
+@pytest.mark.parametrize(
+    ("settings", "begins_at"),
+    [({"start_step": 3}, 3), ({"start_step": 1, "fill_before_start": True}, 4)],  # 9 / 4 rounded up: 3 batches
+)
+def test_the_memory_term_starts_at_the_start_step_or_so_many_batches_later(settings, begins_at):
     base = CosineContrastiveLoss()
-    loss = CrossBatchMemoryLoss(base, 8, DIM, start_step=3)
+    loss = CrossBatchMemoryLoss(base, 9, DIM, **settings)
     has_memory_term = []
     for embeddings, labels in batches(6):
         value = loss(embeddings, labels, training=True)
         has_memory_term.append(bool(value > base(embeddings, labels) + 1e-3))
-    assert has_memory_term == [False, False, False, True, True, True]
-
-
-def test_fill_before_start_adds_the_batches_of_the_memory():
-    base = CosineContrastiveLoss()
-    loss = CrossBatchMemoryLoss(base, 9, DIM, start_step=1, fill_before_start=True)  # 9 / 4 rounded up: 3 batches
-    has_memory_term = []
-    for embeddings, labels in batches(6):
-        value = loss(embeddings, labels, training=True)
-        has_memory_term.append(bool(value > base(embeddings, labels) + 1e-3))
-    assert has_memory_term == [False, False, False, False, True, True]
+    assert has_memory_term == [step >= begins_at for step in range(6)]
 
 
 def test_enqueue_first_lets_the_batch_meet_itself():
@@ -100,8 +93,3 @@ def test_no_gradient_into_the_memory_and_none_of_its_weights_trains():
         loss(embeddings, labels, training=True)
     assert [variable.shape for variable in loss.trainable_variables] == [(3, DIM)]
     assert [id(variable) for variable in loss.proxy_variables] == [id(loss.loss.proxy_bank.proxies)]
-
-
-def test_memory_of_no_size_is_refused():
-    with pytest.raises(InvalidInput, match="memory_size: received 0"):
-        CrossBatchMemoryLoss(ContrastiveLoss(), 0, DIM)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.losses import DistanceAdaptedContrastLoss
 from common.references import References
 
@@ -137,14 +136,3 @@ def test_references_that_are_not_valid_stay_out_of_the_queue():
     loss(embeddings, labels, references._replace(valid=np.array([True, False, True])), training=True)
     assert int(loss.queue.num_enqueued) == 2
     np.testing.assert_allclose(loss.queue.embeddings[:2], references.embeddings[[0, 2]], rtol=1e-6)
-
-
-def test_arguments_out_of_range_are_refused():
-    for arguments, message in (
-        ({"weights": "code"}, "weights: received 'code', expected one of anchor, batch, print, none"),
-        ({"temperature": 0.0}, "temperature: received 0.0, expected a number greater than 0"),
-        ({"weights": "print"}, "clip: received None, expected a number with weights='print'"),
-        ({"clip": 1.0}, "clip: received 1.0, expected a number with weights='print', and None with others"),
-    ):
-        with pytest.raises(InvalidInput, match=message):
-            DistanceAdaptedContrastLoss(4, DIM, **arguments)

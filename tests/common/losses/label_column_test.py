@@ -1,7 +1,5 @@
 import numpy as np
-import pytest
 
-from common.errors import InvalidInput
 from common.losses import GroupLabelsLoss, LabelColumnLoss, TripletLoss, class_column
 
 PLACES = np.array([6, 0, 3, 1, 5, 4])
@@ -22,10 +20,3 @@ def test_a_column_of_the_labels_is_handed_on():
     assert of_groups == float(groups(embeddings(), PLACES)) != of_classes
     np.testing.assert_array_equal(class_column(rows), rows[:, 0])
     np.testing.assert_array_equal(class_column(PLACES), PLACES)
-
-
-def test_columns_that_are_not_there_are_refused():
-    with pytest.raises(InvalidInput, match="column: received 'name', expected one of class, place"):
-        LabelColumnLoss(TripletLoss(), "name")
-    with pytest.raises(InvalidInput, match=r"shape of labels: received \(6,\), expected \[batch, 2\]"):
-        LabelColumnLoss(TripletLoss(), "place")(embeddings(), PLACES)

@@ -23,15 +23,7 @@ def test_the_generalized_loss_equals_loops(case, loops, margin, anchors):
 
 @pytest.mark.parametrize("margin", [0.3, 1.0])
 def test_the_printed_loss_equals_loops(case, loops, margin):
-    batch = [(loops.normalized(v, case.normalization), label) for v, label in zip(case.embeddings, case.labels)]
-    others = batch
-    if case.references is not None:
-        vectors, labels, valid, _ = case.references
-        valid = [True] * len(labels) if valid is None else valid
-        others = [
-            (loops.normalized(v, case.normalization), label) for v, label, ok in zip(vectors, labels, valid) if ok
-        ]
-    terms = []
+    batch, others, terms = case.batch(), case.others(), []
     for i, (anchor, label) in enumerate(batch):
         for j, (positive, other_label) in enumerate(others):
             if other_label != label or (case.references is None and i == j):

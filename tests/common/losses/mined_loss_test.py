@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.losses import (
     ContrastiveLoss,
     CosineContrastiveLoss,
@@ -10,11 +9,9 @@ from common.losses import (
     MarginLoss,
     MinedLoss,
     MultiSimilarityLoss,
-    ProxyNCALoss,
     QuadrupletLoss,
     SignalToNoiseLoss,
     TripletLoss,
-    WeightedSumLoss,
 )
 from common.losses.mined_loss import MINERS
 from common.miners import rho_regularized
@@ -160,20 +157,3 @@ def test_a_memory_around_a_mined_loss_draws_from_the_memory():
     in_batch, total = inner(embeddings, labels), loss(embeddings, labels)
     np.testing.assert_allclose(total, in_batch + inner(embeddings, labels, loss.memory.references()), rtol=1e-6)
     assert loss.proxy_variables == inner.loss.proxy_variables
-
-
-def test_unknown_miners_and_probabilities_are_refused():
-    with pytest.raises(InvalidInput, match="miner: received 'hard', expected one of random, semi_hard, soft_hard, dis"):
-        MinedLoss(TripletLoss(), "hard")
-    with pytest.raises(InvalidInput, match=r"rho_probability: received 1.5, expected a number in \[0, 1\]"):
-        MinedLoss(TripletLoss(), rho_probability=1.5)
-    with pytest.raises(InvalidInput, match="rho_probability: received 0.5, expected 0 with a miner of pairs"):
-        MinedLoss(TripletLoss(), "multi_similarity", rho_probability=0.5)
-
-
-def test_losses_that_cannot_be_mined_are_refused():
-    for loss in (ProxyNCALoss(6, DIM), WeightedSumLoss([TripletLoss(), ProxyNCALoss(6, DIM)])):
-        with pytest.raises(InvalidInput, match=f"loss: received '{type(loss).__name__}', expected a loss over"):
-            MinedLoss(loss)
-    with pytest.raises(InvalidInput, match="anchors: received 'references', expected 'embeddings' in a loss"):
-        MinedLoss(TripletLoss(anchors="references"))(*random_batch())

@@ -28,13 +28,6 @@ def test_labels_without_a_proxy_are_refused():
         NormalizedSoftmaxLoss(num_classes=3, embedding_dim=4)(tf.ones([2, 4]), tf.constant([0, 3]))
 
 
-def test_the_normalised_softmax_is_proxy_nca_with_one_proxy():
-    embeddings, labels = tf.random.stateless_normal([6, 4], [2, 3]), tf.constant([0, 1, 2, 0, 1, 2])
-    one, other = NormalizedSoftmaxLoss(3, 4, temperature=0.2), ProxyNCALoss(3, 4, temperature=0.2)
-    other.set_weights(one.get_weights())
-    np.testing.assert_allclose(one(embeddings, labels), other(embeddings, labels), rtol=1e-6)
-
-
 def test_proxies_take_a_regulariser_and_a_constraint(tmp_path):
     network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
     rule = keras.constraints.MaxNorm(0.5, axis=1)

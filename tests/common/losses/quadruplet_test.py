@@ -6,25 +6,13 @@ from common.losses import QuadrupletLoss, TripletLoss
 from common.losses.quadruplet import active_quadruplet_counts
 
 
-def sides(case, loops):
-    """Vectors and classes of the batch and of what it is compared with, and whether that is itself."""
-    batch = [(loops.normalized(v, case.normalization), label) for v, label in zip(case.embeddings, case.labels)]
-    if case.references is None:
-        return batch, batch, True
-    vectors, labels, valid, _ = case.references
-    valid = [True] * len(labels) if valid is None else valid
-    rows = [(loops.normalized(v, case.normalization), label) for v, label, ok in zip(vectors, labels, valid) if ok]
-    return batch, rows, False
-
-
 @pytest.mark.parametrize("margins", [(0.2, 0.2), (0.0, 0.7), (0.4, 2.5)])
 def test_equals_loops(case, loops, margins):
-    batch, others, is_batch = sides(case, loops)
     pairs = [
         (loops.distance(x, y), label, other)
-        for i, (x, label) in enumerate(batch)
-        for j, (y, other) in enumerate(others)
-        if not (is_batch and i == j)
+        for i, (x, label) in enumerate(case.batch())
+        for j, (y, other) in enumerate(case.others())
+        if case.references is not None or i != j
     ]
     terms = [
         near - far + margins[1]

@@ -3,7 +3,6 @@ import math
 import numpy as np
 import pytest
 
-from common.errors import InvalidInput
 from common.losses import FastAPLoss, PenalizedNegativesLoss, RecallAtKLoss, RoadmapLoss, SmoothAPLoss
 from experiments.settings.build import build_loss
 from experiments.settings.recipes import resolve
@@ -123,16 +122,8 @@ def test_towards_temperature_zero_they_are_the_exact_figures():
     assert float(RoadmapLoss(1e-5, slope=1e-6, calibration_weight=0.0)(embeddings, labels)) >= float(smooth)
 
 
-def test_settings_are_flags_and_checked():
+def test_settings_are_flags():
     config = resolve("cub200", "recall_at_k", "gap", "thesis", "full", {"largest_k": 5})
     assert build_loss(config, 4).ks == (1, 2, 4)
     ccp = resolve("cub200", "roadmap", "gap", "thesis", "full", {"ccp_anchors": "references"}, "ccp")
     assert build_loss(ccp, 4).loss.anchors == "references"
-    for make, message in (
-        (lambda: RecallAtKLoss(()), r"ks: received \(\), expected numbers of at least 1"),
-        (lambda: FastAPLoss(0), "num_bins: received 0"),
-        (lambda: SmoothAPLoss(0.0), "temperature: received 0.0"),
-        (lambda: PenalizedNegativesLoss("other"), "penalty: received 'other'"),
-    ):
-        with pytest.raises(InvalidInput, match=message):
-            make()

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from common.errors import InvalidInput
 from common.losses import SignalToNoiseLoss
 
 
@@ -41,8 +40,3 @@ def test_the_triplet_terms_equal_loops(case, loops, margin):
 def test_an_embedding_without_variance_has_no_noise():
     loss = SignalToNoiseLoss(negative_margin=0.0, mean_penalty=0.0)
     assert float(loss(np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]), np.array([0, 0]))) == 0.0
-
-
-def test_unknown_terms_list_the_choices():
-    with pytest.raises(InvalidInput, match="terms: received 'pairs', expected one of contrastive, triplet"):
-        SignalToNoiseLoss("pairs")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import ProxyNCALoss, SoftTripleLoss
+from common.losses import SoftTripleLoss
 from common.references import References
 
 
@@ -15,15 +15,10 @@ def class_similarity(anchor, centers, gamma, loops):
 
 
 def expected_cross_entropy(case, loops, references, scale, gamma, margin):
-    valid = [True] * len(references.labels) if references.valid is None else references.valid
-    rows = list(zip(np.asarray(references.embeddings), np.asarray(references.labels), valid))
-    classes = {label: [] for _, label, ok in rows if ok}
-    for vector, label, ok in rows:
-        if ok:
-            classes[label].append(loops.normalized(vector, case.normalization))
-    terms = []
-    for vector, label in zip(case.embeddings, case.labels):
-        anchor = loops.normalized(vector, case.normalization)
+    classes, terms = {}, []
+    for vector, label in case.others(references):
+        classes.setdefault(label, []).append(vector)
+    for anchor, label in case.batch():
         if label in classes:
             similarities = {c: class_similarity(anchor, centers, gamma, loops) for c, centers in classes.items()}
             logits = {c: scale * (s - (margin if c == label else 0.0)) for c, s in similarities.items()}
@@ -63,14 +58,6 @@ def test_order_of_the_references_does_not_matter():
     straight = loss(embeddings, labels * 2**40, References(vectors, classes))
     shuffled = loss(embeddings, labels * 2**40, References(vectors[order], classes[order]))
     np.testing.assert_allclose(straight, shuffled, rtol=1e-5)
-
-
-def test_one_center_without_margin_is_proxy_nca():
-    rng = np.random.default_rng(0)
-    embeddings, labels = rng.normal(size=(6, 4)), rng.integers(0, 5, 6)
-    soft_triple, proxy_nca = SoftTripleLoss(5, 4, 1, scale=1 / 0.11, margin=0.0), ProxyNCALoss(5, 4, temperature=0.11)
-    soft_triple.proxy_bank.proxies.assign(proxy_nca.proxy_bank.proxies)
-    np.testing.assert_allclose(soft_triple(embeddings, labels), proxy_nca(embeddings, labels), rtol=1e-5)
 
 
 def test_coincident_centers_have_a_finite_gradient():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.losses import TripletLoss
 from common.losses.triplet import rank_by_bisection, triplet
 
@@ -157,16 +156,6 @@ def test_ranks_by_bisection_equal_searchsorted(size, side):
     values = np.concatenate([rng.integers(-1, 31, (4, 50)), np.full((4, 1), np.inf)], axis=1).astype(np.float32)
     expected = [np.searchsorted(*row, side) for row in zip(ordered, values)]
     np.testing.assert_array_equal(rank_by_bisection(tf.constant(ordered), tf.constant(values), side), expected)
-
-
-def test_unknown_mining_lists_the_choices():
-    with pytest.raises(InvalidInput, match="mining: received 'hard', expected one of none, semi_hard, nearest_semi"):
-        TripletLoss(mining="hard")
-
-
-def test_unknown_anchors_list_the_choices():
-    with pytest.raises(InvalidInput, match="anchors: received 'proxies', expected one of embeddings, references"):
-        TripletLoss(anchors="proxies")
 
 
 def test_a_positive_of_an_anchor_without_negatives_is_no_term():

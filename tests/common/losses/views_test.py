@@ -1,9 +1,7 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
-from common.losses import DistanceAdaptedContrastLoss, MinedLoss, NPairLoss, TripletLoss, ViewLoss
+from common.losses import DistanceAdaptedContrastLoss, MinedLoss, TripletLoss, ViewLoss
 from common.references import References
 
 
@@ -38,10 +36,3 @@ def test_a_queue_takes_the_second_view_in_a_function_of_unknown_batch_size():
     assert float(step(embeddings, labels)) == 0.0  # nothing in the queue
     np.testing.assert_allclose(loss.loss.queue.embeddings[:6], embeddings[6:], rtol=1e-6)
     assert float(step(embeddings, labels)) > 0.0
-
-
-def test_batches_that_are_no_two_views_are_refused():
-    with pytest.raises(InvalidInput, match="rows of the batch: received 5, expected an even number"):
-        ViewLoss(NPairLoss(), first_alone=True)(np.ones((5, 2)), np.zeros(5, int))
-    with pytest.raises(InvalidInput, match="references: received 'a reference set', expected none"):
-        ViewLoss(NPairLoss(), first_alone=False)(*two_views(), References(*two_views(1)))

@@ -60,15 +60,6 @@ def test_a_compiled_function_draws_the_same(miner):
             np.testing.assert_array_equal(part, expected)
 
 
-def test_no_gradient_passes(miner):
-    embeddings, labels = random_batch()
-    with tf.GradientTape() as tape:
-        tape.watch(embeddings)
-        picked = tf.gather(embeddings, miner(embeddings, labels, (0, 0)).negatives)
-    gradient = tape.gradient(picked, embeddings)
-    assert set(np.unique(tf.convert_to_tensor(gradient)[:, 0])) <= set(range(33))  # counts: gathering alone
-
-
 @pytest.mark.parametrize("weights", [[1.0, 1.0, 1.0, 1.0], [0.1, 0.2, 0.3, 0.4], [1e-30, 1e-31, 3e-30, 6e-30]])
 def test_frequencies_match_the_weights(weights):
     num_draws = 20_000

@@ -16,14 +16,3 @@ def test_is_the_identity_with_minus_its_gradient():
     values = np.array([[1.0, -2.0], [0.5, 3.0]])
     np.testing.assert_array_equal(reverse_gradient(tf.constant(values)), values)
     np.testing.assert_array_equal(gradient_of(reverse_gradient, values), -3.0 * values**2)
-
-
-def test_two_reversals_are_none():
-    values = np.array([1.0, -2.0, 0.5])
-    np.testing.assert_array_equal(gradient_of(lambda x: reverse_gradient(reverse_gradient(x)), values), 3.0 * values**2)
-
-
-def test_keeps_type_and_shape_in_a_function():
-    reversed_in_function = tf.function(reverse_gradient, autograph=False)
-    for dtype in (tf.float16, tf.float32):
-        assert reversed_in_function(tf.ones([2, 3], dtype)).dtype == dtype

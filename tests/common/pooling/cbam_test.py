@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from common.errors import InvalidInput
 from common.pooling.cbam import CBAMPooling
 
 
@@ -48,21 +47,7 @@ def test_equals_loops(reduction, side):
         np.testing.assert_allclose(shares[image], (gates / gates.sum()).ravel(), rtol=1e-10)
 
 
-def test_zero_weights_halve_twice():
-    features = np.random.default_rng(0).normal(size=(2, 3, 3, 4))
-    layer = CBAMPooling(dtype="float64")
-    layer.build(features.shape)
-    layer.set_weights([np.zeros_like(weight) for weight in layer.get_weights()])
-    np.testing.assert_allclose(layer(features), features.mean(axis=(1, 2)) / 4, rtol=1e-12)
-
-
 def test_few_channels_keep_one_hidden_unit():
     layer = CBAMPooling(16)
     layer.build((None, 3, 3, 4))
     assert layer.narrow.units == 1
-
-
-@pytest.mark.parametrize("arguments", [{"channel_reduction": 0}, {"kernel_size": 2}, {"kernel_size": 0}])
-def test_refuses(arguments):
-    with pytest.raises(InvalidInput, match=next(iter(arguments))):
-        CBAMPooling(**arguments)

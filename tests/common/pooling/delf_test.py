@@ -1,7 +1,5 @@
 import numpy as np
-import pytest
 
-from common.errors import InvalidInput
 from common.pooling.delf import DeLFPooling
 
 
@@ -26,16 +24,3 @@ def test_equals_loops():
     pooled, scores = twin(features.reshape(2, 12, 5), *weights)
     np.testing.assert_allclose(layer(features), pooled, rtol=1e-12)
     np.testing.assert_allclose(layer.spatial_weights(features), scores / scores.sum(axis=1, keepdims=True), rtol=1e-12)
-
-
-def test_scores_without_weights_are_log_2():
-    tokens = np.random.default_rng(0).normal(size=(2, 6, 3))
-    layer = DeLFPooling(4, dtype="float64")
-    layer.build(tokens.shape)
-    layer.set_weights([np.zeros_like(weight) for weight in layer.get_weights()])
-    np.testing.assert_allclose(layer(tokens), np.log(2) * tokens.mean(axis=1), rtol=1e-12)
-
-
-def test_refuses():
-    with pytest.raises(InvalidInput, match="num_filters"):
-        DeLFPooling(0)

@@ -1,4 +1,4 @@
-"""Average and maximum pooling against NumPy, in all layouts and with masks."""
+"""Average and maximum pooling against NumPy, with masks too."""
 
 import numpy as np
 import pytest
@@ -28,9 +28,6 @@ def test_feature_maps_equal_the_definition(pooling_class):
     maps = random_maps()
     expected = [POOLINGS[pooling_class](image.reshape(-1, 5)) for image in maps]
     np.testing.assert_allclose(pooling_class()(maps), expected, rtol=1e-6, atol=1e-6)
-    first = pooling_class(data_format="channels_first")
-    np.testing.assert_allclose(first(maps.transpose(0, 3, 1, 2)), expected, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(pooling_class()(maps.reshape(4, 6, 5)), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_masked_positions_do_not_count(pooling_class):
@@ -39,8 +36,6 @@ def test_masked_positions_do_not_count(pooling_class):
     expected = [POOLINGS[pooling_class](x[m]) if m.any() else np.zeros(5) for x, m in zip(tokens, mask)]
     spoiled = np.where(mask[..., None], tokens, np.nan)
     np.testing.assert_allclose(pooling_class()(spoiled, mask=mask), expected, rtol=1e-6, atol=1e-6)
-    maps, map_mask = spoiled.reshape(4, 3, 2, 5), mask.reshape(4, 3, 2)
-    np.testing.assert_allclose(pooling_class()(maps, mask=map_mask), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_mask_comes_along_from_an_embedding_layer():

@@ -2,11 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.pooling.net_vlad import NetVLADPooling
-from common.pooling.optimal_transport import OptimalTransportPooling
-
-keras = tf.keras
 
 
 def twin(tokens, kernel, bias, centers):
@@ -33,19 +29,6 @@ def built(num_clusters, channels, seed=0, dtype="float64"):
     layer.assignment.set_weights(weights[:2])
     layer.centers.assign(weights[2])
     return layer, weights
-
-
-@pytest.mark.parametrize(
-    ("create", "weight", "name"),
-    [(NetVLADPooling, "centers", "center"), (OptimalTransportPooling, "prototypes", "prototype")],
-)
-def test_what_features_are_compared_with_is_regularised_and_constrained(create, weight, name):
-    layer = create(3, **{f"{name}_regularizer": "l2", f"{name}_constraint": keras.constraints.UnitNorm(1)})
-    restored = create.from_config(layer.get_config())
-    restored.build((None, None, 4))
-    variable = getattr(restored, weight)
-    np.testing.assert_allclose(restored.losses, [0.01 * np.sum(np.square(variable))], rtol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(variable.constraint(variable), axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("num_clusters", [1, 3, 8])
@@ -85,8 +68,3 @@ def test_every_position_takes_part_alike():
     layer, _ = built(3, 5)
     weights = layer.spatial_weights(np.random.default_rng(1).normal(size=(2, 12, 5)))
     np.testing.assert_allclose(weights, 1 / 12, rtol=1e-12)
-
-
-def test_refuses():
-    with pytest.raises(InvalidInput, match="num_clusters"):
-        NetVLADPooling(0)

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.pooling.optimal_transport import OptimalTransportPooling
 
 
@@ -47,12 +46,6 @@ def test_prototypes_can_be_given():
     np.testing.assert_allclose(layer.prototypes, vectors)
 
 
-def test_one_prototype_is_average_pooling():
-    features = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
-    layer = OptimalTransportPooling(1, dtype="float64")
-    np.testing.assert_allclose(layer(features), features.mean(axis=(1, 2)), rtol=1e-9)
-
-
 def test_parts_add_up_to_the_average():
     """Balanced transport leaves no position out, however far it is from the prototypes."""
     features = np.random.default_rng(0).normal(size=(2, 12, 5))
@@ -61,23 +54,3 @@ def test_parts_add_up_to_the_average():
     parts = np.reshape(layer(features), (2, 4, 5)) / 2.0  # sqrt(4)
     np.testing.assert_allclose(parts.sum(axis=1), features.mean(axis=1), rtol=1e-9)
     np.testing.assert_allclose(layer.spatial_weights(features), 1 / 12, rtol=1e-9)
-
-
-def test_sharp_transport_sends_features_to_their_prototype():
-    vectors = np.eye(2)
-    layer = OptimalTransportPooling(
-        2,
-        smoothing=500.0,
-        num_iterations=50,
-        prototype_initializer=tf.keras.initializers.Constant(vectors),
-        dtype="float64",
-    )
-    tokens = np.array([[[1.0, 0.0], [0.0, 1.0], [0.9, 0.1], [0.1, 0.9]]])
-    parts = np.reshape(layer(tokens), (2, 2))
-    np.testing.assert_allclose(parts, np.sqrt(2) / 4 * np.array([[1.9, 0.1], [0.1, 1.9]]), rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["num_prototypes", "smoothing", "num_iterations"])
-def test_refuses(name):
-    with pytest.raises(InvalidInput, match=f"{name}: received 0"):
-        OptimalTransportPooling(**{name: 0})

@@ -1,39 +1,32 @@
-"""What holds for every pooling: finite and exact gradients, positions without order, masks, layouts, round trips."""
+"""What holds for every pooling: finite and exact gradients, positions without order, masks, functions."""
+
+import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from common import pooling
 from common.errors import InvalidInput
-from common.pooling.cbam import CBAMPooling
-from common.pooling.cross_dimensional import CrossDimensionalPooling
-from common.pooling.delf import DeLFPooling
-from common.pooling.generalized_max import GeneralizedMaxPooling
-from common.pooling.generalized_mean import GeneralizedMeanPooling
-from common.pooling.net_vlad import NetVLADPooling
-from common.pooling.norm_attention import NormAttentionPooling
-from common.pooling.optimal_transport import OptimalTransportPooling
-from common.pooling.second_order import SecondOrderPooling
-from common.pooling.second_order_attention import SecondOrderAttentionPooling
 from common.pooling.weighted_pooling import WeightedPooling
-from common.pooling.weldon import WeldonPooling
+from tests.slopes import slope_along
 
 BATCH, HEIGHT, WIDTH, CHANNELS = 2, 3, 4, 5
 CONSTRUCTORS = {
-    "cbam": lambda **kwargs: CBAMPooling(2, **kwargs),
-    "cbam_1x1": lambda **kwargs: CBAMPooling(1, kernel_size=1, **kwargs),
-    "crow": lambda **kwargs: CrossDimensionalPooling(**kwargs),
-    "crow_sigmoid": lambda **kwargs: CrossDimensionalPooling("sigmoid", **kwargs),
-    "delf": lambda **kwargs: DeLFPooling(6, **kwargs),
-    "gemax": lambda **kwargs: GeneralizedMaxPooling(0.5, **kwargs),
-    "gemean": lambda **kwargs: GeneralizedMeanPooling(2.5, **kwargs),
-    "gsop": lambda **kwargs: SecondOrderPooling(6, **kwargs),
-    "norm_attention": lambda **kwargs: NormAttentionPooling(**kwargs),
-    "norm_attention_1x1": lambda **kwargs: NormAttentionPooling(1, **kwargs),
-    "netvlad": lambda **kwargs: NetVLADPooling(3, **kwargs),
-    "otp": lambda **kwargs: OptimalTransportPooling(3, num_iterations=5, **kwargs),
-    "solar": lambda **kwargs: SecondOrderAttentionPooling(2, output_initializer="glorot_uniform", **kwargs),
-    "weldon": lambda **kwargs: WeldonPooling(3, 2, **kwargs),
+    "cbam": functools.partial(pooling.CBAMPooling, 2),
+    "cbam_1x1": functools.partial(pooling.CBAMPooling, 1, kernel_size=1),
+    "crow": pooling.CrossDimensionalPooling,
+    "crow_sigmoid": functools.partial(pooling.CrossDimensionalPooling, "sigmoid"),
+    "delf": functools.partial(pooling.DeLFPooling, 6),
+    "gemax": functools.partial(pooling.GeneralizedMaxPooling, 0.5),
+    "gemean": functools.partial(pooling.GeneralizedMeanPooling, 2.5),
+    "gsop": functools.partial(pooling.SecondOrderPooling, 6),
+    "norm_attention": pooling.NormAttentionPooling,
+    "norm_attention_1x1": functools.partial(pooling.NormAttentionPooling, 1),
+    "netvlad": functools.partial(pooling.NetVLADPooling, 3),
+    "otp": functools.partial(pooling.OptimalTransportPooling, 3, num_iterations=5),
+    "solar": functools.partial(pooling.SecondOrderAttentionPooling, 2, output_initializer="glorot_uniform"),
+    "weldon": functools.partial(pooling.WeldonPooling, 3, 2),
 }
 NEIGHBORHOODS = ("cbam", "norm_attention")  # see rows and columns
 ORDERED = (*NEIGHBORHOODS, "gsop")  # positions are not exchangeable
@@ -94,24 +87,17 @@ def test_single_active_position_has_finite_gradients(name):
 
 @every_pooling
 def test_gradients_equal_central_differences(name):
-    layer, features = built(name), np.abs(random_features()) + 0.1
+    layer, features = built(name), tf.Variable(np.abs(random_features()) + 0.1)
     _, found = gradients(layer, features)
-    rng, step = np.random.default_rng(3), 1e-6
+    rng = np.random.default_rng(3)
 
-    def total(values):
-        pooled = layer(values, training=False).numpy()
+    def total():
+        pooled = layer(tf.convert_to_tensor(features), training=False).numpy()
         return np.sum(pooled * np.arange(1, pooled.shape[-1] + 1))
 
-    direction = rng.normal(size=features.shape)
-    expected = (total(features + step * direction) - total(features - step * direction)) / (2 * step)
-    np.testing.assert_allclose(np.sum(found[0] * direction), expected, rtol=1e-6)
-    for variable, gradient in zip(layer.trainable_variables, found[1:]):
-        value, direction = variable.numpy(), rng.normal(size=variable.shape)
-        variable.assign(value + step * direction)
-        above = total(features)
-        variable.assign(value - step * direction)
-        expected = (above - total(features)) / (2 * step)
-        variable.assign(value)
+    for variable, gradient in zip([features, *layer.trainable_variables], found):
+        direction = rng.normal(size=variable.shape)
+        expected = slope_along(direction, variable, total)
         np.testing.assert_allclose(np.sum(gradient * direction), expected, rtol=1e-5, atol=1e-7)
 
 
@@ -240,3 +226,41 @@ def test_unknown_size_of_maps_equals_known_size(name):
 def test_wrong_rank_is_refused(name):
     with pytest.raises((InvalidInput, ValueError), match=r"received \(None, 5\), expected"):
         CONSTRUCTORS[name]().build((None, CHANNELS))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: pooling.CBAMPooling(channel_reduction=0), "channel_reduction"),
+        *((lambda side=side: pooling.CBAMPooling(kernel_size=side), "kernel_size") for side in (0, 2)),
+        (lambda: pooling.CrossDimensionalPooling("soft"), "'soft', expected one of nonzero, sigmoid"),
+        (lambda: pooling.CrossDimensionalPooling(epsilon=0.0), "epsilon"),
+        (lambda: pooling.DeLFPooling(0), "num_filters"),
+        (lambda: pooling.GeneralizedMaxPooling(0.0), "ridge: received 0"),
+        (lambda: pooling.GeneralizedMeanPooling(power=0.0), "power.*expected a number greater than 0"),
+        (lambda: pooling.GeneralizedMeanPooling(floor=-1.0), "floor.*expected a number greater than 0"),
+        (lambda: pooling.NetVLADPooling(0), "num_clusters"),
+        (lambda: pooling.NormAttentionPooling(2), "window: received 2, expected an odd integer"),
+        *(
+            (lambda name=name: pooling.OptimalTransportPooling(**{name: 0}), f"{name}: received 0")
+            for name in ("num_prototypes", "smoothing", "num_iterations")
+        ),
+        (lambda: pooling.SecondOrderAttentionPooling(0), "channel_reduction"),
+        (lambda: pooling.SecondOrderAttentionPooling(power=-3.0), "power"),
+        (lambda: pooling.SecondOrderPooling(0), "attention_dim"),
+        (
+            lambda: pooling.SecondOrderPooling().build((None, None, None, 8)),
+            r"received \(None, None, None, 8\), expected a known height and width",
+        ),
+        (lambda: pooling.SecondOrderPooling(2)(tf.ones([1, 3, 2]), mask=tf.constant([[True, True, False]])), "mask"),
+        (lambda: pooling.WeldonPooling(0), "num_largest"),
+        (lambda: pooling.WeldonPooling(1, -1), "num_smallest"),
+        (
+            lambda: pooling.WeldonPooling(2, 5).build((None, 2, 2, 7)),
+            r"expected at least 5 positions \(num_largest=2, num_smallest=5\)",
+        ),
+    ],
+)
+def test_what_a_pooling_is_not_made_of_is_named(make, message):
+    with pytest.raises(InvalidInput, match=message):
+        make()

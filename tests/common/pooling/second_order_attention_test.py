@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.pooling.generalized_mean import GeneralizedMeanPooling
 from common.pooling.second_order_attention import SecondOrderAttentionPooling
 
@@ -76,10 +75,3 @@ def test_size_of_the_thesis_and_of_a_reduction():
     narrow = SecondOrderAttentionPooling(32)
     narrow.build((None, 7, 7, 16))
     assert narrow.query.units == 1
-
-
-def test_refuses():
-    with pytest.raises(InvalidInput, match="channel_reduction"):
-        SecondOrderAttentionPooling(0)
-    with pytest.raises(InvalidInput, match="power"):
-        SecondOrderAttentionPooling(power=-3.0)

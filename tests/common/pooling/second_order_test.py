@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.pooling.second_order import SecondOrderPooling
 
 EPSILON = 1e-3  # of Keras' batch normalisation
@@ -63,26 +62,6 @@ def test_equals_loops(training):
     np.testing.assert_allclose(layer(features, training=training), expected, rtol=1e-9)
 
 
-def test_closed_gates_halve():
-    features = np.random.default_rng(0).normal(size=(2, 3, 3, 4))
-    layer = SecondOrderPooling(4, dtype="float64")
-    layer.build(features.shape)
-    for gate in (layer.channel_gate, layer.position_gate):
-        gate.set_weights([np.zeros_like(weight) for weight in gate.get_weights()])
-    np.testing.assert_allclose(layer(features), features.mean(axis=(1, 2)) / 2, rtol=1e-12)
-
-
-def test_covariances_are_centred():
-    """The same number added to all channels of all positions leaves the attention alone."""
-    rng = np.random.default_rng(0)
-    reduced = np.abs(rng.normal(size=(2, 6, 4)))
-    layer = SecondOrderPooling(4, dtype="float64")
-    layer.build((2, 6, 4))
-    for branch in (layer.channel_branch, layer.position_branch):
-        branch.reduction.set_weights([np.eye(4)])
-        np.testing.assert_allclose(branch(reduced + 3.0), branch(reduced), rtol=1e-9)
-
-
 def test_training_updates_statistics():
     features = tf.random.stateless_normal([4, 3, 3, 5], [0, 1])
     layer = SecondOrderPooling(4)
@@ -91,12 +70,3 @@ def test_training_updates_statistics():
     assert len(before) == 8
     layer(features, training=True)
     assert all(np.any(old != new) for old, new in zip(before, layer.non_trainable_weights))
-
-
-def test_refuses():
-    with pytest.raises(InvalidInput, match="attention_dim"):
-        SecondOrderPooling(0)
-    with pytest.raises(InvalidInput, match=r"received \(None, None, None, 8\), expected a known height and width"):
-        SecondOrderPooling().build((None, None, None, 8))
-    with pytest.raises(InvalidInput, match="mask"):
-        SecondOrderPooling(2)(tf.ones([1, 3, 2]), mask=tf.constant([[True, True, False]]))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
+from common.pooling.weighted_pooling import shares, weighted_mean
 
 
 def test_shares_by_hand():
@@ -25,8 +25,3 @@ def test_weighted_mean_by_hand():
     np.testing.assert_allclose(weighted_mean(weights, features), [[2.5, 4.0]])
     np.testing.assert_allclose(weighted_mean(weights, features, tf.constant([[True, False]])), [[2.0, 4.0]])
     np.testing.assert_allclose(weighted_mean(weights, features, tf.constant([[False, False]])), [[0.0, 0.0]])
-
-
-def test_is_abstract():
-    with pytest.raises(TypeError, match="abstract"):
-        WeightedPooling()

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.pooling.weldon import WeldonPooling
 
 
@@ -39,12 +38,3 @@ def test_mask_may_leave_fewer_positions_than_k():
     tokens = np.array([[[1.0], [5.0], [-3.0], [2.0]]], np.float32)
     mask = tf.constant([[True, True, False, False]])
     np.testing.assert_allclose(WeldonPooling(3, 1)(tokens, mask=mask), [[3.0 + 1.0]])
-
-
-def test_refuses():
-    with pytest.raises(InvalidInput, match="num_largest"):
-        WeldonPooling(0)
-    with pytest.raises(InvalidInput, match="num_smallest"):
-        WeldonPooling(1, -1)
-    with pytest.raises(InvalidInput, match=r"expected at least 5 positions \(num_largest=2, num_smallest=5\)"):
-        WeldonPooling(2, 5).build((None, 2, 2, 7))

@@ -35,6 +35,10 @@ def test_references_as_anchors_swap_the_sides():
     np.testing.assert_array_equal(swapped.positive, np.transpose(straight.positive))
     np.testing.assert_array_equal(swapped.negative, np.transpose(straight.negative))
     np.testing.assert_array_equal(swapped.valid_anchors, [True, False])
+    np.testing.assert_array_equal(straight.anchor_labels, LABELS)
+    np.testing.assert_array_equal(straight.reference_labels, REFERENCES.labels)
+    np.testing.assert_array_equal(swapped.anchor_labels, REFERENCES.labels)
+    np.testing.assert_array_equal(swapped.reference_labels, LABELS)
 
 
 def test_unknown_anchors_list_the_choices():
@@ -55,11 +59,3 @@ def test_given_pairs_take_the_place_of_labels_and_validity():
     np.testing.assert_array_equal(pairs.negative, negative)
     with pytest.raises(InvalidInput, match="over the references it falls apart"):
         compare(EMBEDDINGS, LABELS, given, anchors="references")
-
-
-def test_labels_come_with_their_sides():
-    straight, swapped = (compare(EMBEDDINGS, LABELS, REFERENCES, anchors=role) for role in ("embeddings", "references"))
-    np.testing.assert_array_equal(straight.anchor_labels, LABELS)
-    np.testing.assert_array_equal(straight.reference_labels, REFERENCES.labels)
-    np.testing.assert_array_equal(swapped.anchor_labels, REFERENCES.labels)
-    np.testing.assert_array_equal(swapped.reference_labels, LABELS)

@@ -23,10 +23,6 @@ def test_holds_the_last_samples_whatever_the_batch_sizes(memory_size):
         assert held(memory) == history[-memory_size:]
 
 
-def test_a_new_memory_has_no_valid_entry():
-    assert not np.any(CrossBatchMemory(4, 2).references().valid)
-
-
 def test_labels_beyond_float32_stay_apart():
     memory = CrossBatchMemory(2, 1)
     memory.enqueue(np.zeros((2, 1)), np.array([2**53 + 1, 2**24 + 1]))

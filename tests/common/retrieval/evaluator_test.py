@@ -184,27 +184,6 @@ def test_adversarial_cases_equal_the_oracle_or_raise_what_is_documented(kind, mo
         assert outcomes["value"] > 0.7 * CASES_PER_KIND
 
 
-def test_hand_computed_example_with_a_singleton():
-    embeddings = np.float32([[0], [1], [2.5], [9], [11]])
-    result = evaluate_retrieval(embeddings, [4, 4, 8, 8, 6], recall_at=(1, 2, 3))
-    # Row 0: 1 | row 1: 0 | row 2: nearest is 1 (4), then 0 (4), then 3 | row 3: nearest is 4 (6), then 2.
-    assert result.as_dict() == {
-        "P@1": 0.5,
-        "R@1": 0.5,
-        "R@2": 0.75,
-        "R@3": 1.0,
-        "P@R": 0.5,
-        "MAP@R": 0.5,
-        "num_queries": 4,
-        "num_excluded_queries": 1,
-    }
-    np.testing.assert_array_equal(result.query_rows, [0, 1, 2, 3])
-    # Query 0: positives at ranks 1 and 4. The others have the ranks that their places on the line give.
-    result = evaluate_retrieval(np.float32([[0], [1], [2], [3], [10]]), [0, 0, 1, 2, 0], average_precision=True)
-    first, second, last = (1 + 2 / 4) / 2, (1 + 2 / 4) / 2, (1 / 3 + 2 / 4) / 2
-    assert result.mean_average_precision == pytest.approx((first + second + last) / 3)
-
-
 def clustered_case(seed, num_items=300, dim=8, num_classes=40):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, num_classes, num_items)

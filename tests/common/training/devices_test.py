@@ -2,13 +2,12 @@
 
 import types
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.losses import ContrastiveLoss
-from common.training import MetricModel, ProxyRateOptimizer, devices
+from common.training import ProxyRateOptimizer, devices
 from common.training.training_session import training_session
 
 keras = tf.keras
@@ -58,12 +57,8 @@ def test_several_replicas_of_an_older_keras_are_refused(version, refused, monkey
 
 
 @pytest.mark.parametrize("kind", [MIRRORED, SEVERAL_HOSTS])
-def test_xla_on_several_replicas_is_refused(kind):
+def test_xla_and_a_scaled_loss_on_several_replicas_are_refused(kind):
     assert check(kind, jit_compile=True).startswith("Invalid jit_compile: received True, expected False on several")
-
-
-@pytest.mark.parametrize("kind", [MIRRORED, SEVERAL_HOSTS])
-def test_a_scaled_loss_on_several_replicas_is_refused(kind):
     text = check(kind, optimizer=devices.scaled_optimizer(keras.optimizers.SGD(), "mixed_float16"))
     assert text.startswith("Invalid optimizer: received 'LossScaleOptimizer', expected no scaled loss on several")
     assert "mixed_bfloat16" in text
@@ -143,24 +138,3 @@ def test_a_training_session_has_full_float32():
         assert is_enabled()
     finally:
         tf.config.experimental.enable_tensor_float_32_execution(before)
-
-
-@pytest.mark.parametrize("precision", devices.PRECISIONS)
-def test_what_a_loss_compares_is_float32(precision, monkeypatch):
-    """Products of a step, as the loss makes them: float32, of embeddings that the network gave in half precision."""
-    seen, product = [], tf.matmul
-
-    def matmul(x, y, **settings):
-        seen.append((x.dtype, y.dtype))
-        return product(x, y, **settings)
-
-    with devices.precision_policy(precision):
-        network = keras.Sequential([keras.Input([4]), keras.layers.Dense(3)])
-    model = MetricModel(network, ContrastiveLoss())
-    outputs = model.outputs_of(np.ones((4, 4), "float32"), training=True)
-    assert network(np.ones((4, 4), "float32")).dtype.name == precision.removeprefix("mixed_")
-    assert outputs["embeddings"].dtype == tf.float32
-    monkeypatch.setattr(tf, "matmul", matmul)
-    assert model.metric_loss(outputs["embeddings"], np.array([0, 0, 1, 1])).dtype == tf.float32
-    assert seen
-    assert {dtype for pair in seen for dtype in pair} == {tf.float32}

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import ContrastiveLoss
 from common.training import ProxyRateOptimizer
-from common.training.gradients import apply_gradients, are_finite, loss_and_gradients, loss_scale, weighted_loss
+from common.training.gradients import apply_gradients, are_finite, loss_and_gradients, loss_scale
 
 keras = tf.keras
 
@@ -64,22 +63,6 @@ def test_finite_means_all_of_them():
     assert are_finite([tf.constant([1.0]), tf.constant([[2.0]])])
     for value in (np.nan, np.inf):
         assert not are_finite([tf.constant([1.0]), tf.constant([[value]])])
-
-
-class Ten(keras.layers.Layer):
-    def call(self, attributes, labels):
-        del attributes, labels
-        return tf.constant(10.0)
-
-
-def test_the_second_loss_counts_by_its_weight():
-    embeddings, labels = tf.constant([[1.0, 0.0], [0.0, 1.0]]), tf.constant([0, 0])
-    outputs, loss = {"embeddings": embeddings, "attributes": embeddings}, ContrastiveLoss()
-    first = float(loss(embeddings, labels))
-    second = Ten()
-    assert float(weighted_loss(outputs, labels, loss, None, 0.0, training=True)) == pytest.approx(first)
-    value = float(weighted_loss(outputs, labels, loss, second, 0.25, training=False))
-    assert value == pytest.approx(0.75 * first + 2.5)
 
 
 @pytest.mark.parametrize("broken", [0, 1])

@@ -4,8 +4,6 @@ import tensorflow as tf
 
 from common.training import InBatchPrecision
 
-keras = tf.keras
-
 
 def by_hand(labels, embeddings):
     """Hits and queries of a batch."""
@@ -55,9 +53,3 @@ def test_a_batch_without_pairs_counts_nothing():
     metric.update_state(np.arange(3), np.ones((3, 2), np.float32))
     assert float(metric.num_queries) == 0.0
     assert float(metric.result()) == 0.0
-
-
-def test_the_configuration_round_trips():
-    metric = InBatchPrecision(name="P@1 in batches")
-    assert InBatchPrecision.from_config(metric.get_config()).name == "P@1 in batches"
-    assert InBatchPrecision().name == "in_batch_P@1"

@@ -5,13 +5,10 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.losses import MarginLoss, MinedLoss
 from common.miners import SamplingDistribution
-from common.training import PolicyAdaptedSampling, PolicyRules, held_back_figures
+from common.training import PolicyAdaptedSampling, PolicyRules
 from common.training import policy_adapted_sampling as module
 from common.training.policy_adapted_sampling import FACTORS
-from tests.common.training.fit_test import Validation, batches_from, make_model, metric_lines, run_training
-from tests.shared_traces import shared_traces
 
 
 def teacher_of(values, num_bins=3, observe=None, steps_per_decision=1, rules=None, seed=0, **settings):
@@ -183,37 +180,3 @@ def test_a_known_best_distribution_is_found():
     found, random = play(0), play(0, is_random=True)
     assert found > 0.8
     assert found > random + 0.2
-
-
-def taught_run(path, stop_after=None):
-    """A run of 20 steps with a decision every fourth and an evaluation every fifth; what it leaves."""
-    distribution, decisions = SamplingDistribution(6, 0.0, 2.0, None), []
-    model = make_model(MinedLoss(MarginLoss(), distribution, seed=1))
-    held_back = [next(iter(batches_from(1000 + part))) for part in range(2)]
-    images, labels = (np.concatenate(parts) for parts in zip(*held_back))
-
-    def measure():
-        return held_back_figures(model.outputs_of(images, training=False)["embeddings"].numpy(), labels)
-
-    metrics = ("R@1", "R@2", "R@4", "R@8", "NMI", "pi_intra", "pi_inter")
-    teacher = PolicyAdaptedSampling(
-        distribution, measure, metrics, ("R@1", "NMI"), 4, 20, seed=2, observe=decisions.append
-    )
-    validation = Validation(model, stop_after=stop_after)
-    schedule = {"max_steps": 20, "steps_per_evaluation": 5}
-    history, run = run_training(path, model, validation, extra_callbacks=[teacher], **schedule)[1:]
-    return history, metric_lines(run), model.get_weights(), teacher.arrays(), distribution.probabilities(), decisions
-
-
-def test_a_run_that_is_killed_between_decisions_goes_on_bit_for_bit(tmp_path):
-    with shared_traces():
-        expected = taught_run(tmp_path / "whole")
-        with pytest.raises(KeyboardInterrupt):
-            taught_run(tmp_path / "parts", stop_after=2)
-        found = taught_run(tmp_path / "parts")
-    assert found[:2] == expected[:2]
-    for parts, others in ((found[2], expected[2]), (found[3], expected[3]), ([found[4]], [expected[4]])):
-        for one, other in zip(parts, others, strict=True):
-            np.testing.assert_array_equal(one, other)
-    assert [decision.number for decision in expected[5]] == [0, 1, 2, 3, 4]
-    assert not np.allclose(expected[4], 1 / 6)

@@ -42,12 +42,6 @@ def test_the_graph_of_a_training_goes_with_it():
     assert registered_gradients() == before
 
 
-def test_without_a_session_tensorflow_keeps_it():
-    graph = graph_of_a_training()
-    gc.collect()
-    assert graph() is not None
-
-
 def test_what_was_traced_before_still_has_its_gradient():
     @tf.custom_gradient
     def double(x):

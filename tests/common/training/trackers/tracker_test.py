@@ -1,6 +1,6 @@
 """What trackers are told of a run."""
 
-from common.training.trackers.tracker import NoTracker, RunDescription, curve_values, result_values
+from common.training.trackers.tracker import curve_values, result_values
 
 
 def test_curves_are_loss_learning_rate_and_validation():
@@ -13,14 +13,3 @@ def test_a_result_is_its_numbers_of_the_test_set_and_of_the_selected_validation(
     result = {"test": {"MAP@R": 0.25, "note": "text"}, "validation": {"best": {"step": 4}}, "steps": 8}
     assert result_values(result) == {"test/MAP@R": 0.25, "best/step": 4.0}
     assert result_values({}) == {}
-
-
-def test_nothing_follows_nothing(tmp_path):
-    tracker = NoTracker()
-    assert tracker.start(RunDescription("a run"), "") is None
-    tracker.log({"loss": 1.0}, 2)
-    tracker.result({})
-    tracker.picture(tmp_path / "none.png")
-    tracker.finish("finished")
-    assert tracker.address() == ""
-    assert list(tmp_path.iterdir()) == []
