@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from common import data, losses
+import ccp_dml
+from common import data, losses, references
 from common.errors import check_choice, invalid, nearest_choice
 from experiments.settings.method_names import (
     DANCE,
@@ -23,6 +24,7 @@ from experiments.settings.method_names import (
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings, RegularizerSettings, RhoSettings
 from experiments.settings.methods.features import (
+    IN_TURN,
     DanceSettings,
     FeatureSettings,
     GroupSettings,
@@ -104,18 +106,27 @@ def build_loss(
     """
     check_loss_name(config.loss)
     seed = config.seed if seed is None else drawing_seed(config, seed)
-    features = config.find(FeatureSettings)
+    features, dim = config.find(FeatureSettings), config.embedding_dim
     if features is None:
-        return _first_loss(config, num_classes, config.embedding_dim, seed)
-    turns, names = config.find(TurnSettings), parse_loss(config.loss).features
-    schedule = turns.feature_schedule if turns else None
-    sizes = feature_sizes_of(config)
-    if sizes is None:
-        dim = config.embedding_dim
+        return _first_loss(config, num_classes, dim, seed)
+    names, sizes = parse_loss(config.loss).features, feature_sizes_of(config)
+    turns = config.find(TurnSettings)
+    in_turn = turns is not None and turns.feature_schedule == IN_TURN
+    if sizes is None:  # both tasks on all components: one encoder (Milbich, equation 3.5)
         shared = _task(config, SHARED, num_classes, dim, seed)
-        return features.on_one_feature(_first_loss(config, num_classes, dim, seed), shared, schedule)
+        both = [_first_loss(config, num_classes, dim, seed), shared]
+        weights = [1.0, features.feature_weight or 0.0]
+        return losses.InTurnLoss(both) if in_turn else losses.WeightedSumLoss(both, weights)
     tasks = {name: _task(config, name, num_classes, size, seed, num_examples) for name, size in zip(names, sizes[1:])}
-    return features.around(_first_loss(config, num_classes, sizes[0], seed), tasks, sizes, schedule)
+    return losses.feature_tasks_loss(
+        _first_loss(config, num_classes, sizes[0], seed),
+        tasks,
+        sizes,
+        weight=1.0 if features.feature_weight is None else features.feature_weight,
+        decorrelation=features.decorrelation,
+        reduction=features.decorrelation_reduction,
+        in_turn=in_turn,
+    )
 
 
 def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> MetricLoss:
@@ -134,29 +145,50 @@ def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> M
 
     lengths = config.prefix_lengths
     loss = losses.MatryoshkaLoss([*map(of_length, lengths)], lengths) if lengths else of_length(dim)
-    regularizers = config.part(RegularizerSettings)
-    if ccp:
-        return regularizers.around(ccp.around(loss, num_classes, dim, config.monitor), config.normalization)
     memory = config.find(MemorySettings)
-    loss = memory.around(loss, config.batch_size, dim) if memory else loss
-    return regularizers.around(loss, config.normalization)
+    if ccp:
+        proxies = references.ProxyBank(num_classes, ccp.proxies_per_class, dim)
+        waits = ccp.rules(config.monitor).waits
+        loss = ccp_dml.ChanceConstrainedLoss(
+            loss, proxies, in_batch_weight=ccp.ccp_in_batch_weight, warm_up_in_batch=waits
+        )
+    elif memory:
+        loss = losses.CrossBatchMemoryLoss(
+            loss,
+            memory_size=memory.xbm_batches * config.batch_size,
+            embedding_dim=dim,
+            start_step=memory.xbm_start,
+            fill_before_start=memory.xbm_fills_first,
+            enqueue_first=memory.xbm_holds_batch,
+        )
+    return config.part(RegularizerSettings).around(loss, config.normalization)
 
 
 def _task(
     config: RunSettings, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None = None
 ) -> MetricLoss:
     """Build the loss of another feature, one of `FEATURES`."""
-    if name == DANCE:
-        return config.part(DanceSettings).build(config.batch_size, dim, config.normalization)
+    if name == DANCE:  # a contrast between the two views of each image in the batch
+        dance = config.part(DanceSettings)
+        return losses.DistanceAdaptedContrastLoss(
+            dance.dance_queue_batches * config.batch_size,
+            dim,
+            temperature=dance.dance_temperature,
+            weights=dance.dance_weights,
+            normalization=config.normalization,
+        )
     seed += _DRAWS[name]
     if name == GROUPS:
         groups = config.part(GroupSettings)
         loss = _loss_of_tasks(config).build(LossContext(groups.num_groups, dim, config.normalization))
-        return groups.around(loss, num_examples or groups.num_groups, seed)
+        mined = losses.MinedLoss(loss, "distance_weighted", seed=seed)
+        return losses.GroupLabelsLoss(mined, num_examples or groups.num_groups)
     loss = _loss_of_tasks(config).build(LossContext(num_classes, dim, config.normalization))
     if name == INTRA:
         return losses.MinedLoss(loss, "intra_class", seed=seed)
-    return config.part(SharedSettings).around(loss, seed)
+    shared = config.part(SharedSettings)  # triplets across classes
+    mined = losses.MinedLoss(loss, shared.miner or "inter_class", seed=seed)
+    return losses.PermutedLabelsLoss(mined, seed) if shared.shared_triplets == "permuted" else mined
 
 
 def _loss_of_tasks(config: RunSettings) -> LossSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from common.backbones.network_names import OUTPUT_STRIDE
 from common.errors import invalid
@@ -25,10 +25,8 @@ FINAL = "final"  # all training classes, for a number of steps that is fixed: a 
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ComparisonSettings(Settings):
+class ComparisonSettings(Settings, title="What is compared"):
     """Methods, recipe and length of training."""
-
-    title: ClassVar[str] = "What is compared"
 
     dataset: str = setting("data set; those of `glyphs` and `synthetic_tokens` need no download")
     loss: str = setting(
@@ -45,10 +43,8 @@ class ComparisonSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ProtocolSettings(Settings):
+class ProtocolSettings(Settings, title="Protocol"):
     """Division of the training classes, and selection within a run."""
-
-    title: ClassVar[str] = "Protocol"
 
     num_folds: int = setting(
         "class-disjoint folds of the training classes", 4, within=NumberRange(low=2, low_included=True)
@@ -91,10 +87,8 @@ class ProtocolSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ImageSettings(Settings):
+class ImageSettings(Settings, title="Images"):
     """Preprocessing of images."""
-
-    title: ClassVar[str] = "Images"
 
     image_size: int = setting("height and width of the network's input in pixels", within=POSITIVE)
     crop: str = setting(
@@ -117,10 +111,8 @@ class ImageSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkSettings(Settings):
+class NetworkSettings(Settings, title="Network"):
     """The network, its embedding, and its trained layers."""
-
-    title: ClassVar[str] = "Network"
 
     backbone: str = setting(
         "network before the pooling: this project's (lower case; `mobilenet_v2` reads an .npz file made of PyTorch's "
@@ -176,10 +168,8 @@ class NetworkSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingSettings(Settings):
+class TrainingSettings(Settings, title="Training"):
     """Batches, steps and rates."""
-
-    title: ClassVar[str] = "Training"
 
     classes_per_batch: int = setting("different classes in a batch", within=POSITIVE)
     samples_per_class: int = setting("images per class in a batch", within=POSITIVE)
@@ -251,10 +241,8 @@ class TrainingSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DeviceSettings(Settings):
+class DeviceSettings(Settings, title="Devices and precision"):
     """Precision and number of devices of a host."""
-
-    title: ClassVar[str] = "Devices and precision"
 
     precision: str = setting(
         "of the network: `float32`, `mixed_float16` or `mixed_bfloat16`; distances and losses are float32 in each",

@@ -74,13 +74,18 @@ class Settings:
     """Settings of one part of a method, or of every run.
 
     Attributes:
-        title: of the section that its flags have in `--help`.
+        title: of the section that its flags have in `--help`; a keyword of the class statement, or an attribute.
 
     Raises:
         InvalidInput: a value is out of its range or none of its choices; the message names its flag.
     """
 
     title: ClassVar[str] = ""
+
+    def __init_subclass__(cls, title: str | None = None) -> None:
+        super().__init_subclass__()
+        if title is not None:
+            cls.title = title
 
     def __post_init__(self) -> None:
         fields = dataclasses.fields(self)
@@ -146,7 +151,7 @@ class LossContext(NamedTuple):
 class LossSettings(Settings):
     """Settings that build a loss.
 
-    Attributes:
+    Attributes, or keywords of the class statement:
         has_proxies: whether the loss compares a batch with its own proxies; otherwise it compares pairs, and allows a
             memory, drawn triplets and CCP.
         sees_one_side: whether a pair loss sees a pair from one side only; under CCP, the sample's or the proxy's
@@ -157,6 +162,19 @@ class LossSettings(Settings):
     has_proxies: ClassVar[bool] = False
     sees_one_side: ClassVar[bool] = False
     constructor: ClassVar[Callable[[], Callable[..., Any]]]
+
+    def __init_subclass__(
+        cls,
+        title: str | None = None,
+        constructor: Callable[[], Callable[..., Any]] | None = None,
+        has_proxies: bool | None = None,
+        sees_one_side: bool | None = None,
+    ) -> None:
+        super().__init_subclass__(title)
+        given = {"constructor": constructor, "has_proxies": has_proxies, "sees_one_side": sees_one_side}
+        for name, value in given.items():
+            if value is not None:
+                setattr(cls, name, value)
 
     def build(self, context: LossContext) -> MetricLoss:
         """Build the loss with these settings.

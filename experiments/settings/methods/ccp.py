@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import ccp_dml
 from ccp_dml.projection_rules import FIRST_CENTERS
-from common import losses, references
+from common import losses
 from common.errors import InvalidInput, check_given
 from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, Settings, setting
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
+    from ccp_dml import AlternatingProjections, ClassPools, ProjectionRules, ProximalTerm
     from common.data import Examples, ImageTransform
-    from common.losses import MetricLoss
     from common.training import EmbeddingModel
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ProjectionSettings(Settings):
+class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)"):
     """`--method=ccp`."""
-
-    title: ClassVar[str] = "Alternating projections (--method=ccp)"
 
     proxies_per_class: int = setting("ccp: proxies per class", within=POSITIVE)
     pool_size: int = setting("ccp: images per class among which the next proxies are chosen", within=POSITIVE)
@@ -80,21 +77,6 @@ class ProjectionSettings(Settings):
                 f"--ccp_max_failures={self.ccp_max_failures} counts problems that went back, and without "
                 "--ccp_goes_back none does: give --ccp_goes_back, too, or --ccp_max_failures=0."
             )
-
-    def around(self, loss: MetricLoss, num_classes: int, embedding_dim: int, metric: str) -> ChanceConstrainedLoss:
-        """Wrap `loss` to compare with the proxies of all training classes.
-
-        Args:
-            loss: a pair loss.
-            num_classes: training classes.
-            embedding_dim: channels of an embedding.
-            metric: of the validation that ends problems.
-        """
-        proxies = references.ProxyBank(num_classes, self.proxies_per_class, embedding_dim)
-        waits = self.rules(metric).waits
-        return ccp_dml.ChanceConstrainedLoss(
-            loss, proxies, in_batch_weight=self.ccp_in_batch_weight, warm_up_in_batch=waits
-        )
 
     def training_parts(
         self, model: EmbeddingModel, pools: ClassPools, metric: str, on_problem_start: Callable | None = None
@@ -159,10 +141,8 @@ class ProjectionSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AnchorSettings(Settings):
+class AnchorSettings(Settings, title=ProjectionSettings.title):
     """Settings of one-sided pair losses under CCP."""
-
-    title: ClassVar[str] = ProjectionSettings.title
 
     ccp_anchors: str = setting(
         "ccp, losses with anchors: these are the samples (`embeddings`) or the proxies (`references`)",

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from common import losses
 from common.errors import InvalidInput
 from experiments.settings.setting import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, Settings, setting
 
 if TYPE_CHECKING:
-    from common.losses import CrossBatchMemoryLoss, MetricLoss
+    from common.losses import MetricLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MemorySettings(Settings):
+class MemorySettings(Settings, title="Cross-batch memory (+xbm)"):
     """`+xbm` of a loss's name."""
-
-    title: ClassVar[str] = "Cross-batch memory (+xbm)"
 
     xbm_batches: int = setting("xbm: batches in the memory", within=POSITIVE, stored_as="memory_batches")
     xbm_start: int = setting(
@@ -30,38 +28,17 @@ class MemorySettings(Settings):
         "xbm: the memory holds the current batch when it is compared", stored_as="memory_holds_batch"
     )
 
-    def around(self, loss: MetricLoss, batch_size: int, embedding_dim: int) -> CrossBatchMemoryLoss:
-        """Wrap `loss` to compare with the batch and the memory.
-
-        Args:
-            loss: a pair loss, perhaps over drawn tuples.
-            batch_size: images in a batch.
-            embedding_dim: channels of an embedding.
-        """
-        return losses.CrossBatchMemoryLoss(
-            loss,
-            memory_size=self.xbm_batches * batch_size,
-            embedding_dim=embedding_dim,
-            start_step=self.xbm_start,
-            fill_before_start=self.xbm_fills_first,
-            enqueue_first=self.xbm_holds_batch,
-        )
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RhoSettings(Settings):
+class RhoSettings(Settings, title="rho-regularisation (+rho)"):
     """`+rho` of a loss's name: drawn triplets whose negative is sometimes a positive."""
-
-    title: ClassVar[str] = "rho-regularisation (+rho)"
 
     p_switch: float = setting("rho: how often the positive takes the negative's place, in [0, 1]", within=SHARE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RegularizerSettings(Settings):
+class RegularizerSettings(Settings, title="Regularisers beside the loss"):
     """Regularisers beside any loss; those of weight 0 are left out."""
-
-    title: ClassVar[str] = "Regularisers beside the loss"
 
     koleo_weight: float = setting(
         "weight of KoLeo, which spreads the embeddings of a batch (default: 0)",

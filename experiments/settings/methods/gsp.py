@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import gsp_dml
 from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange, Settings, setting
@@ -13,10 +13,8 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TransportPoolingSettings(Settings):
+class TransportPoolingSettings(Settings, title="Generalized sum pooling (--pooling=gsp)"):
     """`--pooling=gsp`, alone or combined."""
-
-    title: ClassVar[str] = "Generalized sum pooling (--pooling=gsp)"
 
     num_prototypes: int = setting("gsp: prototypes", within=POSITIVE)
     transport_ratio: float = setting(
@@ -59,10 +57,8 @@ class TransportPoolingSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ZeroShotSettings(Settings):
+class ZeroShotSettings(Settings, title="Zero-shot prediction loss (--pooling=gsp)"):
     """The loss over the attributes of GSP."""
-
-    title: ClassVar[str] = "Zero-shot prediction loss (--pooling=gsp)"
 
     zero_shot_weight: float = setting("gsp: weight of the zero-shot prediction loss (lambda), in [0, 1]", within=SHARE)
     zero_shot_ridge: float = setting("gsp: ridge of the zero-shot regression", within=POSITIVE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from common import losses
 from experiments.settings.setting import (
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SharedSetting(LossSettings):
+class SharedSetting(LossSettings, title="Several losses"):
     """A setting of several losses."""
-
-    title: ClassVar[str] = "Several losses"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,26 +81,20 @@ class MeanPenaltySetting(SharedSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CosineContrastiveSettings(MarginSetting, ReductionSetting):
+class CosineContrastiveSettings(MarginSetting, ReductionSetting, constructor=lambda: losses.CosineContrastiveLoss):
     """`--loss=c1`."""
 
-    constructor = staticmethod(lambda: losses.CosineContrastiveLoss)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ContrastiveSettings(TwoMarginsSetting):
+class ContrastiveSettings(TwoMarginsSetting, constructor=lambda: losses.ContrastiveLoss):
     """`--loss=c2`."""
 
-    constructor = staticmethod(lambda: losses.ContrastiveLoss)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TripletSettings(MarginSetting):
+class TripletSettings(
+    MarginSetting, title="Triplet loss (triplet)", constructor=lambda: losses.TripletLoss, sees_one_side=True
+):
     """`--loss=triplet`."""
-
-    constructor = staticmethod(lambda: losses.TripletLoss)
-    title: ClassVar[str] = "Triplet loss (triplet)"
-    sees_one_side: ClassVar[bool] = True
 
     triplet_squared: bool = setting(
         "triplet: squared distances (default: no)", False, argument="squared", omit_default=True
@@ -110,12 +102,13 @@ class TripletSettings(MarginSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MultiSimilaritySettings(ReductionSetting):
+class MultiSimilaritySettings(
+    ReductionSetting,
+    title="Multi-similarity loss (ms)",
+    constructor=lambda: losses.MultiSimilarityLoss,
+    sees_one_side=True,
+):
     """`--loss=ms`."""
-
-    constructor = staticmethod(lambda: losses.MultiSimilarityLoss)
-    title: ClassVar[str] = "Multi-similarity loss (ms)"
-    sees_one_side: ClassVar[bool] = True
 
     ms_alpha: float = setting("multi-similarity: scale of positives", within=POSITIVE, argument="positive_scale")
     ms_beta: float = setting("multi-similarity: scale of negatives", within=POSITIVE, argument="negative_scale")
@@ -123,11 +116,8 @@ class MultiSimilaritySettings(ReductionSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MarginLossSettings(MarginSetting):
+class MarginLossSettings(MarginSetting, title="Margin loss (margin)", sees_one_side=True):
     """`--loss=margin`."""
-
-    title: ClassVar[str] = "Margin loss (margin)"
-    sees_one_side: ClassVar[bool] = True
 
     boundary: float = setting("margin: first value of the learnable boundary (beta)", within=NOT_NEGATIVE)
     boundary_per_class: bool = setting("margin: a boundary for each class, or one for all")
@@ -141,46 +131,39 @@ class MarginLossSettings(MarginSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NPairSettings(ScaleSetting, NormPenaltySetting):
+class NPairSettings(ScaleSetting, NormPenaltySetting, constructor=lambda: losses.NPairLoss, sees_one_side=True):
     """`--loss=npair`."""
 
-    constructor = staticmethod(lambda: losses.NPairLoss)
-    sees_one_side: ClassVar[bool] = True
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LiftedStructureSettings(MarginSetting, NormPenaltySetting):
+class LiftedStructureSettings(
+    MarginSetting, NormPenaltySetting, constructor=lambda: losses.LiftedStructureLoss, sees_one_side=True
+):
     """`--loss=lifted`."""
 
-    constructor = staticmethod(lambda: losses.LiftedStructureLoss)
-    sees_one_side: ClassVar[bool] = True
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GeneralizedLiftedSettings(MarginSetting, NormPenaltySetting):
+class GeneralizedLiftedSettings(
+    MarginSetting,
+    NormPenaltySetting,
+    constructor=lambda: functools.partial(losses.LiftedStructureLoss, generalized=True),
+    sees_one_side=True,
+):
     """`--loss=lifted_generalized`."""
 
-    constructor = staticmethod(lambda: functools.partial(losses.LiftedStructureLoss, generalized=True))
-    sees_one_side: ClassVar[bool] = True
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuadrupletSettings(MarginSetting):
+class QuadrupletSettings(
+    MarginSetting, title="Quadruplet loss (quadruplet)", constructor=lambda: losses.QuadrupletLoss, sees_one_side=True
+):
     """`--loss=quadruplet`."""
-
-    constructor = staticmethod(lambda: losses.QuadrupletLoss)
-    title: ClassVar[str] = "Quadruplet loss (quadruplet)"
-    sees_one_side: ClassVar[bool] = True
 
     second_margin: float = setting("quadruplet: margin between pairs without a common image", within=NOT_NEGATIVE)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AngularSettings(ScaleSetting, NormPenaltySetting):
+class AngularSettings(ScaleSetting, NormPenaltySetting, title="Angular loss (angular)", sees_one_side=True):
     """`--loss=angular`: added to the N-pair loss."""
-
-    title: ClassVar[str] = "Angular loss (angular)"
-    sees_one_side: ClassVar[bool] = True
 
     angle: float = setting(
         "angular: largest angle at the negative (alpha), in degrees", within=NumberRange(0, 60, high_included=True)
@@ -197,11 +180,8 @@ class AngularSettings(ScaleSetting, NormPenaltySetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class HistogramSettings(LossSettings):
+class HistogramSettings(LossSettings, title="Histogram loss (histogram)", constructor=lambda: losses.HistogramLoss):
     """`--loss=histogram`."""
-
-    constructor = staticmethod(lambda: losses.HistogramLoss)
-    title: ClassVar[str] = "Histogram loss (histogram)"
 
     histogram_nodes: int = setting(
         "histogram: nodes between similarities of -1 and 1",
@@ -211,34 +191,30 @@ class HistogramSettings(LossSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SignalToNoiseSettings(TwoMarginsSetting, MeanPenaltySetting):
+class SignalToNoiseSettings(TwoMarginsSetting, MeanPenaltySetting, constructor=lambda: losses.SignalToNoiseLoss):
     """`--loss=snr`."""
 
-    constructor = staticmethod(lambda: losses.SignalToNoiseLoss)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SignalToNoiseTripletSettings(MarginSetting, MeanPenaltySetting):
+class SignalToNoiseTripletSettings(
+    MarginSetting, MeanPenaltySetting, constructor=lambda: functools.partial(losses.SignalToNoiseLoss, "triplet")
+):
     """`--loss=snr_triplet`."""
 
-    constructor = staticmethod(lambda: functools.partial(losses.SignalToNoiseLoss, "triplet"))
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CircleSettings(MarginSetting, ScaleSetting):
+class CircleSettings(MarginSetting, ScaleSetting, constructor=lambda: losses.CircleLoss, sees_one_side=True):
     """`--loss=circle`."""
 
-    constructor = staticmethod(lambda: losses.CircleLoss)
-    sees_one_side: ClassVar[bool] = True
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SupervisedContrastiveSettings(LossSettings):
+class SupervisedContrastiveSettings(
+    LossSettings,
+    title="Supervised contrastive loss (SupCon) on inner products s of unit embeddings (supcon)",
+    constructor=lambda: losses.SupervisedContrastiveLoss,
+    sees_one_side=True,
+):
     """`--loss=supcon`."""
-
-    constructor = staticmethod(lambda: losses.SupervisedContrastiveLoss)
-    title: ClassVar[str] = "Supervised contrastive loss (SupCon) on inner products s of unit embeddings (supcon)"
-    sees_one_side: ClassVar[bool] = True
 
     supcon_temperature: float = setting(
         "supcon: temperature of the soft-max (τ) (default: 0.1)", 0.1, within=POSITIVE, argument="temperature"
@@ -246,10 +222,8 @@ class SupervisedContrastiveSettings(LossSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RankSetting(SharedSetting):
+class RankSetting(SharedSetting, sees_one_side=True):
     """The temperature of smooth ranks."""
-
-    sees_one_side: ClassVar[bool] = True
 
     rank_temperature: float = setting(
         "smoothap, roadmap, recall_at_k and pnp: temperature of the sigmoid that counts more similar images "
@@ -261,18 +235,13 @@ class RankSetting(SharedSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SmoothAPSettings(RankSetting):
+class SmoothAPSettings(RankSetting, constructor=lambda: losses.SmoothAPLoss):
     """`--loss=smoothap`."""
-
-    constructor = staticmethod(lambda: losses.SmoothAPLoss)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RoadmapSettings(RankSetting):
+class RoadmapSettings(RankSetting, title="ROADMAP (roadmap)", constructor=lambda: losses.RoadmapLoss):
     """`--loss=roadmap`."""
-
-    constructor = staticmethod(lambda: losses.RoadmapLoss)
-    title: ClassVar[str] = "ROADMAP (roadmap)"
 
     calibration_weight: float = setting(
         "roadmap: weight of the calibration of similarities beside the ranks (default: 0.5)",
@@ -294,10 +263,8 @@ class RoadmapSettings(RankSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecallAtKSettings(RankSetting):
+class RecallAtKSettings(RankSetting, title="Recall@k surrogate (recall_at_k)"):
     """`--loss=recall_at_k`: k of 1, 2, 4, ... up to a largest one."""
-
-    title: ClassVar[str] = "Recall@k surrogate (recall_at_k)"
 
     largest_k: int = setting("recall_at_k: largest k, of 1, 2, 4, ... (default: 16)", 16, within=POSITIVE)
 
@@ -310,11 +277,10 @@ class RecallAtKSettings(RankSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PenalizedNegativesSettings(RankSetting):
+class PenalizedNegativesSettings(
+    RankSetting, title="Penalised negatives (pnp)", constructor=lambda: losses.PenalizedNegativesLoss
+):
     """`--loss=pnp`."""
-
-    constructor = staticmethod(lambda: losses.PenalizedNegativesLoss)
-    title: ClassVar[str] = "Penalised negatives (pnp)"
 
     pnp_penalty: str = setting(
         "pnp: function of the number of negatives before a positive (default: quotient)",
@@ -328,12 +294,8 @@ class PenalizedNegativesSettings(RankSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FastAPSettings(LossSettings):
+class FastAPSettings(LossSettings, title="FastAP (fastap)", constructor=lambda: losses.FastAPLoss, sees_one_side=True):
     """`--loss=fastap`."""
-
-    constructor = staticmethod(lambda: losses.FastAPLoss)
-    title: ClassVar[str] = "FastAP (fastap)"
-    sees_one_side: ClassVar[bool] = True
 
     fastap_bins: int = setting(
         "fastap: bins of squared distances (default: 10)", 10, within=POSITIVE, argument="num_bins"
@@ -341,12 +303,10 @@ class FastAPSettings(LossSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class HyperbolicSettings(LossSettings):
+class HyperbolicSettings(
+    LossSettings, title="Hyperbolic loss (hyperbolic)", constructor=lambda: losses.HyperbolicLoss, sees_one_side=True
+):
     """`--loss=hyperbolic`."""
-
-    constructor = staticmethod(lambda: losses.HyperbolicLoss)
-    title: ClassVar[str] = "Hyperbolic loss (hyperbolic)"
-    sees_one_side: ClassVar[bool] = True
 
     hyperbolic_curvature: float = setting(
         "hyperbolic: curvature of the space, without its sign (c) (default: 0.1)",
@@ -369,10 +329,8 @@ class HyperbolicSettings(LossSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ProxySetting(SharedSetting):
+class ProxySetting(SharedSetting, has_proxies=True):
     """The initialisation of proxies."""
-
-    has_proxies: ClassVar[bool] = True
 
     proxy_initializer: str = setting("proxies: `he_normal` or `he_normal_over_proxies`", argument="initializer")
 
@@ -385,11 +343,10 @@ class TemperatureSetting(SharedSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ProxyNCASettings(ProxySetting, TemperatureSetting):
+class ProxyNCASettings(
+    ProxySetting, TemperatureSetting, title="ProxyNCA (pnca)", constructor=lambda: losses.ProxyNCALoss
+):
     """`--loss=pnca`."""
-
-    constructor = staticmethod(lambda: losses.ProxyNCALoss)
-    title: ClassVar[str] = "ProxyNCA (pnca)"
 
     pnca_denominator: str = setting(
         "pnca: the soft-max is over `all` proxies (default), or over the `negatives` alone as first printed",
@@ -401,29 +358,23 @@ class ProxyNCASettings(ProxySetting, TemperatureSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NormalizedSoftmaxSettings(ProxySetting, TemperatureSetting):
+class NormalizedSoftmaxSettings(ProxySetting, TemperatureSetting, constructor=lambda: losses.NormalizedSoftmaxLoss):
     """`--loss=normsoftmax`."""
-
-    constructor = staticmethod(lambda: losses.NormalizedSoftmaxLoss)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ProxyAnchorSettings(ProxySetting):
+class ProxyAnchorSettings(
+    ProxySetting, title="Proxy anchor loss (panchor)", constructor=lambda: losses.ProxyAnchorLoss
+):
     """`--loss=panchor`."""
-
-    constructor = staticmethod(lambda: losses.ProxyAnchorLoss)
-    title: ClassVar[str] = "Proxy anchor loss (panchor)"
 
     panchor_margin: float = setting("panchor: margin (delta)", within=FINITE, argument="margin")
     panchor_scale: float = setting("panchor: scale (alpha)", within=POSITIVE, argument="scale")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SoftTripleSettings(ProxySetting):
+class SoftTripleSettings(ProxySetting, title="SoftTriple loss (softtriple)", constructor=lambda: losses.SoftTripleLoss):
     """`--loss=softtriple`."""
-
-    constructor = staticmethod(lambda: losses.SoftTripleLoss)
-    title: ClassVar[str] = "SoftTriple loss (softtriple)"
 
     centers_per_class: int = setting("softtriple: centres per class", within=POSITIVE)
     softtriple_scale: float = setting(
@@ -439,11 +390,10 @@ class SoftTripleSettings(ProxySetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ArcFaceSettings(ProxySetting, MarginSetting, ScaleSetting):
+class ArcFaceSettings(
+    ProxySetting, MarginSetting, ScaleSetting, title="ArcFace (arcface)", constructor=lambda: losses.ArcFaceLoss
+):
     """`--loss=arcface`."""
-
-    constructor = staticmethod(lambda: losses.ArcFaceLoss)
-    title: ClassVar[str] = "ArcFace (arcface)"
 
     arcface_centers: int = setting(
         "arcface: vectors of a class, of which the nearest counts (default: 1)",
@@ -455,11 +405,8 @@ class ArcFaceSettings(ProxySetting, MarginSetting, ScaleSetting):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CosFaceSettings(ProxySetting):
+class CosFaceSettings(ProxySetting, title="CosFace (cosface)", constructor=lambda: losses.CosFaceLoss):
     """`--loss=cosface`."""
-
-    constructor = staticmethod(lambda: losses.CosFaceLoss)
-    title: ClassVar[str] = "CosFace (cosface)"
 
     cosface_margin: float = setting(
         "cosface: margin of the own class's cosine (default: 0.35)",

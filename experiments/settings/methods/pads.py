@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,10 +32,8 @@ def is_interval(start: str) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PadsSettings(Settings):
+class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
     """The miner `pads` of a loss's name."""
-
-    title: ClassVar[str] = "Policy-adapted sampling (+pads)"
 
     pads_bins: int = setting("pads: bins of distances", within=POSITIVE)
     pads_low: float = setting("pads: smallest distance of a negative", within=NumberRange(0, 2, low_included=True))
