@@ -38,5 +38,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("run", None, "A finished run's directory.", required=True)
     flags.DEFINE_integer("num_images", 8, "Test images to draw, each of another class.")
     flags.DEFINE_integer("num_prototypes", 6, "Prototypes to draw: the most used ones.", lower_bound=0)
-    experiment_flags.define_data_flags()
+    experiment_flags.define("data_dir", "cache_dir")
     experiment_flags.run_command(main)

@@ -94,7 +94,7 @@ def _megabytes(num_bytes: int) -> str:
 
 def define_flags() -> None:
     """Define the command's flags."""
-    experiment_flags.define_cache_flag()
+    experiment_flags.define("cache_dir")
     flags.DEFINE_string("runs_dir", "runs", "Folder of the runs.")
     flags.DEFINE_float("older_than_days", 0, "Only caches unused and runs unwritten for so many days.")
     flags.DEFINE_boolean("cache", False, "Remove prepared images and features.")

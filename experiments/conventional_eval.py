@@ -42,6 +42,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_flags(DEFAULT_REPEATS)
-    experiment_flags.define_export_flag()
+    experiment_flags.define("export_model")
     flags.FLAGS.set_default("pooling", DEFAULT_POOLING)
     experiment_flags.run_command(main)

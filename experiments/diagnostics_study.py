@@ -67,5 +67,5 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("training", False, "Also diagnostics of the training embeddings, and the generalisation gap.")
     flags.DEFINE_boolean("clustering", False, "Also NMI of k-means.")
     flags.DEFINE_integer("seed", 0, "Seed that the data were loaded with.", lower_bound=0)
-    experiment_flags.define_data_flags()
+    experiment_flags.define("data_dir", "cache_dir")
     experiment_flags.run_command(main)

@@ -35,6 +35,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    experiment_flags.define_cache_flag()
-    flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
+    experiment_flags.define("cache_dir", "runs_dir")
     experiment_flags.run_command(main)

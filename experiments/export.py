@@ -50,5 +50,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("format", "keras", f"One of {', '.join(FORMAT_NAMES)}.")
     flags.DEFINE_string("output", None, "Path of the model, a folder for savedmodel (default: in --run's directory).")
     flags.DEFINE_integer("num_checked", 256, "Test images on which the model is compared with the run.", lower_bound=1)
-    experiment_flags.define_data_flags()
+    experiment_flags.define("data_dir", "cache_dir")
     experiment_flags.run_command(main)

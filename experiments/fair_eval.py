@@ -67,8 +67,7 @@ def main() -> None:
 if __name__ == "__main__":
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags()
-    experiment_flags.define_methods_flags()
-    experiment_flags.define_export_flag()
+    experiment_flags.define(*experiment_flags.METHODS_FLAGS, "export_model")
     define_launch_flags()
     define_tracker_flags()
     experiment_flags.run_command(main)

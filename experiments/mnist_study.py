@@ -64,9 +64,7 @@ def define_flags() -> None:
     flags.DEFINE_list("anchors", ["proxies", "samples"], f"What stands for the classes: {', '.join(ANCHORS)}.")
     flags.DEFINE_integer("seed", 0, "Of everything random.", lower_bound=0)
     flags.DEFINE_integer("repeats", 3, "Runs of each kind, with different seeds.", lower_bound=1)
-    experiment_flags.define_record_flag()
-    experiment_flags.define_details_flag()
-    experiment_flags.define_session_flags()
+    experiment_flags.define(*experiment_flags.RECORD_FLAGS, "details", *experiment_flags.SESSION_FLAGS)
     defaults = MnistSettings()
     for name in TUNABLE:
         define = flags.DEFINE_float if isinstance(getattr(defaults, name), float) else flags.DEFINE_integer

@@ -73,6 +73,5 @@ if __name__ == "__main__":
     flags.DEFINE_list("ratio", [f"{ratio:g}" for ratio in DEFAULT_RATIOS], "r of D and R, in [0, 1].")
     flags.DEFINE_integer("draws", 3, "Seeds of each D(r) and R(r).")
     flags.DEFINE_integer("seed", 0, "Seed of the first draw.", lower_bound=0)
-    experiment_flags.define_data_flags()
-    experiment_flags.define_record_flag()
+    experiment_flags.define("data_dir", "cache_dir", *experiment_flags.RECORD_FLAGS)
     experiment_flags.run_command(main)

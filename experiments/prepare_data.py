@@ -39,7 +39,7 @@ def define_flags() -> None:
     """Define the command's flags."""
     flags.DEFINE_string("dataset", None, f"Data set: one of {', '.join(LOADERS)}.", required=True)
     flags.DEFINE_string("data_dir", "data", "Folder of all data (or, for folder and manifest, of this one).")
-    experiment_flags.define_cache_flag()
+    experiment_flags.define("cache_dir")
     flags.DEFINE_string("mirror", None, "Address of a folder with the published files, asked before all others.")
     flags.DEFINE_integer("shorter_side", 256, "Pixels of the shorter side of the prepared copies; 0: make none.")
     flags.DEFINE_string(

@@ -61,7 +61,7 @@ def define_flags() -> None:
     flags.DEFINE_string("runs_dir", "runs", "Folder for checkpoints and results.")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
     flags.DEFINE_integer("seed", 0, "Of everything random.", lower_bound=0)
-    experiment_flags.define_session_flags()
+    experiment_flags.define(*experiment_flags.SESSION_FLAGS)
 
 
 if __name__ == "__main__":

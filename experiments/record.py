@@ -48,6 +48,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("study", None, "Folder of the study, such as results/table_5_1.")
     flags.DEFINE_string("command_line", None, "The command that trained the runs, without places (default: not known).")
     flags.DEFINE_string("label", None, "What the configuration is called in tables (default: by its configuration).")
-    experiment_flags.define_data_flags()
-    experiment_flags.define_replace_flag()
+    experiment_flags.define("data_dir", "cache_dir", "replace")
     experiment_flags.run_command(main, kept="")

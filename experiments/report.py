@@ -37,7 +37,7 @@ if __name__ == "__main__":
     experiment_flags.define_plugin_flag()
     flags.DEFINE_string("runs", None, "Folder of runs, as --runs_dir of the commands that made them.")
     flags.DEFINE_string("output", None, "Folder for the pages (default: `report` in the folder of runs).")
-    experiment_flags.define_data_flags()
+    experiment_flags.define("data_dir", "cache_dir")
     flags.DEFINE_integer("num_queries", defaults.num_queries, "Queries, each of another class.", lower_bound=1)
     flags.DEFINE_integer("num_neighbors", defaults.num_neighbors, "Neighbours of each.", lower_bound=1)
     flags.DEFINE_integer("num_images", defaults.num_images, "Images that attention is laid over.", lower_bound=1)

@@ -40,8 +40,9 @@ def main() -> None:
 
 if __name__ == "__main__":
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
-    experiment_flags.define_methods_flags()
-    experiment_flags.define_place_flags(record=False)
+    experiment_flags.define(
+        *experiment_flags.METHODS_FLAGS, *experiment_flags.PLACE_FLAGS, *experiment_flags.UNIT_FLAGS
+    )
     flags.DEFINE_integer("trials", 20, "Trials of each method, in all; more continue the same search.", lower_bound=1)
     flags.DEFINE_list("parameters", ["learning_rate"], "Settings to search: NAME, NAME=LOW..HIGH[:log] or NAME=A|B.")
     flags.DEFINE_integer("tuning_folds", 1, "Folds that a trial is trained on; it is worth their mean.", lower_bound=1)

@@ -48,8 +48,9 @@ _ABOUT_TRAINING = (
 def define_study_flags(studies: Collection[str]) -> None:
     """Define `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
-    experiment_flags.define_place_flags()
-    experiment_flags.define_details_flag()
+    experiment_flags.define(
+        *experiment_flags.PLACE_FLAGS, *experiment_flags.UNIT_FLAGS, *experiment_flags.RECORD_FLAGS, "details"
+    )
     define_launch_flags()
     define_tracker_flags()
     flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")

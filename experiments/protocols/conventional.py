@@ -140,7 +140,7 @@ def define_flags(repeats: int) -> None:
     """Define all flags, with `repeats` trainings per unit by default."""
     experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags(units=("repeat",), repeats=repeats)
-    experiment_flags.define_methods_flags()
+    experiment_flags.define(*experiment_flags.METHODS_FLAGS)
     define_tracker_flags()
     flags.DEFINE_list(
         "monitor", list(MONITORS), "What stops training: test_set, held_out or both. Runs these units only."

@@ -7,6 +7,7 @@ import math
 import sys
 import typing
 from collections.abc import Callable
+from typing import Any
 
 from absl import app, flags
 
@@ -36,6 +37,7 @@ _DEFINITIONS: dict[type, Callable[..., object]] = {
     float: flags.DEFINE_float,
     str: flags.DEFINE_string,
     bool: flags.DEFINE_boolean,
+    list: flags.DEFINE_list,
 }
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
 
@@ -64,36 +66,58 @@ def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Itera
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
 SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
 UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb", "cache_gb", "allow_cpu")  # of commands that train units
+RECORD_FLAGS = ("record", "replace")
+METHODS_FLAGS = ("explain", "methods")  # of commands that compare methods
+# Flags that change no result: type, default, text and lower bound of each.
+_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
+    "data_dir": (str, None, "Folder of the data set's official files; none for embedded data sets."),
+    "cache_dir": (str, None, "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."),
+    "runs_dir": (str, "runs", "Folder for results."),
+    "record": (str, None, "Folder of a study, such as results/mine, to whose rows finished runs are added."),
+    "replace": (bool, False, "Rows of the study make way for new results with the same key."),
+    "export_model": (bool, True, "Write model.keras, which needs no data, into each finished run."),
+    "report_only": (bool, False, "Train nothing; report what is finished."),
+    "details": (
+        bool,
+        False,
+        "Also print the report's Markdown files: all intervals, tests, margins and reasons of verdicts.",
+    ),
+    "checkpoint_seconds": (float, 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", 0),
+    "deterministic": (bool, False, "Deterministic operations only: the same bits on a GPU, too; slower."),
+    "allow_cpu": (bool, False, "Begin also what takes more than a day on this processor, without a GPU."),
+    "cache_gb": (
+        float,
+        CACHE_GB,
+        "Most GB (10^9 bytes) of prepared images and features on the disk. After each run, those unused for longest "
+        "are removed; those of running processes stay.",
+        0,
+    ),
+    "decoded_images_mb": (
+        int,
+        DECODED_IMAGES_MB,
+        "Validation images of a unit stay decoded in memory if they take at most so many MB (10^6 bytes), so that each "
+        "is decoded once and not at every validation; 0: never. The figures are the same.",
+        0,
+    ),
+    "explain": (bool, False, "Print every value of each method with the layer that set it, and end."),
+    "methods": (
+        list,
+        None,
+        "Instead of --loss, --method and --pooling: methods by their names in reports, such as c2+gap,c2+xbm+gap,"
+        "c2+ccp+gsp; the fair protocol compares each with the first.",
+    ),
+}
 
 
-def define_place_flags(record: bool = True) -> None:
-    """Define `PLACE_FLAGS` and `UNIT_FLAGS`: folders, and saving of runs.
-
-    Args:
-        record: whether to define `--record`, too.
-    """
-    define_data_flags()
-    flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
-    if record:
-        define_record_flag()
-    define_session_flags()
-    define_room_flags()
-
-
-def define_data_flags() -> None:
-    """Define `--data_dir` and `--cache_dir`."""
-    flags.DEFINE_string("data_dir", None, "Folder of the data set's official files; none for embedded data sets.")
-    define_cache_flag()
-
-
-def define_cache_flag() -> None:
-    """Define `--cache_dir`."""
-    text = "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."
-    flags.DEFINE_string("cache_dir", None, text)
+def define(*names: str) -> None:
+    """Define flags that change no result, such as `PLACE_FLAGS`."""
+    for name in names:
+        kind, *arguments = _WITHOUT_EFFECT[name]
+        _DEFINITIONS[kind](name, *arguments)
 
 
 def places_from(values: flags.FlagValues) -> Places:
-    """Return the values of the flags that `define_place_flags` defines.
+    """Return the values of the flags that `PLACE_FLAGS`, `UNIT_FLAGS` and perhaps `RECORD_FLAGS` name.
 
     Args:
         values: of the command line.
@@ -120,67 +144,6 @@ def unit_values(values: flags.FlagValues) -> dict[str, object]:
     return {name: values[name].value for name in (*PLACE_FLAGS, *UNIT_FLAGS)} | given_tracker_flags(values)
 
 
-def define_record_flag() -> None:
-    """Define `--record`, the study that receives finished runs, and `--replace`."""
-    text = "Folder of a study, such as results/mine, to whose rows finished runs are added."
-    flags.DEFINE_string("record", None, text)
-    define_replace_flag()
-
-
-def define_replace_flag() -> None:
-    """Define `--replace`, which overwrites recorded rows."""
-    flags.DEFINE_boolean("replace", False, "Rows of the study make way for new results with the same key.")
-
-
-def define_export_flag() -> None:
-    """Define whether each finished run gets its `model.keras`."""
-    flags.DEFINE_boolean("export_model", True, "Write model.keras, which needs no data, into each finished run.")
-
-
-def define_details_flag() -> None:
-    """Define whether a command also prints its report's files."""
-    text = "Also print the report's Markdown files: all intervals, tests, margins and reasons of verdicts."
-    flags.DEFINE_boolean("details", False, text)
-
-
-def define_session_flags() -> None:
-    """Define the checkpoint interval and whether non-deterministic operations are refused."""
-    flags.DEFINE_float(
-        "checkpoint_seconds", 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", lower_bound=0
-    )
-    flags.DEFINE_boolean("deterministic", False, "Deterministic operations only: the same bits on a GPU, too; slower.")
-
-
-def define_room_flags() -> None:
-    """Define the bounds of memory, of caches and of hours without a GPU."""
-    flags.DEFINE_boolean("allow_cpu", False, "Begin also what takes more than a day on this processor, without a GPU.")
-    flags.DEFINE_float(
-        "cache_gb",
-        CACHE_GB,
-        "Most GB (10^9 bytes) of prepared images and features on the disk. After each run, those unused for longest "
-        "are removed; those of running processes stay.",
-        lower_bound=0,
-    )
-    flags.DEFINE_integer(
-        "decoded_images_mb",
-        DECODED_IMAGES_MB,
-        "Validation images of a unit stay decoded in memory if they take at most so many MB (10^6 bytes), so that each "
-        "is decoded once and not at every validation; 0: never. The figures are the same.",
-        lower_bound=0,
-    )
-
-
-def define_methods_flags() -> None:
-    """Define `--methods` and `--explain`, for commands that compare methods."""
-    flags.DEFINE_boolean("explain", False, "Print every value of each method with the layer that set it, and end.")
-    flags.DEFINE_list(
-        "methods",
-        None,
-        "Instead of --loss, --method and --pooling: methods by their names in reports, such as c2+gap,c2+xbm+gap,"
-        "c2+ccp+gsp; the fair protocol compares each with the first.",
-    )
-
-
 def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: int = 1) -> None:
     """Define folders, repeats, and the units that this process runs.
 
@@ -188,7 +151,7 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
         units: flags that select a unit of a job array: `fold` and `repeat`, or fewer of them.
         repeats: default of `--repeats`.
     """
-    define_place_flags()
+    define(*PLACE_FLAGS, *UNIT_FLAGS, *RECORD_FLAGS, "report_only", "details")
     for name in units:
         flags.DEFINE_integer(name, None, f"Run this {name} only (a unit of a job array).", lower_bound=0)
     flags.DEFINE_integer(
@@ -197,8 +160,6 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
         "Runs of each unit, with different seeds; the thesis has one in chapter 3 and three in chapter 5.",
         lower_bound=1,
     )
-    flags.DEFINE_boolean("report_only", False, "Train nothing; report what is finished.")
-    define_details_flag()
 
 
 def refuse_flags(values: flags.FlagValues, *names: str, because: str = "this command has its own") -> None:
