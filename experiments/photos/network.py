@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +15,7 @@ from common.deployment import Embedder
 from common.deployment.deployable_model import NETWORK
 from common.errors import invalid
 from common.training import EmbeddingHead
+from experiments.photos.shown import data_address
 from experiments.reports.attention import as_rgb, attention_overlay
 from gsp_dml import GeneralizedSumPooling
 from gsp_dml.perplexity_callback import pooled_features
@@ -42,9 +41,7 @@ class Attention(NamedTuple):
         side = max(_SHOWN_SIDE, picture.width)
         enlarged = np.asarray(picture.convert("RGB").resize((side, side), Image.Resampling.BILINEAR))
         colored = attention_overlay(as_rgb(enlarged), self.weights, self.weights.min(), self.weights.max())
-        file = io.BytesIO()
-        Image.fromarray((255 * colored).round().astype(np.uint8)).save(file, "JPEG", quality=88)
-        return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+        return data_address(Image.fromarray((255 * colored).round().astype(np.uint8)), quality=88)
 
 
 @dataclass

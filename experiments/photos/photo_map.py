@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import pathlib
 
@@ -13,7 +11,7 @@ from PIL import Image
 from common.files import write_text
 from common.index import EmbeddingIndex
 from common.progress import progress_bar, write_notice
-from experiments.photos.shown import shown_path, shown_text, small_picture
+from experiments.photos.shown import data_address, shown_path, shown_text, small_picture
 from experiments.site.markup import render
 
 MOST_PHOTOS = 10_000
@@ -104,7 +102,5 @@ def _sheets(paths: list[str], pixels: int) -> tuple[list[str], list[list[int]]]:
                     sheet.paste(copy, (right * pixels, down * pixels))
                 sizes.append([0, 0] if isinstance(copy, str) else list(copy.size))
                 bar.update(1)
-            file = io.BytesIO()
-            sheet.save(file, "JPEG", quality=80)
-            sheets.append(f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}")
+            sheets.append(data_address(sheet, quality=80))
     return sheets, sizes

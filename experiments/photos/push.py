@@ -26,9 +26,6 @@ def push(values: flags.FlagValues) -> None:
 
     A point's id follows from the photo's path, so a second push replaces it; points of other photos are deleted.
 
-    Args:
-        values: of the command line.
-
     Raises:
         InvalidInput: no client is installed, no server answers, or the collection has other vectors.
     """

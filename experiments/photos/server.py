@@ -35,9 +35,6 @@ _MEGA = 1_000_000
 def serve(values: flags.FlagValues) -> None:
     """Serve the page until Ctrl-C or SIGTERM.
 
-    Args:
-        values: of the command line.
-
     Raises:
         InvalidInput: packages are missing, the index or the model cannot be read, or the address is taken.
     """

@@ -116,11 +116,19 @@ def thumbnail_of(path: str, pixels: int = _PIXELS) -> str:
         pixels: of its longer side, at most.
     """
     image = small_picture(path, pixels)
-    if isinstance(image, str):
-        return shown_text(image)
+    return shown_text(image) if isinstance(image, str) else data_address(image)
+
+
+def data_address(image: Image.Image, quality: int = 85) -> str:
+    """Return a picture as a data address of a JPEG file."""
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg_of(image, quality)).decode()}"
+
+
+def jpeg_of(image: Image.Image, quality: int = 85) -> bytes:
+    """Return a picture as a JPEG file without metadata."""
     file = io.BytesIO()
-    image.save(file, "JPEG", quality=85)
-    return f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    image.save(file, "JPEG", quality=quality)
+    return file.getvalue()
 
 
 def small_picture(path: str, pixels: int) -> Image.Image | str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from common.data.image_files import decode_rgb
 from common.data.image_formats import open_image, orientation_of, readable_formats, upright
 from common.data.rgb_conversion import to_rgb
 from common.errors import InvalidInput
-from experiments.photos.shown import shown_text
+from experiments.photos.shown import jpeg_of, shown_text
 
 FORMATS = tuple(name for name in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF") if name in readable_formats())
 LONGEST_SIDE = 30_000  # pixels
@@ -133,9 +132,7 @@ def small_copy(contents: bytes, longer_side: int, max_pixels: int) -> bytes | st
     except Exception:  # noqa: BLE001 (as above)
         return "The file cannot be read as a picture."
     small.thumbnail((longer_side, longer_side), Image.Resampling.LANCZOS)
-    file = io.BytesIO()
-    small.save(file, "JPEG", quality=85)
-    return file.getvalue()
+    return jpeg_of(small)
 
 
 def _check_size(image: Image.Image, max_pixels: int) -> None:

@@ -117,11 +117,7 @@ def define(*names: str) -> None:
 
 
 def places_from(values: flags.FlagValues) -> Places:
-    """Return the values of the flags that `PLACE_FLAGS`, `UNIT_FLAGS` and perhaps `RECORD_FLAGS` name.
-
-    Args:
-        values: of the command line.
-    """
+    """Return the values of the flags that `PLACE_FLAGS`, `UNIT_FLAGS` and perhaps `RECORD_FLAGS` name."""
     record = {"study": values.record, "replace": values.replace} if "record" in values else {}
     elsewhere = "launch" in values and values.launch == "slurm"  # whose nodes have other devices
     return Places(
@@ -136,11 +132,7 @@ def places_from(values: flags.FlagValues) -> Places:
 
 
 def unit_values(values: flags.FlagValues) -> dict[str, object]:
-    """Return the values of `PLACE_FLAGS`, `UNIT_FLAGS` and trackers, for commands of single units.
-
-    Args:
-        values: of the command line.
-    """
+    """Return the values of `PLACE_FLAGS`, `UNIT_FLAGS` and trackers, for commands of single units."""
     return {name: values[name].value for name in (*PLACE_FLAGS, *UNIT_FLAGS)} | given_tracker_flags(values)
 
 
@@ -225,9 +217,6 @@ def configurations_from_flags(
 
 def check_dataset_flags(values: flags.FlagValues) -> None:
     """Refuse an unknown `--dataset`, or flags of other data sets.
-
-    Args:
-        values: of the command line.
 
     Raises:
         InvalidInput: see above.

@@ -34,11 +34,7 @@ def asks_for_help(arguments: list[str]) -> bool:
 
 
 def help_text(values: flags.FlagValues) -> str:
-    """Return the running command's docstring and its flags by section.
-
-    Args:
-        values: of the command line.
-    """
+    """Return the running command's docstring and its flags by section."""
     sections = _sections(values)
     lines = [(sys.modules["__main__"].__doc__ or "").strip()]
     for title, members in sections.items():

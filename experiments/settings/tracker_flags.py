@@ -57,11 +57,7 @@ def tracker_from_flags(values: flags.FlagValues, dataset: str, trains: bool, bec
 
 
 def given_tracker_flags(values: flags.FlagValues) -> dict[str, object]:
-    """Return the tracker flags' values (None: not given) for single-run commands.
-
-    Args:
-        values: of the command line.
-    """
+    """Return the tracker flags' values (None: not given) for single-run commands."""
     return {name: values[name].value for name in TRACKER_FLAGS if name in values}
 
 
