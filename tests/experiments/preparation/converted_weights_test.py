@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import pickle
 import types
 
 import numpy as np
@@ -183,52 +182,6 @@ def test_pytorch_files(torch, parameters, folder, arrange, zipped):
     assert_written(folder("output.npz"), parameters)
     expected = {plain: ("bn1.num_batches_tracked",), in_a_training_script: ("bn1.num_batches_tracked", "epoch")}
     assert result.ignored == expected.get(arrange, ())
-
-
-class Hostile:
-    """Makes a folder when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
-
-
-@pytest.mark.parametrize("form", ["zipped", "legacy", "pickle"])
-def test_code_in_a_file_is_not_run(torch, parameters, folder, form):
-    state = {name: torch.from_numpy(value) for name, value in parameters.items()}
-    content = {**state, "bn1.num_batches_tracked": Hostile(folder("created"))}
-    if form == "pickle":
-        with open(folder("input.pth"), "wb") as file:
-            pickle.dump(Hostile(folder("created")), file)
-    else:
-        torch.save(content, folder("input.pth"), _use_new_zipfile_serialization=form == "zipped")
-    with pytest.raises(InvalidInput, match="tensors and plain values only.*reading these runs their code"):
-        convert("resnet10", folder("input.pth"), folder("output.npz"))
-    assert not os.path.exists(folder("created"))
-    assert not os.path.exists(folder("output.npz"))
-
-
-def test_whole_networks_and_damaged_files(torch, folder):
-    torch.save(torch.nn.Linear(2, 3), folder("network.pth"))
-    torch.save({"weight": torch.zeros(10_000)}, folder("whole.pth"))
-    with open(folder("whole.pth"), "rb") as whole, open(folder("truncated.pth"), "wb") as truncated:
-        truncated.write(whole.read()[:-20_000])
-    with open(folder("text.pth"), "w") as text:
-        text.write("weights")
-    with open(folder("empty.pth"), "wb"):
-        pass
-    for name in ("network", "truncated", "text", "empty"):
-        with pytest.raises(InvalidInput, match=rf"{name}\.pth.*Reading it failed"):
-            convert("resnet10", folder(f"{name}.pth"), folder("output.npz"))
-
-
-@pytest.mark.parametrize("content", [{"epoch": 3}, [1.0, 2.0], {}])
-def test_files_without_tensors(torch, folder, content):
-    torch.save(content, folder("input.pth"))
-    with pytest.raises(InvalidInput, match=r"expected a dictionary of tensors, as network\.state_dict\(\)"):
-        convert("resnet10", folder("input.pth"), folder("output.npz"))
 
 
 @pytest.mark.slow
