@@ -9,6 +9,7 @@ import tensorflow as tf
 from common import pooling
 from common.errors import InvalidInput
 from common.pooling.weighted_pooling import WeightedPooling
+from tests.samples import sampled
 from tests.slopes import slope_along
 
 BATCH, HEIGHT, WIDTH, CHANNELS = 2, 3, 4, 5
@@ -186,15 +187,7 @@ def test_spatial_weights_sum_to_one(name):
     assert np.all(masked.numpy()[~mask.reshape(BATCH, -1)] == 0.0)
 
 
-# A kernel of 1 and another activation compile like those beside them.
-COMPILED = [(name, jit_compile) for name in CONSTRUCTORS for jit_compile in (False, True)]
-AT_RELEASES = [("cbam_1x1", True), ("norm_attention_1x1", True), ("crow_sigmoid", True)]
-
-
-@pytest.mark.parametrize(
-    ("name", "jit_compile"),
-    [pytest.param(*each, marks=pytest.mark.release if each in AT_RELEASES else ()) for each in COMPILED],
-)
+@sampled("name, jit_compile", list(CONSTRUCTORS), [False, True])
 def test_compiled_with_unknown_batch_size_equals_eager(name, jit_compile):
     layer = built(name, "float32")
 
