@@ -27,7 +27,8 @@ def model_and_training(dataset: str, base_loss: str, chapter: int) -> dict[str, 
         "proxy_multiplier": dissertation.SOP_SOFTMAX_PACE if (base_loss, dataset) == ("normsoftmax", "sop") else pace,
     }
     of_data = _photograph_training if dataset in thesis.PHOTOGRAPHS else _embedded_training
-    return values | of_data(dataset, base_loss, chapter)
+    values |= of_data(dataset, base_loss, chapter)
+    return {**values, "normalization": "unit"} if base_loss == "hyperbolic" else values  # see `checks`
 
 
 def _photograph_training(dataset: str, base_loss: str, chapter: int) -> dict[str, Any]:

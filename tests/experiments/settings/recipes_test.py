@@ -258,9 +258,16 @@ def test_every_field_changes_the_hash_and_data_do_too(tmp_path):
         if value is None or each.name in ("loss", "pooling", "method", "weights", "clip_norm", "clip_value"):
             continue
         others = [choice for choice in each.metadata["choices"] if choice != value] or [changed[type(value)](value)]
-        beside = {"strategy": {"replicas": 2}, "fold_batch_norm": {"frozen_batch_norm": True}}.get(each.name, {})
+        beside = {
+            "strategy": {"replicas": 2},
+            "fold_batch_norm": {"frozen_batch_norm": True},
+            "lora_norms": {"backbone": "vit_small_16", "lora_rank": 2},
+            "coding_rate_precision": {"coding_rate_weight": 0.1},
+            **dict.fromkeys(["tcm_positive_margin", "tcm_negative_margin"], {"tcm_weight": 0.1}),
+        }.get(each.name, {})
         other = config.replace(**{each.name: others[0]}, **beside)
-        assert other.hash("data") not in seen, each.name
+        without = config if each.name == "strategy" else config.replace(**beside)
+        assert other.hash("data") not in {*seen, without.hash("data")}, each.name
         seen.add(other.hash("data"))
 
 
