@@ -215,7 +215,7 @@ def _short_notes(cells: Sequence[TableCell]) -> list[str]:
 
 
 def footnotes(rows: Sequence[TableRow], reasons: Sequence[str] = ()) -> list[str]:
-    """Explain the numbered reasons of verdicts, and the ±, intervals and differences of these rows."""
+    """Explain the verdicts, intervals and differences of these rows."""
     cells = [cell for row in compared(rows) for cell in row.cells.values()]
     notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)]
     notes += [SPREAD_NOTE] if any(cell.estimate.std is not None for cell in cells) else []

@@ -97,7 +97,7 @@ def start_notes(dataset: str, weights: str | None) -> list[str]:
 def trained_methods(
     options: StudyOptions, trained: Trained, datasets: dict, loss: str, start: str, weights: str
 ) -> list[RecordedMethod]:
-    """Return the finished runs of all methods of one start and loss, with their target shares."""
+    """Return finished runs of one start and loss, with target shares."""
     methods = []
     for method, (suffix, pooling, zero_shot) in METHODS.items():
         config = _configuration(options, suffix, loss, pooling, zero_shot, start, weights)
@@ -108,7 +108,7 @@ def trained_methods(
 
 
 def collage_rows(study: StudyRows) -> list[reports.TableRow]:
-    """Return the rows of figure 5.5: test figures, target shares, gain over GAP of the same start and loss."""
+    """Return the rows of figure 5.5, with gains over GAP of their start and loss."""
     scores = {label: scores_of_trainings(study, label) for label in labels_of(study)}
     rows = []
     for label, of_method in scores.items():

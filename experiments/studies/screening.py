@@ -124,7 +124,7 @@ class Screening(Study):
 
 
 class MainEffect(NamedTuple):
-    """Means at both levels, and the interval of high minus low (None after one run)."""
+    """Means at both levels, and the interval of high minus low, or None."""
 
     low: float
     high: float

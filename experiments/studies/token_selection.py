@@ -115,7 +115,7 @@ def token_table(study: StudyRows, title: str = "", notes: Sequence[str] = ()) ->
 
 
 def points_of(scores: Scores) -> np.ndarray:
-    """Return the weight on own tokens and MAP@R of each run, in percent `[runs, 2]`."""
+    """Return weight on own tokens and MAP@R, percent `[runs, 2]`."""
     return 100 * np.array([[row["extras"]["weight_on_own"], row["test"]["MAP@R"]] for row in scores.rows])
 
 
@@ -127,7 +127,7 @@ def spread_of(points: np.ndarray) -> list[str]:
 
 
 def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw each method's first run: samples, class hulls, own tokens (squares) and shared ones (crosses)."""
+    """Draw each method's first run: samples, hulls, own and shared tokens."""
     from matplotlib import colormaps
 
     labels = labels_of(study)
@@ -154,7 +154,7 @@ def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 def draw_selection(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw MAP@R of each run against the weight on own tokens, and the line from which runs select."""
+    """Draw MAP@R of each run against the weight on own tokens."""
     with picture(path, 6.4, 4.4) as (_, (axes,)):
         for label, (color, marker) in zip(labels_of(study), _STYLES):
             points = points_of(scores_of_trainings(study, label))
