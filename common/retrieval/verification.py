@@ -134,7 +134,7 @@ def operating_point_inconsistency(
     Args:
         embeddings, labels: `[items, dim]` and integers `[items]`, as in `verify_pairs`; they give the classes.
         gallery_embeddings, gallery_labels: `[gallery, dim]` and `[gallery]`; None: the same items.
-        false_match: lowest and highest FMR of the calibration range, over all pairs, in [0, 1].
+        false_match: lowest and highest FMR of the calibration range, over all pairs, in [0, 1]. The default is ours.
         verification: of the same arrays, if known; else it is computed.
 
     Raises:
