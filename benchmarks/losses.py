@@ -14,8 +14,8 @@ keeps its memory, so a pass would look free; torch returns it.
 The peer's C1 is its contrastive loss on cosines; semi-hard is all semi-hard triplets on both sides. XBM-L holds 44,800
 references, CCP 33,952 (8,488 classes x 4, trained). SoftTriple is without its regularisation, for which the peer needs
 a matrix of all pairs of centres. Losses without a counterpart of the same value are measured alone: quadruplets, ranks
-except FastAP, ProxyNCA as printed, several centres. Distance-weighted triplets are drawn, by the peer one for each
-positive pair, by ours one for each anchor: their values are not compared.
+except FastAP, hyperbolic distances, regularisers, ProxyNCA as printed, several centres. Distance-weighted triplets are
+drawn, by the peer one for each positive pair, by ours one for each anchor: their values are not compared.
 
 Last line: one JSON object, with `worst_time_ratio`, `worst_memory_ratio` (passes in which either side takes at least
 2 MB) and `semi_hard_speedup`.
@@ -103,6 +103,10 @@ def _tuple_cases(suffix: str, **options) -> dict[str, Case]:
         "roadmap": losses.RoadmapLoss,
         "recall_at_k": losses.RecallAtKLoss,
         "pnp": losses.PenalizedNegativesLoss,
+        "hyperbolic": losses.HyperbolicLoss,
+        "koleo": losses.KoLeoLoss,
+        "coding_rate": losses.CodingRateLoss,
+        "tcm": losses.ThresholdConsistentMarginLoss,
     }
     cases |= {name: Case(make, None, **options) for name, make in alone.items()}
     cases["margin_distance"] = Case(lambda: losses.MinedLoss(losses.MarginLoss()), "margin", drawn=True, **options)

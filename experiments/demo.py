@@ -4,7 +4,7 @@ Regenerates: no table of the thesis; its claims on the memory and CCP, small. Th
     the emoji in the package, and the other half is searched.
 Command: python -m experiments.demo (a second one only reports; --norun trains nothing; --loss=c2 has another loss)
 Expected: MAP@R 24 untrained, more with the loss, most with CCP; a page and a picture of the results.
-Cost: 7 minutes on 2 CPU cores with AVX-512, more with AVX2; a second call 15 seconds.
+Cost: 7 minutes on 2 CPU cores with AVX-512, up to 19 with AVX2; a second call 15 seconds.
 """
 
 from __future__ import annotations
