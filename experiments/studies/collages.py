@@ -108,7 +108,10 @@ def trained_methods(
 
 
 def collage_rows(study: StudyRows) -> list[reports.TableRow]:
-    """Return the rows of figure 5.5, with gains over GAP of their start and loss."""
+    """Return the rows of figure 5.5.
+
+    Gains are those over GAP of the same start and loss.
+    """
     scores = {label: scores_of_trainings(study, label) for label in labels_of(study)}
     rows = []
     for label, of_method in scores.items():
