@@ -26,8 +26,7 @@ confidence interval for the figure of all queries. The time is proportional to t
 
 `--metrics=verification` adds the error rates of a threshold on the cosine, `opis` how differently it treats classes,
 `centroid` the accuracy of the nearest class mean, `open_set` the rejection of classes that the gallery lacks,
-`classes` the figures of each class. Several are separated by
-commas.
+`classes` the figures of each class. Several are separated by commas.
 
 `--diagnostics` describes the embeddings of the queries: spectral decay, distances within and between classes in two
 conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
