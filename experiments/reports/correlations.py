@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,14 +102,25 @@ def spearman_interval(
     estimate = spearman(first, second)
     if np.isnan(estimate):
         raise InvalidInput("Invalid figures: received one that is the same for all runs; nothing correlates with it.")
-    draws = _draws_by_size(members, num_resamples, np.random.default_rng(seed))
+    draws = draws_by_size(members, num_resamples, np.random.default_rng(seed))
     found = np.concatenate([spearman_rows(first[rows], second[rows]) for rows in draws])
     low, high = np.nanpercentile(found, [50 - 50 * confidence, 50 + 50 * confidence])
     return Correlation(estimate, float(low), float(high), len(first), len(members))
 
 
-def _draws_by_size(members: list[np.ndarray], num_resamples: int, generator: np.random.Generator) -> list[np.ndarray]:
-    """Draw groups with replacement: run indices `[resamples, runs]` by number of runs."""
+def draws_by_size(
+    members: Sequence[np.ndarray | list[int]], num_resamples: int, generator: np.random.Generator
+) -> list[np.ndarray]:
+    """Draw groups with replacement.
+
+    Args:
+        members: indices of each group's runs.
+        num_resamples: draws of as many groups as there are.
+        generator: of the draws.
+
+    Returns:
+        Indices `[resamples, runs]`, one array for each number of runs.
+    """
     by_size: dict[int, list[np.ndarray]] = {}
     for _ in range(num_resamples):
         rows = np.concatenate([members[index] for index in generator.integers(len(members), size=len(members))])

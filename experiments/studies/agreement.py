@@ -30,7 +30,6 @@ from experiments.studies.rank_agreement import (
     NO_CEILING,
     NO_STAND_IN,
     OPEN,
-    SHARE_OF_CEILING,
     STAND_IN,
     Bounds,
     RankAgreement,
@@ -48,15 +47,16 @@ _COEFFICIENT_NOTE = (
     "Spearman's coefficient and Kendall's tau-b between the mean test figure of the single models here and the printed "
     "figure (128-D), over the methods that both have. In brackets: 95 % percentile bootstrap over methods and "
     "runs. Of R repeats of a fold R - 1 are drawn; of runs that were not repeated, folds are drawn. Test classes are "
-    "not resampled. A method with GSP is drawn together with the same method without."
+    "not resampled. A loss and all its variants (memory, CCP, GSP, mining, regularisation) are drawn together; the "
+    "number of losses is in parentheses."
 )
 _CEILING_NOTE = (
     "Ceiling: the same coefficient between this printed data set and the other printed ones, over the same methods: "
     "mean, and lowest to highest. Row all: the mean over data sets, over the methods that all of them have."
 )
 _RULE_NOTE = (
-    "Rule: a stand-in has the lower end of Spearman's interval above half of the mean ceiling; no stand-in has the "
-    "upper end below it; anything between is inconclusive."
+    "Rule: a stand-in has Spearman's coefficient above half of the mean ceiling, no stand-in has it below, both at 5 % "
+    "after Holm's correction over the rows of one printed table (Holm's p); anything else is inconclusive."
 )
 _SIGNS_NOTE = (
     "Points of test MAP@R (beside Revisiting 2.2: of P@1), the method minus the same without the change; differences "
@@ -112,9 +112,11 @@ def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> repo
             spearman = [_interval(ranks.spearman), _ceiling(ranks.spearman_ceiling)]
             kendall = [_interval(ranks.kendall), _ceiling(ranks.kendall_ceiling)]
             name = f"{of.study}: {of.table}, {dataset}"
-            lines.append([name, str(ranks.num_methods), *spearman, *kendall, ranks.verdict])
+            methods = f"{ranks.num_methods} ({ranks.num_losses})"
+            p = "-" if ranks.p is None else f"{ranks.p:.3f}"
+            lines.append([name, methods, *spearman, *kendall, p, ranks.verdict])
     header = ["benchmark: published table", "methods", "Spearman", "Spearman's ceiling", "Kendall", "Kendall's ceiling"]
-    header += ["verdict"]
+    header += ["Holm's p", "verdict"]
     notes = [*(verdict_line(of) for of in agreements), _RULE_NOTE, _COEFFICIENT_NOTE, _CEILING_NOTE]
     return reports.PlainTable(title, header, lines, [*notes, *_left_out(agreements)])
 
@@ -205,7 +207,7 @@ _CEILING = "0.85"
 def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, title: str) -> None:
     """Draw Spearman's coefficient and interval over the ceiling's range (atomic PNG).
 
-    Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is the threshold of their interval.
+    Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is its threshold.
 
     Args:
         agreements: of one or more studies, from top to bottom, each with its colour.
@@ -242,10 +244,10 @@ def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, ti
 def _draw_line(axes, place: int, agreement: RankAgreement, color: str) -> None:
     ceiling, found = agreement.spearman_ceiling, agreement.spearman
     if ceiling is not None:
-        half = SHARE_OF_CEILING * ceiling.value
         axes.barh(place, ceiling.high - ceiling.low, left=ceiling.low, height=0.72, color=_CEILING)
         axes.plot([ceiling.value] * 2, [place - 0.36, place + 0.36], color="0.45", linewidth=1.5)
-        axes.plot([half] * 2, [place - 0.36, place + 0.36], color="black", linewidth=1.2, linestyle=":")
+    if agreement.threshold is not None:
+        axes.plot([agreement.threshold] * 2, [place - 0.36, place + 0.36], color="black", linewidth=1.2, linestyle=":")
     axes.plot([found.low, found.high], [place] * 2, color=color, linewidth=1.6)
     inside = color if agreement.verdict == STAND_IN else "white"
     axes.plot(found.value, place, "o", color=color, markerfacecolor=inside, markersize=6)

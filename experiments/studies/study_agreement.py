@@ -14,7 +14,7 @@ from experiments.published.values import PublishedValue, fair_published
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import cell, complete_repeats, labels_of, method_difference, scores_of_trainings
 from experiments.rows.store import StudyRows
-from experiments.studies.rank_agreement import FEWEST_METHODS, RankAgreement, rank_agreements
+from experiments.studies.rank_agreement import FEWEST_LOSSES, RankAgreement, families, rank_agreements
 
 _FAIR = "fair"
 
@@ -64,13 +64,13 @@ class TableAgreement(NamedTuple):
 
 
 def study_agreement(study: StudyRows) -> list[TableAgreement]:
-    """Compare the study with tables that share `FEWEST_METHODS` methods or more.
+    """Compare the study with tables that share methods of `FEWEST_LOSSES` losses or more.
 
     Args:
         study: rows of the fair protocol on one data set.
 
     Raises:
-        InvalidInput: no such rows, several data sets, or no printed table with as many shared methods.
+        InvalidInput: no such rows, several data sets, or no printed table with as many shared losses.
     """
     rows = _fair_rows(study)
     configurations = {row["label"]: row["configuration"] for row in rows}
@@ -82,7 +82,7 @@ def study_agreement(study: StudyRows) -> list[TableAgreement]:
         trainings = {label: _figures(study, label, ranking.metric) for label in complete}
         ranks = rank_agreements(trainings, printed)
         labels = tuple(label for label in complete if any(label in of for of in printed.values()))
-        most = max(most, len(labels))
+        most = max(most, len(families(labels)))
         if ranks:
             of_labels = {label: configurations[label] for label in labels}
             effects = tuple(_effects(study, of_labels, ranking.metric, printed))
@@ -90,9 +90,9 @@ def study_agreement(study: StudyRows) -> list[TableAgreement]:
     if not found:
         raise InvalidInput(
             f"{study.folder} cannot be compared: received {len(complete)} methods with every fold "
-            f"({', '.join(complete) or 'none'}), of which a printed table has at most {most}; expected at least "
-            f"{FEWEST_METHODS} that one of {', '.join(RANKINGS)} has. Record more of its methods, such as those of "
-            "`experiments.table --id=5.1`."
+            f"({', '.join(complete) or 'none'}), of which a printed table has at most {most} losses; expected "
+            f"at least {FEWEST_LOSSES} that one of {', '.join(RANKINGS)} has. Record more of its methods, such as "
+            "those of `experiments.table --id=5.1`."
         )
     return found
 

@@ -8,6 +8,8 @@ import pytest
 import scipy.stats
 
 from common.errors import InvalidInput
+from experiments.reports.comparisons import holm
+from experiments.studies import rank_agreement
 from experiments.studies.rank_agreement import (
     ALL,
     NO_CEILING,
@@ -129,20 +131,20 @@ def test_the_same_ranking_is_a_stand_in_and_the_reverse_is_none():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "ceiling", "verdict"),
+    ("value", "p", "ceiling", "verdict"),
     [
-        (0.31, 0.9, 0.6, STAND_IN),
-        (0.29, 0.9, 0.6, OPEN),
-        (-0.5, 0.31, 0.6, OPEN),
-        (-0.5, 0.29, 0.6, NO_STAND_IN),
-        (0.9, 1.0, 0.0, NO_CEILING),
-        (0.9, 1.0, None, NO_CEILING),
+        (0.31, 0.049, 0.6, STAND_IN),
+        (0.31, 0.051, 0.6, OPEN),
+        (0.29, 0.049, 0.6, NO_STAND_IN),
+        (-0.5, 0.051, 0.6, OPEN),
+        (0.9, None, 0.0, NO_CEILING),
+        (0.9, None, None, NO_CEILING),
     ],
 )
-def test_the_rule_compares_the_interval_with_half_of_the_ceiling(low, high, ceiling, verdict):
+def test_the_rule_compares_the_coefficient_with_half_of_the_ceiling(value, p, ceiling, verdict):
     of_print = None if ceiling is None else Bounds(ceiling, -1, 1)
-    bounds = Bounds(0.5, low, high)
-    assert RankAgreement(9, bounds, bounds, of_print, of_print).verdict == verdict
+    bounds = Bounds(value, -1, 1)
+    assert RankAgreement(9, 9, bounds, bounds, of_print, of_print, p).verdict == verdict
 
 
 def test_one_printed_data_set_has_no_ceiling_and_no_row_for_all():
@@ -184,21 +186,35 @@ def test_noisy_trainings_widen_the_interval():
     assert blurred.low < sharp.low
 
 
-def test_a_method_and_its_twin_with_gsp_are_drawn_together():
-    """Twins with equal figures add nothing, so the interval is that of one of each pair; independent ones narrow it."""
-    values = np.arange(6.0)
-    losses = [f"loss{index}" for index in range(6)]
-    twins = [f"{loss}+{pooling}" for loss in losses for pooling in ("gap", "gsp")]
-    figures = np.array([0.0, 2, 1, 4, 3, 5])
-    alone = rank_agreements(
-        {f"{loss}+gap": np.full((4, 1), value) for loss, value in zip(losses, values)},
-        {"a": dict(zip((f"{loss}+gap" for loss in losses), figures))},
-    )["a"].spearman
-    doubled = rank_agreements(
-        dict(zip(twins, (np.full((4, 1), value) for value in values.repeat(2)))),
-        {"a": dict(zip(twins, figures.repeat(2)))},
-    )["a"].spearman
-    assert (doubled.low, doubled.high) == pytest.approx((alone.low, alone.high), abs=0.06)
+def test_a_loss_and_its_variants_are_drawn_together():
+    """Variants with equal figures add nothing, so the interval is that of the losses alone."""
+    values, figures = np.arange(6.0), np.array([0.0, 2, 1, 4, 3, 5])
+
+    def interval(variants):
+        labels = [f"loss{place}{variant}" for place in range(6) for variant in variants]
+        trainings = dict(zip(labels, (np.full((4, 1), value) for value in values.repeat(len(variants)))))
+        found = rank_agreements(trainings, {"a": dict(zip(labels, figures.repeat(len(variants))))})["a"]
+        assert (found.num_methods, found.num_losses) == (len(labels), 6)
+        return found.spearman
+
+    alone, whole = interval(["+gap"]), interval(["+gap", "+gsp", "+xbm+gap", "+distance+rho+gap", "+ccp+gap, fixed"])
+    assert (whole.low, whole.high) == pytest.approx((alone.low, alone.high), abs=0.06)
+
+
+def test_variants_of_few_losses_are_not_enough():
+    labels = [f"loss{place}+{pooling}" for place in range(4) for pooling in ("gap", "gsp")]
+    trainings = {label: np.full((4, 1), float(place)) for place, label in enumerate(labels)}
+    assert rank_agreements(trainings, {"a": dict(zip(labels, range(8)))}) == {}
+
+
+def test_verdicts_follow_holm_over_the_rows_of_a_table(monkeypatch):
+    values, rng = np.arange(10.0), np.random.default_rng(10)
+    columns = printed(**{name: values + 4 * rng.normal(size=10) for name in "abc"})
+    together = rank_agreements(constant(values), columns)
+    monkeypatch.setattr(rank_agreement, "holm", list)
+    alone = rank_agreements(constant(values), columns)
+    assert [of.p for of in together.values()] == pytest.approx(holm([of.p for of in alone.values()]))
+    assert (alone["a"].verdict, together["a"].verdict) == (STAND_IN, OPEN)
 
 
 def test_other_numbers_of_folds_are_refused():
