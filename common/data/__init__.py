@@ -35,10 +35,12 @@ if TYPE_CHECKING:
         CenterCrop,
         Identity,
         ImageTransform,
+        JitteredCrop,
         NativeCrop,
         NoAugmentation,
         PublishedCodeCrop,
         RandomShift,
+        ReducedCrop,
         ThesisCrop,
     )
     from common.data.in_shop import load_in_shop
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from common.data.kinds_of_copies import COPIES, choose_copies, chosen_copies
     from common.data.left_out import without_small_classes, without_unreadable
     from common.data.manifest import load_manifest, read_csv_table, read_image_table
+    from common.data.memory_batches import MemoryBatches
     from common.data.mnist import load_mnist
     from common.data.prepared_images import prepare_images
     from common.data.random_batches import HierarchicalBatches, MPerClassBatches, RandomPairBatches
@@ -72,9 +75,12 @@ __all__ = [
     "NativeCrop",
     "NoAugmentation",
     "PublishedCodeCrop",
+    "JitteredCrop",
     "RandomShift",
+    "ReducedCrop",
     "HierarchicalBatches",
     "MPerClassBatches",
+    "MemoryBatches",
     "ShardedImages",
     "ThesisCrop",
     "TwoViews",

@@ -117,6 +117,25 @@ class ThesisCrop(ImageTransform):
 
 
 @dataclass(frozen=True)
+class JitteredCrop(ThesisCrop):
+    """`ThesisCrop` with another brightness and hue.
+
+    Brightness is multiplied by .8 to 1.2, and hue turned by at most a fifth of the circle.
+
+    Reference: Milbich's dissertation, section 2.3.3 ("Adv."); the ranges are its public code's.
+    """
+
+    def finish(
+        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
+    ) -> tf.Tensor:
+        """Resize, mirror and change colours."""
+        image = tf.cast(super().finish(window, height, width, seed), tf.float32) / 255
+        own = tf.bitwise.bitwise_xor(tf.convert_to_tensor(seed, tf.int32), [0, 2])  # independent of the crop
+        brightness, hue = tf.unstack(tf.random.stateless_uniform([2], own, -0.2, 0.2, alg="philox"))
+        return to_uint8(255 * tf.image.adjust_hue(tf.clip_by_value((1 + brightness) * image, 0, 1), hue))
+
+
+@dataclass(frozen=True)
 class PublishedCodeCrop(ImageTransform):
     """The crop of the authors' published code: TensorFlow's distorted bounding box, without antialiasing.
 
@@ -233,26 +252,28 @@ class ResizedCenter(ImageTransform):
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         """Return the central crop if no resizing is needed, else the whole image."""
         whole = tf.stack([0, 0, height, width])
-        return tf.cond(self._is_resized(height, width), lambda: self._center(height, width), lambda: whole)
+        return tf.cond(self._is_resized(height, width), lambda: self._place(height, width, seed), lambda: whole)
 
     def finish(
         self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
     ) -> tf.Tensor:
         """Resize the shorter side and crop, unless the window is the crop."""
-        return tf.cond(self._is_resized(height, width), lambda: to_uint8(window), lambda: self._resize_and_crop(window))
+        resized = self._is_resized(height, width)
+        return tf.cond(resized, lambda: to_uint8(window), lambda: self._resize_and_crop(window, seed))
 
     def _is_resized(self, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
         return tf.equal(tf.minimum(height, width), self.shorter_side)
 
-    def _center(self, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    def _place(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+        del seed
         return tf.stack([(height - self.size) // 2, (width - self.size) // 2, self.size, self.size])
 
-    def _resize_and_crop(self, image: tf.Tensor) -> tf.Tensor:
+    def _resize_and_crop(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
         height, width = tf.shape(image)[0], tf.shape(image)[1]
         shorter = tf.minimum(height, width)
         height, width = (scaled_side(side, shorter, self.shorter_side) for side in (height, width))
         resized = resize(image, height, width, antialias=self.antialias)
-        return to_uint8(cut(resized, self._center(height, width)))
+        return to_uint8(cut(resized, self._place(height, width, seed)))
 
 
 @dataclass(frozen=True)
@@ -267,6 +288,26 @@ class CenterCrop(ResizedCenter):
     def shorter_side(self) -> int:
         """256/227 of the size, rounded."""
         return round(self.size * _RESIZE_PER_CROP)
+
+
+@dataclass(frozen=True)
+class ReducedCrop(CenterCrop):
+    """Resize as `CenterCrop` does, crop at a random place, random flip.
+
+    Reference: Milbich's dissertation, sections 2.3.3 ("Red."), 3.3 and 4.3, which resizes to 256 for 224; here to 253,
+    as the evaluation.
+    """
+
+    def finish(
+        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
+    ) -> tf.Tensor:
+        """Resize, crop and mirror."""
+        return random_flip(super().finish(window, height, width, seed), seed)
+
+    def _place(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+        space = tf.cast(tf.stack([height, width]) - self.size + 1, tf.float32)
+        top_left = tf.cast(tf.floor(uniform_draws(seed)[20:22] * space), tf.int32)
+        return tf.concat([top_left, [self.size, self.size]], axis=0)
 
 
 @dataclass(frozen=True)

@@ -53,9 +53,7 @@ class MPerClassBatches:
         generator = np.random.default_rng((self.seed, epoch))
         rounds = range(self.batches_per_epoch)
         chosen = np.concatenate([self._classes(generator) for _ in rounds])  # [groups]
-        places = _distinct_places(generator, self._sizes[chosen], self.samples_per_class)
-        indices = self._examples_by_class[self._first_of_class[chosen, None] + places]
-        return indices.reshape(self.batches_per_epoch, self.batch_size)
+        return self._drawn_of(generator, chosen, self.samples_per_class).reshape(-1, self.batch_size)
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
@@ -64,6 +62,11 @@ class MPerClassBatches:
     def _classes(self, generator: np.random.Generator) -> np.ndarray:
         """Draw the classes of a batch `[classes_per_batch]`."""
         return generator.choice(len(self._sizes), self.classes_per_batch, replace=False)
+
+    def _drawn_of(self, generator: np.random.Generator, classes: np.ndarray, count: int) -> np.ndarray:
+        """Draw examples of each class `[classes, count]`."""
+        places = _distinct_places(generator, self._sizes[classes], count)
+        return self._examples_by_class[self._first_of_class[classes, None] + places]
 
 
 class HierarchicalBatches(MPerClassBatches):

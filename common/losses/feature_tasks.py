@@ -13,7 +13,7 @@ from common.losses.metric_loss import MetricLoss
 from common.losses.views import ViewLoss
 from common.losses.weighted_sum import WeightedSumLoss
 
-TASKS = ("shared", "groups", "intra", "dance")
+TASKS = ("disc_2", "disc_3", "disc_4", "shared", "groups", "intra", "dance")
 _IN_TURN = (["shared"], ["groups"])
 
 
@@ -50,10 +50,11 @@ def feature_tasks_loss(
 ) -> MetricLoss:
     """Build the loss of DiVA and its subsets, shared features, or MIC's groups.
 
-    It is `L_disc + α Σ_t L_t - w Σ_t c(φ_disc, φ_t)`. The slices present have the order disc, shared, groups, intra,
-    dance. With `dance` the loss takes batches of two views: the other tasks see the first view, `dance` compares the
-    two. With `groups` labels are rows of class and place `[batch, 2]` (`LabelColumnLoss`). With `in_turn` the
-    discriminative task and `shared` or `groups` alternate from step to step, and decorrelate in each.
+    It is `L_disc + α Σ_t L_t - w Σ_t c(φ_disc, φ_t)`. The slices present have the order disc, disc_2 to disc_4
+    (heads of the same task), shared, groups, intra, dance. With `dance` the loss takes batches of two views: the other
+    tasks see the first view, `dance` compares the two. With `groups` labels are rows of class and place `[batch, 2]`
+    (`LabelColumnLoss`). With `in_turn` the discriminative task and `shared` or `groups` alternate from step to step,
+    and decorrelate in each.
 
     Reference: Milbich's dissertation, equations 4.11 and 4.12 (all α and all weights equal), equation 3.3 (`groups`),
     and algorithm 1 (`in_turn`). With decorrelation, its public code decorrelates (shared, dance) as well if there is no

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from common.training.in_batch_precision import InBatchPrecision
     from common.training.metric_model import MetricModel
     from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
+    from common.training.perturbations import Perturbations
     from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
     from common.training.regrouping import Regrouping, classes_per_group, without_classes
     from common.training.sampling_policy import SamplingPolicy
@@ -57,6 +58,7 @@ __all__ = [
     "GradientClipping",
     "MetricModel",
     "NotFinite",
+    "Perturbations",
     "PolicyAdaptedSampling",
     "PolicyRules",
     "PlateauSchedule",

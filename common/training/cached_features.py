@@ -147,6 +147,9 @@ def model_above_cut(model: EmbeddingModel) -> EmbeddingModel:
         normalization=model.normalization,
         attribute_loss=model.attribute_loss,
         attribute_weight=model.attribute_weight,
+        feature_sizes=model.feature_sizes,
+        num_views=model.num_views,
+        perturbations=model.perturbations,
     )
     if model.folds_batch_norm:
         above.fold_batch_norm()

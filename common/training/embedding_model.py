@@ -25,6 +25,7 @@ from common.training.gradients import (
     without_scale,
 )
 from common.training.optimizers import GradientTransform, ProxyRateOptimizer, StatefulTransform
+from common.training.perturbations import Perturbations
 from common.training.traced_functions import TracedFunctions
 
 
@@ -50,6 +51,7 @@ class EmbeddingModel(keras.Model):
             half is embedded in a separate pass, without gradient, and the loss sees both halves stacked.
         micro_batch: images whose maps the backbone keeps at a time in training; None: the batch. The gradient is
             that of the whole batch, see `in_micro_batches`; the head and the losses see the whole batch.
+        perturbations: of images and features in training; None: none.
 
     Input shape:
         That of the backbone.
@@ -70,6 +72,7 @@ class EmbeddingModel(keras.Model):
         feature_sizes: Sequence[int] | None = None,
         num_views: int = 1,
         micro_batch: int | None = None,
+        perturbations: Perturbations | None = None,
     ) -> None:
         super().__init__(name="embedding_model")
         if attribute_loss is None and attribute_weight != 0:
@@ -86,6 +89,7 @@ class EmbeddingModel(keras.Model):
             raise invalid("num_views", received=2, expected="1 with an attribute_loss", fix=fix)
         self.micro_batch = None if micro_batch is None else check_positive("micro_batch", micro_batch)
         self.feature_sizes = None if feature_sizes is None else tuple(feature_sizes)
+        self.perturbations = perturbations
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.update: ProxyRateOptimizer | None = None
         self.warming_up = False
@@ -99,11 +103,17 @@ class EmbeddingModel(keras.Model):
     def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         """Return normalised `embeddings` `[batch, embedding_dim]`, and the head's other outputs."""
         network = functools.partial(self.features_of, training=bool(training) and not self.warming_up)
+        perturbations = self.perturbations if training else None
+        if perturbations:
+            step = tf.convert_to_tensor(without_scale(self.compiled_update.optimizer).iterations)
+            inputs = perturbations.of_images(inputs, step)
         if training and self.micro_batch is not None:
             features = in_micro_batches(network, inputs, self.micro_batch)
             features = tf.stop_gradient(features) if self.warming_up else features
         else:
             features = network(inputs)
+        if perturbations:
+            features = perturbations.of_features(features, step)
         outputs = self.head(features, training=training)
         if self.feature_sizes is None:
             return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}

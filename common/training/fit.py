@@ -72,6 +72,7 @@ def fit(
     watch: Callable[[int, dict[str, float]], None] | None = None,
     jit_compile: bool = False,
     tracked: TrackedRun | None = None,
+    renews_batches: bool = False,
 ) -> dict:
     """Train `model` until the schedule ends, then load its best weights.
 
@@ -89,6 +90,7 @@ def fit(
         extra_callbacks: called after each validation, before its record; their state is part of the checkpoint.
         description: the progress bar's label.
         jit_compile: compile the training step with XLA.
+        renews_batches: call `batches_from` for each evaluation period, because batches follow the weights at its start.
 
     Returns:
         `{"best": {"step": ..., metric: ...}, "steps": update steps made after warm-up}`.
@@ -118,7 +120,7 @@ def fit(
         selection = OnAverages(model.compiled_update.averaged_weights, [RetrievalEvaluation(evaluate), best])
         others = [callback for callback in stateful if callback is not best]
         callbacks = [mean_loss, selection, *others, *shown, checkpoint]
-        epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks)
+        epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks, renews_batches)
     best.set_model(model)  # a run that was over before this call has not set it
     best.load_best()
     warn_of_unfinished_poolings(model)
@@ -189,22 +191,27 @@ def _run_epochs(
     schedule: TrainingSchedule,
     epochs_done: int,
     callbacks: list,
+    renews_batches: bool,
 ) -> int:
     """Continue after `epochs_done` evaluation periods; return their final number."""
+    is_over = False
     try:
-        history = model.fit(
-            batches_from(schedule.warm_up_steps + epochs_done * schedule.steps_per_evaluation),
-            epochs=schedule.max_epochs,
-            initial_epoch=epochs_done,
-            steps_per_epoch=schedule.steps_per_evaluation,
-            callbacks=callbacks,
-            verbose=0,
-            shuffle=False,
-        )
+        while not is_over:
+            history = model.fit(
+                batches_from(schedule.warm_up_steps + epochs_done * schedule.steps_per_evaluation),
+                epochs=epochs_done + 1 if renews_batches else schedule.max_epochs,
+                initial_epoch=epochs_done,
+                steps_per_epoch=schedule.steps_per_evaluation,
+                callbacks=callbacks,
+                verbose=0,
+                shuffle=False,
+            )
+            epochs_done = history.epoch[-1] + 1
+            is_over = model.stop_training or epochs_done >= schedule.max_epochs
     finally:
         for callback in callbacks:
             callback.close()
-    return history.epoch[-1] + 1
+    return epochs_done
 
 
 def _warm_up(

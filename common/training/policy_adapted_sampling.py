@@ -88,15 +88,16 @@ class PolicyAdaptedSampling(ResumableCallback):
         measure: called without arguments; returns figures of the present weights on the held-back images, including
             `metrics`. A pure function of the weights.
         metrics: names of the figures that the policy sees, in this order.
-        reward: names of the metrics whose mean is e.
+        reward: names of the figures whose mean is e.
         steps_per_decision: H, at least 1.
         max_steps: training steps in all, at least 1.
         rules: the learning rules of the policy.
         seed: of the policy's first weights and of the actions, at least 0.
         observe: called with each `Decision`.
+        windows: lengths of the running means that the policy sees.
 
     Raises:
-        InvalidInput: a number out of range, or rewards missing from the metrics.
+        InvalidInput: a number out of range, or no reward.
 
     Examples:
         >>> distribution = SamplingDistribution()
@@ -116,16 +117,17 @@ class PolicyAdaptedSampling(ResumableCallback):
         rules: PolicyRules | None = None,
         seed: int = 0,
         observe: Callable[[Decision], None] | None = None,
+        windows: Sequence[int] = (2, 8, 16, 32),
     ) -> None:
         super().__init__()
-        if not reward or not set(reward) <= set(metrics):
-            raise invalid("reward", received=tuple(reward), expected="some of the metrics " + ", ".join(metrics))
+        if not reward:
+            raise invalid("reward", received=tuple(reward), expected="one figure or more")
         self.distribution, self.measure, self.observe = distribution, measure, observe
         self.metrics, self.reward = tuple(metrics), tuple(reward)
         self.steps_per_decision = check_positive("steps_per_decision", steps_per_decision)
         self.max_steps = check_positive("max_steps", max_steps)
         self.rules, self.seed = rules or PolicyRules(), seed
-        self.history = TrainingStateHistory(len(self.metrics))
+        self.history = TrainingStateHistory(len(self.metrics), windows)
         size = self.history.size(distribution.num_bins)
         self.policy, self.old_policy = (SamplingPolicy(distribution.num_bins, size, seed=seed) for _ in range(2))
         self._synchronize()
@@ -144,9 +146,10 @@ class PolicyAdaptedSampling(ResumableCallback):
     def decide(self) -> None:
         """Measure, teach the policy by its last decision's effect, and decide again."""
         figures = self.measure()
-        missing = [name for name in self.metrics if name not in figures]
+        missing = {*self.metrics, *self.reward} - figures.keys()
         if missing:
-            raise invalid("figures of the teacher", received=sorted(figures), expected="also " + ", ".join(missing))
+            expected = "also " + ", ".join(sorted(missing))
+            raise invalid("figures of the teacher", received=sorted(figures), expected=expected)
         self.history.append(np.array([figures[name] for name in self.metrics]))
         measured = float(np.mean([figures[name] for name in self.reward]))
         probabilities = self.distribution.probabilities()

@@ -24,7 +24,8 @@ class Training:
 
     Attributes:
         model: with all weights made (`build_from_batch`).
-        batches_from, evaluate, schedule, make_update, gradient_transforms, description, jit_compile: see `fit`.
+        batches_from, evaluate, schedule, make_update, gradient_transforms, description, jit_compile,
+            renews_batches: see `fit`.
         figures: called with the result of `fit`, once the model has its best weights; returns further entries of the
             result, and the embeddings of the test set.
         cost: with a running clock; the last of the callbacks.
@@ -48,6 +49,7 @@ class Training:
     whole: EmbeddingModel | None = None
     watch: Callable[[int, dict[str, float]], None] | None = None
     jit_compile: bool = False
+    renews_batches: bool = False
 
 
 def train_in(run: RunDirectory, seed: int, prepare: Callable[[], Training], tracked: TrackedRun | None = None) -> dict:
@@ -94,6 +96,7 @@ def _train(run: RunDirectory, seed: int, training: Training, tracked: TrackedRun
         watch=training.watch,
         jit_compile=training.jit_compile,
         tracked=tracked,
+        renews_batches=training.renews_batches,
     )
     figures, embeddings = training.figures(history)
     result = {

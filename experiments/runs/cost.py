@@ -11,13 +11,14 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from common.data.memory_batches import CRITERIA
 from common.errors import check_given
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.loss_building import num_views_of
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import IN_TURN, GroupSettings
-from experiments.settings.methods.pads import FIXED, PadsSettings
+from experiments.settings.methods.pads import CURRICULA, FIXED, PadsSettings
 from experiments.settings.provided import recipe_of
 from experiments.settings.thesis_values import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 
@@ -141,13 +142,13 @@ def _num_images(config: ExperimentConfig) -> tuple[float, float, int]:
 def _watched_images(config: ExperimentConfig, steps: int, learned: float) -> float:
     """Count the images that PADS' policy sees in all its decisions."""
     pads = config.find(PadsSettings)
-    if pads is None or pads.pads_estimator == FIXED:
+    if pads is None or pads.pads_estimator in (FIXED, *CURRICULA):
         return 0.0
     return steps // pads.pads_steps * pads.pads_images * learned
 
 
 def _images_of_method(config: ExperimentConfig, steps: int, learned: float) -> float:
-    """Count images embedded for CCP's pools, MIC's groups and DaNCE's second view."""
+    """Count images embedded for CCP's pools, MIC's groups, samplers and DaNCE's second view."""
     images = float((num_views_of(config) - 1) * steps * config.batch_size)
     projected, groups = config.find(ProjectionSettings), config.find(GroupSettings)
     if projected is not None:
@@ -157,6 +158,8 @@ def _images_of_method(config: ExperimentConfig, steps: int, learned: float) -> f
         images += -(-(steps - projected.ccp_start) // problem) * classes * projected.pool_size
     if groups is not None:
         images += learned * (1 + steps * config.batch_size // (groups.group_epochs * learned))
+    if config.sampler in CRITERIA:
+        images += learned * -(-steps // config.steps_per_evaluation)
     return images
 
 

@@ -96,6 +96,7 @@ class Unit:
         self.image_names = self.training.paths
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
+        self._memory = build.memory_of(self.batches)
         self._inputs = EvaluationInputs(config, dataset, decoded_images_mb)
 
     def _split(self, dataset: Dataset) -> None:
@@ -145,7 +146,7 @@ class Unit:
             regrouping = regrouping_of(model, self.config, self._inputs, self.training, batches_per_epoch, self.seed)
         return training.Training(
             model,
-            self._batches_from,
+            functools.partial(self._batches_of, model),
             lambda: self._validation_metrics(model),
             self._schedule(checkpoint_seconds),
             functools.partial(update_rule, self.config, model),
@@ -158,6 +159,7 @@ class Unit:
             whole=whole,
             watch=watch,
             jit_compile=self.config.jit_compile,
+            renews_batches=self._memory is not None,
         )
 
     def _describe_batch(self, step: int) -> str:
@@ -188,6 +190,12 @@ class Unit:
         model = training.model_above_cut(whole)
         model.build_from_batch(*next(iter(self._batches_from(0))))
         return model
+
+    def _batches_of(self, model: EmbeddingModel, step: int) -> tf.data.Dataset:
+        """Return the batches from a step on, perhaps chosen by the model's present weights."""
+        if self._memory is not None:
+            self._memory.remember(model.embed(self._inputs(self.training)))
+        return self._batches_from(step)
 
     def _batches_from(self, step: int) -> tf.data.Dataset:
         augmentation = build.build_augmentation(self.config, self.dataset)

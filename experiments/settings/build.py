@@ -19,19 +19,20 @@ from experiments.settings.loss_building import check_loss_name as check_loss_nam
 from experiments.settings.loss_building import drawing_seed as drawing_seed
 from experiments.settings.loss_building import feature_sizes_of, num_views_of
 from experiments.settings.loss_building import has_places as has_places
+from experiments.settings.loss_building import memory_of as memory_of
 from experiments.settings.method_names import LOSSES as LOSSES
 from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
 from experiments.settings.method_names import parse_loss
 from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.own_data import OWN_DATASETS
-from experiments.settings.run_settings import RANDOM_START, RunSettings
+from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
 from experiments.settings.thesis_values import EMOJI_CLUTTER
 
 if TYPE_CHECKING:
     from tensorflow import keras
 
-    from common.training import EmbeddingHead, EmbeddingModel
+    from common.training import EmbeddingHead, EmbeddingModel, Perturbations
     from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
     from gsp_dml.combined_head import CombinedSumHead
 
@@ -126,6 +127,8 @@ DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable")  # argume
 AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
     "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
+    "reduced": lambda c: data.ReducedCrop(c.image_size),
+    "jittered": lambda c: data.JitteredCrop(c.image_size),
     "shift": lambda c: data.RandomShift(2),
     "shift_4": lambda c: data.RandomShift(4),
     "shift_flip": lambda c: data.RandomShift(4, flip=True),
@@ -243,9 +246,9 @@ def build_augmentation(config: RunSettings, dataset: data.Dataset):
     if dataset.readers is not None:
         return dataset.readers.training
     check_choice("--crop", config.crop, AUGMENTATIONS)
-    on_files = config.crop in ("thesis", "published_code")
+    on_files = config.crop in CROPS_OF_FILES
     if on_files != (dataset.kind == "image_files"):
-        choices = "thesis, published_code" if dataset.kind == "image_files" else "shift, shift_4, shift_flip, none"
+        choices = ", ".join(CROPS_OF_FILES) if dataset.kind == "image_files" else "shift, shift_4, shift_flip, none"
         raise InvalidInput(f"Invalid --crop: received {config.crop!r}, expected one of {choices} for {dataset.name}.")
     return AUGMENTATIONS[config.crop](config)
 
@@ -402,6 +405,12 @@ def build_attribute_loss(config: RunSettings, num_classes: int) -> ZeroShotPredi
     return zero_shot.build(num_classes, config.embedding_dim) if zero_shot else None
 
 
+def perturbations_of(config: RunSettings) -> Perturbations | None:
+    """Return what perturbs images and features in training, if anything."""
+    strengths = config.image_noise, config.feature_dropout, config.feature_noise
+    return training.Perturbations(*strengths, config.seed) if any(strengths) else None
+
+
 def build_model(
     config: RunSettings,
     dataset: data.Dataset,
@@ -443,6 +452,7 @@ def build_model(
             feature_sizes=feature_sizes_of(config),
             num_views=num_views_of(config),
             micro_batch=config.micro_batch,
+            perturbations=perturbations_of(config),
         )
         if config.fold_batch_norm:
             model.fold_batch_norm()

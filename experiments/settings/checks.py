@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.backbones.network_names import HEAD
+from common.data.memory_batches import CRITERIA
 from common.errors import InvalidInput, invalid
 from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer
-from experiments.settings.method_names import DANCE, GROUPS, INTRA, PADS, SHARED, LossName, parse_loss
+from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, SHARED, LossName, parse_loss
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings
 from experiments.settings.methods.losses import HyperbolicSettings
@@ -51,6 +52,9 @@ def _conflicts(run: RunSettings) -> Iterator[InvalidInput]:
     yield from _of_devices(run)
     name = parse_loss(run.loss)
     check_method(name, run.method)
+    if run.method == "ccp" and run.sampler in CRITERIA:
+        fix = "CCP goes back to earlier weights in the middle of what its batches were chosen for."
+        yield invalid("--sampler", received=run.sampler, expected="one of labels alone with --method=ccp", fix=fix)
     yield from _of_miner_and_features(run, name)
     if run.find(HyperbolicSettings) and run.normalization != "unit":
         fix = "Searches and figures compare by cosine or Euclidean distance, which order such embeddings alike alone."
@@ -168,8 +172,12 @@ def _of_miner_and_features(run: RunSettings, name: LossName) -> Iterator[Invalid
             "--left_out_images does not go with the miner pads, which holds images back by itself (--pads_images). "
             "Remove it."
         )
+    if HEADS in name.features and run.method == "ccp":
+        yield InvalidInput(
+            f"--method=ccp does not go with {run.loss}: one head has the proxies. Remove one of the two."
+        )
     shared = run.find(SharedSettings)
-    count = 1 if shared and shared.single_encoder else 1 + len(name.features)
+    count = 1 if shared and shared.single_encoder else (4 if HEADS in name.features else 1 + len(name.features))
     if name.features and run.embedding_dim < count:
         yield InvalidInput(
             f"Invalid --embedding_dim: received {run.embedding_dim} for the {count} features of {run.loss}, "

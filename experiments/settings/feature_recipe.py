@@ -7,9 +7,9 @@ from typing import Any
 
 from experiments.settings import dissertation_values as dissertation
 from experiments.settings.layers import OPEN, Layers
-from experiments.settings.method_names import DANCE, GROUPS, INTRA, PADS, SHARED, LossName
+from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, SHARED, LossName
 from experiments.settings.methods.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
-from experiments.settings.methods.pads import FIXED, RANDOM, is_interval
+from experiments.settings.methods.pads import CURRICULA, FIXED, RANDOM, is_interval
 from experiments.settings.run_settings import REVISITING
 from experiments.settings.thesis_values import LARGE_DATASETS
 
@@ -69,7 +69,8 @@ def _set_features(layers: Layers, name: LossName, dataset: str, network: str) ->
         layers.set(source, {"decorrelation": decorrelation})
     layers.set(OPEN, {"decorrelation_reduction": "mean"})
     if not (name.may_take_turns and layers.chosen("feature_schedule") == IN_TURN):
-        layers.set(source, {"feature_weight": weight})
+        alike = HEADS in name.features  # one task, of one weight
+        layers.set(OPEN if alike else source, {"feature_weight": 1.0 if alike else weight})
     if DANCE in name.features:
         layers.set("DiVA, table 4.1", {"dance_temperature": 0.01})
         batches = 70 if dataset == _SOP else 30
@@ -119,14 +120,17 @@ def settings_with_effect(values: Mapping[str, Any]) -> dict[str, bool]:
     """Return whether each dependent setting of features and PADS has an effect."""
     in_turn, triplets = values.get("feature_schedule") == IN_TURN, values.get("shared_triplets")
     estimator = values.get("pads_estimator")
-    taught = estimator not in (FIXED, RANDOM)
+    taught = estimator not in (FIXED, RANDOM, *CURRICULA)
     return {
         "feature_weight": not in_turn,
         "decorrelation_reduction": bool(values.get("decorrelation")),
         "shared_negatives": triplets != "permuted",
         "shared_positives": triplets != "permuted",
-        "pads_outside": is_interval(values.get("pads_start", "")),
+        "pads_start": estimator not in CURRICULA,
+        "pads_outside": is_interval(values.get("pads_start", "")) and estimator not in CURRICULA,
         "pads_steps": estimator != FIXED,
         "pads_reward": taught,
+        "pads_state": taught,
+        "pads_windows": taught,
         "pads_learning_rate": taught,
     }

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import ccp_dml
 from common import data, losses, references
+from common.data.memory_batches import CRITERIA
 from common.errors import check_choice, invalid, nearest_choice
 from experiments.settings.method_names import (
     DANCE,
     FORM,
     GROUPS,
+    HEADS,
     INTRA,
     LOSSES,
     MINERS,
@@ -43,7 +45,14 @@ if TYPE_CHECKING:
     from common.losses import MetricLoss
 
 DISCRIMINATIVE = "disc"  # the name of the first feature
-_DRAWS = {SHARED: 1, INTRA: 2, DANCE: 3, GROUPS: 4}  # added to a seed; append new ones, to preserve older runs
+_HEADS = ("disc_2", "disc_3", "disc_4")  # with the first as many as DiVA has
+_DRAWS = {
+    SHARED: 1,
+    INTRA: 2,
+    DANCE: 3,
+    GROUPS: 4,
+    **dict(zip(_HEADS, (5, 6, 7))),
+}  # added to a seed; append new ones, to preserve older runs
 
 
 def check_loss_name(name: str) -> None:
@@ -57,6 +66,7 @@ def check_loss_name(name: str) -> None:
 def feature_names(config: RunSettings) -> tuple[str, ...]:
     """Return the embedding's features in order; empty for a single one."""
     features = parse_loss(config.loss).features
+    features = _HEADS if features == (HEADS,) else features
     shared = config.find(SharedSettings)
     return () if not features or (shared and shared.single_encoder) else (DISCRIMINATIVE, *features)
 
@@ -109,7 +119,7 @@ def build_loss(
     features, dim = config.find(FeatureSettings), config.embedding_dim
     if features is None:
         return _first_loss(config, num_classes, dim, seed)
-    names, sizes = parse_loss(config.loss).features, feature_sizes_of(config)
+    sizes = feature_sizes_of(config)
     turns = config.find(TurnSettings)
     in_turn = turns is not None and turns.feature_schedule == IN_TURN
     if sizes is None:  # both tasks on all components: one encoder (Milbich, equation 3.5)
@@ -117,7 +127,8 @@ def build_loss(
         both = [_first_loss(config, num_classes, dim, seed), shared]
         weights = [1.0, features.feature_weight or 0.0]
         return losses.InTurnLoss(both) if in_turn else losses.WeightedSumLoss(both, weights)
-    tasks = {name: _task(config, name, num_classes, size, seed, num_examples) for name, size in zip(names, sizes[1:])}
+    others = zip(feature_names(config)[1:], sizes[1:])
+    tasks = {name: _task(config, name, num_classes, size, seed, num_examples) for name, size in others}
     return losses.feature_tasks_loss(
         _first_loss(config, num_classes, sizes[0], seed),
         tasks,
@@ -178,6 +189,8 @@ def _task(
             normalization=config.normalization,
         )
     seed += _DRAWS[name]
+    if name in _HEADS:
+        return _first_loss(config, num_classes, dim, seed)
     if name == GROUPS:
         groups = config.part(GroupSettings)
         loss = _loss_of_tasks(config).build(LossContext(groups.num_groups, dim, config.normalization))
@@ -199,6 +212,10 @@ def _loss_of_tasks(config: RunSettings) -> LossSettings:
     return MarginLossSettings(margin=0.2, boundary=1.2, boundary_per_class=False)
 
 
+def _of_memory(criterion: str) -> Callable[..., data.MemoryBatches]:
+    return lambda c, labels, seed: data.MemoryBatches(labels, c.classes_per_batch, c.samples_per_class, seed, criterion)
+
+
 SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.MPerClassBatches | data.RandomPairBatches]] = {
     "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
     "m_per_class": lambda c, labels, seed: data.ClassBalancedBatches(
@@ -206,9 +223,10 @@ SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.MPerClassBatc
     ),
     "spc": lambda c, labels, seed: data.MPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
     "spc_r": lambda c, labels, seed: data.RandomPairBatches(labels, c.batch_size, seed),
+    **{criterion: _of_memory(criterion) for criterion in CRITERIA},
 }
 
-SAMPLERS_OF_CLASSES = ("rounds", "m_per_class", "spc")  # whose batches have --classes_per_batch different classes
+SAMPLERS_OF_CLASSES = SAMPLERS.keys() - {"spc_r"}  # whose batches have --classes_per_batch different classes
 
 
 def build_batches(config: RunSettings, labels: np.ndarray, seed: int):
@@ -227,3 +245,9 @@ def build_batches(config: RunSettings, labels: np.ndarray, seed: int):
 
         check_halves(batches.class_places, zero_shot.zero_shot_halves)
     return data.TwoViews(batches) if num_views_of(config) == 2 else batches
+
+
+def memory_of(batches) -> data.MemoryBatches | None:
+    """Return the part of a sampler that chooses by embeddings, if any."""
+    inner = batches.batches if isinstance(batches, data.TwoViews) else batches
+    return inner if isinstance(inner, data.MemoryBatches) else None

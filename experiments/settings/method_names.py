@@ -74,8 +74,8 @@ MINERS = {
     "batchhard": "batch_hard",
     "multisimilarity": PAIRS,
 }
-SHARED, GROUPS, INTRA, DANCE = FEATURES = ("shared", "groups", "intra", "dance")
-FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+shared or +groups][+intra][+dance]"
+HEADS, SHARED, GROUPS, INTRA, DANCE = FEATURES = ("heads", "shared", "groups", "intra", "dance")
+FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+heads][+shared or +groups][+intra][+dance]"
 
 
 class LossName(NamedTuple):
@@ -120,6 +120,9 @@ def parse_loss(name: str) -> LossName:
     if {SHARED, GROUPS} <= {*loss.features}:
         fix = "Leave one out: groups are another way to find what classes share."
         raise invalid("--loss", received=name, expected=f"either {SHARED} or {GROUPS}", fix=fix)
+    if HEADS in loss.features and (len(loss.features) > 1 or loss.miner == PADS):
+        expected = f"{HEADS} as the only features, without the miner {PADS}"
+        raise invalid("--loss", received=name, expected=expected, fix="All heads have the one task of the loss.")
     if loss.switches and loss.miner == PAIRS:
         raise invalid("--loss", received=name, expected="rho after a miner of triplets", fix="Leave out `+rho`.")
     over_proxies = loss.base in PROXY_LOSSES and not (loss.miner or loss.memory)
@@ -155,6 +158,6 @@ def parse_method(name: str) -> tuple[str, str, str]:
     loss = "+".join(parts[: len(parts) - len(rest)])
     method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
     if not rest or rest[0] in FEATURES:
-        form = "LOSS[+MINER[+rho]][+xbm][+shared][+intra][+dance][+ccp]+POOLING"
+        form = "LOSS[+MINER[+rho]][+xbm][+heads][+shared][+intra][+dance][+ccp]+POOLING"
         raise invalid("method", received=name, expected=f"{form}, such as c2+ccp+gap")
     return loss, method, "+".join(rest)

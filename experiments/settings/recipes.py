@@ -31,7 +31,7 @@ from experiments.settings.recipe_layers import (
     revisiting_setting,
     switch_probability,
 )
-from experiments.settings.run_settings import BUDGETS, COSINE, METHODS, REVISITING, RUN_SECTIONS
+from experiments.settings.run_settings import BUDGETS, COSINE, CROPS_OF_FILES, METHODS, REVISITING, RUN_SECTIONS
 from experiments.settings.thesis_values import (
     CCP_PRINTED,
     LARGE_DATASETS,
@@ -280,10 +280,11 @@ def _without_effect(values: dict) -> set[str]:
     has_effect = {
         "train_fraction": values["dataset"] == "folder",
         **dict.fromkeys(("min_images", "skip_unreadable"), values["dataset"] in OWN_DATASETS),
-        "evaluation_antialias": values["crop"] in ("thesis", "published_code"),
+        "evaluation_antialias": values["crop"] in CROPS_OF_FILES,
         "input_mean": values["backbone"] == "bn_inception",
         "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),
         "cached_features": values.get("trained_from") is not None,
+        "image_noise": not values.get("cached_features") and values["backbone"] != "token_embedding",
         **settings_with_effect(values),
     }
     return {name for name, has in has_effect.items() if not has}

@@ -21,6 +21,7 @@ BUDGETS = ("smoke", "demo", "full")
 RANDOM_START = "random"
 HEAD_STARTS = ("pca", "whitening")  # in closed form
 COSINE, ADAMW = "cosine", "adamw"
+CROPS_OF_FILES = ("thesis", "published_code", "reduced", "jittered")
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
 
@@ -92,7 +93,8 @@ class ImageSettings(Settings, title="Images"):
 
     image_size: int = setting("height and width of the network's input in pixels", within=POSITIVE)
     crop: str = setting(
-        "augmentation: `thesis`, `published_code`, `shift` (2 pixels), `shift_4`, `shift_flip` (4, CIFAR) or `none`"
+        "augmentation of files: `thesis`, `published_code`, `reduced` (of constant scale) or `jittered` (`thesis` with "
+        "other colours); else `shift` (2 pixels), `shift_4`, `shift_flip` (4, CIFAR) or `none`"
     )
     evaluation_antialias: bool = setting(
         "files: low-pass filter of the evaluation's crop (default: yes)", True, omit_default=True
@@ -181,8 +183,27 @@ class TrainingSettings(Settings, title="Training"):
     )
     sampler: str = setting(
         "batches: `rounds` (all classes in turn; default), `m_per_class` (these, interleaved as in the published "
-        "code), `spc` (random classes) or `spc_r` (any images, with a pair)",
+        "code), `spc` (random classes), `spc_r` (any images, with a pair); or chosen by embeddings as of the last "
+        "validation: `coreset` (far apart), `distances` or `frechet` (distributed like 1,024 random images)",
         "rounds",
+        omit_default=True,
+    )
+    image_noise: float = setting(
+        "standard deviation of Gaussian noise on training images, of 255 (default: 0)",
+        0.0,
+        within=NOT_NEGATIVE,
+        omit_default=True,
+    )
+    feature_dropout: float = setting(
+        "share of the backbone's channels set to 0 in training (default: 0)",
+        0.0,
+        within=NumberRange(0, 1, low_included=True),
+        omit_default=True,
+    )
+    feature_noise: float = setting(
+        "standard deviation of Gaussian noise on the backbone's channels in training (default: 0)",
+        0.0,
+        within=NOT_NEGATIVE,
         omit_default=True,
     )
     learning_rate: float = setting("learning rate of the optimiser", within=POSITIVE)

@@ -19,8 +19,8 @@ _MINERS = {  # of (--shared_negatives, --shared_positives)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FeatureSettings(Settings, title="Several features in one embedding (+shared, +groups, +intra, +dance)"):
-    """`+shared`, `+groups`, `+intra` or `+dance` of a loss's name."""
+class FeatureSettings(Settings, title="Several features in one embedding (+heads, +shared, +groups, +intra, +dance)"):
+    """`+heads`, `+shared`, `+groups`, `+intra` or `+dance` of a loss's name."""
 
     feature_weight: float | None = setting(
         "features that are trained jointly: weight of each task beside the discriminative one (alpha) (default: the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 ALL_BINS = "all"
 FIXED = "fixed"  # instead of an estimator: nothing is decided
-METRICS = ("R@1", "R@2", "R@4", "R@8", "NMI", "pi_intra", "pi_inter")  # what the policy sees
+LINEAR, NON_LINEAR = CURRICULA = ("linear", "non_linear")  # a schedule instead of an estimator
+_SEEN = {"recall": ("R@1", "R@2", "R@4", "R@8"), "nmi": ("NMI",), "distances": ("pi_intra", "pi_inter")}
+_STATES = ["+".join(names) for count in (3, 2, 1) for names in itertools.combinations(_SEEN, count)]
 _REWARDS = {"recall+nmi": ("R@1", "NMI"), "recall": ("R@1",), "nmi": ("NMI",)}
 
 
@@ -57,8 +60,18 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
     )
     pads_reward: str = setting("pads: what a decision has to raise", choices=tuple(_REWARDS))
     pads_estimator: str = setting(
-        "pads: how the policy learns; or `random` actions, or a distribution that stays `fixed` (H of infinity)",
-        choices=(*ESTIMATORS, RANDOM, FIXED),
+        "pads: how the policy learns; or `random` actions, or a distribution that stays `fixed` (H of infinity), or "
+        "moves to nearer negatives by a schedule: an interval (`linear`), or growing weights (`non_linear`)",
+        choices=(*ESTIMATORS, RANDOM, FIXED, *CURRICULA),
+    )
+    pads_state: str = setting(
+        "pads: figures of the held back images that the policy sees (default: all)",
+        _STATES[0],
+        choices=_STATES,
+        omit_default=True,
+    )
+    pads_windows: str = setting(
+        "pads: lengths of the running means of these (default: 2,8,16,32)", "2,8,16,32", omit_default=True
     )
     pads_learning_rate: float = setting("pads: learning rate of the policy", within=POSITIVE)
     pads_draws: str = setting(
@@ -70,6 +83,7 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
         super().__post_init__()
         if self.pads_low >= self.pads_high:
             raise invalid("--pads_low", received=self.pads_low, expected=f"less than --pads_high={self.pads_high}")
+        _ = self.windows
         numbers, edges = self._numbers(), bin_edges(self.pads_bins, self.pads_low, self.pads_high)
         if len(numbers) == 2 and not has_center_in(edges, (numbers[0], numbers[1])).any():
             expected = f"an interval with the centre of one of {self.pads_bins} bins of "
@@ -78,6 +92,19 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
         if len(numbers) > 2 and not (len(numbers) == self.pads_bins and all(SMALLEST <= n <= LARGEST for n in numbers)):
             expected = f"{self.pads_bins} weights (--pads_bins) in [{SMALLEST}, {LARGEST}]"
             raise invalid("--pads_start", received=self.pads_start, expected=expected)
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """The lengths of the running means.
+
+        Raises:
+            InvalidInput: the setting is no list of whole numbers above 0.
+        """
+        words = self.pads_windows.split(",")
+        if not all(word.isdecimal() and int(word) for word in words):
+            expected = "whole numbers above 0, with a comma between them"
+            raise invalid("--pads_windows", received=self.pads_windows, expected=expected)
+        return tuple(map(int, words))
 
     def _numbers(self) -> tuple[float, ...]:
         """Return the numbers in `pads_start`: two distances, bin weights, or none."""
@@ -132,25 +159,26 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
         seed: int,
         observe: Callable[[Decision], None],
     ) -> PolicyAdaptedSampling | None:
-        """Build the callback that adapts a distribution; None for a fixed one.
+        """Build the policy that adapts a distribution; None without one.
 
         Args:
             distribution: of the loss that is trained.
-            measure: figures of the images held back, by `METRICS`.
+            measure: figures of the images held back.
             max_steps: training steps in total.
             seed: of the policy.
             observe: receives each decision.
         """
-        if self.pads_estimator == FIXED:
+        if self.pads_estimator in (FIXED, *CURRICULA):
             return None
         return training.PolicyAdaptedSampling(
             distribution,
             measure,
-            METRICS,
+            [metric for name in self.pads_state.split("+") for metric in _SEEN[name]],
             _REWARDS[self.pads_reward],
             self.pads_steps,
             max_steps,
             training.PolicyRules(self.pads_estimator, self.pads_learning_rate),
             seed,
             observe,
+            self.windows,
         )

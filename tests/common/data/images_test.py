@@ -1,3 +1,4 @@
+import colorsys
 import math
 
 import numpy as np
@@ -7,8 +8,10 @@ import tensorflow as tf
 from common.data.images import (
     CenterCrop,
     Identity,
+    JitteredCrop,
     PublishedCodeCrop,
     RandomShift,
+    ReducedCrop,
     ThesisCrop,
     random_flip,
     random_resized_crop_window,
@@ -92,6 +95,33 @@ def test_crop_statistics(transform, height, width, mean_area):
     assert np.all((tops >= 0) & (lefts >= 0) & (tops + heights <= height) & (lefts + widths <= width))
     free = height - heights > 20
     assert (tops[free] / (height - heights[free])).mean() == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_reduced_crop_has_one_scale_and_any_place():
+    transform, side = ReducedCrop(227), 256
+    places = windows(transform.window, side, side + 40, 400)
+    assert (places[:, 2:] == 227).all()
+    assert (places[:, :2].min(axis=0) == 0).all()
+    assert (places[:, :2].max(axis=0) == [29, 69]).all()
+    image = random_image(side, side + 40)
+    top, left = transform.window(side, side + 40, [3, 4]).numpy()[:2]
+    expected = image[top : top + 227, left : left + 227]
+    given = transform(image, [3, 4]).numpy()
+    assert (given == expected).all() or (given == expected[:, ::-1]).all()
+    assert transform(random_image(100, 80), [3, 4]).shape == (227, 227, 3)  # resized first
+
+
+def test_jitter_turns_the_hue_and_scales_the_brightness():
+    image, hues, values = np.full((8, 8, 3), [120, 60, 90], np.uint8), [], []
+    for seed in range(200):
+        pixel = JitteredCrop(8)(image, [seed, 1]).numpy()[0, 0] / 255
+        hue, saturation, value = colorsys.rgb_to_hsv(*pixel)
+        assert saturation == pytest.approx(0.5, abs=0.02)
+        hues.append((hue - 11 / 12 + 0.5) % 1 - 0.5)
+        values.append(value * 255 / 120)
+    for drawn, middle in ((hues, 0.0), (values, 1.0)):
+        assert (abs(np.array(drawn) - middle) < 0.21).all()
+        assert np.std(drawn) == pytest.approx(0.4 / 12**0.5, rel=0.15)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -88,6 +88,7 @@ def run_training(
     batches=batches_from,
     watch=None,
     ema_decay=0.0,
+    renews_batches=False,
     **schedule,
 ):
     model = model or make_model()
@@ -103,6 +104,7 @@ def run_training(
         [CoupledWeightDecay(1e-4, model)],
         extra_callbacks=extra_callbacks,
         watch=watch,
+        renews_batches=renews_batches,
     )
     return model, history, run
 
@@ -139,6 +141,32 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
 def test_an_interrupted_run_with_averages_and_traces_of_its_own_goes_on_bit_for_bit(tmp_path):
     schedule = {"max_steps": 6, "plateau_patience": 1, "ema_decay": 0.7}
     assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, "xbm", shares_traces=False, stops=[2])
+
+
+def test_batches_that_follow_the_weights_are_made_anew_for_each_period(tmp_path):
+    schedule = {"max_steps": 8, "warm_up_steps": 3, "plateau_patience": 1, "renews_batches": True}
+
+    def trained(folder, stop_after=None):
+        model, asked = make_model(), []
+
+        def batches(step):
+            asked.append(step)
+            scale = np.float32(np.abs(model.get_weights()[0]).mean())
+            return batches_from(step).map(lambda images, labels: (scale * images, labels))
+
+        with eagerly(True):
+            *_, run = run_training(folder, model, Validation(model, None, stop_after), batches=batches, **schedule)
+        return asked, metric_lines(run), model.get_weights()
+
+    asked, lines, weights = trained(tmp_path / "whole")
+    assert asked == [0, 3, 5, 7, 9]
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "parts", stop_after=2)
+    asked, resumed_lines, resumed = trained(tmp_path / "parts")
+    assert asked == [7, 9]
+    assert resumed_lines == lines
+    for weight, other in zip(weights, resumed, strict=True):
+        np.testing.assert_array_equal(weight, other)
 
 
 def test_averages_are_evaluated_and_kept_while_training_goes_on_as_without(tmp_path):

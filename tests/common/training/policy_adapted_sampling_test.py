@@ -130,14 +130,14 @@ def test_a_restored_teacher_before_its_first_decision():
 
 
 def test_arguments_out_of_range_are_refused():
-    with pytest.raises(InvalidInput, match=r"reward: received \('MAP@R',\), expected some of the metrics R@1, NMI"):
-        PolicyAdaptedSampling(SamplingDistribution(), dict, ("R@1", "NMI"), ("MAP@R",), 30, 100)
+    with pytest.raises(InvalidInput, match=r"reward: received \(\), expected one figure or more"):
+        PolicyAdaptedSampling(SamplingDistribution(), dict, ("R@1", "NMI"), (), 30, 100)
     with pytest.raises(InvalidInput, match="steps_per_decision: received 0, expected a number greater than 0"):
         teacher_of([], steps_per_decision=0)
     with pytest.raises(InvalidInput, match="estimator: received 'q_learning', expected one of ppo_a2c"):
         PolicyRules("q_learning")
-    teacher = PolicyAdaptedSampling(SamplingDistribution(), lambda: {"NMI": 0.5}, ("R@1",), ("R@1",), 1, 100)
-    with pytest.raises(InvalidInput, match="figures of the teacher: received .* expected also R@1"):
+    teacher = PolicyAdaptedSampling(SamplingDistribution(), lambda: {"NMI": 0.5}, ("R@1",), ("R@2",), 1, 100)
+    with pytest.raises(InvalidInput, match="figures of the teacher: received .* expected also R@1, R@2"):
         teacher.decide()
 
 

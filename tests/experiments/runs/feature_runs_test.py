@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common import losses, retrieval, training
+from common import data, losses, retrieval, training
 from common.errors import InvalidInput
 from experiments.protocols.feature_report import feature_lines
 from experiments.runs.pooling_weights import image_batches
@@ -16,6 +16,7 @@ from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit import Unit
 from experiments.settings import build
+from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.recipes import resolve
 from tests.eager_functions import eagerly
 from tests.experiments.tiny_study import TinyStudy
@@ -112,6 +113,48 @@ def test_a_run_tells_the_figures_of_each_prefix(study):
     assert figures["first 2"]["MAP@R"] != pytest.approx(figures["first 16"]["MAP@R"], abs=1e-3)
 
 
+def test_batches_are_chosen_by_the_embeddings_at_the_start_of_each_period(study):
+    remember = data.MemoryBatches.remember
+    with mock.patch.object(data.MemoryBatches, "remember", autospec=True, side_effect=remember) as calls:
+        trained(study, config_of(study, "margin+distance", sampler="frechet", max_steps=4, embedding_dim=16))
+    first, second = (call.args[1] for call in calls.call_args_list)
+    assert first.shape == second.shape == (len(calls.call_args.args[0].memory), 16)
+    assert np.any(first != second)
+    with pytest.raises(InvalidInput, match="--sampler: received 'frechet', expected one of labels alone"):
+        config_of(study, "c2", "ccp", sampler="frechet")
+
+
+@pytest.mark.parametrize("schedule", ["linear", "non_linear"])
+def test_a_curriculum_moves_negatives_from_far_to_near(schedule, study):
+    given = {"pads_bins": 13, "pads_estimator": schedule, "pads_steps": 2, "max_steps": 8}
+    folder, _ = trained(study, config_of(study, "margin+pads", **given), stop_after=(2,))
+    record = np.load(folder / "sampling.npz")
+    np.testing.assert_array_equal(record["steps"], [2, 4, 6, 8])
+    found, places = record["probabilities"], np.arange(13)
+    if schedule == "linear":  # .4 of 1.3; at half of the time the ends are those of bins
+        expected = [[*np.flatnonzero(row > 0.01)] for row in found[[0, 2, 3]]]
+        assert expected == [[7, 8, 9, 10], [2, 3, 4, 5], [0, 1, 2, 3]]
+        assert all(len(set(row[row > 0.01])) == 1 for row in found)
+    else:
+        weights = np.stack([(1 - places / 12) ** (10 * share) for share in (0.25, 0.5, 0.75, 1.0)])
+        np.testing.assert_allclose(found, weights / weights.sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-9)
+    with pytest.raises(InvalidInput, match="--pads_start would have no effect"):
+        config_of(study, "margin+pads", pads_estimator=schedule, pads_start="all")
+
+
+def test_the_policy_sees_the_chosen_figures_and_windows(study):
+    config = config_of(
+        study, "margin+pads", **PADS, pads_state="nmi+distances", pads_windows="2,64", pads_reward="recall"
+    )
+    pads, distribution = config.part(PadsSettings), config.part(PadsSettings).distribution()
+    teacher = pads.teacher(distribution, dict, 100, 0, lambda decision: None)
+    assert (teacher.metrics, teacher.reward) == (("NMI", "pi_intra", "pi_inter"), ("R@1",))
+    assert teacher.history.size(10) == (20 + 2) * 3 + 10 + 1
+    assert "pads_state" not in config_of(study, "margin+pads", **PADS).part(PadsSettings).stored()
+    with pytest.raises(InvalidInput, match="--pads_windows: received '2,x', expected whole numbers above 0"):
+        config_of(study, "margin+pads", pads_windows="2,x")
+
+
 def test_prefixes_beside_slices_or_a_policy_are_refused(study):
     for loss, given, why in ((DIVA, SIZES, "several features, which are slices"), ("margin+pads", PADS, "pads, one")):
         with pytest.raises(InvalidInput, match=f"--matryoshka=2 does not go with .*: {why}"):
@@ -126,6 +169,7 @@ def test_prefixes_beside_slices_or_a_policy_are_refused(study):
         pytest.param("margin+distance+shared", SIZES, marks=pytest.mark.release),
         ("margin+distance+groups", {"num_groups": 3, **SIZES}),
         pytest.param("margin+pads", {**PADS, "pads_steps": 2}, marks=pytest.mark.release),
+        ("margin+dance", {"sampler": "coreset", **SIZES}),
     ],
 )
 def test_a_run_that_is_stopped_and_resumed_is_that_of_one_go(loss, given, tmp_path):

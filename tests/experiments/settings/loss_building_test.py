@@ -34,6 +34,9 @@ def test_samplers_are_built_by_name():
         "m_per_class": "ClassBalancedBatches",
         "spc": "MPerClassBatches",
         "spc_r": "RandomPairBatches",
+        "coreset": "MemoryBatches",
+        "distances": "MemoryBatches",
+        "frechet": "MemoryBatches",
     }
     for sampler, name in expected.items():
         overrides = {"sampler": sampler, "classes_per_batch": 4, "samples_per_class": 2}
@@ -43,6 +46,23 @@ def test_samplers_are_built_by_name():
         assert next(batches.from_step(3))[1].shape == (8,)
     with pytest.raises(InvalidInput, match="--sampler: received 'spc_2', .* rounds, m_per_class, spc, spc_r"):
         build.build_batches(resolve("glyphs", "c2", "gap", "thesis", "demo", {"sampler": "spc_2"}), labels, seed=0)
+
+
+def test_heads_have_slices_and_draws_of_their_own_for_the_one_task():
+    config = resolve("glyphs", "margin+distance+heads", "gap", "thesis", "demo", {"embedding_dim": 18})
+    assert (config.feature_weight, config.decorrelation) == (1.0, 300.0)
+    loss = build.build_loss(config, 4, seed=5)
+    *heads, decorrelation = loss.parts
+    assert [(head.first, head.size, head.loss.seed) for head in heads] == [
+        (0, 6, 5),
+        (6, 4, 10),
+        (10, 4, 11),
+        (14, 4, 12),
+    ]
+    assert loss.part_weights == (1.0,) * 5
+    assert decorrelation.pairs == ((0, 1), (0, 2), (0, 3))
+    with pytest.raises(InvalidInput, match="--method=ccp does not go with margin.heads"):
+        resolve("glyphs", "margin+heads", "gap", "thesis", "demo", {}, "ccp")
 
 
 def test_regularisers_are_added_beside_the_whole_loss():

@@ -11,7 +11,7 @@ from experiments.settings.method_names import FEATURES, parse_loss, without_feat
 from experiments.settings.run_settings import method_name
 
 BOTH = {"shared", "groups"}
-SUBSETS = [words for count in range(4) for words in itertools.combinations(FEATURES, count) if not {*words} >= BOTH]
+SUBSETS = [words for count in range(4) for words in itertools.combinations(FEATURES[1:], count) if not {*words} >= BOTH]
 
 
 @pytest.mark.parametrize("words", SUBSETS, ids="+".join)
@@ -43,6 +43,14 @@ def test_pairs_cannot_be_switched():
     assert parse_loss("ms+multisimilarity+xbm").miner == "multi_similarity"
     with pytest.raises(InvalidInput, match=r"received 'ms\+multisimilarity\+rho', expected rho after a miner of tri"):
         parse_loss("ms+multisimilarity+rho")
+
+
+def test_heads_are_the_only_features():
+    for loss in ("margin+distance+rho+xbm+heads", "pnca+heads"):
+        assert (parse_loss(loss).features, without_features(loss) + "+heads") == (("heads",), loss)
+    for loss in ("margin+heads+shared", "margin+pads+heads"):
+        with pytest.raises(InvalidInput, match="expected heads as the only features, without the miner pads"):
+            parse_loss(loss)
 
 
 def test_groups_stand_where_shared_features_would():

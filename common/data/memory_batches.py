@@ -1,0 +1,166 @@
+"""Batches chosen by embeddings of the training set: coreset, distances, Fréchet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from common.data.dataset import Examples
+from common.data.random_batches import MPerClassBatches
+from common.errors import check_choice, check_non_negative, invalid
+
+CRITERIA = ("coreset", "distances", "frechet")
+_POOL, _NUM_CANDIDATES, _NUM_BINS = 1024, 10, 50  # examples of B*, m, and bins of a histogram
+
+
+class MemoryBatches(MPerClassBatches):
+    """SPC-n batches that resemble B*, up to 1,024 random examples of the training set.
+
+    The memory holds an embedding of each example. Each batch draws its own B* and
+
+    - `coreset` (GC): takes a random example of B*, then time and again the one farthest from those taken, of a class
+      not taken yet; n - 1 random others of its class join each.
+    - `distances` (DDM): is that of 10 random SPC-n batches with the smallest `histogram_distance` to B*.
+    - `frechet` (FRD): is that of 10 random SPC-n batches with the smallest `frechet_distance` to B*.
+
+    A batch is a pure function of memory, seed, epoch and place. Without a memory it is random.
+
+    Reference: Milbich's dissertation, section 2.2.2. Equation 2.16 has no classes; coresets of b/n examples, joined by
+    others of their classes, 10 batches and 50 bins are its public code's. That code lets classes recur, looks the
+    coreset's places up in another random set, and compares sorted heights of bins. The dissertation replaces the
+    memory's rows as they are trained; `remember` replaces all of them, so that training can resume exactly.
+
+    Args:
+        labels, classes_per_batch, samples_per_class, seed: see `MPerClassBatches`; one label each.
+        criterion: `coreset`, `distances` or `frechet`.
+
+    Raises:
+        InvalidInput: as `MPerClassBatches`, or an unknown criterion.
+
+    Examples:
+        >>> batches = MemoryBatches(np.arange(12) % 4, classes_per_batch=2, samples_per_class=2, seed=0)
+        >>> batches.remember(np.random.default_rng(0).normal(size=(12, 3)))
+        >>> next(batches.from_step(0))[1].shape
+        (4,)
+    """
+
+    def __init__(
+        self, labels: np.ndarray, classes_per_batch: int, samples_per_class: int, seed: int, criterion: str = "coreset"
+    ) -> None:
+        super().__init__(Examples(labels).labels, classes_per_batch, samples_per_class, seed)
+        self.criterion = check_choice("criterion", criterion, CRITERIA)
+        self.memory: np.ndarray | None = None
+        self._class_of = np.empty(len(self._examples_by_class), np.int64)
+        self._class_of[self._examples_by_class] = np.repeat(np.arange(len(self._sizes)), self._sizes)
+
+    def remember(self, embeddings: np.ndarray) -> None:
+        """Replace the memory.
+
+        Args:
+            embeddings: `[examples, dim]`, finite, in the order of the labels.
+
+        Raises:
+            InvalidInput: another number of examples, or a number that is not finite.
+        """
+        memory, count = np.asarray(embeddings, np.float64), len(self._class_of)
+        finite = bool(np.isfinite(memory).all())
+        if memory.ndim != 2 or len(memory) != count or not finite:
+            received = list(memory.shape) if finite else "NaN or infinity"
+            raise invalid("embeddings", received=received, expected=f"finite numbers [{count}, dim]")
+        self.memory = memory
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """Return indices `[batches_per_epoch, batch]` int64 of one epoch, batches sorted by class."""
+        return np.stack([self._batch(epoch, place) for place in range(self.batches_per_epoch)])
+
+    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
+        check_non_negative("step", step)
+        while True:
+            epoch, place = divmod(step, self.batches_per_epoch)
+            yield epoch, self._batch(epoch, place)
+            step += 1
+
+    def _batch(self, epoch: int, place: int) -> np.ndarray:
+        generator, memory = np.random.default_rng((self.seed, epoch, place)), self.memory
+        if memory is None:
+            return self._random_batch(generator)
+        pool = generator.choice(len(memory), min(_POOL, len(memory)), replace=False)
+        if self.criterion == "coreset":
+            return self._coreset_batch(generator, memory, pool)
+        batches = [self._random_batch(generator) for _ in range(_NUM_CANDIDATES)]
+        distance = frechet_distance if self.criterion == "frechet" else histogram_distance
+        return batches[int(np.argmin([distance(memory[batch], memory[pool]) for batch in batches]))]
+
+    def _random_batch(self, generator: np.random.Generator) -> np.ndarray:
+        return self._drawn_of(generator, self._classes(generator), self.samples_per_class).ravel()
+
+    def _coreset_batch(self, generator: np.random.Generator, memory: np.ndarray, pool: np.ndarray) -> np.ndarray:
+        if len(np.unique(self._class_of[pool])) < self.classes_per_batch:
+            pool = np.append(pool, self._drawn_of(generator, self._classes(generator), 1))
+        first = int(generator.integers(len(pool)))
+        anchors = pool[greedy_coreset(memory[pool], self._class_of[pool], self.classes_per_batch, first)]
+        return np.concatenate([np.append(anchor, self._others(generator, anchor)) for anchor in anchors])
+
+    def _others(self, generator: np.random.Generator, anchor: int) -> np.ndarray:
+        """Draw n - 1 others of an example's class; a smaller class repeats them."""
+        members, count = np.flatnonzero(self._class_of == self._class_of[anchor]), self.samples_per_class - 1
+        others = members[members != anchor]
+        return generator.choice(others, count, replace=len(others) < count) if count else others[:0]
+
+
+def greedy_coreset(points: np.ndarray, classes: np.ndarray, count: int, first: int) -> np.ndarray:
+    """Return `count` places of points that cover a set greedily, each of another class.
+
+    Each is farthest (Euclidean) from the nearest of those before it, the greedy solution of equation 2.16.
+
+    Args:
+        points, classes: `[points, dim]` and integers `[points]`, of `count` classes or more.
+        count, first: the number of places, and the first one.
+    """
+    chosen, nearest = [first], np.full(len(points), np.inf)
+    while len(chosen) < count:
+        nearest = np.minimum(nearest, ((points - points[chosen[-1]]) ** 2).sum(axis=1))
+        nearest[classes == classes[chosen[-1]]] = -1.0
+        chosen.append(int(np.argmax(nearest)))
+    return np.array(chosen)
+
+
+def histogram_distance(points: np.ndarray, others: np.ndarray) -> float:
+    """Return the Wasserstein distance between two sets' histograms of pairwise distances.
+
+    Histograms have 50 bins over the range of the others' distances and sum to 1. The distance is a bin's width times
+    the sum of the differences of their cumulative sums, in the unit of the points.
+
+    Args:
+        points, others: `[points, dim]`, two or more; distances beyond the others' range are in the outer bins.
+    """
+    ours, theirs = _pairwise_distances(points), _pairwise_distances(others)
+    low, high = theirs.min(), theirs.max()
+    shares = [np.histogram(np.clip(each, low, high), _NUM_BINS, (low, high))[0] / len(each) for each in (ours, theirs)]
+    return float((high - low) / _NUM_BINS * np.abs(np.cumsum(shares[0] - shares[1])).sum())
+
+
+def frechet_distance(points: np.ndarray, others: np.ndarray) -> float:
+    """Return the squared Fréchet distance between Gaussians fitted to two sets.
+
+    `|μ - μ*|² + tr(Σ + Σ* - 2 (Σ Σ*)^½)`, with unbiased covariances. For centred sets X and Y the trace of the root is
+    the sum of the singular values of `X Yᵀ`, over the root of both counts.
+
+    Reference: Milbich's dissertation, equation 2.17.
+
+    Args:
+        points, others: `[points, dim]`, two or more.
+    """
+    shift = points.mean(axis=0) - others.mean(axis=0)
+    ours, theirs = ((each - each.mean(axis=0)) / np.sqrt(len(each) - 1) for each in (points, others))
+    root = np.linalg.qr(theirs, mode="r")  # root' root is Σ*
+    common = np.linalg.svd(ours @ root.T, compute_uv=False).sum()
+    return float(shift @ shift + (ours**2).sum() + (theirs**2).sum() - 2 * common)
+
+
+def _pairwise_distances(points: np.ndarray) -> np.ndarray:
+    squares = (points**2).sum(axis=1)
+    squared = squares[:, None] + squares - 2 * points @ points.T
+    return np.sqrt(np.maximum(squared[np.triu_indices(len(points), 1)], 0.0))
