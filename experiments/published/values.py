@@ -25,7 +25,10 @@ _PRINTED = {  # by the first word of their files: what our names begin with, and
     "asap": ("ASAP-", "1 2 3"),
     "iccv": ("ICCV-", "1 2"),
     "posterior": ("PR-", "1"),
-    "milbich": (DISSERTATION, "3.4 3.6 3.8 3.9 3.10 3.11 4.2 4.3 4.4 5.1 5.7 5.11 5.13"),
+    "milbich": (
+        DISSERTATION,
+        "3.4 3.6 3.7 3.8 3.9 3.10 3.11 4.2 4.3 4.4 5.1 5.3 5.4 5.5 5.6 5.7 5.9 5.10 5.11 5.12 5.13",
+    ),
 }
 TABLES: Mapping[str, str] = {
     f"{prefix}{number}": f"{document}_table_{number.replace('.', '_')}.csv"

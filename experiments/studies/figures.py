@@ -6,6 +6,7 @@ import functools
 
 from experiments.plans.study import Studies
 from experiments.studies.ccp_sweeps import batch_size, pool_size
+from experiments.studies.dissertation_figures import dissertation_figures
 from experiments.studies.fair_tables import ccp_summary, gsp_table
 from experiments.studies.fixed_proxies import FixedProxies
 from experiments.studies.geometry_of_problems import GeometryOfProblems
@@ -32,6 +33,8 @@ FIGURES: Studies = {
     "5.8": transport_ratio,
     **{figure: functools.partial(prototypes, figure) for figure in ("5.10", "5.11")},
     "5.12": Poolings,
+    **dissertation_figures(),
 }
 DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}}  # of flags, where a figure has its own
-FULL_REPEATS = {"5.7": 3, "5.8": 3, "5.10": 3, "5.11": 3}  # thesis section 5.3.4.1; chapter 3 trains once
+# Thesis section 5.3.4.1; chapter 3 trains once.
+FULL_REPEATS = {"5.7": 3, "5.8": 3, "5.10": 3, "5.11": 3, **dict.fromkeys(dissertation_figures(), 3)}

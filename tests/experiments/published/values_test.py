@@ -50,6 +50,7 @@ def test_the_dissertations_cells_equal_the_transcription(table):
 
     def place(row):
         metric = re.split("[ (]", row["metric"])[0]  # what follows is a remark on the header
+        metric = "R@1" if table == "milbich_5.3" else metric  # whose columns are methods
         return published_dataset(row["dataset"].split()[0]), metric, row["value"], row["std"]
 
     expected = [place(row) for row in transcribed]
