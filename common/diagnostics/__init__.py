@@ -1,4 +1,4 @@
-"""Diagnostics of embeddings: geometry of classes, clusters, spectra, refined metric matrices."""
+"""Diagnostics of embeddings: geometry of classes, clusters, compact groups, spectra, refined metric matrices."""
 
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         uniformity,
     )
     from common.diagnostics.clustering import ClusteringResult, evaluate_clustering
+    from common.diagnostics.compact_groups import CompactGroups, compact_groups
     from common.diagnostics.diagnostics import Diagnostics, collapse_warning, diagnose, generalization_gap
     from common.diagnostics.posterior_refinement import (
         bilinear_embeddings,
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ClassDistances",
     "ClusteringResult",
+    "CompactGroups",
     "Diagnostics",
     "alignment",
     "bilinear_embeddings",
     "class_covering_radii",
     "class_distances",
     "collapse_warning",
+    "compact_groups",
     "diagnose",
     "evaluate_clustering",
     "generalization_gap",

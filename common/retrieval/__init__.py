@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from common.retrieval.open_set import OpenSetResult, open_set_rejection
     from common.retrieval.query_scores import QueryScores, RetrievalResult, merge_scores
     from common.retrieval.search.nearest_neighbors import NeighborSearch, find_nearest_neighbors
+    from common.retrieval.sequences import SequenceMatch, match_sequences
     from common.retrieval.verification import Verification, operating_point_inconsistency, verify_pairs
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "OpenSetResult",
     "QueryScores",
     "RetrievalResult",
+    "SequenceMatch",
     "Verification",
     "class_table",
     "combine_embeddings",
@@ -43,6 +45,7 @@ __all__ = [
     "hierarchical_average_precision",
     "lorentz_factors",
     "map_at_r",
+    "match_sequences",
     "merge_scores",
     "ndcg",
     "nearest_centroid_accuracy",
