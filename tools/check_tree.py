@@ -28,10 +28,11 @@ NUMBER = r"(?:[1-9]|[AB])(?:\.[1-9]\d*)+"
 CITATION = re.compile(rf"\b(?:[Ss]ections?|[Tt]hesis|App\.|[Aa]ppendix) ({NUMBER}(?:(?:,| and|, and|/) ?{NUMBER})*)")
 # Whose section it is: the last of these names before it, and the thesis without one.
 SOURCE = re.compile(r"[Tt]hesis|[Dd]issertation|et al\.|ICCV|CVPR|TPAMI|Musgrave|Higham|Milbich|Wang|[Pp]aper")
-# Chapters 2 to 5 of the dissertation: the number of subsections of each section.
+# Chapters 2 to 7 of the dissertation: the number of subsections of each section.
 SUBSECTIONS = {
     **{"2.1": 3, "2.2": 3, "2.3": 5, "2.4": 1, "2.5": 0, "3.1": 3, "3.2": 0, "3.3": 3, "3.4": 0, "4.1": 1, "4.2": 0},
     **{"4.3": 3, "4.4": 0, "5.1": 0, "5.2": 2, "5.3": 0, "5.4": 4, "5.5": 0},
+    **{"6.1": 5, "6.2": 0, "6.3": 3, "6.4": 0, "7.1": 3, "7.2": 7, "7.3": 0},
 }
 
 

@@ -47,7 +47,7 @@ def match_sequences(
     `frames * others^2` steps. Index 0 takes part in the order as printed: a frame after an outlier pays for the gap to
     the beginning of the other sequence. The cost of an outlier and the three weights are not printed.
 
-    Reference: Milbich, dissertation, equations 7.1 and 7.2.
+    Reference: Milbich, dissertation, section 7.1.1, equations 7.1 and 7.2.
 
     Args:
         frames: embeddings in order, `[frames, dim]`.
