@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from common.training.fit import TrainingSchedule, fit
     from common.training.fused_adam import FusedAdam, FusedAdamW
     from common.training.held_back_figures import held_back_figures
+    from common.training.hosts import fit_on_hosts
     from common.training.in_batch_precision import InBatchPrecision
     from common.training.metric_model import MetricModel
     from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
@@ -80,6 +81,7 @@ __all__ = [
     "check_callback_order",
     "classes_per_group",
     "fit",
+    "fit_on_hosts",
     "held_back_figures",
     "model_above_cut",
     "principal_components",

@@ -10,6 +10,7 @@ import numpy as np
 from common.errors import InvalidInput, invalid
 from common.records import ResumableCallback, RunDirectory
 from common.training.embedding_model import EmbeddingModel
+from common.training.metric_model import MetricModel
 
 # Of what a checkpoint holds, and of how the commands' steps are rounded: a run that resumes has the figures of one that
 # was not stopped. 3: `FusedAdam`. The file's own format is `common.files.FORMAT_VERSION`.
@@ -32,7 +33,7 @@ class Checkpoint(ResumableCallback):
     def __init__(
         self,
         run: RunDirectory,
-        model: EmbeddingModel,
+        model: EmbeddingModel | MetricModel,
         stateful: list[ResumableCallback],
         steps_per_epoch: int,
         min_seconds: float = 0.0,

@@ -131,7 +131,7 @@ def _refuse_several_hosts(model: EmbeddingModel) -> None:
     """Refuse several hosts, since each would write the same run directory."""
     if isinstance(model.distribute_strategy, tf.distribute.MultiWorkerMirroredStrategy):
         expected = "one host, with one device or a MirroredStrategy"
-        fix = "Several hosts train a MetricModel: docs/devices.md."
+        fix = "Several hosts train a MetricModel: fit_on_hosts (docs/devices.md)."
         raise invalid("strategy of fit", received="MultiWorkerMirroredStrategy", expected=expected, fix=fix)
 
 

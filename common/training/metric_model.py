@@ -212,6 +212,11 @@ class MetricModel(keras.Model):
     def _embedding_step(self, inputs: tf.Tensor) -> tf.Tensor:
         return self(inputs, training=False)
 
+    @property
+    def compiled_update(self) -> ProxyRateOptimizer | keras.optimizers.Optimizer:
+        """The optimiser of all variables, after `compile`."""
+        return self.optimizer if self._update is None else self._update
+
     def _split(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
         """Split the trained variables by rate: the optimiser's own, and the faster."""
         fast_ids = {id(variable) for variable in self.metric_loss.proxy_variables if self.proxy_multiplier != 1}

@@ -1,16 +1,20 @@
 """A program: models trained on one device and on replicas by Keras' `fit`, and how far apart their weights are.
 
 python -m tests.conformance.replicated_fit mirrored FOLDER
-python -m tests.conformance.replicated_fit worker FOLDER      (with TF_CONFIG; writes what it has trained)
+python -m tests.conformance.replicated_fit worker FOLDER NAME ...   (with TF_CONFIG; writes what it has trained)
+python -m tests.conformance.replicated_fit one FOLDER NAME ...
 """
 
+import functools
 import json
 import os
 import pathlib
+import signal
 import sys
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.distribute import collective_all_reduce_strategy
 
 from ccp_dml import ChanceConstrainedLoss, ChanceConstrainedModel
 from common.losses import ContrastiveLoss, CrossBatchMemoryLoss, MultiSimilarityLoss, ProxyNCALoss
@@ -24,6 +28,8 @@ from common.training import (
     InBatchPrecision,
     MetricModel,
     ProxyRateOptimizer,
+    fit_on_hosts,
+    hosts,
 )
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 
@@ -43,12 +49,12 @@ def network(batch_normalization=False):
     return images, keras.layers.Activation("relu")(maps)
 
 
-def proxies_and_memory():
+def proxies_and_memory(micro_batch=None):
     images, maps = network()
     outputs = keras.layers.Dense(DIM, kernel_initializer=initializer(2))(keras.layers.GlobalAveragePooling2D()(maps))
     loss = ProxyNCALoss(CLASSES, DIM, initializer=initializer(3))
     loss = CrossBatchMemoryLoss(loss, 2 * BATCH, DIM, start_step=3)
-    model = MetricModel(keras.Model(images, outputs), loss, proxy_multiplier=10.0)
+    model = MetricModel(keras.Model(images, outputs), loss, proxy_multiplier=10.0, micro_batch=micro_batch)
     model.compile(keras.optimizers.Adam(0.001), metrics=[InBatchPrecision()])
     return model
 
@@ -66,13 +72,14 @@ def pooled_with_zero_shot():
     return model
 
 
-def chance_constrained():
+def chance_constrained(micro_batch=None):
     images, maps = network()
     settings = {"kernel_initializer": initializer(2), "kernel_regularizer": keras.regularizers.L2(0.1)}
     outputs = keras.layers.Dense(DIM, **settings)(keras.layers.GlobalAveragePooling2D()(maps))
     proxies = ProxyBank(CLASSES, 2, DIM, initializer=initializer(3))
     loss = ChanceConstrainedLoss(ContrastiveLoss(), proxies, in_batch_weight=0.1)
-    model = ChanceConstrainedModel(keras.Model(images, outputs), loss, rate=0.1, proxy_multiplier=2.0)
+    settings = {"rate": 0.1, "proxy_multiplier": 2.0, "micro_batch": micro_batch}
+    model = ChanceConstrainedModel(keras.Model(images, outputs), loss, **settings)
     model.compile(keras.optimizers.SGD(0.01, global_clipnorm=0.2))
     return model
 
@@ -91,6 +98,11 @@ def embedding_model():
 
 BUILDERS = (proxies_and_memory, pooled_with_zero_shot, chance_constrained, embedding_model)
 MODELS = {build.__name__: build for build in BUILDERS}
+SHORT = {  # for a few steps on hosts; parts of a host's half of a batch, which has six images
+    "memory_in_parts": functools.partial(proxies_and_memory, micro_batch=4),
+    "ccp_in_parts": functools.partial(chance_constrained, micro_batch=4),
+    "gsp": pooled_with_zero_shot,
+}
 
 
 def batches():
@@ -108,22 +120,21 @@ def trained(strategy, name):
     return [*weights_of(model), *(np.array(values) for key, values in sorted(history.history.items()))]
 
 
-def trained_in_a_loop(strategy, name):
-    """Weights after 20 steps of a loop around `train_step`, as several hosts need it."""
+def trained_on_hosts(strategy, name, folder):
+    """Weights after five steps, with checkpoints at every second one."""
     with strategy.scope():
-        model = MODELS[name]()
-    data = strategy.experimental_distribute_dataset(sharded(batches()))
-    step = tf.function(lambda *batch: strategy.run(model.train_step, args=(batch,)), autograph=False)
-    for batch in data:
-        step(*batch)
+        model = SHORT[name]()
+    fit_on_hosts(model, lambda step: batches().skip(step), folder, max_steps=5, steps_per_checkpoint=2)
     return weights_of(model)
 
 
-def sharded(dataset):
-    """Every host reads all batches and keeps its part of each."""
-    options = tf.data.Options()
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    return dataset.with_options(options)
+def kill_after_second_checkpoint():
+    gathered = hosts._gathered
+
+    def gathered_or_killed(strategy, number):
+        return os.kill(os.getpid(), signal.SIGKILL) if number == 4 else gathered(strategy, number)
+
+    hosts._gathered = gathered_or_killed
 
 
 def weights_of(model):
@@ -139,28 +150,40 @@ def difference(found, expected):
     return max(float(np.max(np.abs(one - other))) for one, other in zip(found, expected, strict=True))
 
 
-def mirrored():
+def mirrored(folder):
     devices = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
     two = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
     one = tf.distribute.get_strategy()
-    return {name: difference(trained(two, name), trained(one, name)) for name in MODELS}
+    return {
+        **{name: difference(trained(two, name), trained(one, name)) for name in MODELS},
+        **{
+            name: difference(
+                *(trained_on_hosts(each, name, folder / f"{name}-{count}") for count, each in ((2, two), (1, one)))
+            )
+            for name in SHORT
+        },
+    }
 
 
-def main(action, folder):
+def main(action, folder, *names):
     tf.get_logger().setLevel("ERROR")
     folder = pathlib.Path(folder)
     if action == "mirrored":
-        (folder / "differences.json").write_text(json.dumps(mirrored()))
-    elif action == "one":
-        for name in sys.argv[3:] or MODELS:
-            np.savez(folder / f"one-{name}.npz", *trained_in_a_loop(tf.distribute.get_strategy(), name))
+        (folder / "differences.json").write_text(json.dumps(mirrored(folder)))
+        return
+    if action == "one":
+        host, strategy = "one", tf.distribute.get_strategy()
     else:
+        collective_all_reduce_strategy.CollectiveAllReduceExtended._check_health_interval = 1  # seconds
+        host = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-        for name in sys.argv[3:] or MODELS:
-            np.savez(folder / f"worker{index}-{name}.npz", *trained_in_a_loop(strategy, name))
+        if action == "failing" and host == 1:
+            kill_after_second_checkpoint()
+    for name in names:
+        run = folder / ("one" if action == "one" else "shared") / name
+        np.savez(folder / f"{host}-{name}.npz", *trained_on_hosts(strategy, name, run))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])
