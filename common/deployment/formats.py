@@ -17,7 +17,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.data.image_files import encoded_orientation, turned
-from common.deployment.deployable_model import NETWORK, PREPROCESSING, save_model
+from common.deployment.deployable_model import NETWORK, PREPROCESSING, save_model, save_rounded_model
 from common.deployment.image_preprocessing import ImagePreprocessing
 from common.errors import InvalidInput, check_choice, invalid
 from common.files import replace_file, target_of
@@ -220,6 +220,7 @@ def _not_expressible(name: str, error: Exception) -> InvalidInput:
 
 FORMATS = {
     "keras": Format(save_model, _read_keras, False, 1e-6, ".keras"),
+    "keras_float16": Format(save_rounded_model, _read_keras, False, 1e-2, ".keras"),
     "savedmodel": Format(_write_saved_model, _read_saved_model, False, 1e-6, ""),
     "tflite": Format(_write_tflite, _read_tflite, True, 1e-4, ".tflite"),
     "onnx": Format(_write_onnx, _read_onnx, True, 1e-5, ".onnx"),

@@ -109,7 +109,7 @@ def model_card(run: RunModel, written: Written) -> str:
         transform=preprocessing and preprocessing.transform,
         exif_orientation=preprocessing and preprocessing.exif_orientation,
         class_names=[str(data.class_names[label]) for label in np.unique(data.train.labels) if len(data.class_names)],
-        format=written.name,
+        format=written.name.removesuffix("_float16"),
         file=written.path.name,
         agreement=written.agreement.sentences(),
         notes=written.notes,
@@ -173,6 +173,6 @@ def _plugins(run: RunModel, written: Written) -> dict[str, Any]:
 
     providers = run.config.providers()
     plugins = list(dict.fromkeys(provider.plugin for provider in providers.values()))
-    packages = packages_of(written.path) if written.name == "keras" else []
+    packages = packages_of(written.path) if written.name.startswith("keras") else []
     own = [module for module in packages if not module.startswith("common.")]
     return {"providers": providers, "plugins": plugins, "imports": ["common.deployment", *own, *plugins]}

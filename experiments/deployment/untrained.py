@@ -175,7 +175,7 @@ def _card(network: UntrainedNetwork, model: keras.Model, path: pathlib.Path, nam
     from common.deployment.deployable_model import PREPROCESSING
     from common.deployment.embedder import packages_of
 
-    packages = packages_of(path) if name == "keras" else []
+    packages = packages_of(path) if name.startswith("keras") else []
     providers = [PROVIDERS[place] for place in [("backbone", network.backbone)] if place in PROVIDERS]
     plugins = [provider.plugin for provider in providers]
     own = [module for module in packages if not module.startswith("common.")]
@@ -189,7 +189,7 @@ def _card(network: UntrainedNetwork, model: keras.Model, path: pathlib.Path, nam
         dim=model.output_shape[-1],
         transform=model.get_layer(PREPROCESSING).transform,
         exif_orientation=True,
-        format=name,
+        format=name.removesuffix("_float16"),
         file=path.name,
         plugins=plugins,
         imports=["common.deployment", *own, *plugins],

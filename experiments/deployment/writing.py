@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from common.deployment.formats import Embed
 
 MODEL = "model.keras"
-_NAMES = {"keras": MODEL, "savedmodel": "saved_model", "tflite": "model.tflite", "onnx": "model.onnx"}
+_NAMES = {
+    **{"keras": MODEL, "keras_float16": MODEL},
+    **{"savedmodel": "saved_model", "tflite": "model.tflite", "onnx": "model.onnx"},
+}
 FORMAT_NAMES = tuple(_NAMES)  # of `common.deployment.formats.FORMATS`, without its TensorFlow
 _LACKING = {"gemax": "the Cholesky factorisation"}  # operations of poolings that neither TFLite nor ONNX has
 _CHECKED_AFTER_TRAINING = 32  # test images

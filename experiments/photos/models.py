@@ -15,6 +15,7 @@ from common.errors import InvalidInput, invalid
 from common.files import write_atomically
 from common.index import EmbeddingIndex
 from experiments.deployment.untrained import FLAGS, UntrainedNetwork, define_untrained_flags, untrained_from_flags
+from experiments.deployment.zoo import model_path
 from experiments.photos.embedding import Photos, embed_photos, find_photos
 from experiments.photos.embedding_tables import EmbeddingTable
 from experiments.process.exit_code import import_tensorflow
@@ -33,7 +34,9 @@ _NAME = "model.keras"
 def define_model_flags() -> None:
     """Define `MODEL_FLAGS` and `--plugin`."""
     define_plugin_flag()
-    flags.DEFINE_string("model", None, "A trained model.keras that embeds (default: the index's, else --backbone's).")
+    flags.DEFINE_string(
+        "model", None, "A trained model.keras that embeds, or zoo:NAME (default: the index's, else --backbone's)."
+    )
     define_untrained_flags()
     flags.DEFINE_integer(
         "batch_size", None, "Photos in a pass through the network (default: 64 on a GPU, else 16).", lower_bound=1
@@ -93,7 +96,7 @@ def choose_model(
     """
     if values.model:
         refuse_flags(values, *FLAGS, because="--model has been made already")
-        return pathlib.Path(values.model)
+        return model_path(values.model)
     own = own_model(folder) if folder is not None and index is not None else None
     if own is not None:
         refuse_flags(values, *FLAGS, because="the index keeps its own model")

@@ -16,6 +16,7 @@ from PIL import Image
 from common.deployment import load_embedder
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
+from experiments.deployment.zoo import model_path
 from experiments.photos.gallery import Gallery
 from experiments.photos.models import own_model
 from experiments.photos.network import PhotoNetwork
@@ -49,7 +50,7 @@ def serve(values: flags.FlagValues) -> None:
     index = EmbeddingIndex.load(values.index)
     listener = listen(values.host, values.port)
     with listener:
-        model = values.model or own_model(values.index)
+        model = model_path(values.model) if values.model else own_model(values.index)
         embedder = None if model is None else load_embedder(model)
         if embedder is not None:
             index.attach(embedder)
