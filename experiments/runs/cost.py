@@ -20,6 +20,7 @@ from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import IN_TURN, GroupSettings
 from experiments.settings.methods.pads import CURRICULA, FIXED, PadsSettings
 from experiments.settings.provided import recipe_of
+from experiments.settings.run_settings import FINAL
 from experiments.settings.thesis_values import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 
 _START_SECONDS = 12.0  # building, tracing
@@ -133,10 +134,11 @@ def _num_images(config: ExperimentConfig) -> tuple[float, float, int]:
     training, testing = _IMAGES.get(config.dataset, _IMAGES["cub200"])
     if config.protocol == "conventional":
         return training, testing, testing
-    share = (
-        1 / config.num_folds if config.protocol is None else check_given("held_out_fraction", config.held_out_fraction)
-    )
-    return (1 - share) * training, share * training, testing
+    if config.protocol in (None, FINAL):
+        share = 1 / config.num_folds
+    else:
+        share = check_given("held_out_fraction", config.held_out_fraction)
+    return (1 - share * (config.protocol != FINAL)) * training, share * training, testing
 
 
 def _watched_images(config: ExperimentConfig, steps: int, learned: float) -> float:

@@ -6,6 +6,7 @@ import pytest
 from common.deployment import load_embedder
 from common.errors import InvalidInput
 from experiments.deployment import zoo
+from experiments.runs.start_checks import check_hours
 from experiments.settings.places import Places
 from tests.command_line import check_clean_failure, run_here
 
@@ -76,6 +77,7 @@ def test_each_recipe_is_a_final_run_and_lists_as_not_published(cache):
         config = zoo.configuration(name)
         assert (config.protocol, config.dataset, config.plateau_patience) == ("final", recipe.dataset, 0)
         assert config.selection_start == config.max_steps - config.steps_per_evaluation
+        check_hours([config])
     said = run_here("experiments.zoo")
     assert said.returncode == 0
     assert said.stdout.count("not published") == len(zoo.RECIPES)
