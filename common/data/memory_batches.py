@@ -155,7 +155,7 @@ def frechet_distance(points: np.ndarray, others: np.ndarray) -> float:
     """
     shift = points.mean(axis=0) - others.mean(axis=0)
     ours, theirs = ((each - each.mean(axis=0)) / np.sqrt(len(each) - 1) for each in (points, others))
-    root = np.linalg.qr(theirs, mode="r")  # root' root is Σ*
+    root = np.linalg.qr(theirs)[1]  # root' root is Σ*
     common = np.linalg.svd(ours @ root.T, compute_uv=False).sum()
     return float(shift @ shift + (ours**2).sum() + (theirs**2).sum() - 2 * common)
 
