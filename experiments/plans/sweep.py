@@ -26,11 +26,19 @@ INTERVAL = "95 % interval, "
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """Configuration of a sweep, with its line and its place on the x axis."""
+    """Configuration of a sweep.
+
+    Attributes:
+        series: its line.
+        x: its place on the x axis; None: the same at each place, a horizontal line.
+        config: the configuration.
+        baseline: the line that is subtracted from this one, at the same place; None: none is.
+    """
 
     series: str
-    x: float
+    x: float | None
     config: ExperimentConfig
+    baseline: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,14 +81,20 @@ class Sweep(Study):
         self.title, self.axes, self.notes, self.protocol = title, axes, tuple(notes), protocol
         one_split = axes.held_out == "validation"
         self.groups = {
-            point: options.cells(f"{point.series}, {axes.x_label} {point.x:g}", point.config, one_split=one_split)
+            point: options.cells(self._label(point.series, point.x), point.config, one_split=one_split)
             for point in points
         }
+
+    def _label(self, series: str, x: float | None) -> str:
+        return series if x is None else f"{series}, {self.axes.x_label} {x:g}"
 
     def naming(self, place: int, group: SweepPoint) -> tuple[str, dict[str, object]]:
         """Return a point's label, and its place on the axes."""
         extras = {"place": place, "series": group.series, "x": group.x, **dataclasses.asdict(self.axes)}
-        return f"{group.series}, {self.axes.x_label} {group.x:g}", {SWEEP: extras}
+        for point in self.groups:
+            if point.series == group.baseline and point.x in (group.x, None):
+                extras["baseline"] = self._label(point.series, point.x)
+        return self._label(group.series, group.x), {SWEEP: extras}
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the picture of finished points."""
@@ -91,14 +105,22 @@ class Sweep(Study):
 
 
 class MeasuredPoint(NamedTuple):
-    """Point of a sweep: its line, value and number of runs."""
+    """Point of a sweep.
+
+    Attributes:
+        series: its line.
+        value: its MAP@R.
+        num_trainings: its runs.
+        effect: its MAP@R minus that of its baseline, in test MAP@R; None without the same runs of one.
+    """
 
     series: str
     value: SweepValue
     num_trainings: int
+    effect: SweepValue | None = None
 
 
-def sweep_value(x: float, validations: Sequence[float], scores: Scores | None) -> SweepValue:
+def sweep_value(x: float | None, validations: Sequence[float], scores: Scores | None) -> SweepValue:
     """Return a point's MAP@R with its interval or range.
 
     Args:
@@ -125,25 +147,35 @@ def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Plain
     """
     axes, points = recorded_points(study)
     lines = []
-    for series, value, num_trainings in points.values():
-        low, high, kind = value.low, value.high, value.kind.removeprefix(INTERVAL)
-        bounds = "-" if low is None or high is None else bracketed(low, high, kind)
-        lines.append([series, f"{value.x:g}", f"{100 * value.value:.2f}", bounds, f"{num_trainings}"])
+    has_effects = any(point.effect for point in points.values())
+    for series, value, num_trainings, effect in points.values():
+        place = "-" if value.x is None else f"{value.x:g}"
+        differences = [f"{100 * effect.value:+.2f} {_bounds(effect)}" if effect else "-"] if has_effects else []
+        lines.append([series, place, f"{100 * value.value:.2f}", _bounds(value), *differences, f"{num_trainings}"])
     spread = "range over runs" if axes.held_out == "validation" else "95 % interval"
-    header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, "runs"]
+    header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, *["minus baseline"] * has_effects, "runs"]
     is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points.values())
     kinds = {point.value.kind.removeprefix(INTERVAL) for point in points.values()}
     return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])
 
 
+def _bounds(value: SweepValue) -> str:
+    if value.low is None or value.high is None:
+        return "-"
+    return bracketed(value.low, value.high, value.kind.removeprefix(INTERVAL))
+
+
 def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw the lines of a recorded sweep."""
+    """Draw the lines of a recorded sweep, and its effects in a panel below."""
     axes, points = recorded_points(study)
     series: dict[str, list[SweepValue]] = {}
+    effects: dict[str, list[SweepValue]] = {}
     for point in points.values():
         series.setdefault(point.series, []).append(point.value)
+        if point.effect is not None:
+            effects.setdefault(point.series, []).append(point.effect)
     labels = {"x_label": axes.x_label, "y_label": f"{axes.held_out} MAP@R (%)", "title": title}
-    sweep_lines(series, path, logarithmic=axes.logarithmic, **labels)
+    sweep_lines(series, path, effects=effects, logarithmic=axes.logarithmic, **labels)
 
 
 def recorded_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoint]]:
@@ -165,9 +197,14 @@ def recorded_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoin
         )
     (chosen,) = (SweepAxes(*of) for of in axes)
     points = {}
-    for label in sorted(sweeps, key=lambda label: sweeps[label]["place"]):
-        scores = scores_of_trainings(study, label)
+    for label in sorted(sweeps, key=lambda label: (sweeps[label]["place"], sweeps[label]["x"] or 0)):
+        scores, x = scores_of_trainings(study, label), sweeps[label]["x"]
         validations = [row["validation"]["MAP@R"] for row in scores.rows]
-        value = sweep_value(sweeps[label]["x"], validations, scores if chosen.held_out == "test" else None)
-        points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows))
+        value = sweep_value(x, validations, scores if chosen.held_out == "test" else None)
+        baseline = sweeps[label].get("baseline") in sweeps and scores_of_trainings(study, sweeps[label]["baseline"])
+        effect = None
+        if baseline and baseline.places == scores.places:
+            of = scores.difference(baseline, "MAP@R")
+            effect = SweepValue(x, of.estimate, of.low, of.high, INTERVAL + of.kind)
+        points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows), effect)
     return chosen, points

@@ -204,10 +204,10 @@ def _draw_bars(axes, places: np.ndarray, bars: Sequence[Interval], height: float
 class SweepValue(NamedTuple):
     """A point of a line: hyper-parameter, metric (a fraction), and optional range or interval.
 
-    `kind` names the bar ("range of runs", "95 % interval, classes only").
+    Without `x` it is a horizontal line. `kind` names the bar ("range of runs", "95 % interval, classes only").
     """
 
-    x: float
+    x: float | None
     value: float
     low: float | None = None
     high: float | None = None
@@ -220,6 +220,7 @@ def sweep_lines(
     *,
     x_label: str,
     y_label: str,
+    effects: Mapping[str, Sequence[SweepValue]] | None = None,
     title: str = "",
     logarithmic: bool = False,
 ) -> None:
@@ -231,39 +232,65 @@ def sweep_lines(
         series: points by name of the series; series without points are passed over.
         path: where the PNG goes.
         x_label, y_label: of the axes; values are drawn in percent.
+        effects: differences of some of the series from their baselines, in a panel below.
         title: above the axes.
         logarithmic: whether the hyper-parameter doubles from point to point.
 
     Raises:
         InvalidInput: there is no point.
     """
-    from matplotlib.ticker import NullLocator
-
-    series = {name: sorted(points) for name, points in series.items() if points}
+    series = {name: points for name, points in series.items() if points}
     if not series:
         raise InvalidInput("There is nothing to draw: received no finished run.")
-    with picture(path, 7, 4.4) as (figure, (axes,)):
-        for index, (name, points) in enumerate(series.items()):
-            places = np.array([point.x for point in points])
-            values = 100 * np.array([point.value for point in points])
-            bounds = 100 * np.array([_bounds(point) for point in points]).T
-            errors = np.clip([values - bounds[0], bounds[1] - values], 0, None)
-            style: dict[str, Any] = {"color": _COLORS[index % len(_COLORS)], "marker": _MARKERS[index % len(_MARKERS)]}
-            (_, _, bars) = axes.errorbar(places, values, yerr=errors, label=name, linewidth=1.8, capsize=3, **style)
-            for bar in bars:
-                bar.set_linestyle([":" if point.kind.endswith(CLASSES) else "-" for point in points])
-        ticks = sorted({point.x for points in series.values() for point in points})
-        if logarithmic:
-            axes.set_xscale("log", base=2)
-            axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-        axes.set_title(title, fontsize="medium")
-        axes.grid(alpha=0.3)
-        kinds = sorted({point.kind for points in series.values() for point in points if point.kind})
-        told = [f"{'dotted' if kind.endswith(CLASSES) else 'bars'}: {kind}" for kind in kinds]
-        axes.legend(frameon=False, fontsize="small", title="\n".join(told) or None, title_fontsize="small")
+    panels = [series, effects] if effects else [series]
+    with picture(path, 7, 1.2 + 3.2 * len(panels), rows=len(panels), sharex=True) as (_, drawn):
+        for axes, of_panel in zip(drawn, panels):
+            _draw_sweep(axes, of_panel, list(series), logarithmic)
+        drawn[-1].set_xlabel(x_label)
+        drawn[0].set_ylabel(y_label)
+        drawn[0].set_title(title, fontsize="medium")
+        if effects:
+            drawn[1].get_legend().remove()
+            drawn[1].axhline(0, color="0.5", linewidth=0.8)
+            drawn[1].set_ylabel("minus baseline (points)")
+
+
+def _draw_sweep(axes, series: Mapping[str, Sequence[SweepValue]], names: Sequence[str], logarithmic: bool) -> None:
+    """Draw the lines of one panel, coloured by their place in `names`."""
+    from matplotlib.ticker import NullLocator
+
+    ticks = sorted({point.x for points in series.values() for point in points if point.x is not None})
+    for name, points in series.items():
+        index = names.index(name)
+        color = _COLORS[index % len(_COLORS)]
+        known = sorted(point for point in points if point.x is not None)
+        for constant in (point for point in points if point.x is None):
+            axes.axhline(100 * constant.value, color=color, linestyle="--", linewidth=1.4, label=name)
+            axes.axhspan(*(100 * end for end in _bounds(constant)), color=color, alpha=0.12, linewidth=0)
+        if known:
+            aside = 0.01 * (index - (len(names) - 1) / 2)  # bars stand side by side
+            places = [
+                p.x * (ticks[-1] / ticks[0]) ** aside if logarithmic else p.x + aside * np.ptp(ticks) for p in known
+            ]
+            style = {"color": color, "marker": _MARKERS[index % len(_MARKERS)], "label": name}
+            _draw_line_with_bars(axes, places, known, **style)
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.grid(alpha=0.3)
+    kinds = sorted({point.kind for points in series.values() for point in points if point.kind})
+    told = [f"{'dotted' if kind.endswith(CLASSES) else 'bars'}: {kind}" for kind in kinds]
+    axes.legend(frameon=False, fontsize="small", title="\n".join(told) or None, title_fontsize="small")
+
+
+def _draw_line_with_bars(axes, places: Sequence[float], points: Sequence[SweepValue], **style: Any) -> None:
+    values = 100 * np.array([point.value for point in points])
+    bounds = 100 * np.array([_bounds(point) for point in points]).T
+    errors = np.clip([values - bounds[0], bounds[1] - values], 0, None)
+    (_, _, bars) = axes.errorbar(places, values, yerr=errors, linewidth=1.8, capsize=3, **style)
+    for bar in bars:
+        bar.set_linestyle([":" if point.kind.endswith(CLASSES) else "-" for point in points])
 
 
 def _bounds(point: SweepValue) -> tuple[float, float]:

@@ -6,6 +6,7 @@ import functools
 
 from experiments.plans.study import Studies
 from experiments.studies.ccp_sweeps import batch_size, pool_size
+from experiments.studies.conditions import CONDITIONS, effect_against
 from experiments.studies.dissertation_figures import dissertation_figures
 from experiments.studies.fair_tables import ccp_summary, gsp_table
 from experiments.studies.fixed_proxies import FixedProxies
@@ -34,7 +35,9 @@ FIGURES: Studies = {
     **{figure: functools.partial(prototypes, figure) for figure in ("5.10", "5.11")},
     "5.12": Poolings,
     **dissertation_figures(),
+    **{condition: functools.partial(effect_against, condition) for condition in CONDITIONS},
 }
-DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}}  # of flags, where a figure has its own
+# Of flags, where a figure has its own.
+DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}, **dict.fromkeys(CONDITIONS, {"dataset": "emoji"})}
 # Thesis section 5.3.4.1; chapter 3 trains once.
 FULL_REPEATS = {"5.7": 3, "5.8": 3, "5.10": 3, "5.11": 3, **dict.fromkeys(dissertation_figures(), 3)}

@@ -72,12 +72,12 @@ _EVERYWHERE = {  # of the plan; the recipe has them for emoji
 _RATES = [{"learning_rate": rate} for rate in (1e-4, 3e-4)]
 _RATE = _RATES[:1]  # the second was cut after C2 had lost by it: the plan's deviations
 _PACES = [{"proxy_multiplier": pace} for pace in (10.0, 100.0)]  # of proxies that begin at random
-_CCP = {"projection_patience": 1}
-_ONE_PROBLEM = {**_CCP, "ccp_max_problems": 1, "ccp_lambda": 0.0, "ccp_first_lambda": 0.0}
+CCP = {"projection_patience": 1}
+_ONE_PROBLEM = {**CCP, "ccp_max_problems": 1, "ccp_lambda": 0.0, "ccp_first_lambda": 0.0}
 _MEMBERS = {**_ONE_PROBLEM, "proxies_per_class": 4, "pool_size": 4}  # k-center takes all of a pool
 _RANDOM = {**_ONE_PROBLEM, "ccp_first_centers": "random"}
-_WIDE = {"output_stride": 16}
-_GSP = {**_WIDE, "transport_ratio": 0.3, "smoothing": 5.0}
+WIDE = {"output_stride": 16}
+GSP = {**WIDE, "transport_ratio": 0.3, "smoothing": 5.0}
 
 
 def planned_comparisons(options: StudyOptions) -> TunedTable:
@@ -88,11 +88,7 @@ def planned_comparisons(options: StudyOptions) -> TunedTable:
     Raises:
         InvalidInput: settings are to be read, and the trials of a method are not recorded.
     """
-    regime = ("backbone", "weights", "image_size", "classes_per_batch", "frozen_batch_norm")  # on every data set
-    settings = {
-        **{name: EMOJI[name] for name in regime},
-        **({"num_folds": 2} if options.budget == "smoke" else {**_SCHEDULE, **_EVERYWHERE}),
-    }
+    settings = planned_settings(options)
     rows, backbone = list(_rows()), str(EMOJI["backbone"])
     is_choosing = options.dataset == _CHOOSING_DATASET and options.overrides.get("backbone", backbone) == backbone
     recorded = None
@@ -104,16 +100,23 @@ def planned_comparisons(options: StudyOptions) -> TunedTable:
     return TunedTable(title, rows, options, settings, recorded)
 
 
+def planned_settings(options: StudyOptions) -> dict[str, object]:
+    """Return the settings of every data set and method."""
+    regime = ("backbone", "weights", "image_size", "classes_per_batch", "frozen_batch_norm")
+    at_length = {"num_folds": 2} if options.budget == "smoke" else {**_SCHEDULE, **_EVERYWHERE}
+    return {**{name: EMOJI[name] for name in regime}, **at_length}
+
+
 def _rows() -> Iterator[TunedRow]:
     for loss, trials in (("c1", _RATE), ("c2", _RATES), ("ms", _RATE)):
         yield TunedRow(FairRow(f"{loss}+gap"), trials)
     yield TunedRow(FairRow("c2+xbm+gap", baseline="c2+gap"), _RATE)
     for loss in ("c1", "c2", "ms"):
-        yield TunedRow(FairRow(f"{loss}+ccp+gap", baseline=f"{loss}+gap", settings=_CCP), _RATE)
+        yield TunedRow(FairRow(f"{loss}+ccp+gap", baseline=f"{loss}+gap", settings=CCP), _RATE)
     for loss in ("c2", "ms"):
         yield TunedRow(FairRow(f"{loss}+ccp+gap", None, f"{loss}+ccp+gap", _MEMBERS, _FIXED), _RATE)
     yield TunedRow(FairRow("c2+ccp+gap", None, f"c2+ccp+gap, {_FIXED}", _RANDOM, "random proxies"), _PACES)
     for loss, trials in (("pnca", _PACES), ("panchor", _PACES), ("ms", _RATE)):
-        average = FairRow(f"{loss}+gap", settings=_WIDE, variant=_WIDE_NAME)
+        average = FairRow(f"{loss}+gap", settings=WIDE, variant=_WIDE_NAME)
         yield TunedRow(average, trials)
-        yield TunedRow(FairRow(f"{loss}+gsp", None, average.label, _GSP), trials)
+        yield TunedRow(FairRow(f"{loss}+gsp", None, average.label, GSP), trials)

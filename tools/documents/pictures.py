@@ -13,6 +13,7 @@ from PIL import Image, PngImagePlugin
 
 from common.files import write_atomically
 from experiments.plans.fair_table import draw_rows
+from experiments.plans.sweep import draw_recorded_sweep
 from experiments.reports.plots import Curve, validation_curves
 from experiments.rows.rows import as_line
 from experiments.rows.scores import rows_with
@@ -81,7 +82,7 @@ def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 _DRAWINGS = (
     *(draw_agreement, draw_curves, draw_fair_table, draw_forest, draw_mnist_problems, draw_prototypes),
-    *(draw_selection, draw_tokens, draw_zero_shot),
+    *(draw_recorded_sweep, draw_selection, draw_tokens, draw_zero_shot),
 )
 _BY_NAME = {drawing.__name__: drawing for drawing in _DRAWINGS}
 PICTURES: Mapping[str, Picture] = {  # by path

@@ -21,6 +21,7 @@ from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
 from experiments.plans.fair_table import FairTable
 from experiments.plans.study import StudyOptions
+from experiments.plans.sweep import sweep as sweep
 from experiments.protocols.diagnostics import METRICS, Point, correlation_table
 from experiments.reports.deployed_models import models_table
 from experiments.reports.training_effect import runs_without_problem

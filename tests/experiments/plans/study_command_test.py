@@ -11,6 +11,7 @@ from common.errors import InvalidInput
 from experiments.preparation.converted_weights import convert
 from experiments.runs import unit_runs
 from experiments.settings import build
+from experiments.studies.conditions import CONDITIONS
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES
 from tests.command_line import (
@@ -24,7 +25,7 @@ from tests.experiments.tiny_network import tiny_network
 
 NO_SMALL_CELL = ("5.2", "milbich_2.2", "milbich_2.3")  # they train nothing, or vary what makes a cell small
 COMMANDS = [
-    *(("figure", study_id) for study_id in FIGURES if study_id not in NO_SMALL_CELL),
+    *(("figure", study_id) for study_id in FIGURES if study_id not in (*NO_SMALL_CELL, *CONDITIONS)),
     *(("table", study_id) for study_id in TABLES),
 ]
 VARIED = {"3.8": "per_", "4.2": "embedding_dim", "4.3": "embedding_dim", "4.4": "embedding_dim"}

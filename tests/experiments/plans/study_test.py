@@ -12,6 +12,7 @@ from experiments.plans.study_command import listing
 from experiments.plans.study_runs import NothingFinished
 from experiments.plans.unit_command import unit_command
 from experiments.settings.initial_weights import file_to_make
+from experiments.studies.conditions import CONDITIONS
 from experiments.studies.dissertation_figures import dissertation_figures
 from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.external_figures import EXTERNAL_FIGURES
@@ -44,12 +45,13 @@ STUDIES_AND_DATA = [
     *(
         (study_id, data)
         for study_id in STUDIES
-        if study_id not in ("3.5", "5.4", "planned", *OF_DISSERTATION)
+        if study_id not in ("3.5", "5.4", "planned", *OF_DISSERTATION, *CONDITIONS)
         for data in DATASETS
     ),
     *(("3.5", data) for data in ("glyphs", "cub200")),  # each a search, and the others would be the same
     *((study_id, data) for study_id in OF_DISSERTATION for data in ("glyphs", "cub200")),
     ("5.4", "synthetic_tokens"),
+    *((study_id, "emoji") for study_id in CONDITIONS),
     ("planned", "emoji"),  # others take recorded settings: `planned_test`
     ("5.6", "cifar10_seen"),
 ]
@@ -71,7 +73,8 @@ def options(dataset="glyphs", budget="demo", **others):
     return StudyOptions(dataset=dataset, budget=budget, **others)
 
 
-def make_study(study_id, dataset="glyphs", budget="demo", **others):
+def make_study(study_id, dataset=None, budget="demo", **others):
+    dataset = dataset or DEFAULTS.get(study_id, {}).get("dataset", "glyphs")
     return STUDIES[study_id](options(dataset, budget, **others))
 
 
@@ -91,7 +94,7 @@ def test_every_study_says_what_it_regenerates(study_id):
 
 def test_every_table_and_figure_of_the_issue_is_there():
     figures, tables = ISSUE
-    assert {*FIGURES, *EXTERNAL_FIGURES} == {*figures, *dissertation_figures()}
+    assert {*FIGURES, *EXTERNAL_FIGURES} == {*figures, *dissertation_figures(), *CONDITIONS}
     assert set(TABLES) == {*tables, "losses", "planned", *dissertation_tables()}
     assert not set(EXTERNAL_FIGURES) & set(FIGURES)
     assert all(importlib.util.find_spec(figure.module) for figure in EXTERNAL_FIGURES.values())
@@ -219,7 +222,7 @@ def named_weights(config):
 def test_the_listed_commands_train_exactly_the_cells():
     cells = []
     for study_id in STUDIES:
-        own = {} if study_id == "3.8" else {"samples_per_class": 2, "frozen_batch_norm": True}
+        own = {} if study_id in ("3.8", "conditions_batch") else {"samples_per_class": 2, "frozen_batch_norm": True}
         own |= {"samples_per_class": 5} if study_id in OF_DISSERTATION else {}  # `intra` needs three
         own = {} if study_id == "milbich_2.3" else own  # varies it
         for dataset, budget in (("glyphs", "demo"), ("cub200", "full")):

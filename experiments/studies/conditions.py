@@ -1,0 +1,180 @@
+"""Effects of the memory, CCP and GSP against conditions.
+
+The regime is that of the planned comparisons.
+
+Regenerates: nothing printed: test MAP@R of each method and its paired difference from its baseline, against batch size
+    (thesis figure 3.8), steps, start of the first problem, number and choice of proxies (figure 3.6), patience of
+    alternation beside fixed proxies (figure 3.7), and clutter. Exploratory: docs/results/plan.md fixes it.
+Command: python -m experiments.figure --id=conditions_batch --dataset=emoji --run; likewise --id=conditions_steps,
+    --id=conditions_start, --id=conditions_proxies, --id=conditions_patience; and --id=conditions_clutter on emoji and
+    emoji_clutter_64, 48 and 32, recorded in one study
+Expected: thesis section 6.2: alternating is more than 10 points above fixed proxies on SOP and In-shop (figure 3.7). No
+    effect on emoji is printed.
+Cost: on 2 CPU cores, where a run of 600 steps takes 75 s (three times as long on slower ones): batch 48 runs, 6.7
+    hours; steps 36 runs, 1.2; start 20, .4; proxies 32, .7; patience 16, 1.1; clutter 32, .9. `--budget=smoke` minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from common.errors import invalid
+from experiments.plans.study import StudyOptions
+from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
+from experiments.settings.build import parse_method
+from experiments.settings.thesis_values import EMOJI, EMOJI_CLUTTER
+from experiments.studies.planned import CCP, GSP, WIDE, planned_settings
+
+Settings = Mapping[str, Any]
+_MEMORY = 1024  # embeddings, at every batch size
+_LARGEST_PASS = 128  # images; a larger batch is made of micro batches
+
+
+class Line(NamedTuple):
+    """Method against a condition.
+
+    Attributes:
+        method: without its loss, such as "+ccp+gap".
+        settings: of the method, by the condition's value.
+        name: distinguishes lines of one method.
+        is_baseline: subtracted from the other lines.
+        values: of the condition, without which the line is horizontal; None: all.
+    """
+
+    method: str
+    settings: Callable[[int], Settings] = lambda value: {}
+    name: str = ""
+    is_baseline: bool = False
+    values: Sequence[int] | None = None
+
+
+class Condition(NamedTuple):
+    """A condition and the methods that are compared under it.
+
+    Attributes:
+        title: in words.
+        x_label: of the axis.
+        values, smoke: of the condition, the second at the smoke budget.
+        lines: the methods.
+        settings: of all methods, by the condition's value.
+        at_length: of all methods, except at the smoke budget.
+        loss: if `--loss` names no other.
+    """
+
+    title: str
+    x_label: str
+    values: Sequence[int]
+    smoke: Sequence[int]
+    lines: Sequence[Line]
+    settings: Callable[[int], Settings] = lambda value: {}
+    at_length: Settings = {}
+    loss: str = "c2"
+
+
+def _batch(size: int) -> Settings:
+    micro = {"micro_batch": _LARGEST_PASS} if size > _LARGEST_PASS else {}
+    return {"classes_per_batch": size // 4, "samples_per_class": 4, **micro}
+
+
+_PLAIN, _CCP = Line("+gap", is_baseline=True), Line("+ccp+gap")
+_ALONE = Line("+gap", is_baseline=True, values=())
+_SIDES = {"emoji": EMOJI["image_size"], **EMOJI_CLUTTER}
+_CLUTTER = "conditions_clutter"
+CONDITIONS = {
+    "conditions_batch": Condition(
+        "Batch size",
+        "batch size",
+        (8, 32, 128, 512),
+        (8, 16),
+        (_PLAIN, Line("+xbm+gap", lambda size: {"xbm_batches": _MEMORY // size}), _CCP),
+        _batch,
+    ),
+    "conditions_steps": Condition(
+        "Steps",
+        "steps",
+        (200, 600, 2000),
+        (8, 16),
+        (_PLAIN, Line("+xbm+gap"), _CCP),
+        lambda steps: {"max_steps": steps},
+    ),
+    "conditions_start": Condition(
+        "Start of the first problem",
+        "first problem at step",
+        (0, 100, 200, 400),
+        (0, 4),
+        (_ALONE, Line("+ccp+gap", lambda start: {"ccp_start": start})),
+    ),
+    "conditions_proxies": Condition(
+        "Number and choice of proxies",
+        "proxies per class",
+        (1, 2, 4, 6),
+        (1, 2),
+        (
+            _ALONE,
+            Line("+ccp+gap", lambda count: {"proxies_per_class": count}, "k-center of six"),
+            # All of a pool are proxies; six of six are those of the line above.
+            Line(
+                "+ccp+gap",
+                lambda count: dict.fromkeys(("proxies_per_class", "pool_size"), count),
+                "random",
+                False,
+                (1, 2, 4),
+            ),
+        ),
+    ),
+    "conditions_patience": Condition(
+        "Fixed and alternating proxies",
+        "patience (validations)",
+        (1, 2, 4),
+        (1,),
+        (
+            Line("+ccp+gap", lambda value: {"ccp_max_problems": 1}, "fixed", True, ()),
+            Line("+ccp+gap", lambda patience: {"projection_patience": patience}, "alternating"),
+        ),
+        at_length={"max_steps": 2000, "steps_per_evaluation": 50},
+    ),
+    _CLUTTER: Condition(
+        "Clutter",
+        "side of the emoji (pixels of 96)",
+        (),
+        (),
+        (Line("+gap", lambda side: WIDE, is_baseline=True), Line("+gsp", lambda side: GSP)),
+        loss="ms",
+    ),
+}
+
+
+def effect_against(condition: str, options: StudyOptions) -> Sweep:
+    """Return the study of one of `CONDITIONS`.
+
+    Raises:
+        InvalidInput: clutter on data that have no emoji, or several losses.
+    """
+    chosen, is_smoke = CONDITIONS[condition], options.budget == "smoke"
+    loss, settings = options.only_loss(chosen.loss), {**planned_settings(options), **CCP}
+    at_length = {} if is_smoke else chosen.at_length
+    values = chosen.smoke if is_smoke else chosen.values
+    if condition == _CLUTTER:
+        if options.dataset not in _SIDES:
+            raise invalid("--dataset", received=options.dataset, expected=f"one of {', '.join(_SIDES)} for clutter")
+        values = (_SIDES[options.dataset],)
+    names = {
+        line: f"{loss}{line.method}".removesuffix("+gap") + f", {line.name}" * bool(line.name) for line in chosen.lines
+    }
+    (baseline,) = (name for line, name in names.items() if line.is_baseline)
+    points = []
+    for line, name in names.items():
+        places = values if line.values is None else [value for value in values if value in line.values] or [None]
+        for value in places:
+            varied = {**chosen.settings(value or 0), **line.settings(value or 0), **at_length}
+            of_loss, method, pooling = parse_method(f"{loss}{line.method}")
+            config = options.with_pooling(pooling).configuration(of_loss, method, settings=settings, **varied)
+            points.append(SweepPoint(name, value, config, None if line.is_baseline else baseline))
+    axes = SweepAxes(chosen.x_label, "test", logarithmic=len(values) > 1 and values[0] > 0)
+    notes = (
+        "Exploratory. Intervals are single, without a correction for many comparisons. Minus baseline: paired by fold "
+        f"and test class, from {baseline}.",
+        *options.budget_notes("short runs, one fold"),
+    )
+    return Sweep(f"{chosen.title}: effects on {options.dataset}, whole network", points, options, axes, notes)
