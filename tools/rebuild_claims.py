@@ -20,6 +20,7 @@ FIXED, WIDE = "ccp+gap, fixed members", "gap, stride 16"
 PLANNED = {
     "C2 + memory": ("c2+xbm+gap", "c2+gap"),
     "C2 + CCP": ("c2+ccp+gap", "c2+gap"),
+    "C2 + CCP, from a whitened head": ("c2+ccp+gap, whitened head", "c2+gap, whitened head"),
     "C1 + CCP": ("c1+ccp+gap", "c1+gap"),
     "MS + CCP": ("ms+ccp+gap", "ms+gap"),
     "C2 + CCP, against fixed members": ("c2+ccp+gap", f"c2+{FIXED}"),
@@ -28,6 +29,7 @@ PLANNED = {
     "PNCA + GSP": ("pnca+gsp", f"pnca+{WIDE}"),
     "Proxy Anchor + GSP": ("panchor+gsp", f"panchor+{WIDE}"),
     "MS + GSP": ("ms+gsp", f"ms+{WIDE}"),
+    "PNCA + GSP with L_ZS, against without": ("pnca+gsp", "pnca+gsp, without L_ZS"),
 }
 
 

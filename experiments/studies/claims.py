@@ -169,7 +169,7 @@ def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
         figures = {found.study: _figure(found) for found in of.found}
         mean = _percent(of.summary.mean, of.summary.low, of.summary.high)
         lines.append([of.claim.text, _printed_range(of), *(figures.get(name, "-") for name in names), mean, of.verdict])
-    missing = ", ".join(of.claim.text for of in held if of.summary is None)
+    missing = "; ".join(of.claim.text for of in held if of.summary is None)
     header = ["claim", "thesis (%)", *(f"{name} (%)" for name in names), "mean over sets (%)", "verdict"]
     return reports.PlainTable(
         title, header, lines, [*([f"Not yet run: {missing}."] if missing else []), _HOW, reports.CLAIM_RULE]

@@ -6,18 +6,22 @@ Command: python -m experiments.table --id=planned --dataset=emoji --run
 Expected: the signs of the thesis; the plan says what counts as a failure.
     Emoji with EfficientNet-lite0 choose the settings. Another `--dataset` or `--backbone` at the full budget reads
     them from results/planned_emoji: 64 runs.
-Cost: 88 runs of 220 s on 2 CPU cores, 5.4 hours; `--loss=ms` 20 of them; `--budget=smoke` minutes.
+Cost: 96 runs of 220 s on 2 CPU cores, 5.9 hours; `--loss=ms` 20 of them; `--budget=smoke` minutes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from experiments.plans.fair_table import FairRow, choose_rows
 from experiments.plans.study import StudyOptions
+from experiments.reports import PlainTable, cell_text
+from experiments.rows.scores import cell, rows_with, scores_of_trainings
 from experiments.rows.store import StudyRows
-from experiments.settings.thesis_values import EMOJI, EMOJI_CCP, LOSSES_OF
+from experiments.settings.thesis_values import EMOJI, EMOJI_CCP, EMOJI_CLUTTER, LOSSES_OF
 from experiments.studies.tuned_table import TunedRow, TunedTable, recorded_trials
 
 
@@ -42,9 +46,11 @@ class Claim(NamedTuple):
 
 
 _FIXED, _WIDE_NAME = "fixed members", "stride 16"
+_WHITENED, _WITHOUT = "whitened head", "without L_ZS"
 CLAIMS = (
     Claim("C2 + memory", "c2+xbm+gap", "c2+gap"),
     Claim("C2 + CCP", "c2+ccp+gap", "c2+gap"),
+    Claim("C2 + CCP, from a whitened head", f"c2+ccp+gap, {_WHITENED}", f"c2+gap, {_WHITENED}", None),
     Claim("C1 + CCP", "c1+ccp+gap", "c1+gap"),
     Claim("MS + CCP", "ms+ccp+gap", "ms+gap"),
     Claim("C2 + CCP, against fixed members", "c2+ccp+gap", f"c2+ccp+gap, {_FIXED}", None),
@@ -53,6 +59,12 @@ CLAIMS = (
     Claim("PNCA + GSP", "pnca+gsp", f"pnca+gap, {_WIDE_NAME}", 5),
     Claim("Proxy Anchor + GSP", "panchor+gsp", f"panchor+gap, {_WIDE_NAME}", 5),
     Claim("MS + GSP", "ms+gsp", f"ms+gap, {_WIDE_NAME}", 5),
+    Claim("PNCA + GSP with L_ZS, against without", "pnca+gsp", f"pnca+gsp, {_WITHOUT}", None),
+)
+_WHERE = (
+    "Means over runs, on test images. AUC: area under the ROC curve over the cells of an image, those of the object "
+    "against the others; .5 by chance, as for the weight of average pooling. By chance the weight on the object is its "
+    "share of the area."
 )
 _CHOICE, _CHOOSING_DATASET = "results/planned_emoji", "emoji"
 _CHOOSING_COMMAND = f"python -m experiments.table --id=planned --dataset={_CHOOSING_DATASET} --run --record={_CHOICE}"
@@ -89,8 +101,9 @@ def planned_comparisons(options: StudyOptions) -> TunedTable:
         InvalidInput: settings are to be read, and the trials of a method are not recorded.
     """
     settings = planned_settings(options)
-    rows, backbone = list(_rows()), str(EMOJI["backbone"])
+    backbone = str(EMOJI["backbone"])
     is_choosing = options.dataset == _CHOOSING_DATASET and options.overrides.get("backbone", backbone) == backbone
+    rows = [*_rows(), *(_whitened_rows() if is_choosing else ()), *_rows_of_clutter(options.dataset)]
     recorded = None
     if options.budget == "full" and not is_choosing:
         labels = {row.label for row in choose_rows([tuned.row for tuned in rows], options.losses)}
@@ -120,3 +133,47 @@ def _rows() -> Iterator[TunedRow]:
         average = FairRow(f"{loss}+gap", settings=WIDE, variant=_WIDE_NAME)
         yield TunedRow(average, trials)
         yield TunedRow(FairRow(f"{loss}+gsp", None, average.label, GSP), trials)
+
+
+def _whitened_rows() -> Iterator[TunedRow]:
+    start = {"head_start": "whitening"}
+    alone = FairRow("c2+gap", settings=start, variant=_WHITENED)
+    yield TunedRow(alone, _RATE)
+    yield TunedRow(FairRow("c2+ccp+gap", None, alone.label, {**CCP, **start}, _WHITENED), _RATE)
+
+
+def _rows_of_clutter(dataset: str) -> Iterator[TunedRow]:
+    if dataset in EMOJI_CLUTTER:
+        without = FairRow("pnca+gsp", None, "pnca+gsp", {**GSP, "zero_shot_weight": 0.0}, _WITHOUT)
+        yield TunedRow(without, _PACES, "pnca+gsp")
+
+
+def where_weight_falls(study: StudyRows, title: str = "") -> PlainTable:
+    """Tabulate retrieval beside the pooling's weight on the object.
+
+    Args:
+        study: of emoji on photographs, whose rows keep the weights.
+        title: of the table.
+
+    Raises:
+        InvalidInput: no row keeps them.
+    """
+    found: dict[str, list[Mapping[str, float]]] = {}
+    for row in rows_with(study, "target_shares", "conditions_clutter"):
+        found.setdefault(row["label"], []).append(row["extras"]["target_shares"])
+    lines = []
+    for label, shares in found.items():
+        mean = {name: np.mean([of[name] for of in shares]) for name in shares[0]}
+        text = cell_text(cell(scores_of_trainings(study, label).estimate("MAP@R")))
+        percent = [f"{100 * mean[name]:.1f}" for name in ("weight_on_target", "area_of_target")]
+        areas = [f"{mean[name]:.3f}" for name in ("weight_auc", "norm_auc")]
+        lines.append([label, f"{text.figure} {text.interval}", *areas, *percent])
+    header = [
+        "method",
+        "MAP@R",
+        "AUC of the weight",
+        "AUC of weight x norm",
+        "weight on the object (%)",
+        "its area (%)",
+    ]
+    return PlainTable(title, header, lines, [_WHERE])

@@ -33,10 +33,12 @@ class TunedRow(NamedTuple):
     Attributes:
         row: of the table; its `settings` hold in every trial.
         trials: values of configuration fields, by field name, one mapping a trial; at least one trial.
+        chosen_as: label of the row whose recorded choice this one takes; empty: its own.
     """
 
     row: FairRow
     trials: Sequence[Mapping[str, object]]
+    chosen_as: str = ""
 
 
 class RecordedTrial(NamedTuple):
@@ -183,14 +185,14 @@ def recorded_trials(
     """
     found, missing = {}, []
     for tuned in rows:
-        label = tuned.row.label
+        label = tuned.chosen_as or tuned.row.label
         of_label = (row for row in study.rows if row["kind"] == TRAINING and row["label"] == label)
         row = next((row for row in of_label if row["dataset"] == dataset), None)
         tried = (row.get("extras") or {}).get("trials", []) if row else []
         is_planned = [trial["settings"] for trial in tried] == [dict(trial) for trial in tuned.trials]
         if row and row["configuration"].get("backbone") == backbone and is_planned and complete_repeats(study, label):
             source = f"{study.name}: {dataset}, {backbone}, data {row['data']}, configuration {row['config_hash']}"
-            found[label] = RecordedTrial(tried, source)
+            found[tuned.row.label] = RecordedTrial(tried, source)
         else:
             missing.append(label)
     if missing:

@@ -44,6 +44,7 @@ from experiments.studies.claims import held_claims, recorded_studies
 from experiments.studies.collages import METHODS as COLLAGE_METHODS
 from experiments.studies.collages import collage_rows
 from experiments.studies.mnist_report import problems_table, recorded_states
+from experiments.studies.planned import where_weight_falls as where_weight_falls
 from experiments.studies.prototype_combination import proposition as proposition
 from experiments.studies.study_agreement import study_agreement
 from experiments.studies.tables import TABLES
@@ -140,8 +141,8 @@ def joined_studies(folders: Sequence[str | pathlib.Path]) -> StudyRows:
 def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
     """Return the baseline of each method of a table, in its order."""
     first = _first(study)
-    # The planned rows are the same on each data set; those of emoji need no recorded choice of settings.
-    options = StudyOptions("emoji" if table == "planned" else first["dataset"], first["configuration"]["budget"])
+    # Planned rows at a small budget need no recorded choice of settings.
+    options = StudyOptions(first["dataset"], "smoke" if table == "planned" else first["configuration"]["budget"])
     asked = cast(FairTable, TABLES[check_choice("table", table, TABLES)](options))  # or another with such `rows`
     return {label: row.baseline for label, row in asked.rows.items()}
 

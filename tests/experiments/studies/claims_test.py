@@ -39,7 +39,7 @@ def test_sets_are_averaged_and_the_thesis_stands_beside(results, tmp_path, capsy
     monkeypatch.chdir(results.parent)
     run_study_here("table", "--id=claims", f"--runs_dir={tmp_path}")
     folder, shown = tmp_path / "tables" / "claims", capsys.readouterr().out
-    assert "Not yet run: C1 + CCP, MS + CCP," in shown.replace("\n    ", " ")
+    assert "Not yet run: C2 + CCP, from a whitened head; C1 + CCP; MS + CCP;" in shown.replace("\n    ", " ")
     rows = table(folder)
     memory = rows["C2 + memory"]
     assert memory["thesis (%)"] == "+1.9 to +5.8"
@@ -62,8 +62,9 @@ def test_each_claim_is_between_rows_of_the_planned_table():
     from experiments.plans.study import StudyOptions
     from experiments.studies.planned import planned_comparisons
 
-    rows = planned_comparisons(StudyOptions("emoji", "smoke")).rows
-    assert {name for claim in CLAIMS for name in claim.methods} <= rows.keys()
+    sets = ("emoji", "emoji_clutter_32")
+    labels = {label for name in sets for label in planned_comparisons(StudyOptions(name, "smoke")).rows}
+    assert {name for claim in CLAIMS for name in claim.methods} <= labels
 
 
 def test_wrong_studies_and_flags_are_named(results, tmp_path):

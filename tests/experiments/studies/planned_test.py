@@ -7,7 +7,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.studies.planned import planned_comparisons
+from experiments.studies.planned import planned_comparisons, where_weight_falls
 from tests.command_line import run_study_here
 from tests.experiments.rows.ranked_study import record_ranked
 
@@ -44,7 +44,7 @@ def test_other_sets_and_networks_run_the_chosen_settings_alone(checkout, options
     study = planned_comparisons(options)
     cells = study.cells(NothingFinished())
     by_label = {label: study.cells_of(label, NothingFinished()) or study._cells[label][0] for label in study.rows}
-    assert len(cells) == study.num_cells == 16 * 4
+    assert len(cells) == study.num_cells == (16 + ("clutter" in options.dataset)) * 4
     assert {len(of) for of in by_label.values()} == {4}
     assert {cell.config.backbone for cell in cells} == {options.overrides.get("backbone", "efficientnet_lite0")}
     rates = {label: of[0].config.learning_rate for label, of in by_label.items()}
@@ -90,5 +90,35 @@ def test_a_method_without_recorded_trials_is_named(checkout, recorded):
 
 
 def test_emoji_and_small_budgets_try_by_themselves(checkout):
-    assert planned_comparisons(EMOJI).num_cells == 88
+    assert planned_comparisons(EMOJI).num_cells == 96
     assert planned_comparisons(StudyOptions("cars196", "demo")).num_cells == 88
+
+
+def test_the_loss_of_attributes_is_left_out_on_clutter_alone_at_the_pace_chosen_with_it(checkout):
+    record_trials(checkout)
+    study = planned_comparisons(StudyOptions("emoji_clutter_32", "full"))
+    with_it, without = (study._cells[label][0][0].config for label in ("pnca+gsp", "pnca+gsp, without L_ZS"))
+    assert (with_it.zero_shot_weight > 0, without.zero_shot_weight) == (True, 0)
+    assert {**without.stored(), "zero_shot_weight": with_it.zero_shot_weight}.items() <= with_it.stored().items()
+    assert without.proxy_multiplier == 100.0
+    assert not any("L_ZS" in label for label in planned_comparisons(EMOJI).rows)
+
+
+def test_one_comparison_also_begins_from_a_whitened_head_where_settings_are_chosen():
+    study = planned_comparisons(EMOJI)
+    for label in ("c2+gap", "c2+ccp+gap"):
+        plain, whitened = (study._cells[name][0][0].config.stored() for name in (label, f"{label}, whitened head"))
+        assert whitened == {**plain, "head_start": "whitening"}
+    assert study.rows["c2+ccp+gap, whitened head"].baseline == "c2+gap, whitened head"
+
+
+def test_the_weight_on_the_object_stands_beside_retrieval(tmp_path):
+    study = record_ranked(tmp_path / "clutter", {"ms+gap": 20, "ms+gsp": 21}, dataset="emoji_clutter_32")
+    names = ("area_of_target", "weight_on_target", "norm_on_target", "weight_auc", "norm_auc")
+    for row in study.rows:
+        of_gsp = (0.1, 0.175 + row["fold"] / 100, 0.2, 0.73, 0.76)
+        row["extras"] = {"target_shares": dict(zip(names, of_gsp))} if row["label"] == "ms+gsp" else {}
+    (line,) = where_weight_falls(study).rows
+    assert line[0] == "ms+gsp"
+    assert line[1].startswith("21.00 [")
+    assert line[2:] == ["0.730", "0.760", "19.0", "10.0"]
