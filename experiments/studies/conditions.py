@@ -11,7 +11,8 @@ Command: python -m experiments.figure --id=conditions_batch --dataset=emoji --ru
 Expected: thesis section 6.2: alternating is more than 10 points above fixed proxies on SOP and In-shop (figure 3.7). No
     effect on emoji is printed.
 Cost: on 2 CPU cores, where a run of 600 steps takes 75 s (three times as long on slower ones): batch 48 runs, 6.7
-    hours; steps 36 runs, 1.2; start 20, .4; proxies 32, .7; patience 16, 1.1; clutter 32, .9. `--budget=smoke` minutes.
+    hours; steps 36 runs, 1.2; start 20, .4; proxies 32, .7; patience 16, 1.1; clutter 64, 1.8. `--budget=smoke`
+    minutes.
 """
 
 from __future__ import annotations
@@ -139,7 +140,12 @@ CONDITIONS = {
         "side of the emoji (pixels of 96)",
         (),
         (),
-        (Line("+gap", lambda side: WIDE, is_baseline=True), Line("+gsp", lambda side: GSP)),
+        (
+            Line("+gap", lambda side: WIDE, is_baseline=True),
+            Line("+gsp", lambda side: GSP),
+            Line("+gsp", lambda side: {**GSP, "gsp_memory_size": 6400}, "prototypes from step 200"),
+            Line("+gsp", lambda side: {**GSP, "gsp_memory_features": "local_features"}, "prototypes of local features"),
+        ),
         loss="ms",
     ),
 }

@@ -24,7 +24,8 @@ def test_the_planned_runs_are_a_point_of_each_line(condition):
     shared = {
         point.series for point, cells in study.groups.items() if {(of.config, of.fold) for of in cells} <= planned
     }
-    assert shared == {point.series for point in study.groups} - {"c2+ccp, random"}
+    others = {"c2+ccp, random", "ms+gsp, prototypes from step 200", "ms+gsp, prototypes of local features"}
+    assert shared == {point.series for point in study.groups} - others
 
 
 def test_a_memory_has_as_many_embeddings_at_each_batch_size():
@@ -66,9 +67,9 @@ def test_the_sets_of_clutter_are_one_study(drawn_cells, tmp_path):
         study = effect_against("conditions_clutter", options)
         rows.merge(study.recorded_rows(drawn_cells(lambda cell: 0.4))._scored.values())
     table = sweep(rows)
-    assert [line[:2] for line in table.rows] == [[name, x] for name in ("ms", "ms+gsp") for x in ("32", "64", "96")]
+    assert [line[:2] for line in table.rows[:6]] == [[name, x] for name in ("ms", "ms+gsp") for x in ("32", "64", "96")]
     assert [line[4] for line in table.rows[:3]] == ["-"] * 3
-    np.testing.assert_allclose([float(line[4].split()[0]) for line in table.rows[3:]], 0, atol=1e-9)
+    np.testing.assert_allclose([float(line[4].split()[0]) for line in table.rows[3:6]], 0, atol=1e-9)
 
 
 def test_clutter_needs_emoji():
