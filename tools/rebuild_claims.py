@@ -117,6 +117,7 @@ def over_sets(means: list[float], has_loss: bool, smallest: float) -> list[str]:
     half = stdtrit(count - 1, 0.975) * np.std(means, ddof=1) / np.sqrt(count)
     fails = 2 * sum(of <= 0 for of in means) >= count or mean + half < max(smallest, 0) / 2
     word = "fails" if fails else "holds" if mean - half > 0 and not has_loss else "undecided"
+    word = "undecided" if count < 3 else word  # of the plan's independent sets
     return [f"{100 * mean:+.1f} [{100 * (mean - half):+.1f}, {100 * (mean + half):+.1f}]", word]
 
 
