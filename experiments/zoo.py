@@ -6,7 +6,7 @@ Command: python -m experiments.zoo                      (lists the zoo)
     python -m experiments.zoo make caltech101 --data_dir=caltech101
     python -m experiments.zoo install zoo/emoji/emoji.keras    (then: dml search index --model=zoo:emoji ...)
 Expected: files of less than 10 MB; emoji: see docs/deploy.md.
-Cost: 300 steps each, some minutes on 2 CPU cores; list and installation take seconds.
+Cost: 300 steps each; 3 minutes for emoji on 2 shared cores. List and installation take seconds.
 """
 
 from __future__ import annotations
