@@ -46,11 +46,12 @@ def pytest_addoption(parser):
 
 def _in_turn(items, one_in):
     """Yield one case in so many of each test; the next test of the same file takes the cases beside them."""
-    seen, offsets = collections.Counter(), {}
+    seen, num_tests, offsets = collections.Counter(), collections.Counter(), {}
     for item in items:
         test = item.path, item.originalname
         if test not in offsets:
-            offsets[test] = sum(path == item.path for path, _ in offsets)
+            offsets[test] = num_tests[item.path]
+            num_tests[item.path] += 1
         if (seen[test] - offsets[test]) % one_in(item) == 0:
             yield item
         seen[test] += 1

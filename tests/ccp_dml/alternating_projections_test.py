@@ -23,7 +23,9 @@ pytestmark = pytest.mark.usefixtures("traces_are_shared")
 GIVEN = [0.3, 0.5, 0.5, 0.4, 0.5, 0.1, 0.2, 0.2, 0.1, 0.15, 0.9, 0.95]
 
 
-def test_an_observer_sees_every_problem_begin(tmp_path):
+@pytest.fixture(scope="module")
+def observed(traces_are_shared, tmp_path_factory):
+    """A training with these figures, and what an observer has seen of its problems."""
     training = ScriptedTraining(given=GIVEN)
     seen = []
 
@@ -31,7 +33,12 @@ def test_an_observer_sees_every_problem_begin(tmp_path):
         seen.append((index, converged, chosen, [np.array(weight) for weight in training.model.get_weights()]))
 
     training.projections.on_problem_start = on_problem_start
-    training.run(tmp_path)
+    training.run(tmp_path_factory.mktemp("observed"))
+    return training, seen
+
+
+def test_an_observer_sees_every_problem_begin(observed):
+    training, seen = observed
     assert [index for index, *_ in seen] == [0, 1, 2]
     assert seen[0][1] is None
     for (_, converged, _, _), best in zip(seen[1:], (1, 6)):  # the evaluations at which problems 0 and 1 are best
@@ -42,9 +49,8 @@ def test_an_observer_sees_every_problem_begin(tmp_path):
         np.testing.assert_array_equal(chosen.embeddings, members)
 
 
-def test_problems_end_after_three_evaluations_without_improvement(tmp_path):
-    training = ScriptedTraining(given=GIVEN)
-    training.run(tmp_path)
+def test_problems_end_after_three_evaluations_without_improvement(observed):
+    training, _ = observed
     records = [problem.as_dict() for problem in training.projections.problems]
     assert [(r["index"], r["start_step"], r["end_step"], r["steps"], r["best"]) for r in records] == [
         (0, 0, 10, 10, 0.5),
@@ -54,9 +60,8 @@ def test_problems_end_after_three_evaluations_without_improvement(tmp_path):
     assert json.loads(json.dumps(records)) == records
 
 
-def test_the_next_problem_begins_from_the_best(tmp_path):
-    training = ScriptedTraining(given=GIVEN)
-    training.run(tmp_path)
+def test_the_next_problem_begins_from_the_best(observed):
+    training, _ = observed
     for problem, best_evaluation in ((1, 1), (2, 6)):
         best = training.seen[best_evaluation]
         weights, pools = training.embedded[problem]
@@ -184,7 +189,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules):
     history = whole.run(tmp_path / "whole", warm_up_steps=2)
     assert len(whole.projections.problems) > 1
     interrupted = []
-    for evaluations in (0, 2, 2, 1, 2):  # each part resumes from the checkpoint of the one before
+    for evaluations in (0, 2, 3):  # each part resumes from the checkpoint of the one before
         part = ScriptedTraining(rules, stop_after=evaluations)
         with pytest.raises(KeyboardInterrupt):
             part.run(tmp_path / "parts", warm_up_steps=2)

@@ -251,7 +251,7 @@ def test_models_with_gsp_train_in_mixed_precision(policy):
     assert np.isfinite(model.predict(random_images()[0], verbose=0).astype(np.float32)).all()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_models_with_gsp_fit_with_xla():
     model = fitted_model(POOLINGS["GeneralizedSumPooling with all outputs"], jit_compile=True)
     assert bool(model.get_layer("pooling").has_prototypes())
@@ -299,7 +299,7 @@ def gsp_model():
     return fitted_model(POOLINGS["GeneralizedSumPooling"], run_eagerly=True)
 
 
-@pytest.mark.slow
+@pytest.mark.release  # `experiments/deployment/writing_test.py` has one, of another pooling
 def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(gsp_model, tmp_path):
     model, images = gsp_model, random_images()[0]
     tf.saved_model.save(model, str(tmp_path / "model"))
@@ -310,7 +310,7 @@ def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(gsp_mod
     assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.skipif(tf.__version__.startswith("2.16"), reason="the converter of TensorFlow 2.16 crashes on Keras 3")
 def test_a_lite_model_of_built_in_operators_gives_the_same(gsp_model):
     """A batch at a time; one image at a time is a format of `common.deployment`, tested there for each pooling."""

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tests.command_line import ROOT, environment
 
 AUDIT = ["-m", "benchmarks.gradient_audit", "--rows=17", "--cases=prototype_costs"]
+pytestmark = pytest.mark.release  # of this processor, as it is, `gradients_test` has them
 COMPILED = """
 import tensorflow as tf
 from benchmarks.gradient_check import GradientCheck
@@ -33,15 +34,12 @@ def run(arguments, **variables) -> str:
     return finished.stdout
 
 
-@pytest.mark.slow
 def test_gradients_are_right_without_onednn():
-    """With it, `gradients_test` has them."""
     figures = json.loads(run(AUDIT, TF_ENABLE_ONEDNN_OPTS="0").splitlines()[-1])
     assert figures["within_bounds"] is True
     assert figures["old_line_relative_error"] > 0.1
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="names instruction sets of x86")
 def test_compiled_gradients_are_right_for_an_older_instruction_set():
     variables = {"TF_ENABLE_ONEDNN_OPTS": "1", "ONEDNN_MAX_CPU_ISA": "AVX2", "ONEDNN_VERBOSE": "1"}

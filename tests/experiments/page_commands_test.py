@@ -29,7 +29,7 @@ RUN_BY = {  # tests that run a command already; they are checked to give it the 
 }
 WHOLE = {"", "doctor"}  # commands that are whole without a flag; other names alone are not commands to type
 NETWORK = ["--backbone=resnet10", "--weights=mobilenet_v2.npz", "--image_size=32"]
-SMALL = [*SMALL_PHOTOGRAPHS[1:], *NETWORK, *ONE_EVALUATION, "--num_folds=2"]
+SMALL = [*SMALL_PHOTOGRAPHS[1:], *NETWORK, *ONE_EVALUATION, "--num_folds=2", "--noexport_model"]
 INSTEAD = {  # flags after those of the page, for what takes long
     **{"fair_eval": SMALL, "train_final": NETWORK[1:2], "clinic": NETWORK, "clean": ["--yes"]},
     **{"search embed": NETWORK, "search index": NETWORK},

@@ -7,11 +7,13 @@ import pytest
 from experiments.studies import external_figures
 from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here, run_study_here
 
+TWO_SHORT_FOLDS = [*ONE_EVALUATION, "--num_folds=2"]
+
 
 @pytest.mark.slow
 def test_poolings_are_compared_and_the_run_is_looked_into(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--loss=pnca"]
-    arguments += ["--pooling=gap,gsp,weldon", "--smoothing=10", *ONE_EVALUATION]
+    arguments += ["--pooling=gap,gsp,weldon", "--smoothing=10", *TWO_SHORT_FOLDS]
     first = run_small_here("experiments.pooling_comparison", *arguments)
     assert first.returncode == 0, first.stderr
     assert all(name in first.stdout for name in ("pnca+gap", "pnca+gsp", "pnca+weldon", "minus"))
@@ -35,7 +37,7 @@ def test_poolings_are_compared_and_the_run_is_looked_into(tmp_path, glyph_cache)
 @pytest.mark.slow
 def test_the_collage_study_reports_every_method(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    finished = run_small_here("experiments.collage_study", *arguments, *ONE_EVALUATION, "--starts=frozen")
+    finished = run_small_here("experiments.collage_study", *arguments, *TWO_SHORT_FOLDS, "--starts=frozen")
     assert finished.returncode == 0, finished.stderr
     for method in ("gap", "gsp", "gsp + L_ZS", "gap, distilled"):
         assert f"frozen: pnca {method}" in finished.stdout
@@ -70,14 +72,14 @@ def output_of_small(command):
     return finished.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.release  # collages of glyphs are trained above, and `external_figures_test` calls commands
 def test_the_collage_study_on_photographs(tmp_path, shared_file, capsys, monkeypatch):
     with zipfile.ZipFile(shared_file("cifar10_subset.zip")) as archive:
         archive.extractall(tmp_path / "data", [name for name in archive.namelist() if "/000" in name])
     arguments = ["--dataset=cifar10_collage", f"--data_dir={tmp_path / 'data'}"]
     arguments += [f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}", "--budget=smoke", "--repeats=1"]
     monkeypatch.setattr(external_figures, "_output_of", output_of_small)
-    run_study_here("figure", "--id=5.5", *arguments, *ONE_EVALUATION, "--run")
+    run_study_here("figure", "--id=5.5", *arguments, *TWO_SHORT_FOLDS, "--run")
     shown = capsys.readouterr().out
     assert "scratch: pnca gap, distilled" in shown
     assert "frozen: pnca" not in shown

@@ -20,7 +20,7 @@ def steps_done(runs_dir, fold):
 
 
 @needs_server
-@pytest.mark.slow
+@pytest.mark.release  # `mlflow_tracker_test` and `tracked_run_test` stop and continue runs
 def test_two_units_of_which_one_is_killed_are_two_runs_with_every_step_once(image_folder, tmp_path):
     runs_dir = tmp_path / "runs"
     with mlflow_server(tmp_path) as url:

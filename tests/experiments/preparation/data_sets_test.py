@@ -129,6 +129,7 @@ def test_what_was_prepared_can_be_trained_on(prepared, dataset):
         f"--cache_dir={folder / 'cache'}",
         f"--runs_dir={folder / dataset}",
         "--fold=0",
+        "--noexport_model",
     )
     assert finished.returncode == 0, finished.stderr
     results = [json.loads(path.read_text()) for path in (folder / dataset).rglob("result.json")]
