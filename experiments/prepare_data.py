@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from common.data import COPIES
+from common.data.kinds_of_copies import COPIES, MANY
 from common.downloads import check_mirror
 from common.errors import check_choice, check_non_negative
 from experiments.preparation.data_sets import LOADERS, check, prepare
@@ -45,8 +45,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "copies",
         None,
-        f"How copies are kept, one of {', '.join(COPIES)} (many copies in each file, for millions of images); every "
-        "command that reads this data set's copies in --cache_dir follows (default: as chosen before, at first files).",
+        f"One of {', '.join(COPIES)}. files or shards (many copies in each file, for millions of images): every "
+        "command that reads this data set's copies in --cache_dir follows (default: as chosen before, at first shards "
+        f"for more than {MANY:,} images). compressed: those that runs with --copies=compressed read.",
     )
     flags.DEFINE_boolean("check", False, "Fetch, change and write nothing; report on what is there.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -10,6 +11,7 @@ import io
 import os
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -29,9 +31,10 @@ from common.files import mark_used
 from common.progress import write_notice
 
 _QUALITY = 95  # of the JPEG files
+_COMPRESSED_QUALITY = 93  # less changes MAP@R by more than .1; WebP of this size changes it more, and decodes slowly
 _COPY_VERSION = 1  # of what copies look like
 _DESCRIPTION = "preparing images"
-_BYTES_AT_256 = 50_000  # of a copy of a photograph
+_BYTES_AT_256 = {"files": 50_000, "shards": 50_000, "compressed": 40_000}  # of a copy of a photograph
 
 
 def prepare_images(
@@ -44,12 +47,15 @@ def prepare_images(
     to a shorter side of 256. The EXIF orientation of the sources is applied, unless `examples.exif_orientation` is
     False; the returned examples are upright and have it False.
 
+    Compressed copies have quality 93 instead. They are other images, so figures differ a little.
+
     Args:
         examples: image files.
         cache_dir: folder for the copies and the sources' digests, made if need be; about 50 kB an image at 256.
         shorter_side: in pixels.
         boxes: crop to `examples.boxes` (left, top, right, bottom; exclusive) first.
-        copies: `files`, one for each copy, or `shards`: the same bytes in files of 128 MiB, for millions of images.
+        copies: `files`, one for each copy, or `shards`: the same bytes in files of 128 MiB, for millions of images;
+            `compressed`: smaller ones in shards.
 
     Returns:
         The examples, in the same order and without boxes: with the copies' paths, or with `shards` beside the sources'.
@@ -62,10 +68,11 @@ def prepare_images(
     if examples.paths is None or (boxes and examples.boxes is None):
         raise invalid("examples", received="no boxes" if boxes else "no paths", expected="image files (with boxes)")
     crops = examples.boxes if boxes else None
-    sources = _Sources(examples.paths, crops, cache_dir, shorter_side, examples.exif_orientation)
+    sources = _Sources(examples.paths, crops, cache_dir, shorter_side, examples.exif_orientation, copies)
     made = dataclasses.replace(examples, boxes=None, exif_orientation=False)
     name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "")
-    if copies == "shards":
+    if copies != "files":
+        name += "_compressed" if copies == "compressed" else ""
         folder = os.path.join(cache_dir, "shards", f"{name}_version_{_COPY_VERSION}")
         made = dataclasses.replace(made, shards=_as_shards(sources, ShardFolder(folder)))
     else:
@@ -79,9 +86,15 @@ class _Sources:
     """Images to copy; `crops` are boxes `[images, 4]`, or None for whole images."""
 
     def __init__(
-        self, paths: FileNames, crops: np.ndarray | None, cache_dir: str, shorter_side: int, exif_orientation: bool
+        self,
+        paths: FileNames,
+        crops: np.ndarray | None,
+        cache_dir: str,
+        shorter_side: int,
+        exif_orientation: bool,
+        copies: str,
     ) -> None:
-        self.paths, self._crops, self.shorter_side = paths, crops, shorter_side
+        self.paths, self._crops, self.shorter_side, self.copies = paths, crops, shorter_side, copies
         self._exif_orientation = exif_orientation
         self._digests = content_digests(paths, cache_dir, exif_orientation=exif_orientation)
 
@@ -101,8 +114,9 @@ class _Sources:
 
     def copy(self, row: int) -> bytes:
         """Return the contents of a copy; see `small_copy`."""
-        content = self._digests[row].decode()
-        return small_copy(self.paths[row], self._box(row), content, self.shorter_side, self._exif_orientation)
+        quality = _COMPRESSED_QUALITY if self.copies == "compressed" else _QUALITY
+        settings = self.shorter_side, self._exif_orientation, quality
+        return small_copy(self.paths[row], self._box(row), self._digests[row].decode(), *settings)
 
     def _box(self, row: int) -> Sequence[float] | None:
         return None if self._crops is None else self._crops[row].tolist()
@@ -116,7 +130,7 @@ def _as_files(sources: _Sources, folder: str) -> FileNames:
     def prepare(row: int) -> None:
         _write(copies[row], sources.copy(row))
 
-    _run(prepare, missing, sources.shorter_side, folder)
+    _run(prepare, missing, sources, folder)
     return copies
 
 
@@ -134,14 +148,14 @@ def _as_shards(sources: _Sources, folder: ShardFolder) -> ShardedImages:
         def prepare(row: int) -> None:
             add(keys[row], sources.copy(row))
 
-        _run(prepare, rows[np.sort(first)], sources.shorter_side, os.fspath(folder.path))
+        _run(prepare, rows[np.sort(first)], sources, os.fspath(folder.path))
     return folder.find(keys)[0]
 
 
-def _run(prepare: Callable[[int], None], rows: np.ndarray, shorter_side: int, folder: str) -> None:
+def _run(prepare: Callable[[int], None], rows: np.ndarray, sources: _Sources, folder: str) -> None:
     """Announce and make copies."""
     if len(rows):
-        megabytes = len(rows) * _BYTES_AT_256 * (shorter_side / 256) ** 2 / 1e6
+        megabytes = len(rows) * _BYTES_AT_256[sources.copies] * (sources.shorter_side / 256) ** 2 / 1e6
         what = f"{len(rows):,} copies of images, about {max(1, megabytes):,.0f} MB"
         write_notice(f"{what}, are written to {folder} (python -m experiments.clean --cache removes them)")
     run_image_jobs((functools.partial(prepare, row) for row in rows.tolist()), _DESCRIPTION, len(rows))
@@ -172,7 +186,12 @@ def _write(copy: str, contents: bytes) -> None:
 
 
 def small_copy(
-    source: str, box: Sequence[float] | None, content: str, shorter_side: int, exif_orientation: bool = True
+    source: str,
+    box: Sequence[float] | None,
+    content: str,
+    shorter_side: int,
+    exif_orientation: bool = True,
+    quality: int = _QUALITY,
 ) -> bytes:
     """Return an RGB JPEG file's contents of the resized image (bilinear, antialiased).
 
@@ -182,6 +201,7 @@ def small_copy(
         content: `content_digest` that the file has to have.
         shorter_side: of the copy, in pixels.
         exif_orientation: turn the image as its EXIF orientation says.
+        quality: of the JPEG file.
 
     Raises:
         InvalidInput: the file cannot be read to its end, or has changed; it names it.
@@ -193,8 +213,16 @@ def small_copy(
     if box is not None:
         image = image.crop(_box_inside(image, box))
     width, height = (scaled_side(side, min(image.size), shorter_side) for side in image.size)
+    resized = image.resize((width, height), Image.Resampling.BILINEAR)
+    if quality < _QUALITY:
+        with contextlib.suppress(OSError):  # noise may need more room than Pillow gives this encoder
+            return _encoded(resized, quality=quality, optimize=True)
+    return _encoded(resized, quality=quality)
+
+
+def _encoded(image: Image.Image, **settings: Any) -> bytes:  # noqa: ANN401
     encoded = io.BytesIO()
-    image.resize((width, height), Image.Resampling.BILINEAR).save(encoded, "JPEG", quality=_QUALITY)
+    image.save(encoded, "JPEG", **settings)
     return encoded.getvalue()
 
 

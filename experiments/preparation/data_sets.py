@@ -44,7 +44,7 @@ def prepare(
         cache_dir: the folder for prepared images.
         mirror: address of a folder with the published files, tried first.
         shorter_side: of the small copies in pixels; 0: make none.
-        copies: their kind in future, one of `data.COPIES`; None: as chosen before.
+        copies: one of `data.COPIES`; `files` and `shards` are chosen for future runs, too; None: as chosen before.
 
     Raises:
         InvalidInput: files that must be fetched by hand, or that are damaged or refused; `copies` for a data set
@@ -65,7 +65,7 @@ def prepare(
     inspection = report(dataset)
     print(f"Manifest: {', '.join(write_manifest(inspection, files, data_dir))}")
     if dataset.kind == "image_files" and shorter_side:
-        build.prepare_copies(dataset, shorter_side, cache_dir)
+        build.prepare_copies(dataset, shorter_side, cache_dir, compressed=copies == "compressed")
     print(f"Ready: --dataset={name} --data_dir={data_dir}")
 
 
@@ -73,7 +73,8 @@ def _choose(copies: str, dataset: data.Dataset, cache_dir: str) -> None:
     if dataset.kind != "image_files":
         expected = f"no such flag for {dataset.name}, whose images are not copied"
         raise invalid("--copies", received=copies, expected=expected)
-    data.choose_copies(build.image_cache(dataset, cache_dir), copies)
+    if copies != "compressed":
+        data.choose_copies(build.image_cache(dataset, cache_dir), copies)
 
 
 def check(name: str, data_dir: str, cache_dir: str) -> None:

@@ -24,7 +24,7 @@ CACHES = ("copies of images", "copies in shards", "features")
 FINISHED, UNFINISHED, IN_PROGRESS = "finished run", "unfinished run", "run in progress"
 _IN_USE = "in_use"  # below the cache folder: a locked file of each running unit, with its data set's name
 _TEMPORARY = r"(?:.*/)?\..*\.tmp"
-_COPIES = r"shorter_side_\d+(?:_boxes)?"
+_COPIES = r"shorter_side_\d+(?:_boxes)?(?:_compressed)?"
 _CACHES = {  # by kind: place below the cache folder, and names of files below it
     "copies of images": (
         rf"images/[\w.+-]+/prepared/{_COPIES}",

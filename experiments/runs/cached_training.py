@@ -56,6 +56,8 @@ def features_below_cut(
     }
     if config.output_stride != OUTPUT_STRIDE:
         origin["output_stride"] = config.output_stride
+    if config.copies != "exact":
+        origin["copies"] = config.copies
     augmentation, preprocessing = build.build_augmentation(config, dataset), build.build_preprocessing(config, dataset)
     batch_size = build.evaluation_batch_size(config)
     features = training.cache_features(

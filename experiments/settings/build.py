@@ -220,15 +220,20 @@ def prepare_dataset(dataset: data.Dataset, config: RunSettings, cache_dir: str |
         left_out = tuple(part for part, _ in data.parts_of(dataset))
     for part in left_out:
         data.check_images(getattr(dataset, part), image_cache(dataset, cache_dir))
-    return prepare_copies(dataset, data.CenterCrop(config.image_size).shorter_side, cache_dir, left_out)
+    side = data.CenterCrop(config.image_size).shorter_side
+    return prepare_copies(dataset, side, cache_dir, left_out, config.copies == "compressed")
 
 
 def prepare_copies(
-    dataset: data.Dataset, shorter_side: int, cache_dir: str | None, left_out: tuple[str, ...] = ()
+    dataset: data.Dataset,
+    shorter_side: int,
+    cache_dir: str | None,
+    left_out: tuple[str, ...] = (),
+    compressed: bool = False,
 ) -> data.Dataset:
     """Copy images at `shorter_side` pixels, except the parts `left_out`."""
-    folder = image_cache(dataset, cache_dir)
-    copies = data.chosen_copies(folder)
+    folder, num_images = image_cache(dataset, cache_dir), sum(len(examples) for _, examples in data.parts_of(dataset))
+    copies = "compressed" if compressed else data.chosen_copies(folder, num_images)
     parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
     prepared: dict[str, Any] = {
         part: data.prepare_images(examples, folder, shorter_side, copies=copies) for part, examples in parts.items()

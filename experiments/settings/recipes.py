@@ -281,6 +281,7 @@ def _without_effect(values: dict) -> set[str]:
         "train_fraction": values["dataset"] == "folder",
         **dict.fromkeys(("min_images", "skip_unreadable"), values["dataset"] in OWN_DATASETS),
         "evaluation_antialias": values["crop"] in CROPS_OF_FILES,
+        "copies": values["crop"] in CROPS_OF_FILES and values.get("evaluation_antialias", True),
         "input_mean": values["backbone"] == "bn_inception",
         "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),
         "cached_features": values.get("trained_from") is not None,

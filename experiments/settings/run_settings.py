@@ -99,6 +99,12 @@ class ImageSettings(Settings, title="Images"):
     evaluation_antialias: bool = setting(
         "files: low-pass filter of the evaluation's crop (default: yes)", True, omit_default=True
     )
+    copies: str = setting(
+        "files: prepared copies of images, `exact`, or `compressed` to less space (default: exact)",
+        "exact",
+        choices=("exact", "compressed"),
+        omit_default=True,
+    )
     input_mean: str = setting(
         "bn_inception: mean of its input, `caffe` (104, 117, 128; default) or `imagenet` (103.5, 116.3, 123.7)",
         "caffe",

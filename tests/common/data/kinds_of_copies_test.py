@@ -1,6 +1,6 @@
 import pytest
 
-from common.data.kinds_of_copies import choose_copies, chosen_copies
+from common.data.kinds_of_copies import MANY, choose_copies, chosen_copies
 from common.errors import InvalidInput
 
 
@@ -15,6 +15,12 @@ def test_a_choice_holds_until_the_next_one(tmp_path):
         assert chosen_copies(cache) == copies
     with pytest.raises(InvalidInput, match="--cache_dir"):
         choose_copies(cache / "copies.json", "shards")
+
+
+def test_many_images_have_shards_unless_they_have_files_already(tmp_path):
+    assert [chosen_copies(tmp_path, count) for count in (MANY, MANY + 1)] == ["files", "shards"]
+    (tmp_path / "prepared").mkdir()
+    assert chosen_copies(tmp_path, MANY + 1) == "files"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"copies": "tar"}', '{"copies": ["files"]}', '{"copies": nul'])

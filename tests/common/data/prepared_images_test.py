@@ -51,6 +51,29 @@ def test_copies_are_rgb_jpeg_with_the_shorter_side(examples, tmp_path):
     assert np.abs(grey[..., 0] - grey[..., 2]).max() <= 2
 
 
+def test_compressed_copies_are_smaller_and_leave_the_exact_ones_alone(tmp_path):
+    ramp = np.linspace(0, 255, 60 * 90 * 3).reshape(60, 90, 3) + np.random.default_rng(0).normal(0, 9, (60, 90, 3))
+    Image.fromarray(ramp.clip(0, 255).astype(np.uint8)).save(tmp_path / "photo.png")
+    exact, small, again = (
+        contents_of(prepare_images(one(tmp_path / "photo.png"), str(tmp_path / "cache"), 40, copies=kind))[0]
+        for kind in ("shards", "compressed", "shards")
+    )
+    assert exact == again
+    assert len(small) < len(exact)
+    images = [np.asarray(Image.open(io.BytesIO(each)), int) for each in (exact, small)]
+    assert images[0].shape == images[1].shape == (40, 60, 3)
+    assert 0 < np.abs(images[0] - images[1]).mean() < 3
+
+
+def test_noise_that_the_encoder_has_no_room_for_is_compressed_as_well(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 2, (256, 256, 3)) * 255
+    Image.fromarray(noise.astype(np.uint8)).save(tmp_path / "noise.png")
+    (copy,) = contents_of(
+        prepare_images(one(tmp_path / "noise.png"), str(tmp_path / "cache"), 256, copies="compressed")
+    )
+    assert Image.open(io.BytesIO(copy)).size == (256, 256)
+
+
 @both_kinds
 def test_a_second_time_nothing_is_written_and_no_image_decoded(examples, tmp_path, monkeypatch, copies):
     first, before = contents_of(prepare_images(examples, str(tmp_path), 32, copies=copies)), written(tmp_path)
