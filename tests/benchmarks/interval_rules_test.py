@@ -9,13 +9,10 @@ from experiments import reports
 from experiments.reports.intervals import interval
 
 
-def a_few(studies=20):
-    return simulated(np.random.default_rng(0), SINGLE, 16, (4, 3), skewed=True, studies=studies)
-
-
-def test_the_rule_of_the_reports_is_theirs():
-    studies = a_few()
-    below, above = half_widths(studies, shifted(studies), 0.5)
+@pytest.mark.parametrize(("design", "cochran"), [((4, 3), 1 / 2), ((1, 3), 2 / 3)])
+def test_the_rule_of_the_reports_is_theirs(design, cochran):
+    studies = simulated(np.random.default_rng(0), SINGLE, 16, design, skewed=True, studies=20)
+    below, above = half_widths(studies, shifted(studies), cochran)
     for index in range(20):
         of_classes = studies.of_classes[index], studies.class_freedom[index]
         of_training = studies.of_training[index], studies.training_freedom
