@@ -54,8 +54,7 @@ class Condition(NamedTuple):
     """A condition and the methods that are compared under it.
 
     Attributes:
-        title: in words.
-        x_label: of the axis.
+        x_label: its name, of the axis.
         values, smoke: of the condition, the second at the smoke budget.
         lines: the methods.
         settings: of all methods, by the condition's value.
@@ -63,7 +62,6 @@ class Condition(NamedTuple):
         loss: if `--loss` names no other.
     """
 
-    title: str
     x_label: str
     values: Sequence[int]
     smoke: Sequence[int]
@@ -78,13 +76,16 @@ def _batch(size: int) -> Settings:
     return {"classes_per_batch": size // 4, "samples_per_class": 4, **micro}
 
 
+def _all_of_a_pool(count: int) -> Settings:
+    return {"proxies_per_class": count, "pool_size": count}
+
+
 _PLAIN, _CCP = Line("+gap", is_baseline=True), Line("+ccp+gap")
 _ALONE = Line("+gap", is_baseline=True, values=())
 _SIDES = {"emoji": EMOJI["image_size"], **EMOJI_CLUTTER}
 _CLUTTER = "conditions_clutter"
 CONDITIONS = {
     "conditions_batch": Condition(
-        "Batch size",
         "batch size",
         (8, 32, 128, 512),
         (8, 16),
@@ -92,40 +93,25 @@ CONDITIONS = {
         _batch,
     ),
     "conditions_steps": Condition(
-        "Steps",
-        "steps",
-        (200, 600, 2000),
-        (8, 16),
-        (_PLAIN, Line("+xbm+gap"), _CCP),
-        lambda steps: {"max_steps": steps},
+        "steps", (200, 600, 2000), (8, 16), (_PLAIN, Line("+xbm+gap"), _CCP), lambda steps: {"max_steps": steps}
     ),
     "conditions_start": Condition(
-        "Start of the first problem",
         "first problem at step",
         (0, 100, 200, 400),
         (0, 4),
         (_ALONE, Line("+ccp+gap", lambda start: {"ccp_start": start})),
     ),
     "conditions_proxies": Condition(
-        "Number and choice of proxies",
         "proxies per class",
         (1, 2, 4, 6),
         (1, 2),
         (
             _ALONE,
             Line("+ccp+gap", lambda count: {"proxies_per_class": count}, "k-center of six"),
-            # All of a pool are proxies; six of six are those of the line above.
-            Line(
-                "+ccp+gap",
-                lambda count: dict.fromkeys(("proxies_per_class", "pool_size"), count),
-                "random",
-                False,
-                (1, 2, 4),
-            ),
+            Line("+ccp+gap", _all_of_a_pool, "random", values=(1, 2, 4)),  # six of six are those of the line above
         ),
     ),
     "conditions_patience": Condition(
-        "Fixed and alternating proxies",
         "patience (validations)",
         (1, 2, 4),
         (1,),
@@ -136,7 +122,6 @@ CONDITIONS = {
         at_length={"max_steps": 2000, "steps_per_evaluation": 50},
     ),
     _CLUTTER: Condition(
-        "Clutter",
         "side of the emoji (pixels of 96)",
         (),
         (),
@@ -183,4 +168,6 @@ def effect_against(condition: str, options: StudyOptions) -> Sweep:
         f"and test class, from {baseline}.",
         *options.budget_notes("short runs, one fold"),
     )
-    return Sweep(f"{chosen.title}: effects on {options.dataset}, whole network", points, options, axes, notes)
+    return Sweep(
+        f"{chosen.x_label.capitalize()}: effects on {options.dataset}, whole network", points, options, axes, notes
+    )
