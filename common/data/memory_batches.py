@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -21,8 +21,8 @@ class MemoryBatches(MPerClassBatches):
 
     - `coreset` (GC): takes a random example of B*, then time and again the one farthest from those taken, of a class
       not taken yet; n - 1 random others of its class join each.
-    - `distances` (DDM): is that of 10 random SPC-n batches with the smallest `histogram_distance` to B*.
-    - `frechet` (FRD): is that of 10 random SPC-n batches with the smallest `frechet_distance` to B*.
+    - `distances` (DDM): is that of 10 random SPC-n batches with the smallest of `histogram_distances` to B*.
+    - `frechet` (FRD): is that of 10 random SPC-n batches with the smallest of `frechet_distances` to B*.
 
     A batch is a pure function of memory, seed, epoch and place. Without a memory it is random.
 
@@ -90,8 +90,8 @@ class MemoryBatches(MPerClassBatches):
         if self.criterion == "coreset":
             return self._coreset_batch(generator, memory, pool)
         batches = [self._random_batch(generator) for _ in range(_NUM_CANDIDATES)]
-        distance = frechet_distance if self.criterion == "frechet" else histogram_distance
-        return batches[int(np.argmin([distance(memory[batch], memory[pool]) for batch in batches]))]
+        distances = frechet_distances if self.criterion == "frechet" else histogram_distances
+        return batches[int(np.argmin(distances([memory[batch] for batch in batches], memory[pool])))]
 
     def _random_batch(self, generator: np.random.Generator) -> np.ndarray:
         return self._drawn_of(generator, self._classes(generator), self.samples_per_class).ravel()
@@ -127,23 +127,27 @@ def greedy_coreset(points: np.ndarray, classes: np.ndarray, count: int, first: i
     return np.array(chosen)
 
 
-def histogram_distance(points: np.ndarray, others: np.ndarray) -> float:
-    """Return the Wasserstein distance between two sets' histograms of pairwise distances.
+def histogram_distances(sets: Sequence[np.ndarray], others: np.ndarray) -> np.ndarray:
+    """Return Wasserstein distances of sets' histograms of pairwise distances from another's, `[sets]`.
 
     Histograms have 50 bins over the range of the others' distances and sum to 1. The distance is a bin's width times
     the sum of the differences of their cumulative sums, in the unit of the points.
 
     Args:
-        points, others: `[points, dim]`, two or more; distances beyond the others' range are in the outer bins.
+        sets, others: each `[points, dim]`, two or more; distances beyond the others' range are in the outer bins.
     """
-    ours, theirs = _pairwise_distances(points), _pairwise_distances(others)
+    theirs = _pairwise_distances(others)
     low, high = theirs.min(), theirs.max()
-    shares = [np.histogram(np.clip(each, low, high), _NUM_BINS, (low, high))[0] / len(each) for each in (ours, theirs)]
-    return float((high - low) / _NUM_BINS * np.abs(np.cumsum(shares[0] - shares[1])).sum())
+
+    def shares(distances: np.ndarray) -> np.ndarray:
+        return np.histogram(np.clip(distances, low, high), _NUM_BINS, (low, high))[0] / len(distances)
+
+    wanted, width = shares(theirs), (high - low) / _NUM_BINS
+    return np.array([width * np.abs(np.cumsum(shares(_pairwise_distances(each)) - wanted)).sum() for each in sets])
 
 
-def frechet_distance(points: np.ndarray, others: np.ndarray) -> float:
-    """Return the squared Fréchet distance between Gaussians fitted to two sets.
+def frechet_distances(sets: Sequence[np.ndarray], others: np.ndarray) -> np.ndarray:
+    """Return squared Fréchet distances between Gaussians fitted to sets and to another, `[sets]`.
 
     `|μ - μ*|² + tr(Σ + Σ* - 2 (Σ Σ*)^½)`, with unbiased covariances. For centred sets X and Y the trace of the root is
     the sum of the singular values of `X Yᵀ`, over the root of both counts.
@@ -151,13 +155,20 @@ def frechet_distance(points: np.ndarray, others: np.ndarray) -> float:
     Reference: Milbich's dissertation, equation 2.17.
 
     Args:
-        points, others: `[points, dim]`, two or more.
+        sets, others: each `[points, dim]`, two or more.
     """
-    shift = points.mean(axis=0) - others.mean(axis=0)
-    ours, theirs = ((each - each.mean(axis=0)) / np.sqrt(len(each) - 1) for each in (points, others))
+    theirs = _centred(others)
     root = np.linalg.qr(theirs)[1]  # root' root is Σ*
-    common = np.linalg.svd(ours @ root.T, compute_uv=False).sum()
-    return float(shift @ shift + (ours**2).sum() + (theirs**2).sum() - 2 * common)
+    found = []
+    for points in sets:
+        shift, ours = points.mean(axis=0) - others.mean(axis=0), _centred(points)
+        common = np.linalg.svd(ours @ root.T, compute_uv=False).sum()
+        found.append(shift @ shift + (ours**2).sum() + (theirs**2).sum() - 2 * common)
+    return np.array(found)
+
+
+def _centred(points: np.ndarray) -> np.ndarray:
+    return (points - points.mean(axis=0)) / np.sqrt(len(points) - 1)
 
 
 def _pairwise_distances(points: np.ndarray) -> np.ndarray:

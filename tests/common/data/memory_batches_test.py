@@ -7,7 +7,7 @@ import pytest
 from scipy import linalg, spatial, stats
 
 from common.data import MemoryBatches, TwoViews, memory_batches
-from common.data.memory_batches import CRITERIA, frechet_distance, greedy_coreset, histogram_distance
+from common.data.memory_batches import CRITERIA, frechet_distances, greedy_coreset, histogram_distances
 from common.errors import InvalidInput
 
 LABELS = np.random.default_rng(0).permutation(np.repeat([7, 2**40, 3, 11, 5], [4, 9, 6, 2, 12]))
@@ -38,16 +38,16 @@ def test_distances_of_distributions_are_scipys():
     weights = [np.histogram(np.clip(each, low, high), 50, (low, high))[0] for each in distances]
     centers = low + (high - low) / 50 * (np.arange(50) + 0.5)
     expected = stats.wasserstein_distance(centers, centers, *weights)
-    assert histogram_distance(few, POINTS) == pytest.approx(expected, rel=1e-12)
+    assert histogram_distances([POINTS, few], POINTS)[1] == pytest.approx(expected, rel=1e-12)
     covariances = [np.cov(each, rowvar=False) for each in (few, POINTS)]
     shift = few.mean(axis=0) - POINTS.mean(axis=0)
     root = linalg.sqrtm(covariances[0] @ covariances[1]).real
     expected = shift @ shift + np.trace(covariances[0] + covariances[1] - 2 * root)
-    assert frechet_distance(few, POINTS) == pytest.approx(expected, rel=1e-10)
-    for distance in (histogram_distance, frechet_distance):
-        assert distance(POINTS, POINTS[::-1]) == pytest.approx(0.0, abs=1e-9)
+    assert frechet_distances([POINTS, few], POINTS)[1] == pytest.approx(expected, rel=1e-10)
+    for distances_from in (histogram_distances, frechet_distances):
+        assert distances_from([POINTS], POINTS[::-1])[0] == pytest.approx(0.0, abs=1e-9)
     wide = np.random.default_rng(4).normal(size=(5, 40))  # fewer examples than dimensions
-    assert frechet_distance(wide, wide + 2.0) == pytest.approx(160.0)
+    assert frechet_distances([wide], wide + 2.0)[0] == pytest.approx(160.0)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -78,11 +78,11 @@ def test_batches_are_functions_of_memory_seed_and_step(criterion):
 
 @pytest.mark.parametrize("criterion", ["distances", "frechet"])
 def test_chosen_batches_are_nearer_to_the_whole_than_random_ones(criterion):
-    distance = {"distances": histogram_distance, "frechet": frechet_distance}[criterion]
+    distances = {"distances": histogram_distances, "frechet": frechet_distances}[criterion]
     means = []
     for memory in (None, POINTS):
         epochs = [sampler(criterion, memory, samples=4).epoch(epoch) for epoch in range(40)]
-        means.append(np.mean([distance(POINTS[batch], POINTS) for batch in np.concatenate(epochs)]))
+        means.append(distances([POINTS[batch] for batch in np.concatenate(epochs)], POINTS).mean())
     assert means[1] < 0.8 * means[0]
 
 
