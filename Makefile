@@ -16,6 +16,8 @@ THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml experiments/runs
 PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 # Three workers fill two cores: tests wait for servers and processes of theirs, and threads of libraries for one another.
 ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Programs that run once: most of their time is LLVM's. `make test-release` has them as users do.
+QUICKLY_COMPILED := XLA_FLAGS=--xla_backend_optimization_level=0
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Modules are compiled once: a process that compiles TensorFlow's again needs 14 seconds more.
 unexport PYTHONDONTWRITEBYTECODE
@@ -27,7 +29,7 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/python -m experiments.demo
 
 test: $(VENV)/.installed-dev
-	$(ONE_THREAD) $(VENV)/bin/python $(PYTEST)
+	$(ONE_THREAD) $(QUICKLY_COMPILED) $(VENV)/bin/python $(PYTEST)
 
 # Whole cross products, before a release: `make test` runs samples of them.
 test-release: $(VENV)/.installed-dev
@@ -49,7 +51,7 @@ format: $(VENV)/.installed-dev
 # `make test-thesis SAMPLE=1` runs all cases, before a release.
 SAMPLE ?= 5
 test-thesis: $(THESIS_VENV)/.installed-dev
-	$(ONE_THREAD) $(THESIS_VENV)/bin/python $(PYTEST) --sample=$(SAMPLE) -m "not default_stack and not release" $(THESIS_TESTS)
+	$(ONE_THREAD) $(QUICKLY_COMPILED) $(THESIS_VENV)/bin/python $(PYTEST) --sample=$(SAMPLE) -m "not default_stack and not release" $(THESIS_TESTS)
 
 # Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed

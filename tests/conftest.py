@@ -4,6 +4,7 @@ import collections
 import fcntl
 import functools
 import gc
+import itertools
 import os
 import pathlib
 import signal
@@ -13,6 +14,8 @@ import pytest
 
 from tests.real_data import folder_of_real_data, why_missing
 from tests.served_process import command_server
+
+_ENDED_FILES = itertools.count(1)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -99,7 +102,10 @@ def graphs_are_let_go_of():
     if has_graphs:
         sys.modules["tensorflow"].keras.backend.clear_session()
         forget_gradients(registered_gradients() - before)
+        if next(_ENDED_FILES) % 20 == 0:
+            gc.unfreeze()  # what stayed after earlier files may be garbage by now
         gc.collect()
+        gc.freeze()  # runs of the next files collect garbage, and need not look through this
 
 
 @pytest.fixture(scope="module")

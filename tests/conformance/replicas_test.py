@@ -25,7 +25,7 @@ LONG = [f"{loss}/{composition}" for loss, composition in zip(KINDS, (*COMPOSITIO
 LEFT_OUT = (*KINDS, "MinedLoss by batch")
 OTHERS = [loss for loss in LOSSES if loss not in LEFT_OUT]
 WHOLE = [f"{loss}/{composition}" for loss in (*KINDS, *OTHERS) for composition in COMPOSITIONS]
-SAMPLE = [f"{loss}/{COMPOSITIONS[turn % len(COMPOSITIONS)]}" for turn, loss in enumerate(OTHERS)]
+SAMPLE = [f"{loss}/{COMPOSITIONS[turn % len(COMPOSITIONS)]}" for turn, loss in enumerate(OTHERS[::3])]
 
 # The row of decorrelation weighs its gradient by 10, and so does a difference.
 BOUNDS = {"DecorrelationLoss": 1e-4}
@@ -53,9 +53,9 @@ def test_a_gathered_batch_has_the_gradient_of_central_differences():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not IS_KERAS_3, reason="every loss on the default stack, one of each kind on either")
+@pytest.mark.skipif(not IS_KERAS_3, reason="other losses on the default stack, one of each kind on either")
 @pytest.mark.parametrize("row", SAMPLE)
-def test_every_other_loss_on_two_replicas_steps_like_one_device(row):
+def test_other_losses_on_two_replicas_step_like_one_device(row):
     assert found(2, 2, *SAMPLE)["rows"][row]["loss_and_gradients"] < bound(row)
 
 
@@ -67,9 +67,9 @@ def test_every_loss_in_every_composition_on_two_replicas_steps_like_one_device(r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", LONG)
+@pytest.mark.parametrize("row", LONG[::2])
 def test_four_replicas_step_like_one_device(row):
-    assert found(4, 2, *LONG)["rows"][row]["loss_and_gradients"] < bound(row)
+    assert found(4, 2, *LONG[::2])["rows"][row]["loss_and_gradients"] < bound(row)
 
 
 @pytest.mark.release  # `replicated_fit_test` trains whole models as long

@@ -50,8 +50,8 @@ AT_RELEASES |= {("table", f"milbich_{number}") for number in ("3.7", "5.1", "5.3
 AT_RELEASES |= {("table", f"milbich_{number}") for number in ("5.10", "5.11", "5.12", "5.13")}
 AT_RELEASES |= {("figure", f"milbich_{number}") for number in ("2.8", "4.4")}
 # What these draw has a test in `study_test`, and a cell of theirs is a unit like any other.
-AT_RELEASES |= {*(("figure", study_id) for study_id in ("3.7", "3.8", "4.3", "4.4", "5.8", "5.12"))}
-AT_RELEASES |= {*(("table", study_id) for study_id in ("5.3", "milbich_3.4", "milbich_4.2"))}
+AT_RELEASES |= {*(("figure", study_id) for study_id in ("3.5", "3.6", "3.7", "3.8", "4.3", "4.4", "5.8", "5.12"))}
+AT_RELEASES |= {*(("table", study_id) for study_id in ("3.3", "5.2a", "5.3", "5.4", "milbich_3.4", "milbich_4.2"))}
 # The others draw when a row, or the first points of a search, are complete.
 DRAWN_FROM_ONE = ("3.3", "3.6", "3.7", "3.8", "4.2", "4.3", "4.4", "5.4", "5.6", "5.8", "5.10", "5.11", "5.12")
 

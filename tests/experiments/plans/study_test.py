@@ -57,6 +57,7 @@ STUDIES_AND_DATA = [
 ]
 ONE_SPLIT = {"3.5": 1, "3.6": 1, "table 5.4": 3, "5.8": 3, "5.10": 3, "5.11": 3}  # with the thesis' repeats
 SWEEP = "milbich_2.8"
+drawn_without_models = pytest.mark.parametrize("study_id", [each for each in STUDIES if each not in DRAWN_FROM_MODELS])
 FAIR_TABLES = (
     "3.1",
     "3.4",
@@ -248,7 +249,8 @@ def test_the_listed_commands_train_exactly_the_cells():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study_id", [study_id for study_id in STUDIES if study_id not in DRAWN_FROM_MODELS])
+@pytest.mark.one_in(2)  # the others are drawn by the next test
+@drawn_without_models
 def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
     losses = {"table 3.3": (), "5.2a": ("c1+xbm",), "5.2b": ("c1+xbm",)}.get(study_id, ("c2",))
     losses = () if study_id in OF_DISSERTATION else losses
@@ -273,7 +275,8 @@ def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
         assert "It shows a direction" in (tmp_path / "out" / "item.tex").read_text()
 
 
-@pytest.mark.parametrize("study_id", [study_id for study_id in STUDIES if study_id not in DRAWN_FROM_MODELS])
+@pytest.mark.one_in(2)
+@drawn_without_models
 def test_a_single_finished_cell_is_enough(study_id, drawn_cells, tmp_path):
     study = make_study(study_id)
     first = study.cells(NothingFinished())[1]
