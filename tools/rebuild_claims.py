@@ -66,8 +66,8 @@ def interval(part: Part, level: float = 0.95) -> tuple[float, float]:
     mean, (first, first_freedom), (second, second_freedom), skewness = part
     student, of_folds = (stdtrit(freedom, 0.5 + level / 2) for freedom in (first_freedom, second_freedom))
     shift, root = abs(skewness) * (2 * student**2 + 1) / 6, np.sqrt(first + second)
-    tail, other = student + shift * (1 + 24 / (first_freedom + 1)), max(student - shift / 3, student / 2)
-    sides = (other, tail) if skewness >= 0 else (tail, other)
+    tail = min(student + shift * (1 + 24 / (first_freedom + 1)), np.inf if first_freedom >= 7 else 2 * student)
+    sides = (max(student - shift / 3, student / 2), tail)[:: 1 if skewness >= 0 else -1]
     joint = stdtrit(root**4 / (first**2 / first_freedom + second**2 / second_freedom), 0.5 + level / 2) * root
     back = ((first * student + second * of_folds) / root - joint) / 2
     below, above = ((first * side + second * of_folds) / root - back for side in sides)
@@ -116,8 +116,7 @@ def over_sets(means: list[float], has_loss: bool, smallest: float) -> list[str]:
         return [f"{100 * mean:+.1f}", "undecided"]
     half = stdtrit(count - 1, 0.975) * np.std(means, ddof=1) / np.sqrt(count)
     fails = 2 * sum(of <= 0 for of in means) >= count or mean + half < max(smallest, 0) / 2
-    word = "fails" if fails else "holds" if mean - half > 0 and not has_loss else "undecided"
-    word = "undecided" if count < 3 else word  # of the plan's independent sets
+    word = "undecided" if count < 3 else "fails" if fails else "holds" if mean > half and not has_loss else "undecided"
     return [f"{100 * mean:+.1f} [{100 * (mean - half):+.1f}, {100 * (mean + half):+.1f}]", word]
 
 

@@ -267,7 +267,8 @@ def skewed_quantiles(freedom: float, skewness: float, confidence: float) -> tupl
 
     The skewness of few classes is itself found too small and is uncertain. So the side of the tail gets
     1 + 24 / classes times this shift, and the other side gives up a third of it, but never more than half of q. These
-    numbers were chosen by simulation (`benchmarks.interval_coverage`).
+    numbers were chosen by simulation (`benchmarks.interval_coverage`). With fewer than `FEWEST_CLASSES` the expansion
+    does not hold: its shift would reach to a hundred standard errors. There the side of the tail gets at most 2 q.
 
     Reference: Johnson, "Modified t tests and confidence intervals for asymmetrical populations", 1978; Hall, "The
     Bootstrap and Edgeworth Expansion", 1992, 2.4.
@@ -293,4 +294,6 @@ def shifted_quantiles(
         num_classes: effective number of classes.
     """
     shift = np.abs(skewness) * (2 * quantile**2 + 1) / 6
-    return quantile + shift * (1 + 24 / num_classes), np.maximum(quantile - shift / 3, quantile / 2)
+    tail = quantile + shift * (1 + 24 / num_classes)
+    tail = np.where(np.less(num_classes, FEWEST_CLASSES), np.minimum(tail, 2 * quantile), tail)
+    return tail, np.maximum(quantile - shift / 3, quantile / 2)

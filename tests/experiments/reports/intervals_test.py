@@ -58,6 +58,8 @@ def test_skewed_classes_reach_further_on_the_side_of_their_tail():
     assert below == pytest.approx(plain - shift / 3)
     assert skewed_quantiles(15, -0.4, 0.95) == pytest.approx((above, below))
     assert skewed_quantiles(15, 2.0, 0.95)[0] == pytest.approx(plain / 2)
+    few = stats.t.ppf(0.975, 1.8)  # the expansion would reach to a hundred standard errors
+    assert skewed_quantiles(1.8, 1.76, 0.95) == pytest.approx((few / 2, 2 * few))
 
 
 def test_the_shift_is_that_of_skewed_samples():
