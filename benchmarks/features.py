@@ -37,12 +37,12 @@ from common.training import (
     ProxyRateOptimizer,
     held_back_figures,
 )
-from experiments.settings.methods.pads import METRICS
 
 keras = tf.keras
 DIM, CLASSES, PER_CLASS = 128, 8, 4
 BATCH = CLASSES * PER_CLASS
 STEPS_PER_DECISION = 30
+SEEN = ("R@1", "R@2", "R@4", "R@8", "NMI", "pi_intra", "pi_inter")  # by the policy
 BACKBONES = {
     "mobilenet_v2": lambda: backbones.mobilenet_v2(3, frozen_batch_norm=True),
     "resnet50": lambda: backbones.resnet50(3, frozen_batch_norm=True),
@@ -114,7 +114,7 @@ def decision_of(step: Step) -> Callable[[], None]:
     def measured() -> dict[str, float]:
         return held_back_figures(step.model.embed(tf.data.Dataset.from_tensor_slices(images).batch(64)), labels)
 
-    return PolicyAdaptedSampling(distribution, measured, METRICS, ("R@1", "NMI"), STEPS_PER_DECISION, 3000).decide
+    return PolicyAdaptedSampling(distribution, measured, SEEN, ("R@1", "NMI"), STEPS_PER_DECISION, 3000).decide
 
 
 def main(argv: list[str]) -> None:

@@ -98,7 +98,11 @@ def test_the_final_model_stands_beside_the_folds(finished):
     [
         ("export", [], ["--run", "--backbone"]),
         ("export", ["--run=nowhere"], ["nowhere is no run directory"]),
-        ("export", ["--run=nowhere", "--format=torch"], ["received 'torch'", "keras, savedmodel, tflite, onnx"]),
+        (
+            "export",
+            ["--run=nowhere", "--format=torch"],
+            ["received 'torch'", "keras, keras_float16, savedmodel, tflite, onnx"],
+        ),
         ("export", ["--run=nowhere", "--num_checked=0"], ["num_checked"]),
         ("train_final", ["--run=nowhere"], ["a folder with the runs of all folds", "Give the folder of a method"]),
     ],
