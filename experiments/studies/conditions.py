@@ -24,7 +24,7 @@ from common.errors import invalid
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.settings.build import parse_method
-from experiments.settings.thesis_values import EMOJI, EMOJI_CLUTTER
+from experiments.settings.thesis_values import EMOJI_CLUTTER
 from experiments.studies.planned import CCP, GSP, WIDE, planned_settings
 
 Settings = Mapping[str, Any]
@@ -82,7 +82,7 @@ def _all_of_a_pool(count: int) -> Settings:
 
 _PLAIN, _CCP = Line("+gap", is_baseline=True), Line("+ccp+gap")
 _ALONE = Line("+gap", is_baseline=True, values=())
-_SIDES = {"emoji": EMOJI["image_size"], **EMOJI_CLUTTER}
+_SIDES: Mapping[str, int] = {"emoji": 96, **EMOJI_CLUTTER}
 _CLUTTER = "conditions_clutter"
 CONDITIONS = {
     "conditions_batch": Condition(
@@ -156,7 +156,9 @@ def effect_against(condition: str, options: StudyOptions) -> Sweep:
     (baseline,) = (name for line, name in names.items() if line.is_baseline)
     points = []
     for line, name in names.items():
-        places = values if line.values is None else [value for value in values if value in line.values] or [None]
+        places: Sequence[int | None] = values
+        if line.values is not None:
+            places = [value for value in values if value in line.values] or [None]
         for value in places:
             varied = {**chosen.settings(value or 0), **line.settings(value or 0), **at_length}
             of_loss, method, pooling = parse_method(f"{loss}{line.method}")

@@ -171,8 +171,8 @@ def _agreement(trainings, columns: Sequence[Figures], pairs: Sequence[tuple[Figu
         return estimate, np.concatenate(found)
 
     of_spearman, of_kendall = resampled(spearman_rows), resampled(kendall_rows)
-    ceilings = [_ceiling(pairs, coefficient) for coefficient in (spearman_rows, kendall_rows)]
-    found = RankAgreement(len(methods), len(losses), _bounds(*of_spearman), _bounds(*of_kendall), *ceilings, None)
+    bounds, sizes = (_bounds(*of_spearman), _bounds(*of_kendall)), (len(methods), len(losses))
+    found = RankAgreement(*sizes, *bounds, _ceiling(pairs, spearman_rows), _ceiling(pairs, kendall_rows), None)
     return found if found.threshold is None else found._replace(p=_p_value(of_spearman[1], found.threshold))
 
 
