@@ -6,6 +6,7 @@ import json
 import time
 
 import numpy as np
+import tensorflow as tf
 
 from common.errors import InvalidInput, invalid
 from common.records import ResumableCallback, RunDirectory
@@ -58,7 +59,7 @@ class Checkpoint(ResumableCallback):
         """
         arrays = {}
         for group, values in self._groups().items():
-            arrays.update({f"{group}.{index:05d}": np.asarray(value) for index, value in enumerate(values)})
+            arrays.update({f"{group}.{index:05d}": _array(value) for index, value in enumerate(values)})
         _refuse_what_is_not_finite(arrays)
         state = {
             "format": CHECKPOINT_VERSION,
@@ -110,6 +111,11 @@ class Checkpoint(ResumableCallback):
     def _groups(self) -> dict[str, list]:
         groups = {"weights": self.embedding_model.weights, "optimizer": self.embedding_model.compiled_update.variables}
         return groups | {f"callback{index}": callback.arrays() for index, callback in enumerate(self.stateful)}
+
+
+def _array(value: tf.Variable | np.ndarray) -> np.ndarray:
+    """Return the values of a variable, also of one with a copy for each device, or of an array."""
+    return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
 
 
 def _group(arrays: dict[str, np.ndarray], name: str) -> list[np.ndarray]:
