@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from absl import flags
 
+from common.errors import check_choice
 from common.index.approximate import KINDS, TARGET_RECALL
 from common.index.similarity import METRICS
 from experiments.photos import actions
@@ -30,9 +31,9 @@ from experiments.photos.models import define_model_flags
 from experiments.settings import flags as experiment_flags
 
 
-def main(action: str) -> None:
+def main(*words: str) -> None:
     """Run one of the actions."""
-    actions.run(action, flags.FLAGS)
+    actions.run(check_choice("action", " ".join(words), actions.FLAGS), flags.FLAGS)
 
 
 def define_flags() -> None:
@@ -84,4 +85,4 @@ def define_flags() -> None:
 if __name__ == "__main__":
     define_flags()
     kept = "What is embedded is kept; run the same command to resume."
-    experiment_flags.run_command(main, kept=kept, actions=tuple(actions.FLAGS))
+    experiment_flags.run_command(main, kept=kept, takes_words=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from common.data.dataset import Examples
 from common.data.random_batches import MPerClassBatches
@@ -136,14 +137,14 @@ def histogram_distances(sets: Sequence[np.ndarray], others: np.ndarray) -> np.nd
     Args:
         sets, others: each `[points, dim]`, two or more; distances beyond the others' range are in the outer bins.
     """
-    theirs = _pairwise_distances(others)
+    theirs = pdist(others)
     low, high = theirs.min(), theirs.max()
 
     def shares(distances: np.ndarray) -> np.ndarray:
         return np.histogram(np.clip(distances, low, high), _NUM_BINS, (low, high))[0] / len(distances)
 
     wanted, width = shares(theirs), (high - low) / _NUM_BINS
-    return np.array([width * np.abs(np.cumsum(shares(_pairwise_distances(each)) - wanted)).sum() for each in sets])
+    return np.array([width * np.abs(np.cumsum(shares(pdist(each)) - wanted)).sum() for each in sets])
 
 
 def frechet_distances(sets: Sequence[np.ndarray], others: np.ndarray) -> np.ndarray:
@@ -169,9 +170,3 @@ def frechet_distances(sets: Sequence[np.ndarray], others: np.ndarray) -> np.ndar
 
 def _centred(points: np.ndarray) -> np.ndarray:
     return (points - points.mean(axis=0)) / np.sqrt(len(points) - 1)
-
-
-def _pairwise_distances(points: np.ndarray) -> np.ndarray:
-    squares = (points**2).sum(axis=1)
-    squared = squares[:, None] + squares - 2 * points @ points.T
-    return np.sqrt(np.maximum(squared[np.triu_indices(len(points), 1)], 0.0))

@@ -97,7 +97,7 @@ def compact_groups(
 
 
 def _compactness(points: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Return the largest distance within the first 1, 2, ... members of each group `[groups, largest]`."""
+    """Return the compactness of each group's first 1, 2, ... members `[groups, largest]`."""
     largest = np.empty(groups.shape)
     for part in slices(len(groups), max(1, _COORDINATES_AT_ONCE // (groups.shape[1] * points.shape[1]))):
         members = points[groups[part]]  # [part, largest, dim]

@@ -135,8 +135,7 @@ def model_above_cut(model: EmbeddingModel) -> EmbeddingModel:
 
     Returns:
         A model from activations `[batch, height, width, channels]` to embeddings. Training it trains `model`, except
-            its
-        weights below the cut.
+        below the cut.
     """
     if not isinstance(model.backbone, CutNetwork):
         raise invalid("backbone", received=type(model.backbone).__name__, expected="a CutNetwork")

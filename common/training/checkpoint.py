@@ -114,7 +114,7 @@ class Checkpoint(ResumableCallback):
 
 
 def _array(value: tf.Variable | np.ndarray) -> np.ndarray:
-    """Return the values of a variable, also of one with a copy for each device, or of an array."""
+    """Return the values of a variable (perhaps mirrored) or an array."""
     return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import pathlib
 import shutil
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput, check_choice, invalid
-from common.files import replace_file, write_text
+from common.files import write_atomically, write_text
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import check_output, write_run
 from experiments.process.exit_code import import_tensorflow
@@ -160,10 +161,8 @@ def install(file: str | os.PathLike) -> pathlib.Path:
 
     load_embedder(path)
     target = installed_path(name)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    shutil.copyfile(path, unfinished)
-    replace_file(unfinished, target)
+    with path.open("rb") as source:
+        write_atomically(target, functools.partial(shutil.copyfileobj, source))
     return target
 
 

@@ -257,7 +257,6 @@ def _methods(values: flags.FlagValues) -> list[tuple[str, str, str]]:
 def run_command(
     main: typing.Callable[..., None],
     kept: str | None = None,
-    actions: typing.Sequence[str] = (),
     takes_words: bool = False,
 ) -> None:
     """Run `main` under absl; see `exit_code_of`.
@@ -265,18 +264,12 @@ def run_command(
     Args:
         main: the command.
         kept: a sentence on what a stopped command has kept; by default that of training commands.
-        actions: the command line must have one of these words, which `main` receives; empty for most commands.
         takes_words: whether `main` receives all words that are no flags, and checks them.
     """
 
     def wrapped(arguments: list[str]) -> None:
         if takes_words:
             main(*arguments[1:])
-            return
-        if actions:
-            if len(arguments) != 2 or arguments[1] not in actions:
-                raise invalid("action", received=" ".join(arguments[1:]), expected=f"one of {', '.join(actions)}")
-            main(arguments[1])
             return
         if len(arguments) > 1:
             raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")

@@ -169,11 +169,10 @@ def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
         figures = {found.study: _figure(found) for found in of.found}
         mean = _percent(of.summary.mean, of.summary.low, of.summary.high)
         lines.append([of.claim.text, _printed_range(of), *(figures.get(name, "-") for name in names), mean, of.verdict])
-    missing = "; ".join(of.claim.text for of in held if of.summary is None)
+    num_missing = sum(of.summary is None for of in held)
     header = ["claim", "thesis (%)", *(f"{name} (%)" for name in names), "mean over sets (%)", "verdict"]
-    return reports.PlainTable(
-        title, header, lines, [*([f"Not yet run: {missing}."] if missing else []), _HOW, reports.CLAIM_RULE]
-    )
+    missing = [f"Not yet run: {num_missing} of {len(held)} planned comparisons."] if num_missing else []
+    return reports.PlainTable(title, header, lines, [*missing, _HOW, reports.CLAIM_RULE])
 
 
 def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:

@@ -18,13 +18,13 @@ Cost: on 2 CPU cores, where a run of 600 steps takes 75 s (three times as long o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from common.errors import invalid
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.settings.build import parse_method
-from experiments.settings.thesis_values import EMOJI_CLUTTER
+from experiments.settings.thesis_values import EMOJI, EMOJI_CLUTTER
 from experiments.studies.planned import CCP, GSP, WIDE, planned_settings
 
 Settings = Mapping[str, Any]
@@ -82,7 +82,7 @@ def _all_of_a_pool(count: int) -> Settings:
 
 _PLAIN, _CCP = Line("+gap", is_baseline=True), Line("+ccp+gap")
 _ALONE = Line("+gap", is_baseline=True, values=())
-_SIDES: Mapping[str, int] = {"emoji": 96, **EMOJI_CLUTTER}
+_SIDES = {"emoji": cast(int, EMOJI["image_size"]), **EMOJI_CLUTTER}
 _CLUTTER = "conditions_clutter"
 CONDITIONS = {
     "conditions_batch": Condition(

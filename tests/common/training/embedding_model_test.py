@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.backbones import CutNetwork
 from common.errors import InvalidInput
 from common.losses import (
     ComponentLoss,
@@ -17,7 +18,14 @@ from common.losses import (
     WeightedSumLoss,
 )
 from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling, SecondOrderAttentionPooling
-from common.training import EmbeddingHead, EmbeddingModel, MetricModel, ProxyRateOptimizer, TracedFunctions
+from common.training import (
+    EmbeddingHead,
+    EmbeddingModel,
+    MetricModel,
+    ProxyRateOptimizer,
+    TracedFunctions,
+    model_above_cut,
+)
 from common.training.devices import precision_policy, scaled_optimizer
 from tests.eager_functions import eagerly
 from tests.samples import sampled
@@ -242,11 +250,12 @@ def test_statistics_of_the_backbone_wait_for_the_end_of_the_warm_up(warming_up):
 
 
 def test_features_side_by_side_are_normalised_apart():
-    sizes = (3, 2)
-    model = EmbeddingModel(
-        make_backbone(), EmbeddingHead(GlobalAveragePooling(), 5), ContrastiveLoss(), feature_sizes=sizes
-    )
+    lower = make_backbone()
+    network = CutNetwork(lower, keras.Sequential([keras.Input((None, None, 5)), keras.layers.ReLU()]))
+    model = EmbeddingModel(network, EmbeddingHead(GlobalAveragePooling(), 5), ContrastiveLoss(), feature_sizes=(3, 2))
     embeddings = model.embed(tf.data.Dataset.from_tensors(images()))
+    above = model_above_cut(model).embed(tf.data.Dataset.from_tensors(np.array(lower(images()))))
+    np.testing.assert_allclose(above, embeddings, rtol=1e-6)
     for part in np.split(embeddings, [3], axis=1):
         np.testing.assert_allclose(np.linalg.norm(part, axis=1), 1.0, rtol=1e-6)
 
