@@ -126,7 +126,6 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
     """Return the folds' settings for all training classes and fixed steps.
 
     Args:
-        study: whose folds chose.
         weights: the file of initial weights, where the folds began with one.
 
     Raises:
@@ -172,14 +171,6 @@ def train_final(
 ) -> Written:
     """Train or resume the final model, and write it with its card.
 
-    Args:
-        study: whose folds chose.
-        dataset: that they were trained on, as loaded.
-        config: from `final_configuration`.
-        places: see `UnitRuns`.
-        checkpoint_seconds: shortest time between two checkpoints.
-        tracker: what follows the run.
-
     Raises:
         InvalidInput: other data than the study's, or what `UnitRuns.train` refuses.
     """
@@ -213,7 +204,6 @@ def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
 
     Args:
         study: the folds; their repeat 0 is shown.
-        final: the folder of the final run.
     """
     units = [study.units[fold, 0] for fold in range(study.config.num_folds)]
     arrays = [unit.test_embeddings() for unit in units]

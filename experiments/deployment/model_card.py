@@ -79,12 +79,7 @@ def write_card(run: RunModel, written: Written) -> None:
 
 
 def model_card(run: RunModel, written: Written) -> str:
-    """Write a card's text, with YAML front matter for model hubs.
-
-    Args:
-        run: that the model is of.
-        written: the model.
-    """
+    """Write a card's text, with YAML front matter for model hubs."""
     from common.deployment.deployable_model import NETWORK, PREPROCESSING
 
     config, data = run.config, run.trained.dataset

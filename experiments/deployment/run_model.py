@@ -64,9 +64,6 @@ class RunModel:
     """A finished run, ready to be written as a model.
 
     Args:
-        path: the run directory.
-        dataset: that it was trained on, as loaded.
-        cache_dir: the folder for prepared images, or None for the default.
         num_checked: test images, spread over the test set, on which a model is compared with the run.
 
     Attributes:
@@ -115,7 +112,6 @@ class RunModel:
         """Compare a reloaded model with the run.
 
         Args:
-            embed: from inputs to embeddings.
             name: of the format, which says what its inputs are and how large a difference may be.
 
         Raises:
@@ -173,7 +169,6 @@ def model_of(trained: TrainedModel, exif_orientation: bool = True) -> keras.Mode
     Low-rank updates (`--lora_rank`) are merged into the run's own network.
 
     Args:
-        trained: the run.
         exif_orientation: files, of any size, are turned as their EXIF orientation says.
     """
     from common.deployment import ImagePreprocessing, deployable_model

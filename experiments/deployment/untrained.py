@@ -132,8 +132,6 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
     Two processes with one stack write the same bytes of a `.keras` file, and so the same digest.
 
     Args:
-        network: checked.
-        name: of the format.
         output: path of the model; an existing file is replaced.
 
     Returns:

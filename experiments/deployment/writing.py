@@ -47,12 +47,7 @@ def export_run(
     """Export a finished run with its card, checked against its test embeddings.
 
     Args:
-        run: the run directory.
-        name: of the format, one of `FORMAT_NAMES`.
         output: the model's path; None: see `default_output`.
-        data_dir: the folder of the data set's files, for data that are not embedded.
-        cache_dir: the folder for prepared images, or None for the default.
-        num_checked: test images that are compared.
 
     Raises:
         InvalidInput: no finished run, other data, a place that cannot be written to, a format that lacks an operation
@@ -90,9 +85,6 @@ def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str]
     """Write a model with its card.
 
     Args:
-        run: the run.
-        name: of the format.
-        path: of the model.
         notes: sentences for the card on where the settings come from.
 
     Raises:
@@ -115,10 +107,6 @@ def model_writer(dataset: Dataset, cache_dir: str | None) -> Callable[[pathlib.P
     """Return a function that adds `model.keras` and its card to finished runs.
 
     Runs that have one are skipped. A failure to write does not fail the run; each reason is reported once.
-
-    Args:
-        dataset: that the runs are trained on, as loaded.
-        cache_dir: the folder for prepared images, or None for the default.
     """
     told: set[str] = set()
 

@@ -108,7 +108,6 @@ def make(name: str, places: Places, output: str | os.PathLike, checkpoint_second
     """Train a model of the zoo, or resume; write its file, card and digest.
 
     Args:
-        name: one of `RECIPES`.
         places: see `UnitRuns`; `data_dir` is the folder of the images, where the recipe needs one.
         output: folder for `NAME/NAME.keras`, `README.md` and `NAME.keras.sha256`.
         checkpoint_seconds: shortest time between two checkpoints.

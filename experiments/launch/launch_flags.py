@@ -76,11 +76,6 @@ def define_launch_flags() -> None:
 def launcher_from_flags(values: flags.FlagValues, trains: bool, because: str) -> Launcher | None:
     """Return the launcher chosen by flags; None to train in this process.
 
-    Args:
-        values: of the command line.
-        trains: whether the command, with its other flags, trains any units.
-        because: the reason for the user, if it does not.
-
     Raises:
         InvalidInput: a flag without effect, or a launcher that this machine lacks.
     """
@@ -103,9 +98,7 @@ def check_launch(launch: str | None, given: Sequence[str], trains: bool, because
     """Refuse combinations of flags that have no effect.
 
     Args:
-        launch: the value of `--launch`, or None.
         given: which of `READ_BY` were given.
-        trains, because: see `launcher_from_flags`.
 
     Raises:
         InvalidInput: see above; the message names the flags.

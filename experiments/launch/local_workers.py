@@ -31,10 +31,8 @@ class LocalWorkers:
     """Launcher that trains units in `workers` processes at once.
 
     Args:
-        workers: processes at once.
         threads: of one operation of each process; None: as in the environment, or else the processor's cores divided
             by `workers`.
-        logs: the folder of the units' logs.
     """
 
     def __init__(self, workers: int, threads: int | None, logs: pathlib.Path):
@@ -51,9 +49,6 @@ class LocalWorkers:
         """Train every unit without a result; wait for units of other processes.
 
         No worker survives this call: Ctrl-C and SIGTERM are passed on to all of them first.
-
-        Args:
-            tasks: in the order of starting.
 
         Returns:
             The units that left no result.
@@ -128,13 +123,7 @@ class LocalWorkers:
 
 
 def threads_of_each(workers: int, threads: int | None, environment: Mapping[str, str]) -> int | None:
-    """Return the threads of each worker; None if the environment sets them.
-
-    Args:
-        workers: processes at once.
-        threads: the user's choice, if any.
-        environment: of this process.
-    """
+    """Return the threads of each worker; None if the environment sets them."""
     if threads is not None:
         return threads
     if environment.get("TF_NUM_INTRAOP_THREADS"):
@@ -156,9 +145,7 @@ def gpu_variables(slot: int, workers: int, gpus: Sequence[str]) -> dict[str, str
     """Return the environment variables that give a worker one GPU.
 
     Args:
-        slot: which of the workers, from 0.
         workers: processes at once; those that share a GPU take its memory as needed.
-        gpus: their names; if empty, nothing is set.
     """
     if not gpus:
         return {}
@@ -167,11 +154,7 @@ def gpu_variables(slot: int, workers: int, gpus: Sequence[str]) -> dict[str, str
 
 
 def peak_memory(number: int) -> int:
-    """Return a process's peak memory in bytes, 0 if unknown.
-
-    Args:
-        number: of the process.
-    """
+    """Return a process's peak memory in bytes, 0 if unknown."""
     try:
         status = pathlib.Path(f"/proc/{number}/status").read_text(encoding="ascii", errors="replace")
     except OSError:

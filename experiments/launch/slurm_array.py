@@ -67,7 +67,6 @@ class SlurmArray:
     """Launcher that trains units as jobs of a Slurm cluster with shared folders.
 
     Args:
-        needs: of each unit.
         folder: for logs, submitit's files and `slurm_jobs.json`, the job of each unit: the same command
             follows the active jobs listed there instead of submitting again.
     """
@@ -83,9 +82,6 @@ class SlurmArray:
         """Submit all units neither finished nor active, and follow all of them.
 
         Ctrl-C and SIGTERM only stop the following; the jobs stay in the queue.
-
-        Args:
-            tasks: in the order of the array.
 
         Returns:
             Units that left no result.
@@ -206,12 +202,6 @@ class SlurmArray:
 def submit(functions: Sequence[UnitJob], needs: UnitNeeds, folder: pathlib.Path, name: str) -> list[str]:
     """Submit one array of jobs.
 
-    Args:
-        functions: one per job.
-        needs: of each job.
-        folder: for submitit's files.
-        name: of all jobs.
-
     Returns:
         The number of each job, in their order.
 
@@ -242,9 +232,6 @@ def queued_jobs(name: str) -> dict[str, str]:
     """Return the queue's states of this user's jobs with a name.
 
     The queue needs no accounting.
-
-    Args:
-        name: of the jobs.
 
     Returns:
         States such as `RUNNING` by job number (`12`, or `12_3` of an array), including jobs that ended minutes ago.

@@ -25,10 +25,7 @@ class UnitJob:
 
     Args:
         arguments: of the interpreter: `-m`, the module, its flags.
-        log: the unit's output is appended to it.
         threads: of one operation.
-        interpreter: the program that runs the unit.
-        folder: where it runs.
     """
 
     def __init__(

@@ -60,11 +60,7 @@ class Failure(NamedTuple):
 
 
 def last_words(log: pathlib.Path) -> str:
-    """Return a log's last `error:` line, else its last line.
-
-    Args:
-        log: of one unit; if it is missing or empty, the text says so.
-    """
+    """Return a log's last `error:` line, else its last line."""
     try:
         text = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -75,11 +71,7 @@ def last_words(log: pathlib.Path) -> str:
 
 
 def check_no_failures(failures: Iterable[Failure]) -> None:
-    """Raise `InvalidInput` with each failed unit's reason, log and command.
-
-    Args:
-        failures: of a launch; if empty, nothing is raised.
-    """
+    """Raise `InvalidInput` with each failed unit's reason, log and command."""
     failed = list(failures)
     if failed:
         lines = [

@@ -26,9 +26,6 @@ def start_worker(
 
     Args:
         arguments: of the interpreter: `-m`, the module, its flags.
-        log: the process's output is appended to it.
-        changes: of the environment.
-        interpreter: the program that runs the arguments.
         folder: where the process runs; None: here.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +45,6 @@ def end_workers(processes: Sequence[subprocess.Popen], seconds: float = SECONDS_
     """Send SIGTERM to processes, wait, and kill those still running.
 
     Args:
-        processes: some may have ended already.
         seconds: the time limit for all of them together.
     """
     for process in processes:

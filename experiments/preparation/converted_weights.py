@@ -22,8 +22,6 @@ def fetch_checkpoint(backbone: str, folder: str, mirror: str | None = None) -> s
     """Return the path of a network's published checkpoint, fetched unless it exists.
 
     Args:
-        backbone: one of `BACKBONES`.
-        folder: of the file.
         mirror: address of a folder with the published file, tried before the original one.
 
     Raises:
@@ -63,7 +61,6 @@ def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = (
     The output records the SHA-256 of `source`; if `source` is an `.npz` with such a record, that is copied.
 
     Args:
-        backbone: one of `BACKBONES`.
         source: a checkpoint of PyTorch or safetensors, or an `.npz` file with PyTorch's names.
         output: path of the `.npz` file, written atomically.
         ignore: prefixes of names in the file that belong to no backbone (a head other than the usual classifier).

@@ -39,10 +39,8 @@ def prepare(
     """Fetch a data set unless present, report, write its manifest, copy images.
 
     Args:
-        name: of the data set, one of `LOADERS`.
         data_dir: the folder of all data (or, for folder and manifest, of this one).
         cache_dir: the folder for prepared images.
-        mirror: address of a folder with the published files, tried first.
         shorter_side: of the small copies in pixels; 0: make none.
         copies: one of `data.COPIES`; `files` and `shards` are chosen for future runs, too; None: as chosen before.
 
@@ -93,10 +91,6 @@ def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Datas
 
 def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data.Inspection:
     """Read a whole data set and print the findings.
-
-    Args:
-        dataset: as loaded.
-        problems: errors collected while loading it.
 
     Raises:
         InvalidInput: with the problems, and files that cannot be read.

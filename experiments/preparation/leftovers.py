@@ -55,7 +55,6 @@ class Leftover:
 
     Args:
         kind: one of `CACHES`, `FINISHED`, `UNFINISHED` or `IN_PROGRESS`.
-        folder: that it is.
         files: all of its files, relative to the folder.
         num_bytes: of the files.
         changed: time of the newest file, or of a cache's last use, in seconds since 1970.
@@ -76,11 +75,7 @@ class Leftover:
 
 
 def caches_in(cache_dir: str) -> list[Leftover]:
-    """Find prepared images and cached features.
-
-    Args:
-        cache_dir: the folder of caches; it may be missing.
-    """
+    """Find prepared images and cached features."""
     root, found = pathlib.Path(cache_dir), []
     busy = {mark.name.rpartition(".")[0] for mark in (root / _IN_USE).glob("*.*") if _is_held(mark)}
     for kind, (place, names) in _CACHES.items():
@@ -102,8 +97,6 @@ def caches_in_use(cache_dir: str, dataset: str, most_gb: float) -> Iterator[None
     write access or locks, nothing is kept or removed.
 
     Args:
-        cache_dir: the folder of caches, made if need be.
-        dataset: its name.
         most_gb: the bound in GB (10^9 bytes), in [0, inf).
     """
     mark = pathlib.Path(cache_dir) / _IN_USE / f"{dataset}.{secrets.token_hex(8)}"
@@ -148,11 +141,7 @@ def recently_used(found: list[Leftover], caches: list[Leftover], most_bytes: int
 
 
 def runs_in(runs_dir: str) -> list[Leftover]:
-    """Find the runs at any depth of a folder.
-
-    Args:
-        runs_dir: the folder; it may be missing.
-    """
+    """Find the runs at any depth of a folder."""
     found = []
     for place, folders, names in os.walk(runs_dir):
         folders.sort()
@@ -166,7 +155,6 @@ def remove(leftover: Leftover, root: str) -> bool:
     """Remove a cache or run and the folders above it that become empty.
 
     Args:
-        leftover: as found.
         root: the highest folder, which stays.
 
     Returns:

@@ -22,12 +22,7 @@ _PROBE_BYTES = 2**20
 
 
 def findings(cache_dir: str, runs_dir: str) -> tuple[dict[str, str], list[str]]:
-    """Return what was found by its name, and problems that prevent training.
-
-    Args:
-        cache_dir: the folder for prepared images.
-        runs_dir: the folder for results.
-    """
+    """Return what was found by its name, and problems that prevent training."""
     found, problems = _software()
     for name, folder in (("runs folder", runs_dir), ("cache folder", cache_dir)):
         found[name], problem = _room(folder)
@@ -66,11 +61,7 @@ def _software() -> tuple[dict[str, str], list[str]]:
 
 
 def reason_of_no_gpu(built_with_cuda: bool) -> str:
-    """Return the likely reason why TensorFlow sees no GPU.
-
-    Args:
-        built_with_cuda: whether this TensorFlow can use one.
-    """
+    """Return the likely reason why TensorFlow sees no GPU."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     is_set = "" if visible is None else f"CUDA_VISIBLE_DEVICES={visible!r} is set, but "
     if visible is not None and visible.strip() in ("", "-1"):

@@ -43,8 +43,6 @@ def make_official_images(name: str, data_dir: str | os.PathLike, scale: float) -
     there already stay; listings are written last, so an interrupted call can be repeated.
 
     Args:
-        name: of the data set, one of `LAYOUTS`.
-        data_dir: the folder that gets the release's folder.
         scale: share of the official classes and images, in (0, 1]; each part keeps 32 classes or more.
     """
     release, layout = LAYOUTS[name]

@@ -49,14 +49,7 @@ class SoftmaxCrossEntropyLoss(MetricLoss):
 
 
 def run_of(settings: PretrainSettings, dataset: data.Dataset, classes: str, runs_dir: str) -> RunDirectory:
-    """Return a run's folder, named after everything that decides its outcome.
-
-    Args:
-        settings: see `PretrainSettings`.
-        dataset: see `load_images`.
-        classes: of `CLASSES`.
-        runs_dir: the folder of all results.
-    """
+    """Return a run's folder, named after everything that decides its outcome."""
     identity = {
         **dataclasses.asdict(settings),
         "dataset": dataset.name,
@@ -74,10 +67,7 @@ def pretrain(
     """Train, resume or read a run; write `backbone.npz` into its folder.
 
     Args:
-        settings: see `PretrainSettings`.
         dataset: images whose training and test classes are the same.
-        run: the folder.
-        checkpoint_seconds: shortest time between two checkpoints.
 
     Returns:
         The result: `validation` (best accuracy on the test images, and its step) and `steps`.

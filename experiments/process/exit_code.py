@@ -44,7 +44,6 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
     """Run `main` and return its exit code; bugs keep their traceback.
 
     Args:
-        main: the command; may end with `sys.exit`.
         kept: the message's sentence on what a stopped command has kept; empty if nothing.
 
     Returns:

@@ -14,8 +14,6 @@ def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) ->
     """Compute attention on test images, of different classes if possible.
 
     Args:
-        trained: the model, its configuration and data.
-        num_images: images to draw.
         num_prototypes: prototypes to draw (generalized sum pooling only): those that receive most of these images.
     """
     import tensorflow as tf

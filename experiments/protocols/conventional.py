@@ -41,7 +41,6 @@ class ConventionalProtocol(Protocol):
     learning reality check", 2020, on why its figures are optimistic.
 
     Args:
-        dataset, places, repeats, tracker: see `Protocol`.
         configs: each method's configuration of the protocol `conventional`.
         held_out_configs: the same methods' of the protocol `held_out`, in the same order.
         kind: of report.
@@ -102,8 +101,6 @@ def evaluate(
     """Run the missing units of the methods that flags name, then report.
 
     Args:
-        values: of the command line.
-        kind: of report.
         afterwards: makes, from the data set, a function called with each finished unit's folder.
 
     Returns:

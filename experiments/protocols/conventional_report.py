@@ -192,11 +192,7 @@ def write_report(
     """Write `<name>.md`, `.csv`, `.tex`, `validation_curves.png`; return the terminal's text.
 
     Args:
-        methods: at least one, of one kind of report.
-        folder: for the files.
-        title: of table and picture.
         name: of the tables; empty: that of the kind.
-        notes: further lines below the table.
     """
     kind, name = type(methods[0]), name or methods[0].file_name
     rows = [*rows_before(methods), *(row for method in methods for row in method.rows())]

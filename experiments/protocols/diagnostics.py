@@ -41,14 +41,7 @@ class Point(NamedTuple):
 
 
 def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clustering: bool) -> dict[str, float]:
-    """Compute training images' diagnostics and metrics, cached in `training_diagnostics.json`.
-
-    Args:
-        unit: finished.
-        dataset: as loaded.
-        cache_dir: the folder for prepared images, or None for the default.
-        clustering: also NMI.
-    """
+    """Compute training images' diagnostics and metrics, cached in `training_diagnostics.json`."""
     path = unit.path / "training_diagnostics.json"
     stored = read_json(path)
     if stored is not None and ("NMI" in stored["figures"] or not clustering):
@@ -63,13 +56,7 @@ def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clusteri
 
 
 def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, clustering: bool) -> list[Point]:
-    """Convert finished runs to points.
-
-    Args:
-        methods: the runs on disk.
-        training: called with a run, gives what `training_diagnostics` does; or None.
-        clustering: also NMI.
-    """
+    """Convert finished runs to points."""
     points = []
     for method in methods:
         for (fold, repeat), unit in method.finished.items():
@@ -93,10 +80,6 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
 
     An interval that excludes zero is marked only if every method has repeats: with one run per fold, a method's rank
     may be that of its seed.
-
-    Args:
-        points: of three methods or more.
-        dataset: their data set.
     """
     groups = [point.method for point in points]
     names = [name for name in points[0].figures if all(name in point.figures for point in points)]

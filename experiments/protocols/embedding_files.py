@@ -150,12 +150,7 @@ def scores(values: flags.FlagValues) -> dict:
 
 
 def _further_metrics(values: flags.FlagValues, *arrays: np.ndarray) -> dict[str, float]:
-    """Return the metrics of `--metrics` that no ranking of single queries has, as fractions.
-
-    Args:
-        values: the flags.
-        *arrays: embeddings and labels of the queries, and of the gallery if there is one.
-    """
+    """Return the metrics of `--metrics` that no ranking of single queries has, as fractions."""
     found: dict[str, float] = {}
     if "open_set" in values.metrics:  # first: it refuses labels without unknown classes
         rejection = retrieval.open_set_rejection(*arrays, similarity=values.similarity)
@@ -189,9 +184,7 @@ def figures_of(result: RetrievalResult, queries: Sequence[int], gallery: Sequenc
     """Format a result with bounds for the JSON file.
 
     Args:
-        result: of the evaluation.
         queries, gallery: shapes of the embeddings, `(items, dim)`; no gallery: None.
-        similarity: the measure of nearness.
     """
     figures = result.as_dict()
     counts = {name: figures.pop(name) for name in ("num_queries", "num_excluded_queries")}

@@ -18,12 +18,7 @@ _DIGITS = 6  # of what a model computes again: other machines round the last one
 
 
 class ExtrasReader:
-    """Reader of runs' extras; loads each data set once, when a run needs it.
-
-    Args:
-        data_dir: the folder of the data set's official files; None for embedded data sets.
-        cache_dir: the folder for prepared images, or None for the default.
-    """
+    """Reader of runs' extras; loads each data set once, when a run needs it."""
 
     def __init__(self, data_dir: str | None = None, cache_dir: str | None = None):
         self._places = data_dir, cache_dir
@@ -70,9 +65,7 @@ def token_extras(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None =
     of test samples inside another class' hull.
 
     Args:
-        unit: of bags of tokens.
         dataset: as loaded; None to load it.
-        cache_dir: the folder for prepared data, or None for the default.
         with_arrays: also return the trained `tokens` `[tokens, 2]`, the test set's `samples` `[samples, 2]` and their
             `labels` `[samples]`.
     """

@@ -27,11 +27,7 @@ class Protocol(abc.ABC):
     """Runs of some configurations on one data set that are evaluated together.
 
     Args:
-        dataset: as loaded.
-        configs: configurations of the methods to compare, all on this data set.
-        places: see `UnitRuns`.
         repeats: runs of each unit, with different seeds.
-        tracker: what follows the units that are trained.
     """
 
     def __init__(
@@ -65,7 +61,6 @@ class Protocol(abc.ABC):
         """Train every unit without a result; stopped ones resume from their checkpoint.
 
         Args:
-            checkpoint_seconds: shortest time between two checkpoints.
             afterwards: called with the folder of each unit, once it has finished.
             **chosen: arguments of `units`.
 
@@ -140,14 +135,6 @@ def trained_units(
 
     Units are those of the first fold (a data set with a validation set of its own, such as the collages, trains on all
     its training classes there), so that a study and `fair_eval` share their run directories.
-
-    Args:
-        dataset: as loaded.
-        configs: all on this data set.
-        places: see `UnitRuns`.
-        repeats: runs of each configuration, with different seeds.
-        checkpoint_seconds: shortest time between two checkpoints.
-        report_only: train nothing.
     """
     protocol = FairProtocol(dataset, configs, places, repeats=repeats)
     if not report_only:

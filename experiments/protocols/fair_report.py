@@ -63,7 +63,6 @@ class MethodReport:
         Verdicts are on the figures and, where the thesis has both rows, on the difference.
 
         Args:
-            reference: another complete method.
             reference_name: its name in the difference's column; by default its own.
         """
         cells = {
@@ -194,8 +193,6 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
 
     Args:
         methods: of one data set; the one with the highest mean test MAP@R of single models is compared.
-        dataset: as loaded.
-        data_dir: the folder of its files, or None.
 
     Returns:
         The figures, and the command on a line of its own; None without a complete method with untrained figures. A
@@ -219,12 +216,7 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
 
 
 def partial_lines(method: MethodReport, *, with_figures: bool = True) -> list[str]:
-    """List an incomplete study's finished units, beside untrained figures, and missing ones.
-
-    Args:
-        method: of any study; a complete one has no lines.
-        with_figures: whether to list finished units; a page shows them elsewhere.
-    """
+    """List an incomplete study's finished units, beside untrained figures, and missing ones."""
     if not method.missing:
         return []
     lines = []

@@ -27,12 +27,7 @@ _RECALL = "Means over the finished runs, single models, in percent."
 
 
 def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
-    """Write `features.md`, `.csv` and `sampling.png`, if any; return the terminal's text.
-
-    Args:
-        runs: the finished ones of each method, by its name.
-        folder: of the report.
-    """
+    """Write `features.md`, `.csv` and `sampling.png`, if any; return the terminal's text."""
     return "\n".join(part for part in (_features(runs, folder), _sampling(runs, folder)) if part)
 
 
@@ -62,10 +57,6 @@ def write_recall(
     """Write `<name>_recall.md` and `.csv`; return the terminal's text.
 
     Args:
-        runs: the finished ones of each method, by its name.
-        dataset: of all of them.
-        folder: of the report.
-        name: of the report.
         published: of each method, gives the printed cell of a metric, such as `R@10`.
         shown: with the table, not only the file's name and warnings.
     """
@@ -121,7 +112,6 @@ def group_note(method: str, found: Sequence[Mapping]) -> str:
     Reference: Milbich's dissertation, figure 3.4.
 
     Args:
-        method: its name.
         found: `features` of the `result.json` of each run of it.
     """
     groups = [each[GROUPS] for each in found if GROUPS in each]
@@ -132,11 +122,7 @@ def group_note(method: str, found: Sequence[Mapping]) -> str:
 
 
 def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
-    """List each feature's name, number of runs, size, and means of `FEATURE_COLUMNS`.
-
-    Args:
-        found: `features` of the `result.json` of each run of a method.
-    """
+    """List each feature's name, number of runs, size, and means of `FEATURE_COLUMNS`."""
     lines = []
     for name in _ordered(found[0]) if found else ():
         figures = [each[name] for each in found]

@@ -85,11 +85,7 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
     """Compute every row: as trained, restraints over r, identity, and two controls.
 
     Args:
-        trunk: features and neck.
-        restraints: of `RESTRAINTS`.
-        ratios: r of D and R.
         draws: seeds of each D(r) and R(r) between 0 and 1.
-        seed: of the first draw.
     """
     trained, dim = metric_matrix(trunk.neck), trunk.neck.shape[1]
     channels = len(trained)
@@ -124,11 +120,7 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
 
 
 def mean_over_runs(rows_of_runs: Sequence[Sequence[Refinement]]) -> list[Refinement]:
-    """Merge corresponding rows of several runs, their figures side by side.
-
-    Args:
-        rows_of_runs: what `refinements` gives for each run, with the same restraints, ratios and draws.
-    """
+    """Merge corresponding rows of several runs, their figures side by side."""
     merged = []
     for same in zip(*rows_of_runs, strict=True):
         scores = {
@@ -143,7 +135,6 @@ def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, RetrievalResult]:
     """Rank the test set by `x^T M x'`, for each mode.
 
     Args:
-        trunk: features and labels.
         matrix: M, symmetric `[channels, channels]`.
     """
     results = {}
@@ -182,9 +173,7 @@ def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
     """Explain the table; quote the paper for this loss and data set.
 
     Args:
-        trunk: of the first run.
         draws: seeds of each D(r) and R(r).
-        num_runs: that the figures are means of.
     """
     channels, dim = trunk.neck.shape
     controls = (
@@ -248,15 +237,7 @@ def draw(rows: Sequence[Refinement], folder: pathlib.Path, title: str) -> list[p
 
 
 def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path, draws: int, num_runs: int = 1) -> str:
-    """Write `posterior_refinement.md`, `.csv`, `.json` and pictures; return the terminal's text.
-
-    Args:
-        trunk: of the first run.
-        rows: the table's.
-        folder: for the files.
-        draws: seeds of each D(r) and R(r).
-        num_runs: that the rows are of.
-    """
+    """Write `posterior_refinement.md`, `.csv`, `.json` and pictures; return the terminal's text."""
     title = f"Posterior refinement of {trunk.config.name} on {trunk.config.dataset}"
     title += f", mean of {num_runs} runs" if num_runs > 1 else ""
     found = table(rows, title, notes_on(trunk, draws, num_runs))
@@ -271,12 +252,7 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
 
 
 def kept_values(rows: Sequence[Refinement], draws: int) -> dict:
-    """Return a run's matrices and figures as JSON values for `results/`.
-
-    Args:
-        rows: of one run.
-        draws: seeds of each D(r) and R(r).
-    """
+    """Return a run's matrices and figures as JSON values for `results/`."""
     matrices = [
         {
             "label": row.label,

@@ -42,8 +42,6 @@ def record_methods(
     """Record runs whose methods have their own names or extras, if `--record` is given.
 
     Args:
-        methods: those of the command.
-        places: the study, and the folders of data.
         collected: runs outside protocols, each given as its own method in the order of `methods`; None: those in the
             methods' folders.
     """
@@ -73,12 +71,7 @@ def record(
     """Merge finished runs, and complete concatenations, into a study's rows.
 
     Args:
-        methods: the runs on disk of each configuration.
-        folder: of the study, `results/<study>`.
         extras: reads what tables and pictures need beside metrics.
-        command: what trained the runs; None: not known.
-        naming: of configurations, by their folder.
-        units: folders of runs to record; None: all.
         replace: whether new results take the place of others with the same key.
 
     Returns:

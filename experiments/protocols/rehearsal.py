@@ -189,7 +189,6 @@ class Rehearsal:
 
     Args:
         name: of the data set, one of `official_images.LAYOUTS`.
-        scale: share of the official classes and images, in (0, 1].
         folder: of data, copies, runs and figures; the same rehearsal resumes there.
         backbone: of the runs; None: the recipe's.
         passes_at_full_size: whether passes over a whole set see images of the recipe's size instead of 64 pixels.
@@ -270,8 +269,6 @@ def describe(stages: Stages, title: str, cells: Sequence[ExperimentConfig], step
     """Return the stages and a whole table's cost as text of 100 columns.
 
     Args:
-        stages: of a rehearsal.
-        title: above the stages.
         cells: the configuration of each run of the whole table, at full budget.
         step_seconds: of a training step at full size; None: as measured.
     """

@@ -13,14 +13,7 @@ from experiments.reports.plain_tables import TERMINAL_WIDTH
 
 
 def print_report(text: str, folder: pathlib.Path, details: bool, pattern: str = "*.md") -> None:
-    """Print a report's text; before it, with `details`, its Markdown files.
-
-    Args:
-        text: the short form.
-        folder: of the report.
-        details: whether to print the files.
-        pattern: of their names.
-    """
+    """Print a report's text; before it, with `details`, its Markdown files."""
     for path in sorted(folder.glob(pattern)) if details else ():
         print(path.read_text(encoding="utf-8"))
     print(text)
@@ -42,12 +35,8 @@ def write_report_files(
     Args:
         rows: of the table; without any, there are no table files.
         curves: of the picture; without any, there is none.
-        folder: where the files go.
-        title: of table and picture.
-        metric: of the curves.
         explanations: lines below the table in the Markdown and LaTeX.
         notes: further ones, also for the terminal.
-        name: of the table's files.
 
     Returns:
         The table for the terminal, and lines that name picture and details; either may be empty.

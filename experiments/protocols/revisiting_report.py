@@ -44,8 +44,6 @@ def curve_figures(units: Sequence[UnitRun], dataset: str, choose: Callable) -> d
     """Return a figure per unit `[units]`, by metric, if all recorded it.
 
     Args:
-        units: finished runs that were evaluated on the test set at each epoch.
-        dataset: of them.
         choose: a function of a metric's values over epochs `[epochs]`, such as `np.max`.
     """
     curves = {metric: [unit.validation_curve(metric)[1] for unit in units] for metric in metrics_of(dataset)}

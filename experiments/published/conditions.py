@@ -54,7 +54,6 @@ def dissertation_conditions(backbone: str, dim: int) -> dict[str, object]:
     Reference: its sections 2.3, 3.2, 4.3 and 5.4.
 
     Args:
-        backbone: `resnet50` or `bn_inception`.
         dim: size of the embedding, of all features together.
     """
     return {
@@ -69,11 +68,7 @@ def dissertation_conditions(backbone: str, dim: int) -> dict[str, object]:
 
 
 def deviation_sentence(deviation: str) -> str:
-    """Describe how data differ from the official ones, or note custom data.
-
-    Args:
-        deviation: one of `Dataset.deviations`.
-    """
+    """Describe how data differ from the official ones, or note custom data."""
     own = deviation.partition(": ")[2]
     if own.startswith(OWN_IMAGES):
         return f"{own[0].upper()}{own[1:]}."

@@ -38,7 +38,6 @@ def conventional_published(
     Args:
         dataset: flag or printed name.
         loss, pooling, method, backbone: as in the configuration; the order around `+` in a pooling does not matter.
-        dim: the embedding size.
         metric: `"P@1"` (printed as R@1, which is the same) or `"MAP@R"`.
         chapter: 3 for tables 3.2a/b, 5 for 5.2a/b.
     """

@@ -127,9 +127,7 @@ def printed_row(loss: str, dim: int = 128, backbone: str = _R50) -> PrintedRow |
     """Return the row to compare with a run; None for other losses.
 
     Args:
-        loss: its name.
         dim: size of the embedding. Other sizes and networks than the printed ones have the row of table 2.2.
-        backbone: the network.
     """
     return LATER_ROWS.get((loss, dim, backbone)) or ROWS.get(loss)
 
@@ -147,10 +145,7 @@ def revisiting_published(
     """Return a loss's printed cell (average pooling), or None.
 
     Args:
-        dataset: flag or printed name.
-        loss: of `ROWS` or `LATER_ROWS`; None comes back for any other.
         metric: `R@1` or `NMI`; not all tables print others.
-        dim, backbone: as in `printed_row`.
     """
     row = printed_row(loss, dim, backbone)
     if row is None:
@@ -175,11 +170,7 @@ def revisiting_published(
 
 
 def revisiting_conditions(loss: str, dim: int = 128, backbone: str = _R50) -> dict[str, object]:
-    """Return the configuration and `repeats` required for comparison with the printed row.
-
-    Args:
-        loss, dim, backbone: as in `printed_row`.
-    """
+    """Return the configuration and `repeats` required for comparison with the printed row."""
     later = (loss, dim, backbone) in LATER_ROWS
     return {
         **({"boundary": 1.2} if loss.startswith("margin") else {}),

@@ -67,7 +67,6 @@ class PublishedValue:
 
     Args:
         value: the figure as printed (percent; table 3.3: steps); `None` when the text has lost it.
-        std: the printed spread over collections, in the same unit; `None` when there is none.
         note: known facts about the cell; may be empty.
         status: `"printed"`, `"doubtful"` (legible but not to be trusted) or `"lost"`.
         table, method, backbone, dim, dataset, split, metric: the cell's place, as the table writes it.
@@ -95,9 +94,6 @@ class PublishedValue:
 def published_table(table: str) -> tuple[dict[str, str], ...]:
     """Load the rows of a printed table, from column name to text.
 
-    Args:
-        table: a key of `TABLES`.
-
     Raises:
         InvalidInput: for an unknown table.
     """
@@ -109,7 +105,6 @@ def published_value(table: str, dataset: str, method: str, dim: int | str, metri
     """Return one cell, with status and note, or `None` if absent.
 
     Args:
-        table: a key of `TABLES`.
         dataset: as printed (`"SOP"`) or as a flag (`"sop"`).
         method: the row label as printed, e.g. `"C1+XBM+GSP"`.
         dim: the printed embedding size, e.g. 128 (`"128 (trained W)"` in PR-1).
@@ -162,7 +157,6 @@ def fair_published(
         dataset: flag or printed name.
         loss: `c1`, `c2`, `triplet`, `ms`, `pnca`, `panchor`, `softtriple`, with `+xbm` for a cross-batch memory.
         pooling: `gap`, `gmp`, `gap+gmp`, `gsp`, ... ; the order around `+` does not matter.
-        method: `"plain"` or `"ccp"`.
         dim: 128 for the mean of the single models, 512 for the concatenation of four.
         metric: `"P@1"`, `"MAP@R"` (`"R@1"` is read as `"P@1"`: with one retrieved example they are the same).
         chapter: 3 or 5 to look in that chapter's tables only.

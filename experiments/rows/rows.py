@@ -123,7 +123,6 @@ def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str,
     """Build the row of a concatenation of one model per fold.
 
     Args:
-        training: the row of any of its runs.
         repeats: which repeat of each fold.
         test: metrics of the concatenated embedding, as fractions.
     """
@@ -134,10 +133,6 @@ def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str,
 
 def class_sums(scores: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[dict, np.ndarray, np.ndarray]:
     """Sum scores by class; return sums, classes and their query counts.
-
-    Args:
-        scores: by metric, of every query `[queries]`.
-        labels: of the queries `[queries]`.
 
     Returns:
         Sums by metric `[classes]`, float64; classes `[classes]`, ascending; counts `[classes]`.
@@ -155,9 +150,6 @@ def label_of(configuration: Mapping) -> str:
 
     Tokens of figure 5.4 are named by pooling; collages by start and pooling; others by loss, `ccp` and pooling, as in
     folders. Configurations of a study that differ in other fields need labels of their own.
-
-    Args:
-        configuration: fields of `ExperimentConfig`.
     """
     dataset = configuration["dataset"]
     if dataset == _TOKENS:

@@ -61,10 +61,6 @@ def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[Sc
 
     There are none if a fold is missing.
 
-    Args:
-        units: finished runs of one configuration of the fair protocol.
-        num_folds: of the protocol.
-
     Raises:
         InvalidInput: test embeddings are missing or damaged.
     """
@@ -100,12 +96,7 @@ def check_same_queries(rows: Sequence[ScoredRow]) -> None:
 
 
 def repeats_of_all_folds(places: Collection[tuple[int, int]], num_folds: int) -> int:
-    """Count the repeats that every fold has.
-
-    Args:
-        places: (fold, repeat) of the runs.
-        num_folds: of the protocol.
-    """
+    """Count the repeats that every fold has."""
     repeats = 0
     while num_folds and all((fold, repeats) in places for fold in range(num_folds)):
         repeats += 1
@@ -116,10 +107,7 @@ def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float]
     """Check that a file's metrics equal, up to rounding, the run's result.
 
     Args:
-        folder: of the run.
         what: the file holds, for people.
-        found: metrics by name.
-        stated: what `result.json` says of the test set, unchecked.
     """
     for metric in METRICS[::-1]:
         value = stated.get(metric) if isinstance(stated, Mapping) else None
@@ -134,7 +122,6 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
     """Evaluate what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
 
     Args:
-        embeddings: the arrays by name.
         dataset: adds its printed R@k to R@1, R@2, R@4 and R@8; empty: these alone.
     """
     return retrieval.evaluate_retrieval(

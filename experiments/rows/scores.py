@@ -42,19 +42,11 @@ class Scores:
         return cls(map(scored_row, units))
 
     def estimate(self, metric: str) -> reports.Interval:
-        """Estimate the mean over queries and runs with its interval.
-
-        Args:
-            metric: `MAP@R` or `P@1`.
-        """
+        """Estimate the mean over queries and runs with its interval."""
         return reports.class_clustered_interval(self.class_scores(metric), members=self.members)
 
     def difference(self, reference: Scores, metric: str) -> reports.Interval:
         """Estimate self - reference with its interval, paired by class and training.
-
-        Args:
-            reference: the same runs of another method.
-            metric: `MAP@R` or `P@1`.
 
         Raises:
             InvalidInput: they are other runs, or were tested on other queries.
@@ -89,11 +81,7 @@ class Scores:
             )
 
     def class_scores(self, metric: str) -> reports.ClassScores:
-        """Return the class sums, one row per run or collection.
-
-        Args:
-            metric: `MAP@R` or `P@1`.
-        """
+        """Return the class sums, one row per run or collection."""
         return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
 
 
@@ -107,9 +95,6 @@ def cell(
     """Make a table's cell of an interval, an estimate or a fraction.
 
     Args:
-        figure: the interval, the estimate, or the number.
-        target: see `reports.TableCell`.
-        is_difference: of two methods, see `reports.TableCell`.
         baseline: of a difference, the label of the row that was subtracted.
     """
     if isinstance(figure, reports.Interval):
@@ -125,10 +110,7 @@ def figures_row(
     """Return a method's P@1 and MAP@R, and its paired differences from others.
 
     Args:
-        scores: by label.
-        label: of the method.
         baselines: labels of other methods, by column. Without the same runs of one, there is no difference.
-        column: of the method's own figures.
     """
     cells = {(column, metric): cell(scores[label].estimate(metric)) for metric in ("P@1", "MAP@R")}
     for minus, baseline in baselines.items():
@@ -139,13 +121,7 @@ def figures_row(
 
 
 def training_scores(study: StudyRows, label: str, repeats: int | None = None) -> Scores | None:
-    """Return the scores of a method's runs; None without any.
-
-    Args:
-        study: its rows.
-        label: of the method.
-        repeats: only those below; None: all.
-    """
+    """Return the scores of a method's runs; None without any."""
     return _scores(study, TRAINING, label, lambda row: repeats is None or row["repeat"] < repeats)
 
 
@@ -155,13 +131,7 @@ def scores_of_trainings(study: StudyRows, label: str, repeats: int | None = None
 
 
 def collection_scores(study: StudyRows, label: str, repeats: int | None = None) -> Scores | None:
-    """Return the scores of a method's concatenated models; None without any.
-
-    Args:
-        study: its rows.
-        label: of the method.
-        repeats: only collections of repeats below; None: all.
-    """
+    """Return the scores of a method's concatenated models; None without any."""
     return _scores(
         study, COLLECTION, label, lambda row: repeats is None or all(repeat < repeats for _, repeat in row["members"])
     )
@@ -183,9 +153,7 @@ def method_difference(study: StudyRows, label: str, baseline: str, metric: str =
     """Subtract a metric of two methods over the repeats that both have.
 
     Args:
-        study: its rows.
         label, baseline: of the methods; of those without a whole repeat of all folds, all runs are compared.
-        metric: `MAP@R` or `P@1`.
 
     Raises:
         InvalidInput: they are other runs, or were tested on other queries.
@@ -197,12 +165,6 @@ def method_difference(study: StudyRows, label: str, baseline: str, metric: str =
 
 def rows_with(study: StudyRows, extra: str, figure: str, label: str | None = None) -> list[dict]:
     """Return runs that keep `extra`, of one label or all, by fold and repeat.
-
-    Args:
-        study: its rows.
-        extra: name in the rows' extras.
-        figure: whose rows keep it, for the message.
-        label: of a method; None: all.
 
     Raises:
         InvalidInput: there is none.

@@ -117,7 +117,6 @@ class StudyRows:
         """Return the rows of finished runs, in the order of methods.
 
         Args:
-            methods: each of one configuration.
             with_collections: also rows of their concatenated models, if every fold is finished.
 
         Raises:
@@ -150,7 +149,6 @@ class StudyRows:
         """Add new rows, and return how many were added or replaced.
 
         Args:
-            found: rows of this study.
             replace: whether a row takes the place of one with another result.
 
         Raises:
@@ -273,8 +271,6 @@ def named_row(scored: ScoredRow, method: RecordedMethod, measured: Extras | None
     """Return a row with the label and extras of its method.
 
     Args:
-        scored: of a run or of concatenated models.
-        method: that it belongs to.
         measured: of a run; None for concatenated models, which have no extras.
     """
     row = {**scored.row, "label": method.label or scored.row["label"]}

@@ -38,10 +38,6 @@ def features_below_cut(
     """Return the features below a model's cut, cached or computed now.
 
     Args:
-        model: built, with its initial weights.
-        config: names the cut, the network and the crops.
-        dataset: with prepared images and views.
-        place: see `FeaturePlace`.
         run: the unit's folder; it keeps a record of the features.
 
     Raises:

@@ -29,12 +29,6 @@ def start_head(model: EmbeddingModel, config: RunSettings, inputs: EvaluationInp
     The kernel gets the norm that a random one has in the mean, so that learning rates mean the same. Embeddings of unit
     length do not change by it.
 
-    Args:
-        model: with initial weights.
-        config: names the closed form, in `head_start`.
-        inputs: of the examples, as evaluation reads them.
-        examples: of the training classes.
-
     Raises:
         InvalidInput: an embedding larger than the pooled features, or than the number of images.
     """
@@ -70,11 +64,7 @@ def closed_form_figures(
     """Evaluate every closed form of the backbone's average features, without training.
 
     Args:
-        model: with initial weights.
         config: names the data set, and the size of embeddings; there may be fewer channels or training images.
-        inputs: of the examples, as evaluation reads them.
-        examples: of the training classes.
-        test: average features of the test set, in the format of `evaluate_embeddings`.
 
     Returns:
         Metrics by name of `HEAD_STARTS`. One that the features do not have is left out with a notice.
@@ -99,8 +89,6 @@ def figures_on_sphere(
     """Evaluate mapped vectors of length one; zeros stay.
 
     Args:
-        test: vectors of the test set, in the format of `evaluate_embeddings`.
-        dataset: names the metrics.
         mapping: of vectors `[items, dim]`; by default the identity.
     """
     found = dict(test)

@@ -71,7 +71,6 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
     """Return the speed of a configuration's cells.
 
     Args:
-        config: any configuration of the study.
         finished: the study's finished units; without any, published and measured figures are the source.
     """
     if finished:
@@ -121,7 +120,6 @@ def seconds_on_processor(config: ExperimentConfig, cores: int) -> float:
     """Estimate a cell's duration without a GPU.
 
     Args:
-        config: of the cell.
         cores: of the processor; time is taken to fall with their number.
     """
     rate = rate_of(config, ())

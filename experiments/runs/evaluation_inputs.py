@@ -23,8 +23,6 @@ class EvaluationInputs:
     """`image_batches` for repeated evaluation: each pipeline is built once.
 
     Args:
-        config: says how images are cut and batched.
-        dataset: that the examples are of, with prepared images.
         decoded_images_mb: MB (10^6 bytes) of decoded images that `repeated` may keep in memory in all; 0: none.
 
     Raises:
@@ -64,12 +62,7 @@ class EvaluationInputs:
 
 
 def decoded_bytes(examples: Examples, batches: tf.data.Dataset) -> int | None:
-    """Return the inputs' memory in bytes; None if in memory or memory-mapped.
-
-    Args:
-        examples: in memory or as files.
-        batches: their inputs `[batch, height, width, channels]`, all of one size.
-    """
+    """Return the inputs' memory in bytes; None if in memory or memory-mapped."""
     if examples.paths is None:
         return None
     spec = batches.element_spec
@@ -80,11 +73,6 @@ def untrained_embeddings(config: ExperimentConfig, dataset: Dataset, cache_dir: 
     """Embed the test set by average features of the untrained network.
 
     Embeddings have unit length.
-
-    Args:
-        config: of a run, with weights that can be had.
-        dataset: as loaded.
-        cache_dir: folder for prepared images, or None for the default.
 
     Returns:
         `queries` and, where it is apart, `gallery`, each `[examples, channels]`.

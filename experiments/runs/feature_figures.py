@@ -18,10 +18,6 @@ def feature_figures(config: ExperimentConfig, embeddings: Mapping[str, np.ndarra
     """Evaluate each slice and the whole, by name; empty for one feature.
 
     Prefixes (`--matryoshka`) are brought to unit length if embeddings are.
-
-    Args:
-        config: names the features, or the lengths of prefixes.
-        embeddings: what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
     """
     if config.prefix_lengths:
         return {f"first {length}": _figures(_prefixes(config, embeddings, length)) for length in config.prefix_lengths}

@@ -33,11 +33,6 @@ def regrouping_of(
 
     Args:
         model: with all weights made, not trained yet.
-        config: its configuration.
-        inputs: of the data set.
-        examples: that the model learns from.
-        batches_per_epoch: of them.
-        seed: of the unit.
     """
     groups = config.find(GroupSettings)
     if groups is None:
@@ -61,7 +56,6 @@ def group_figures(model: EmbeddingModel, labels: np.ndarray) -> dict[str, float]
     """Return the number of image groups and their mean number of classes.
 
     Args:
-        model: trained with groups.
         labels: classes of the training images `[images]`.
     """
     loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))

@@ -48,10 +48,6 @@ def has_weights(pooling) -> bool:
 def pooling_weights_of(model: EmbeddingModel, batches: tf.data.Dataset) -> PoolingWeights:
     """Compute the pooling weights of images, and their weighted features.
 
-    Args:
-        model: an embedding model whose pooling has weights.
-        batches: yields images `[batch, height, width, channels]`.
-
     Raises:
         InvalidInput: the pooling gives no weight to positions.
     """
@@ -93,9 +89,7 @@ def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Da
     ROC curve of both over an image's positions. None for data without known targets and poolings without weights.
 
     Args:
-        model: an embedding model.
         examples: images in memory whose `positions` name the target's tile, or whose `boxes` surround it.
-        batches: their inputs, in order.
     """
     if not has_weights(model.head.pooling):
         return None
@@ -122,13 +116,7 @@ def _weights_and_norms(model: EmbeddingModel, batches: tf.data.Dataset) -> tuple
 def perplexity_callbacks(
     model: EmbeddingModel, validation: Examples, inputs: Callable[[Examples], tf.data.Dataset]
 ) -> list[ResumableCallback]:
-    """Record GSP's perplexities at each evaluation; no callback for other poolings.
-
-    Args:
-        model: with all weights made.
-        validation: examples; some are watched.
-        inputs: of examples, in order; read at each evaluation.
-    """
+    """Record GSP's perplexities at each evaluation; no callback for other poolings."""
     from gsp_dml.perplexity_callback import WeightPerplexity
 
     if not isinstance(model.head.pooling, gsp_dml.GeneralizedSumPooling):

@@ -22,12 +22,7 @@ def snapshot_path(run: pathlib.Path, index: int) -> pathlib.Path:
 def snapshot_recorder(
     run: pathlib.Path, embed_queries: Callable[[], np.ndarray]
 ) -> Callable[[int, np.ndarray | None, Representatives], None]:
-    """Make an `on_problem_start` that saves embeddings, converged and next representatives.
-
-    Args:
-        run: the run's folder.
-        embed_queries: the test set by the present weights, `[queries, dim]`.
-    """
+    """Make an `on_problem_start` that saves embeddings, converged and next representatives."""
 
     def on_problem_start(index: int, converged: np.ndarray | None, chosen: Representatives) -> None:
         arrays = {"queries": embed_queries(), "chosen": chosen.embeddings}

@@ -23,10 +23,7 @@ def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None,
     Older runs on photos that EXIF turns ignored the orientation; all others apply it.
 
     Args:
-        dataset: as loaded.
-        cache_dir: the folder for prepared images, or None for the default.
         trained_on: the fingerprint in the run's `config.json`.
-        run: the run's folder, for the message.
 
     Raises:
         InvalidInput: the run was trained on other data, or that is unknown.
@@ -44,14 +41,7 @@ def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None,
 
 
 def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, run: str) -> None:
-    """Raise `InvalidInput` if a run was trained on other or unknown data.
-
-    Args:
-        dataset: as loaded.
-        fingerprint: of it, from `build.data_fingerprint`.
-        trained_on: the fingerprint in the run's `config.json`.
-        run: the run's folder, for the message.
-    """
+    """Raise `InvalidInput` if a run was trained on other or unknown data."""
     if fingerprint == trained_on:
         return
     if data.is_of_names(trained_on, dataset):
@@ -73,7 +63,6 @@ def tell_of_other_data(unit_dir: pathlib.Path, identity: dict) -> None:
 
     Args:
         unit_dir: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`; no warning if it exists.
-        identity: what its `config.json` will say.
     """
     if unit_dir.exists():
         return

@@ -22,8 +22,6 @@ class Curriculum(ResumableCallback):
     Reference: Milbich's dissertation, table 5.4; its schedules (figure 5.4) are not printed as numbers, these are ours.
 
     Args:
-        pads: has the schedule, and the steps between two changes.
-        max_steps: training steps in total.
         record: of the trained loss's distribution; receives each change.
     """
 

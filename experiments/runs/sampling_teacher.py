@@ -21,15 +21,7 @@ SAMPLING = "sampling.npz"  # the record, in a run's folder
 def teacher_of(
     model: EmbeddingModel, config: ExperimentConfig, inputs: EvaluationInputs, watched: Examples | None, seed: int
 ) -> tuple[PolicyAdaptedSampling | Curriculum, SamplingRecord] | None:
-    """Make PADS' sampling policy, or a schedule, and record; None without PADS or changes.
-
-    Args:
-        model: with all weights made.
-        config: its configuration.
-        inputs: of the data set, built once and read for each decision.
-        watched: training images that are not learned from.
-        seed: of the unit.
-    """
+    """Make PADS' sampling policy, or a schedule, and record; None without PADS or changes."""
     pads = config.find(PadsSettings)
     if pads is None:
         return None

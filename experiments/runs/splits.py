@@ -42,9 +42,6 @@ def few_validation_classes(num_classes: int) -> str | None:
     The mean over n classes drawn at random has a standard error of s / sqrt(n), where s is the standard deviation
     between classes: 0.246 for MAP@R of 120 test characters (a score in [0, 1] can have 0.5 at most). With s = 0.25 that
     is 0.18 for 2 classes and 0.125 for 4. Below 7 classes it exceeds 0.1, more than most methods differ by.
-
-    Args:
-        num_classes: that a unit validates on.
     """
     if num_classes >= FEWEST_VALIDATION_CLASSES:
         return None

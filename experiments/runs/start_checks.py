@@ -34,10 +34,6 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
 
     A missing data folder passes: loading it explains what to fetch, which takes longest to mend.
 
-    Args:
-        configs: of units that shall be trained.
-        data_dir: where their data shall come from.
-
     Raises:
         InvalidInput: with everything that keeps a configuration from being trained on any data.
     """
@@ -54,9 +50,6 @@ def check_hours(configs: Iterable[ExperimentConfig]) -> None:
     """Refuse more than a day of training on a machine without a GPU.
 
     The user's own data and heads on cached features are not counted.
-
-    Args:
-        configs: of the units that shall be trained, one each.
 
     Raises:
         InvalidInput: with the estimate and the reason that no GPU is seen.
@@ -92,11 +85,6 @@ def _check_without_data(config: ExperimentConfig) -> None:
 
 def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
     """Refuse a unit that these data cannot train; read labels only.
-
-    Args:
-        config: the configuration.
-        dataset: as loaded.
-        fold, repeat: which unit of it.
 
     Raises:
         InvalidInput: too few classes or images of a class, an augmentation for other images, weights that cannot be had

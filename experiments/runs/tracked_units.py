@@ -13,14 +13,7 @@ from experiments.settings.config import ExperimentConfig
 def tracked_unit(
     choice: TrackerChoice, config: ExperimentConfig, fold: int, repeat: int, folder: pathlib.Path, data: str
 ) -> TrackedRun:
-    """Return a unit's tracked run, grouped by method and configuration hash.
-
-    Args:
-        choice: which tracker.
-        config, fold, repeat: of the unit.
-        folder: of the unit.
-        data: fingerprint of the data.
-    """
+    """Return a unit's tracked run, grouped by method and configuration hash."""
     digest = config.hash(data)
     tags = {
         "commit": records.environment()["commit"] or "none",
@@ -36,13 +29,7 @@ def tracked_unit(
 
 
 def follow_pictures(choice: TrackerChoice, folder: pathlib.Path, title: str) -> None:
-    """Add a report's new pictures to its own tracked run.
-
-    Args:
-        choice: which tracker.
-        folder: of the report, with its PNG files; it may be missing.
-        title: of the report.
-    """
+    """Add a report's new pictures to its own tracked run."""
     if not choice.takes_pictures:
         return
     description = RunDescription(title, "reports", tags={"commit": records.environment()["commit"] or "none"})

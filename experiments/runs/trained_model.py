@@ -67,10 +67,6 @@ def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
 def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentConfig:
     """Return the configuration as run; a weights file becomes its digest.
 
-    Args:
-        identity: what `config.json` says.
-        path: the run directory, for the error.
-
     Raises:
         InvalidInput: another version of the code wrote it, or it is damaged.
     """
@@ -104,10 +100,7 @@ def load_trained_model(
     """Rebuild the model of a finished run.
 
     Args:
-        path: the run directory.
         dataset: the data that it was trained on, as loaded; None to load them.
-        data_dir: the folder of the data set's files, for data that are not embedded.
-        cache_dir: the folder for prepared images, or None for the default.
 
     Raises:
         InvalidInput: the run has not finished, or the data on disk are not those of the run.

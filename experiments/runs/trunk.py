@@ -71,8 +71,6 @@ def pooled_features(
     """Compute the head's pooled features in inference mode, `[examples, channels]`, float32, unnormalised.
 
     Args:
-        model: whose head pools first.
-        batches: inputs without labels.
         advance: called with the size of each batch, once its features are computed.
     """
     import tensorflow as tf

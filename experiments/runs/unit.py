@@ -69,12 +69,9 @@ class Unit:
     """Trainer of one unit of a configuration, in its run directory.
 
     Args:
-        config: the configuration.
         dataset: with prepared images (see `build.prepare_dataset`).
         fold: which block of classes validates, from 0; 0 where a protocol has no folds.
         repeat: which seed, from 0.
-        run: the folder for this unit.
-        config_hash: the configuration's hash, kept in the result.
         features: where cached features are kept; needed only by a configuration with some.
         decoded_images_mb: of images that are read at each evaluation, see `EvaluationInputs`.
     """
@@ -114,7 +111,6 @@ class Unit:
         """Train or resume, evaluate and save; see `fit` and `train_in`.
 
         Args:
-            checkpoint_seconds, watch, tracked: see there.
             traces: of the units of this data set that the process has trained before; None: it is the only one.
         """
         keep_freed_memory()
@@ -353,15 +349,7 @@ def embedded(
     gallery: Examples | None = None,
     output: str = "embeddings",
 ) -> dict[str, np.ndarray]:
-    """Embed examples in the format of `evaluate_embeddings` and `test_embeddings.npz`.
-
-    Args:
-        model: with trained weights.
-        inputs: of examples, in order; see `EvaluationInputs`.
-        queries: the query examples.
-        gallery: the searched examples; `None`: the queries themselves.
-        output: what of the model, see `EmbeddingModel.embed`.
-    """
+    """Embed examples in the format of `evaluate_embeddings` and `test_embeddings.npz`."""
 
     def embed(examples: Examples) -> np.ndarray:
         return model.embed(inputs(examples), output=output)

@@ -44,11 +44,6 @@ class UnitRuns:
     """The run directories of units on one data set.
 
     Layout: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`.
-
-    Args:
-        dataset: as loaded.
-        places: the folders for results and prepared images, and the memory for decoded ones.
-        tracker: what follows the units that are trained.
     """
 
     def __init__(self, dataset: Dataset, places: Places, tracker: TrackerChoice = TENSORBOARD):
@@ -95,9 +90,6 @@ class UnitRuns:
         Units that may have a result are skipped: `train` looks closer, and needs nothing for finished ones. Warns if a
         unit validates on few classes.
 
-        Args:
-            units: (configuration, fold, repeat) each.
-
         Raises:
             InvalidInput: with the objections to every configuration, see `start_checks.check_unit`; or it would take
                 more than a day without a GPU.
@@ -136,7 +128,6 @@ class UnitRuns:
         For a finished one, rebuild damaged files if possible.
 
         Args:
-            config, fold, repeat: of the unit.
             checkpoint_seconds: shortest time between two checkpoints.
             watch: receives every evaluation; see `common.training.fit`.
         """
@@ -178,12 +169,7 @@ class UnitRuns:
         return caches_in_use(self.cache_dir or build.default_cache_dir(), self.dataset.name, self.places.cache_gb)
 
     def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
-        """Send the tracker the missing parts of a finished, tracked unit.
-
-        Args:
-            config, fold, repeat: of the unit.
-            result: of the unit.
-        """
+        """Send the tracker the missing parts of a finished, tracked unit."""
         if (self.unit_dir(config, fold, repeat) / JOURNAL).exists():
             self._tracked(config, fold, repeat).complete(result)
 
@@ -201,12 +187,6 @@ def _mend(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | No
 
     Only training can restore weights. The run's figures do not need them; attention pictures and other metric matrices
     do.
-
-    Args:
-        run: a finished one.
-        result: its result.
-        dataset: that it was trained on, as loaded.
-        cache_dir: the folder for prepared images, or `None` for the default.
 
     Raises:
         InvalidInput: both files are lost, or the weights on disk do not give the figures of the result.

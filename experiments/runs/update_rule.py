@@ -22,10 +22,6 @@ _TOKENS = re.compile(r"(cls|class|mask|register)_tokens?\b|pos_embed|position_em
 def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOptimizer:
     """Make a fresh optimiser for a model.
 
-    Args:
-        config: names optimiser, schedule and rates.
-        model: with all weights made.
-
     Raises:
         InvalidInput: layer-wise decay of a network without blocks.
     """

@@ -154,10 +154,6 @@ def load_dataset(
     """Load a data set by name.
 
     Args:
-        name: of `DATASETS`.
-        data_dir: the folder of its files, or None.
-        cache_dir: the folder for prepared images, or None for the default.
-        seed: of a random split.
         train_fraction: share of training classes, for a data set without a fixed split; None for the default.
         min_images: fewest images of a training class of custom data, whose smaller ones are left out with a notice;
             None for the default, 2.
@@ -198,7 +194,6 @@ def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str
     It keeps runs on different data apart; see `data.dataset_fingerprint`.
 
     Args:
-        dataset: as loaded.
         cache_dir: where digests of image files are kept, or None for the default.
     """
     return data.dataset_fingerprint(dataset, image_cache(dataset, cache_dir))
@@ -302,8 +297,6 @@ def build_backbone(config: RunSettings, dataset: data.Dataset, layout: str | Non
     """Build the network before the pooling, with its initial parameters.
 
     Args:
-        config: the configuration.
-        dataset: gives the number of channels.
         layout: of ResNet-50; None: the one of its initial parameters.
     """
     check_backbone(config, dataset)
@@ -343,14 +336,7 @@ def network(
     """Build a backbone by name, with its initial parameters.
 
     Args:
-        name: one of `BACKBONES`, or `kerashub:PRESET`.
-        channels: of the images: 3 (RGB) or 1 (grey).
-        weights: as its function takes them.
-        image_size: height and width of the images in pixels, for networks of a fixed size.
         output_stride: 16 for a dilated last stage, of `DILATED` networks.
-        tokens: of a transformer: `patches` or `class`.
-        own: settings of a plug-in's backbone.
-        **settings: more arguments of its function.
     """
     if own or name in backbones.KERAS_APPLICATIONS or may_be_transformer(name):
         settings["image_size"] = image_size
@@ -427,12 +413,8 @@ def build_model(
     """Build a configuration's model in its precision, with initial backbone parameters.
 
     Args:
-        config: the configuration.
-        dataset: gives the number of channels.
         num_classes: training classes, for proxies and label embeddings.
         seed: of the unit, see `build_loss`; None for a model that is not trained.
-        num_examples: training images, see `build_loss`.
-        layout: of ResNet-50, see `build_backbone`.
     """
     from common.training.devices import precision_policy
 

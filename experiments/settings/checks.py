@@ -24,12 +24,7 @@ def check_run(run: RunSettings) -> None:
 
 
 def check_method(name: LossName, method: str) -> None:
-    """Raise `InvalidInput` if a loss does not support `--method`.
-
-    Args:
-        name: of the loss.
-        method: `plain` or `ccp`.
-    """
+    """Raise `InvalidInput` if a loss does not support `--method`."""
     if method == "ccp" and name.miner == PADS:
         raise InvalidInput(
             f"Invalid --loss with --method=ccp: received {name.base}+{PADS}, whose policy adapts which negatives of a "

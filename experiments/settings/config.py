@@ -32,7 +32,6 @@ class ExperimentConfig(RunSettings):
 
         Args:
             values: by flag name; those with a default may be missing.
-            sources: see the attribute.
 
         Raises:
             InvalidInput: a value is missing, out of its range, or belongs to no part of the method.
@@ -115,13 +114,7 @@ def identity_digest(identity: Mapping[str, Any]) -> str:
 
 
 def changed_identity(identity: Mapping[str, Any], config_hash: str, fold: int, repeat: int) -> str | None:
-    """Describe a `config.json`'s changes since its run; None if unchanged.
-
-    Args:
-        identity: its content.
-        config_hash: stored with the run.
-        fold, repeat: likewise.
-    """
+    """Describe a `config.json`'s changes since its run; None if unchanged."""
     digest = identity_digest(identity)[: len(config_hash)]
     if digest != config_hash:
         return f"the configuration in its config.json was changed: it has the hash {digest}, the run has {config_hash}"

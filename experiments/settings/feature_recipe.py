@@ -20,13 +20,7 @@ _SHORT_OUTSIDE = 1e-2  # at a factor of 1.25, a weight of 1e-15 needs 155 decisi
 
 
 def set_features_and_pads(layers: Layers, name: LossName, dataset: str) -> None:
-    """Add the layers of a loss's features and miner `pads`, if any.
-
-    Args:
-        layers: with the method, and the recipe's and budget's batches and steps.
-        name: of the loss.
-        dataset: whose recipe is taken.
-    """
+    """Add the layers of a loss's features and miner `pads`, if any."""
     if name.features:
         network = "ibn" if layers.chosen("backbone") == "bn_inception" else "r50"
         _set_features(layers, name, dataset, network)
@@ -82,10 +76,6 @@ def _set_batch_and_steps(layers: Layers, name: LossName, place: tuple[str, str])
 
     Intra-class triplets need three images per class; they get four, and the batch keeps its size. Two alternating
     tasks take two steps for each step of one loss. DiVA's learning rate drops once, if nothing else changes it.
-
-    Args:
-        layers, name: as of `set_features_and_pads`.
-        place: network and data set of DiVA's table.
     """
     values, of_benchmark = layers.values, layers.values["recipe"] == REVISITING
     wants = INTRA in name.features or (SHARED in name.features and of_benchmark)

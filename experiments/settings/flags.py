@@ -141,7 +141,6 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
 
     Args:
         units: flags that select a unit of a job array: `fold` and `repeat`, or fewer of them.
-        repeats: default of `--repeats`.
     """
     define(*PLACE_FLAGS, *UNIT_FLAGS, *RECORD_FLAGS, "report_only", "details")
     for name in units:
@@ -158,9 +157,7 @@ def refuse_flags(values: flags.FlagValues, *names: str, because: str = "this com
     """Raise `InvalidInput` if a flag without effect is given.
 
     Args:
-        values: of the command line.
         *names: of flags that every experiment has.
-        because: the reason for the user.
     """
     given = [f"--{name}" for name in names if values[name].present]
     if given:
@@ -183,8 +180,6 @@ def configurations_from_flags(
     All methods of one command follow one chapter's settings: 3 if CCP is among them, else 5.
 
     Args:
-        values: of the command line.
-        protocol: None for the fair protocol, or as in `experiments.settings.config.CONVENTIONAL_PROTOCOLS`.
         ignored: fields whose flags belong to another protocol of the same command.
     """
     overrides = {name: value for name, value in overrides_from_flags(values).items() if name not in ignored}
@@ -231,12 +226,7 @@ def check_dataset_flags(values: flags.FlagValues) -> None:
 
 
 def check_distinct(name: str, values: typing.Sequence[str]) -> None:
-    """Raise `InvalidInput` for repeated names, which would be compared with themselves.
-
-    Args:
-        name: of the flag.
-        values: its list.
-    """
+    """Raise `InvalidInput` for repeated names, which would be compared with themselves."""
     repeated = sorted({value for value in values if values.count(value) > 1})
     if repeated:
         raise invalid(name, received=f"{', '.join(repeated)} more than once", expected="every name once")
@@ -262,7 +252,6 @@ def run_command(
     """Run `main` under absl; see `exit_code_of`.
 
     Args:
-        main: the command.
         kept: a sentence on what a stopped command has kept; by default that of training commands.
         takes_words: whether `main` receives all words that are no flags, and checks them.
     """

@@ -33,12 +33,6 @@ def check_given(
     Labels are read, images are not. Checks that depend on the network or on other data sets are left to
     `experiments.runs.start_checks`.
 
-    Args:
-        values: of the command line.
-        methods: of the command line.
-        overrides: values by field name.
-        protocol: None for the fair protocol, or its name.
-
     Returns:
         The custom data set, loaded; None for others, or if none is named and nothing is trained.
 

@@ -25,11 +25,7 @@ _WIDTH = 112
 
 
 def asks_for_help(arguments: list[str]) -> bool:
-    """Return whether a command line asks for help.
-
-    Args:
-        arguments: the program's name and its arguments.
-    """
+    """Return whether a command line asks for help."""
     return any(argument in _HELP for argument in arguments[1:])
 
 

@@ -31,7 +31,6 @@ class Layers:
 
         Args:
             source: the layer's name for the user: a section of the thesis, a protocol, a budget.
-            values: by field name.
         """
         self.values |= values
         self.sources |= dict.fromkeys(values, source)

@@ -109,8 +109,6 @@ def build_loss(
     earlier runs with the same hash. PADS, and each task of a sum, draw with the unit's seed plus the task's index.
 
     Args:
-        config: the configuration.
-        num_classes: training classes, for proxies and boundaries.
         seed: of the unit; None: that of the configuration.
         num_examples: training images, to be grouped; None: as many as groups.
     """

@@ -36,8 +36,6 @@ def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> N
 
     Args:
         layers: of a method, complete; `folder` or `manifest` is its data set.
-        dataset: as loaded.
-        given: values of the command line, by field name.
     """
     values, num_classes = layers.values, dataset.train.num_classes
     source = f"{_FITS} {num_classes} training classes of your data"
@@ -79,7 +77,6 @@ def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
     """Return the fewest training classes of any unit of a protocol.
 
     Args:
-        dataset: as loaded.
         values: `protocol`, `num_folds` and `held_out_fraction`, by field name; missing ones have their defaults.
     """
     num_classes, protocol = dataset.train.num_classes, values.get("protocol")
@@ -93,11 +90,6 @@ def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
 
 def check_fits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None) -> None:
     """Refuse command-line values that need more data.
-
-    Args:
-        dataset: as loaded.
-        given: values of the command line, by field name.
-        protocol: as in the configuration.
 
     Raises:
         InvalidInput: every such value, with the flag that fixes it.

@@ -62,9 +62,6 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
     """Return a method's kinds of settings besides those of every run.
 
     Args:
-        loss: its name, with miner, rho, memory and features.
-        method: `plain` or `ccp`.
-        pooling: its name.
         backbone, dataset: their names; only plug-ins' ones have settings.
 
     Raises:

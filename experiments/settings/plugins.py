@@ -80,9 +80,6 @@ def _load(arguments: list[str]) -> None:
 def load_plugins(names: Sequence[str]) -> list[Provider]:
     """Import installed and named plug-ins, and call their `register`.
 
-    Args:
-        names: values of `--plugin`: modules, or paths of .py files.
-
     Raises:
         InvalidInput: a plug-in is not found, is named twice, fails, or registers something invalid.
     """
@@ -103,7 +100,6 @@ def check_stored_plugins(stated: object, folder: str) -> None:
 
     Args:
         stated: `plugins` of `config.json`; None for a run without any.
-        folder: the run directory, for the error.
 
     Raises:
         InvalidInput: names `--plugin`.
@@ -215,9 +211,6 @@ class Registry:
     Each method takes a constructor, whose annotated parameters become flags (see `methods.derived`). A loss can be a
     class derived from `LossSettings` instead, with its own `build`. Flags begin with the registered name.
 
-    Args:
-        provider: the plug-in.
-
     Raises:
         InvalidInput: in each method: a name that is taken or invalid, settings of types other than int,
             float, str and bool.
@@ -230,7 +223,6 @@ class Registry:
         """Add a loss for `--loss`.
 
         Args:
-            name: on the command line.
             loss: a `MetricLoss`, or its settings.
         """
         self._check_name("loss", name, build.LOSSES)
@@ -245,7 +237,6 @@ class Registry:
         """Add a pooling for `--pooling`.
 
         Args:
-            name: on the command line.
             pooling: a layer from `[batch, height, width, channels]` to `[batch, channels]`.
             project_first: whether local features are projected to the embedding's size before it, not after it.
         """
@@ -260,7 +251,6 @@ class Registry:
         """Add a network for `--backbone`.
 
         Args:
-            name: on the command line.
             backbone: a function of `input_channels` that returns a network from images in 0..255 to feature maps. It
                 may also take `image_size`, `frozen_batch_norm` and `weights`. Without the latter two, batch
                 normalisation is frozen and an .npz file is read into the returned network.
@@ -274,7 +264,6 @@ class Registry:
         """Add a data set for `--dataset`.
 
         Args:
-            name: on the command line.
             load: a function of `data_dir`, `cache_dir` and `seed` that returns a `common.data.Dataset`.
             recipe_of: a data set of this library with the default hyper-parameters: `folder` for photographs,
                 `glyphs` for small images in memory, ...

@@ -13,13 +13,7 @@ from experiments.settings.run_settings import CONVENTIONAL_PROTOCOLS
 
 
 def model_and_training(dataset: str, base_loss: str, chapter: int) -> dict[str, Any]:
-    """Return the network and the training of a data set's runs.
-
-    Args:
-        dataset: name.
-        base_loss: the loss without miner and memory.
-        chapter: 3 or 5.
-    """
+    """Return the network and the training of a data set's runs."""
     pace = dissertation.PROXY_PACES.get(base_loss, 100.0 if base_loss in PROXY_LOSSES else 1.0)
     values = {
         "normalization": "unit" if chapter == 5 else "clip",
@@ -80,12 +74,7 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict[str, 
 
 
 def loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: str) -> dict[str, Any]:
-    """Return a loss's hyper-parameters by field name; empty for the loss's defaults.
-
-    Args:
-        dataset, base_loss, chapter: see `model_and_training`.
-        normalization: of the embeddings, as in `ExperimentConfig`.
-    """
+    """Return a loss's hyper-parameters by field name; empty for the loss's defaults."""
     parameters: dict[str, Any] = dissertation.LOSSES.get(base_loss, {})
     if base_loss in dissertation.LOSSES:
         free = dissertation.FREE if normalization == "none" else dissertation.NORMALIZED
@@ -101,11 +90,7 @@ def loss_parameters(dataset: str, base_loss: str, chapter: int, normalization: s
 
 
 def switch_probability(dataset: str, base_loss: str) -> float:
-    """Return p_switch of rho-regularisation: mostly .4 (CUB), .35 (Cars), .15 (SOP).
-
-    Args:
-        dataset, base_loss: see `model_and_training`.
-    """
+    """Return p_switch of rho-regularisation: mostly .4 (CUB), .35 (Cars), .15 (SOP)."""
     like = "cub200" if dataset in dissertation.LIKE_CUB else ("cars196" if dataset == "cars196" else "sop")
     return dissertation.SWITCHES.get(like, {}).get(base_loss, dissertation.SWITCH[like])
 
@@ -122,12 +107,6 @@ def ccp_parameters(dataset: str, loss: str, begins_at_random: bool, is_photograp
     the only trained head, begins at random, the first problem waits until the in-batch loss has converged. A problem
     that ends below the previous one is undone. At the 1e-3 of networks from scratch, proxies learn at a tenth of that.
     Without these measures, CCP stays far below its plain loss (docs/results/ccp.md).
-
-    Args:
-        dataset: any value of `--dataset`.
-        loss: the pair loss.
-        begins_at_random: whether the trained part of the network has no initial weights.
-        is_photographs: whether the data set follows the recipe of the thesis' photographs.
 
     Raises:
         InvalidInput: `loss` is no pair loss.
@@ -171,11 +150,7 @@ def conventional_setting(
     Reference: thesis sections 3.3.2.1 and 5.3.4.1 (tables 3.2 and 5.2).
 
     Args:
-        dataset: name.
-        protocol: one of `CONVENTIONAL_PROTOCOLS`.
-        by_proxy: whether the loss has proxies of its own.
         size: `small` or `large` for data sets of photographs, None for embedded ones, which keep their training.
-        backbone: name.
     """
     check_choice("protocol", protocol, CONVENTIONAL_PROTOCOLS)
     held_out = protocol == "held_out"
@@ -205,13 +180,7 @@ def conventional_setting(
 
 
 def published_code_switches(values: dict[str, Any], base_loss: str, backbone: str) -> dict[str, Any]:
-    """Return the switches of the fair protocol and those of both protocols.
-
-    Args:
-        values: the thesis' values by field name, of one data set, loss, pooling and method.
-        base_loss: the loss without miner and memory.
-        backbone: name.
-    """
+    """Return the switches of the fair protocol and those of both protocols."""
     steps = values["steps_per_evaluation"] if values["warm_up_epochs"] else None
     parts: list[tuple[Any, dict[str, Any]]] = [
         (True, published.EVERY_RUN),
@@ -230,12 +199,7 @@ def published_code_switches(values: dict[str, Any], base_loss: str, backbone: st
 
 
 def published_code_conventional(values: dict[str, Any], size: str | None, backbone: str) -> dict[str, Any]:
-    """Return the published code's conventional values that the text lacks or contradicts.
-
-    Args:
-        values: the thesis' values by field name.
-        size, backbone: as in `conventional_setting`.
-    """
+    """Return the published code's conventional values that the text lacks or contradicts."""
     if size is None:
         return {}
     large, chapter, is_resnet = size == "large", values["chapter"], backbone == "resnet50"
@@ -254,8 +218,6 @@ def revisiting_setting(dataset: str, base_loss: str, size: str | None) -> dict[s
     """Return the changes of the "Revisiting" benchmark.
 
     Args:
-        dataset: name.
-        base_loss: name, without a memory.
         size: `small` or `large` for data sets of photographs, None for embedded ones, which keep their network, its
             learning rate and the length of training; glyphs take half a batch.
     """

@@ -62,11 +62,8 @@ def resolve(
     """Return the complete configuration: recipe, then budget, then flags.
 
     Args:
-        dataset, loss, pooling: names as in `experiments.settings.build`.
         recipe: one of `run_settings.RECIPES`, or a file from `experiments.tune`.
         budget: `full` (the recipe as it is), `demo` (minutes on a CPU) or `smoke` (seconds; checks that all runs).
-        overrides: values by field name; a field that this loss and pooling do not use is an error.
-        method: one of `METHODS`.
         protocol: None for the fair protocol, or one of `experiments.settings.config.CONVENTIONAL_PROTOCOLS`.
 
     Raises:
@@ -249,7 +246,6 @@ def departures(
     """Return the recipe's values of the fields that a configuration changes.
 
     Args:
-        config: resolved, with some fields set by hand.
         given: fields taken from the configuration, because others follow from them.
     """
     fixed = {name: getattr(config, name) for name in given}
@@ -260,12 +256,7 @@ def departures(
 
 
 def unused_overrides(values: dict, overrides: dict) -> list[str]:
-    """Return the overrides without effect on a method.
-
-    Args:
-        values: the recipe's values for its data set, loss and pooling, by field name.
-        overrides: values by field name.
-    """
+    """Return the overrides without effect on a method."""
     backbone = overrides.get("backbone", values["backbone"])
     parts = parts_of(values["loss"], values["method"], values["pooling"], backbone, values["dataset"])
     used = {name for kind in (*RUN_SECTIONS, *parts) for name in kind.names()}

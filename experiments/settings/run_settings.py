@@ -363,11 +363,7 @@ class RunSettings(
         return method_name(self.loss, self.method, self.pooling)
 
     def own(self, kind: str) -> Settings | None:
-        """Return a plug-in's settings of a part, or None.
-
-        Args:
-            kind: `pooling`, `backbone` or `dataset`.
-        """
+        """Return a plug-in's settings of a part, or None."""
         settings = OWN_SETTINGS.get((kind, getattr(self, kind)))
         return self.find(settings) if settings else None
 

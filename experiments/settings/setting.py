@@ -177,11 +177,7 @@ class LossSettings(Settings):
                 setattr(cls, name, value)
 
     def build(self, context: LossContext) -> MetricLoss:
-        """Build the loss with these settings.
-
-        Args:
-            context: see `LossContext`.
-        """
+        """Build the loss with these settings."""
         given: dict[str, Any] = {"normalization": context.normalization}
         if self.has_proxies:
             given |= {"num_classes": context.num_classes, "embedding_dim": context.embedding_dim}

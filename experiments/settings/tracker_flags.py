@@ -34,10 +34,7 @@ def tracker_from_flags(values: flags.FlagValues, dataset: str, trains: bool, bec
     """Return the tracker that the flags choose.
 
     Args:
-        values: of the command line.
         dataset: name of the project if none is given.
-        trains: whether the command, with its other flags, trains any runs.
-        because: the reason for the user, if it does not.
 
     Raises:
         InvalidInput: a flag without effect, a missing library, a server that does not answer, or a service without

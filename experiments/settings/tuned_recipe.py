@@ -57,10 +57,6 @@ class TunedRecipe:
 def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:
     """Return the named recipe in `--recipe`, and a layer over it.
 
-    Args:
-        recipe: a name, or a file that ends in `.json`.
-        loss, method, pooling: of the method.
-
     Returns:
         The named recipe, the layer's source, and its values by flag name; no values for a named recipe.
 

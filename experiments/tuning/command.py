@@ -58,13 +58,6 @@ def searches_from_flags(
 ) -> tuple[list[Search], pathlib.Path]:
     """Return one search per method, and the folder of their common tables.
 
-    Args:
-        values: of the command line.
-        configs: of the methods, with the recipe's values.
-        spaces: from `spaces_from_flags`.
-        dataset: as loaded.
-        tracker: of the trials' runs.
-
     Raises:
         InvalidInput: the storage cannot be opened, or a first unit cannot be trained.
     """

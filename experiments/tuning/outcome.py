@@ -32,11 +32,7 @@ class Outcome:
     folder: pathlib.Path
 
     def write(self, recipe_file: pathlib.Path) -> str:
-        """Write everything atomically; return the text for the terminal.
-
-        Args:
-            recipe_file: for the settings of every method with all of its trials.
-        """
+        """Write everything atomically; return the text for the terminal."""
         summary, trials = self._summary(), self._trials()
         for table, name in ((summary, "tuned"), (trials, "trials")):
             for ending, text in {"md": table.as_markdown(), "csv": table.as_csv()}.items():

@@ -23,12 +23,7 @@ _FEWEST_FOR_IMPORTANCE = 8  # complete trials; fewer are too few for a forest
 
 
 def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
-    """Plot each trial's validation in order, and the best so far.
-
-    Args:
-        searches: on one data set, one per method.
-        path: of the PNG.
-    """
+    """Plot each trial's validation in order, and the best so far."""
     figure = Figure(figsize=(6.8, 4.2), dpi=150, layout="constrained")
     axes = FigureCanvasAgg(figure).figure.subplots()
     for search, (color, marker) in zip(searches, itertools.cycle(_STYLES)):
@@ -56,10 +51,6 @@ def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
 
 def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
     """Plot validation per setting, one panel each; ring the best trial.
-
-    Args:
-        search: of one method.
-        path: of the PNG.
 
     Returns:
         The path; None, without a picture, before two trials are complete.
@@ -91,13 +82,7 @@ def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
 
 
 def show_range(axes: Axes, parameter: Parameter, names: Sequence[Any]) -> None:
-    """Show a number's range with a margin, or choices side by side.
-
-    Args:
-        axes: of a setting's panel.
-        parameter: the setting.
-        names: its choices in order; empty for a number.
-    """
+    """Show a number's range with a margin, or choices side by side."""
     low, high = parameter.low, parameter.high
     if names:
         axes.set_xticks(range(len(names)), [str(name) for name in names])

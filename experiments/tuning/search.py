@@ -54,11 +54,7 @@ class Search:
 
     Args:
         config: the method, with the recipe's values.
-        space: the searched settings.
         resolve: function from given settings to a configuration.
-        runs: trains the units.
-        rules: see `SearchRules`.
-        storage: an Optuna storage or its address.
     """
 
     def __init__(
@@ -84,12 +80,7 @@ class Search:
             )
 
     def run(self, trials: int, checkpoint_seconds: float = 30.0) -> None:
-        """Train until the search has `trials` trials, counting those in other processes.
-
-        Args:
-            trials: in total.
-            checkpoint_seconds: shortest time between two checkpoints.
-        """
+        """Train until the search has `trials` trials, counting those in other processes."""
         while (taken := self._next(trials)) is not None:
             trial, lock = taken
             with contextlib.closing(lock):
@@ -195,12 +186,7 @@ class Search:
 
 
 def take_trial(folder: pathlib.Path, number: int) -> IO | None:
-    """Return a trial's lock, held until closed; None if another process holds it.
-
-    Args:
-        folder: of the search.
-        number: of the trial.
-    """
+    """Return a trial's lock, held until closed; None if another process holds it."""
     file = open(folder / f"trial-{number}.lock", "w")  # noqa: SIM115  the caller closes it
     try:
         lock_file(file, wait=False)

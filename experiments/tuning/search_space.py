@@ -62,10 +62,6 @@ def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Par
     A name alone means all values of a switch or choice, or the whole of a bounded range. Otherwise it means a factor of
     ten either way around the recipe's value, on a logarithmic scale.
 
-    Args:
-        texts: the flag's entries, in order.
-        config: of the method, with the recipe's values.
-
     Raises:
         InvalidInput: an entry has another form; a name is no setting, is held fixed by a comparison, or is named twice;
             a value is out of range; or no range can be derived.
@@ -84,10 +80,6 @@ def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Par
 
 def check_every_parameter_is_used(texts: Sequence[str], spaces: Mapping[str, Mapping[str, Parameter]]) -> None:
     """Refuse a parameter that no method has, and a method without any.
-
-    Args:
-        texts: of the flag.
-        spaces: by method.
 
     Raises:
         InvalidInput: see above.

@@ -85,9 +85,6 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
 
         Args:
             model: with all weights created; its loss is, or contains, a `ChanceConstrainedLoss`.
-            pools: of the training classes, from `pools`.
-            metric: of the validation that ends problems.
-            on_problem_start: as in `AlternatingProjections`, or None.
         """
         network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
         term = ccp_dml.ProximalTerm(network, self.ccp_lambda)
@@ -98,28 +95,14 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
         return term, ccp_dml.AlternatingProjections(loss, term, pools, rules, on_problem_start)
 
     def check(self, examples: Examples, augmentation: ImageTransform, seed: int, metric: str) -> None:
-        """Refuse settings with impossible pools or rules, without needing a model.
-
-        Args:
-            examples: training examples, labelled from 0.
-            augmentation: of the pools' images.
-            seed: of the pools.
-            metric: of the validation that ends problems.
-        """
+        """Refuse settings with impossible pools or rules, without needing a model."""
         self.pools(_embeds_nothing, examples, augmentation, seed)
         self.rules(metric)
 
     def pools(
         self, embed: Callable[[Iterable], np.ndarray], examples: Examples, augmentation: ImageTransform, seed: int
     ) -> ClassPools:
-        """Build the pools of candidate images for the next proxies.
-
-        Args:
-            embed: from batches of images to embeddings `[images, dim]`.
-            examples: training examples, labelled from 0.
-            augmentation: of the pools' images; the training augmentation.
-            seed: of the pools.
-        """
+        """Build the pools of candidate images for the next proxies."""
         return ccp_dml.ClassPools(embed, examples, augmentation, self.pool_size, self.proxies_per_class, seed)
 
     def rules(self, metric: str) -> ProjectionRules:

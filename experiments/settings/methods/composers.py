@@ -74,12 +74,7 @@ class RegularizerSettings(Settings, title="Regularisers beside the loss"):
                 raise InvalidInput(f"{', '.join(given)} would have no effect: --{weight} is 0. Give it, too.")
 
     def around(self, loss: MetricLoss, normalization: str) -> MetricLoss:
-        """Add the regularisers to a loss.
-
-        Args:
-            loss: with its memory, drawn tuples or proxies.
-            normalization: of the embeddings.
-        """
+        """Add the regularisers to a loss."""
         terms = (
             (self.koleo_weight, lambda: losses.KoLeoLoss(normalization=normalization)),
             (

@@ -31,10 +31,6 @@ def loss_settings(name: str, constructor: Callable[..., MetricLoss]) -> type[Los
 
     A loss that needs `num_classes` and `embedding_dim` has proxies; one that takes `anchors` sees a pair from one side.
 
-    Args:
-        name: of the loss on the command line.
-        constructor: the loss.
-
     Raises:
         InvalidInput: a parameter cannot be a flag: it has no type, or an unsupported one.
     """
@@ -63,13 +59,6 @@ def derived(
 ) -> type[Settings]:
     """Create a settings class with one setting per remaining constructor parameter.
 
-    Args:
-        name: on the command line; prefix of each flag's name.
-        constructor: a class or a function.
-        base: base class of the settings.
-        without: parameters that are no settings.
-        attributes: of the class, besides its fields.
-
     Raises:
         InvalidInput: as `loss_settings`.
     """
@@ -90,12 +79,6 @@ def derived(
 def constructed(settings: Settings, name: str, constructor: Callable, given: Mapping[str, Any]) -> Any:
     """Call a constructor with derived settings; name flags in its errors.
 
-    Args:
-        settings: of a class from `derived`.
-        name: on the command line.
-        constructor: the same.
-        given: the parameters that are no settings.
-
     Raises:
         InvalidInput: the constructor refuses a value.
     """
@@ -111,22 +94,14 @@ def constructed(settings: Settings, name: str, constructor: Callable, given: Map
 
 
 def parameters_of(constructor: Callable) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a class' `__init__` or a function, by name.
-
-    Args:
-        constructor: the class or function; `self` is omitted.
-    """
+    """Return the parameters of a class' `__init__` or a function, by name."""
     if not inspect.isclass(constructor):
         return dict(inspect.signature(constructor).parameters)
     return dict(list(inspect.signature(constructor.__init__).parameters.items())[1:])
 
 
 def described(constructor: Callable) -> dict[str, str]:
-    """Return a docstring's text on each parameter under `Args:`, as one line.
-
-    Args:
-        constructor: a class or a function.
-    """
+    """Return a docstring's text on each parameter under `Args:`, as one line."""
     section = re.search(r"^Args:\n((?:    .*\n|\n)*)", f"{inspect.getdoc(constructor) or ''}\n", re.MULTILINE)
     entries = re.findall(r"^    (\w+): (.*\n(?:     .*\n)*)", section[1] if section else "", re.MULTILINE)
     return {name: " ".join(text.split()).rstrip(".") for name, text in entries}
@@ -170,13 +145,7 @@ def _field(name: str, parameter: inspect.Parameter, hint: Any, text: str) -> tup
 
 
 def is_of_kind(default: Any, kind: type, optional: bool) -> bool:
-    """Return whether a setting of a type may have this default.
-
-    Args:
-        default: the value, or `dataclasses.MISSING`.
-        kind: int, float, str or bool.
-        optional: whether it may be None.
-    """
+    """Return whether a setting of a type may have this default."""
     if default is dataclasses.MISSING or (optional and default is None):
         return True
     if isinstance(default, bool):

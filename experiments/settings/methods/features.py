@@ -90,11 +90,7 @@ class GroupSettings(Settings, title=FeatureSettings.title):
     )
 
     def check(self, num_examples: int) -> None:
-        """Raise `InvalidInput` if there are fewer images than groups.
-
-        Args:
-            num_examples: images of the training set.
-        """
+        """Raise `InvalidInput` if there are fewer images than groups."""
         if self.num_groups > num_examples:
             expected = f"2 to {num_examples}, the images that a run learns from"
             raise invalid("--num_groups", received=self.num_groups, expected=expected, fix="Give fewer.")

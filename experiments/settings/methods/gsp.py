@@ -76,12 +76,7 @@ class ZeroShotSettings(Settings, title="Zero-shot prediction loss (--pooling=gsp
     )
 
     def build(self, num_classes: int, embedding_dim: int) -> ZeroShotPredictionLoss | None:
-        """Build the loss, or return None if its weight is 0.
-
-        Args:
-            num_classes: training classes.
-            embedding_dim: channels of an embedding, and of a label's.
-        """
+        """Build the loss, or return None if its weight is 0."""
         if not self.zero_shot_weight:
             return None
         return gsp_dml.ZeroShotPredictionLoss(

@@ -135,10 +135,6 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
     def hold_back(self, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the indices of training images and of the policy's images.
 
-        Args:
-            labels: of the training images, `[images]`.
-            seed: of the draws.
-
         Raises:
             InvalidInput: no image would be held back, or one without another of its class.
         """
@@ -159,15 +155,7 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
         seed: int,
         observe: Callable[[Decision], None],
     ) -> PolicyAdaptedSampling | None:
-        """Build the policy that adapts a distribution; None without one.
-
-        Args:
-            distribution: of the loss that is trained.
-            measure: figures of the images held back.
-            max_steps: training steps in total.
-            seed: of the policy.
-            observe: receives each decision.
-        """
+        """Build the policy that adapts a distribution; None without one."""
         if self.pads_estimator in (FIXED, *CURRICULA):
             return None
         return training.PolicyAdaptedSampling(
