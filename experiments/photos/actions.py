@@ -139,8 +139,7 @@ def _neighbours(values: flags.FlagValues) -> None:
     name = pathlib.Path(values.index).name
     parts = str(pathlib.Path(values.index).with_name(f"{name}.queries.parts"))
     found = search(_table(values, parts, index))
-    header, rows = neighbors.neighbor_table(found)
-    print(aligned(header, rows))
+    print(neighbors.shown_neighbors(found))
     if values.reject is not None:
         unlike = sum(each.verdict == neighbors.UNLIKE for each in found)
         print(f"{unlike} of {plural(len(found), 'query', 'queries')}: {neighbors.UNLIKE}.")
@@ -148,7 +147,7 @@ def _neighbours(values: flags.FlagValues) -> None:
     if precision is not None:
         print(f"{100 * precision:.1f} % of the neighbours are of their query's class.")
     if values.csv:
-        write_csv(values.csv, header, rows)
+        write_csv(values.csv, *neighbors.neighbor_table(found))
     if values.html:
         neighbors.write_page(values.html, found, values.index, values.shown)
     _say_written(values)
@@ -168,7 +167,7 @@ def _shell(values: flags.FlagValues) -> None:
             place = os.fsdecode(line.strip())
             if place:
                 table = embed_now(find_photos(place), embedder, batch_size_of(values), skip=values.skip_unreadable)
-                print(aligned(*neighbors.neighbor_table(search(table))))
+                print(neighbors.shown_neighbors(search(table)))
         except InvalidInput as error:
             failed += 1
             print(f"error: {shown_text(str(error))}", file=sys.stderr)

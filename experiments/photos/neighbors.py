@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 
 from common.index import CalibratedRejection, EmbeddingIndex, Neighbors, QueryExpansion, Reranking
 from experiments.photos.embedding_tables import EmbeddingTable
-from experiments.photos.shown import Tile, shown_similarity, shown_threshold, write_strips
+from experiments.photos.shown import Tile, aligned, shown_path, shown_similarity, shown_threshold, write_strips
 from experiments.site.markup import plural
 
 HEADER = ("query", "rank", "similarity", "label", "path")
@@ -93,6 +94,16 @@ def neighbor_table(found: list[Found]) -> tuple[tuple[str, ...], list[tuple[str 
         for rank, (path, label, similarity) in enumerate(zip(each.ids, each.labels, each.similarities), 1)
     ]
     return header, rows
+
+
+def shown_neighbors(found: list[Found]) -> str:
+    """Align the neighbours of all queries in columns, below the path of each query."""
+    header, rows = neighbor_table(found)
+    lines = iter(aligned(header[1:], [row[1:] for row in rows]).splitlines())
+    shown = [next(lines)]
+    for each in found:
+        shown += [shown_path(each.query), *itertools.islice(lines, len(each.ids))]
+    return "\n".join(shown)
 
 
 def rejection_sentence(found: CalibratedRejection) -> str:

@@ -55,7 +55,7 @@ def test_an_index_keeps_its_network(index, image_folder, network, tmp_path):
     query = f"--images={image_folder / 'class03' / '1.png'}"
     found = done("search", "neighbours", f"--index={index}", query, "--k=2")
     assert "without training" not in found
-    assert [line.split()[1] for line in found.splitlines()] == ["rank", "1", "2"]
+    assert [line.split()[0] for line in found.splitlines()] == ["rank", query.removeprefix("--images="), "1", "2"]
     embedder = load_embedder(index / "model.keras")
     assert EmbeddingIndex.load(index).model_digest == embedder.digest
     refused = run_here("experiments.search", "neighbours", f"--index={index}", query, "--backbone=resnet10")

@@ -82,9 +82,9 @@ def test_a_synced_index_is_that_of_a_new_one(model, photos, tmp_path, run_here, 
     run_here("sync", "--index=moved/ix")
     assert "0 added, 0 changed, 0 renamed, 0 removed, 13 unchanged; 0 photos embedded." in capsys.readouterr().out
     run_here("neighbours", "--index=moved/ix", "--images=moved/photos/owl/2.png", "--label=owl", "--label=jay", "--k=2")
-    lines = capsys.readouterr().out.splitlines()[1:3]
+    lines = capsys.readouterr().out.splitlines()[2:4]
     assert "moved/photos/owl/copy.png" in lines[0]
-    assert {line.split()[3] for line in lines} <= {"owl", "jay"}
+    assert {line.split()[2] for line in lines} <= {"owl", "jay"}
     assert embedded == ["2.png"]
 
 
@@ -166,7 +166,7 @@ def test_metadata_filter_and_follow_renamed_photos(model, photos, tmp_path, run_
     assert "more.csv: metadata of 1 photo.\n" in capsys.readouterr().out
     query = ["--index=ix", "--images=photos/owl/1.png", "--k=2"]
     run_here("neighbours", *query, "--where=year=2021", "--where=label=kea", "--where=label=owl")
-    assert {line.split()[-1] for line in capsys.readouterr().out.splitlines()[1:3]} == {
+    assert {line.split()[-1] for line in capsys.readouterr().out.splitlines()[2:4]} == {
         "photos/kea/moved.png",
         "photos/owl/0.png",
     }
