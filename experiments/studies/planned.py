@@ -81,9 +81,9 @@ _EVERYWHERE = {  # of the plan; the recipe has them for emoji
     "proxies_per_class": 4,
     **EMOJI_CCP,
 }
-_RATES = [{"learning_rate": rate} for rate in (1e-4, 3e-4)]
-_RATE = _RATES[:1]  # the second was cut after C2 had lost by it: the plan's deviations
-_PACES = [{"proxy_multiplier": pace} for pace in (10.0, 100.0)]  # of proxies that begin at random
+RATES = [{"learning_rate": rate} for rate in (1e-4, 3e-4)]
+_RATE = RATES[:1]  # the second was cut after C2 had lost by it: the plan's deviations
+PACES = [{"proxy_multiplier": pace} for pace in (10.0, 100.0)]  # of proxies that begin at random
 CCP = {"projection_patience": 1}
 _ONE_PROBLEM = {**CCP, "ccp_max_problems": 1, "ccp_lambda": 0.0, "ccp_first_lambda": 0.0}
 _MEMBERS = {**_ONE_PROBLEM, "proxies_per_class": 4, "pool_size": 4}  # k-center takes all of a pool
@@ -121,15 +121,15 @@ def planned_settings(options: StudyOptions) -> dict[str, object]:
 
 
 def _rows() -> Iterator[TunedRow]:
-    for loss, trials in (("c1", _RATE), ("c2", _RATES), ("ms", _RATE)):
+    for loss, trials in (("c1", _RATE), ("c2", RATES), ("ms", _RATE)):
         yield TunedRow(FairRow(f"{loss}+gap"), trials)
     yield TunedRow(FairRow("c2+xbm+gap", baseline="c2+gap"), _RATE)
     for loss in ("c1", "c2", "ms"):
         yield TunedRow(FairRow(f"{loss}+ccp+gap", baseline=f"{loss}+gap", settings=CCP), _RATE)
     for loss in ("c2", "ms"):
         yield TunedRow(FairRow(f"{loss}+ccp+gap", None, f"{loss}+ccp+gap", _MEMBERS, _FIXED), _RATE)
-    yield TunedRow(FairRow("c2+ccp+gap", None, f"c2+ccp+gap, {_FIXED}", _RANDOM, "random proxies"), _PACES)
-    for loss, trials in (("pnca", _PACES), ("panchor", _PACES), ("ms", _RATE)):
+    yield TunedRow(FairRow("c2+ccp+gap", None, f"c2+ccp+gap, {_FIXED}", _RANDOM, "random proxies"), PACES)
+    for loss, trials in (("pnca", PACES), ("panchor", PACES), ("ms", _RATE)):
         average = FairRow(f"{loss}+gap", settings=WIDE, variant=_WIDE_NAME)
         yield TunedRow(average, trials)
         yield TunedRow(FairRow(f"{loss}+gsp", None, average.label, GSP), trials)
@@ -145,7 +145,7 @@ def _whitened_rows() -> Iterator[TunedRow]:
 def _rows_of_clutter(dataset: str) -> Iterator[TunedRow]:
     if dataset in EMOJI_CLUTTER:
         without = FairRow("pnca+gsp", None, "pnca+gsp", {**GSP, "zero_shot_weight": 0.0}, _WITHOUT)
-        yield TunedRow(without, _PACES, "pnca+gsp")
+        yield TunedRow(without, PACES, "pnca+gsp")
 
 
 def where_weight_falls(study: StudyRows, title: str = "") -> PlainTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from experiments.plans.study import Studies
+from experiments.studies.all_losses import all_losses
 from experiments.studies.conventional_table import ConventionalTable
 from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.fair_tables import ccp_table, gsp_parts, gsp_table, loss_benchmark
@@ -22,6 +23,7 @@ TABLES: Studies = {
     "5.3": gsp_parts,
     "5.4": Screening,
     "losses": loss_benchmark,
+    "all_losses": all_losses,
     "planned": planned_comparisons,
     **dissertation_tables(),
 }

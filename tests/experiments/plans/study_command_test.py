@@ -31,20 +31,21 @@ COMMANDS = [
 VARIED = {"3.8": "per_", "4.2": "embedding_dim", "4.3": "embedding_dim", "4.4": "embedding_dim"}
 VARIED |= {
     **dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), "embedding_dim"),
-    "planned": "learning_rate",
+    **dict.fromkeys(("planned", "all_losses"), "learning_rate"),
 }
 OF_THEIR_OWN = {  # what a run of a few steps on a dozen classes needs
     **dict.fromkeys(("3.2a", "3.2b", "5.2a", "5.2b"), ["--held_out_fraction=0.25"]),
     "5.6": ["--gsp_memory_size=32"],
-    "planned": ["--loss=c2"],  # the small network has no output stride
+    **dict.fromkeys(("planned", "all_losses"), ["--loss=c2"]),  # the small network has no output stride
     # Tasks within a class need three of its images.
     **dict.fromkeys(("milbich_4.2", "milbich_4.3", "milbich_4.4"), ["--samples_per_class=4", "--classes_per_batch=2"]),
 }
 ONE_CELL = ("3.3", "4.2", "4.3", "4.4")
-TRIALS_FIRST = ("planned",)  # a row is known when all of its trials are finished; they select after some steps
+# A row is known when all of its trials are finished; they select after some steps.
+TRIALS_FIRST = ("planned", "all_losses")
 # Each of these is of a class that another study trains here.
 AT_RELEASES = {*(("figure", study_id) for study_id in ("3.4", "5.7", "5.10", "5.11"))}
-AT_RELEASES |= {("table", study_id) for study_id in ("3.1", "3.2a", "3.2b", "5.1", "5.2b", "losses")}
+AT_RELEASES |= {("table", study_id) for study_id in ("3.1", "3.2a", "3.2b", "5.1", "5.2b", "losses", "all_losses")}
 AT_RELEASES |= {("table", f"milbich_{number}") for number in ("3.8", "3.9", "3.10", "3.11", "4.3", "4.4")}
 AT_RELEASES |= {("table", f"milbich_{number}") for number in ("3.7", "5.1", "5.3", "5.4", "5.5", "5.6", "5.7", "5.9")}
 AT_RELEASES |= {("table", f"milbich_{number}") for number in ("5.10", "5.11", "5.12", "5.13")}

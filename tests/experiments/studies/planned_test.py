@@ -7,6 +7,8 @@ import pytest
 from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
+from experiments.settings.method_names import LOSSES
+from experiments.studies.all_losses import all_losses
 from experiments.studies.planned import planned_comparisons, where_weight_falls
 from tests.command_line import run_study_here
 from tests.experiments.rows.ranked_study import record_ranked
@@ -14,6 +16,15 @@ from tests.experiments.rows.ranked_study import record_ranked
 EMOJI = StudyOptions("emoji", "full")
 CARS = StudyOptions("cars196", "full")
 MOBILE = StudyOptions("emoji", "full", overrides={"backbone": "mobilenet_v2"})
+
+
+ONLY_CROPS = {"dataset", "crop", "patience"}  # of six validations, patience is 30 and 60
+
+
+def differing(cells, others):
+    """The settings in which two lists of runs differ."""
+    found, expected = (of[0].config.stored() for of in (cells, others))
+    return {key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)}
 
 
 def record_trials(folder, *, without=(), backbone="efficientnet_lite0"):
@@ -58,9 +69,17 @@ def test_on_photographs_only_the_crops_differ_from_emoji(checkout, name):
     photographs, drawings = planned_comparisons(StudyOptions(name, "full")), planned_comparisons(EMOJI)
     for label, trials in photographs._cells.items():
         trial = drawings._trials[label].index(photographs._trials[label][0])
-        found, expected = (cells[0].config.stored() for cells in (trials[0], drawings._cells[label][trial]))
-        differs = {key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)}
-        assert differs == {"dataset", "crop", "patience"}, label  # of six validations, patience is 30 and 60
+        assert differing(trials[0], drawings._cells[label][trial]) == ONLY_CROPS, label
+
+
+def test_all_losses_have_as_many_trials_and_on_photographs_the_settings_of_emoji():
+    drawings, photographs = all_losses(EMOJI), all_losses(CARS)
+    assert {label.partition("+")[0] for label in drawings.rows} == {*LOSSES}
+    for label, trials in drawings._cells.items():
+        assert len(trials) == 2
+        assert [cells[0].config.max_steps for cells in trials] == [200, 200]
+        assert all(differing(*pair) == ONLY_CROPS for pair in zip(trials, photographs._cells[label])), label
+    assert {row.baseline for row in drawings.rows.values()} == {None, "c2+gap"}
 
 
 def test_rows_and_tables_name_the_source_of_the_choice(checkout, drawn_cells):
