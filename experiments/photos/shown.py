@@ -18,7 +18,7 @@ from common.files import write_text
 from experiments.process.exit_code import import_tensorflow
 from experiments.site.markup import render
 
-_PIXELS = 160  # of the longer side of a thumbnail
+_PIXELS = 240  # of the longer side of a thumbnail
 _WORDS = {"query": "query", "right": "✓ same class", "wrong": "✗ other class"}
 
 
