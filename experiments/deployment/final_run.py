@@ -36,8 +36,6 @@ class FinishedStudy(NamedTuple):
     Attributes:
         path: the method's folder, `<runs_dir>/fair/<data set>/<method>-<hash>`.
         config: of the folds; `weights` of a file are its digest.
-        data: fingerprint of the data.
-        units: finished, of all folds and repeats.
     """
 
     path: pathlib.Path

@@ -35,9 +35,6 @@ class Written(NamedTuple):
     """A model on disk and the facts for its card.
 
     Attributes:
-        name: of the format.
-        path: of the model.
-        agreement: with its run.
         notes: sentences on where the settings come from.
     """
 

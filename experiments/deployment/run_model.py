@@ -67,7 +67,6 @@ class RunModel:
         num_checked: test images, spread over the test set, on which a model is compared with the run.
 
     Attributes:
-        path: the run directory.
         trained: the run as it was trained.
         model: from images (or tokens) to embeddings.
 
@@ -113,9 +112,6 @@ class RunModel:
 
         Args:
             name: of the format, which says what its inputs are and how large a difference may be.
-
-        Raises:
-            InvalidInput: it is not the run's model.
         """
         from common.deployment.formats import FORMATS
 

@@ -40,10 +40,6 @@ class UntrainedNetwork(NamedTuple):
     With `gap`, these are the features whose figures `fair_eval` prints as "untrained".
 
     Attributes:
-        backbone: its name.
-        weights: its parameters, `imagenet`, `preset` or a file.
-        pooling: one of `POOLINGS`.
-        image_size: height and width of its input in pixels.
         output_stride: 32, or 16 for feature maps twice as large.
     """
 
@@ -133,9 +129,6 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
 
     Args:
         output: path of the model; an existing file is replaced.
-
-    Returns:
-        The path of the card.
 
     Raises:
         InvalidInput: no output, a place that cannot be written to, a format that lacks an operation of the pooling, or

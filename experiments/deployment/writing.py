@@ -86,9 +86,6 @@ def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str]
 
     Args:
         notes: sentences for the card on where the settings come from.
-
-    Raises:
-        InvalidInput: as `export_run`.
     """
     from common.deployment.formats import write_format
 

@@ -34,7 +34,6 @@ class Recipe(NamedTuple):
 
     Attributes:
         data: the images and their licence, for readers.
-        dataset: that it is trained on.
         settings: by flag name; others are those of the thesis' recipe with C2 and average pooling.
         needs_folder: whether `--data_dir` must name a folder of the images.
         address, sha256: of the published file; empty: not published.
@@ -81,11 +80,7 @@ def installed_path(name: str) -> pathlib.Path:
 
 
 def model_path(model: str) -> pathlib.Path:
-    """Return the file that `--model` names: a path, or `zoo:NAME`.
-
-    Raises:
-        InvalidInput: a name that is not in the zoo, or not installed.
-    """
+    """Return the file that `--model` names: a path, or `zoo:NAME`."""
     if not model.startswith(PREFIX):
         return pathlib.Path(model)
     name = check_choice("--model", model.removeprefix(PREFIX), RECIPES)
@@ -111,9 +106,6 @@ def make(name: str, places: Places, output: str | os.PathLike, checkpoint_second
         places: see `UnitRuns`; `data_dir` is the folder of the images, where the recipe needs one.
         output: folder for `NAME/NAME.keras`, `README.md` and `NAME.keras.sha256`.
         checkpoint_seconds: shortest time between two checkpoints.
-
-    Returns:
-        Lines on the model for readers.
 
     Raises:
         InvalidInput: an unknown name, missing data, or a model of 10 MB or more.

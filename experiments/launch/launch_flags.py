@@ -99,9 +99,6 @@ def check_launch(launch: str | None, given: Sequence[str], trains: bool, because
 
     Args:
         given: which of `READ_BY` were given.
-
-    Raises:
-        InvalidInput: see above; the message names the flags.
     """
     if launch is not None:
         check_choice("--launch", launch, LAUNCHES)
@@ -133,9 +130,6 @@ def slurm_options(entries: Sequence[str]) -> Mapping[str, str]:
 
     Args:
         entries: `NAME=VALUE` each.
-
-    Raises:
-        InvalidInput: an entry of another form, or a name twice.
     """
     options = dict(entry.split("=", 1) for entry in entries if entry.find("=") > 0)
     if len(options) != len(entries):

@@ -49,9 +49,6 @@ class LocalWorkers:
         """Train every unit without a result; wait for units of other processes.
 
         No worker survives this call: Ctrl-C and SIGTERM are passed on to all of them first.
-
-        Returns:
-            The units that left no result.
         """
         self._waiting.extend(task for task in tasks if not task.is_finished())
         self._count, self._ended = len(self._waiting), 0

@@ -83,9 +83,6 @@ class SlurmArray:
 
         Ctrl-C and SIGTERM only stop the following; the jobs stay in the queue.
 
-        Returns:
-            Units that left no result.
-
         Raises:
             InvalidInput: Slurm refuses the jobs or does not answer.
         """
@@ -200,14 +197,7 @@ class SlurmArray:
 
 
 def submit(functions: Sequence[UnitJob], needs: UnitNeeds, folder: pathlib.Path, name: str) -> list[str]:
-    """Submit one array of jobs.
-
-    Returns:
-        The number of each job, in their order.
-
-    Raises:
-        InvalidInput: Slurm refuses them.
-    """
+    """Submit one array of jobs."""
     import submitit  # an extra
 
     executor = submitit.SlurmExecutor(folder, max_num_timeout=needs.retries)
@@ -235,9 +225,6 @@ def queued_jobs(name: str) -> dict[str, str]:
 
     Returns:
         States such as `RUNNING` by job number (`12`, or `12_3` of an array), including jobs that ended minutes ago.
-
-    Raises:
-        InvalidInput: the queue cannot be read.
     """
     command = ["squeue", "--noheader", "--array", "--states=all", f"--user={getpass.getuser()}", f"--name={name}"]
     try:

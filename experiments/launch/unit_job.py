@@ -36,15 +36,7 @@ class UnitJob:
         self._process: subprocess.Popen | None = None
 
     def __call__(self) -> int:
-        """Train the unit.
-
-        Returns:
-            0.
-
-        Raises:
-            RuntimeError: the unit has failed; see its log.
-            SystemExit: the job was asked to stop.
-        """
+        """Train the unit."""
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         variables = worker_process.thread_variables(self.threads)
         self._process = worker_process.start_worker(self.arguments, self.log, variables, self.interpreter, self.folder)

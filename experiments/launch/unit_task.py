@@ -46,13 +46,7 @@ class UnitTask:
 
 
 class Failure(NamedTuple):
-    """A unit that has ended without a result.
-
-    Attributes:
-        task: the unit.
-        reason: in a few words.
-        log: its process's output.
-    """
+    """A unit that has ended without a result."""
 
     task: UnitTask
     reason: str

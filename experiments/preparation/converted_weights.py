@@ -23,9 +23,6 @@ def fetch_checkpoint(backbone: str, folder: str, mirror: str | None = None) -> s
 
     Args:
         mirror: address of a folder with the published file, tried before the original one.
-
-    Raises:
-        InvalidInput: none is published, or the download fails.
     """
     checkpoints = backbones.checkpoints_of(backbone)
     if not checkpoints:

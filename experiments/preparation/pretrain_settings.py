@@ -20,15 +20,9 @@ class PretrainSettings:
     """Everything except the data that decides the outcome.
 
     Attributes:
-        backbone: one of `BACKBONES`.
-        seed: of everything random.
-        max_steps: update steps.
-        steps_per_evaluation: steps between two evaluations.
         patience: validations without improvement after which training stops.
         plateau_patience: the same, after which the learning rate is halved.
         classes_per_batch: the largest number of classes in a batch.
-        samples_per_class: images of each class in a batch.
-        learning_rate: of Adam.
         weight_decay: coupled, see `CoupledWeightDecay`.
     """
 

@@ -61,11 +61,7 @@ class ConventionalProtocol(Protocol):
         self.kind, self.by_monitor = kind, {"test_set": configs, "held_out": held_out_configs}
 
     def units(self, repeat: int | None = None, monitors: Iterable[str] = tuple(MONITORS)) -> list:
-        """List all (configuration, fold, repeat), or those that are asked for.
-
-        Raises:
-            InvalidInput: a repeat or monitor that the protocol does not have.
-        """
+        """List all (configuration, fold, repeat), or those that are asked for."""
         check_unit_flags(1, self.repeats, None, repeat)
         monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in monitors]
         return [

@@ -33,8 +33,6 @@ class ConventionalReport:
     """One method's runs under both stopping rules, and their report.
 
     Attributes:
-        protocol: in titles.
-        file_name: of the tables.
         has_recall: whether R@k are a table of their own.
         config: stops on the test set.
         held_out_config: stops on held-out classes.

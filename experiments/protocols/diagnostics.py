@@ -27,8 +27,6 @@ class Point(NamedTuple):
 
     Attributes:
         method: the configuration that it belongs to.
-        fold: of the run, 0-based.
-        label: method, fold and repeat in words.
         scores: test metrics, as fractions.
         figures: diagnostics by name; those of training embeddings begin with "training ".
     """

@@ -208,11 +208,7 @@ def _printed_depths(path: str) -> list[int]:
 
 
 def recall_depths(depths: Sequence[str]) -> list[int]:
-    """Parse the k of R@k.
-
-    Raises:
-        InvalidInput: a depth is not an integer of at least 1 (and less than a billion).
-    """
+    """Parse the k of R@k."""
     if not depths or not all(depth.isdecimal() and len(depth) < 10 and int(depth) for depth in depths):
         raise invalid("--recall_at", received=depths, expected="integers of at least 1, as in 1,2,4,8")
     return [int(depth) for depth in depths]

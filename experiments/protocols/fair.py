@@ -94,11 +94,7 @@ class FairProtocol(Protocol):
         return f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
 
     def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
-        """List all (configuration, fold, repeat), or those of one fold or repeat.
-
-        Raises:
-            InvalidInput: a fold or repeat that the protocol does not have.
-        """
+        """List all (configuration, fold, repeat), or those of one fold or repeat."""
         num_folds = self.configs[0].num_folds
         check_unit_flags(num_folds, self.repeats, fold, repeat)
         folds = range(num_folds) if fold is None else [fold]

@@ -32,8 +32,6 @@ class MethodReport:
     """One method's runs and their report.
 
     Attributes:
-        config: the configuration.
-        runs: the runs on disk.
         repeats: how many repeats a complete study has.
         label: its name in the table; by default the configuration's.
         printed: (table, row label) of the published row for comparison; by default what `fair_published` finds.

@@ -47,9 +47,7 @@ class Refinement(NamedTuple):
     """One row of the table.
 
     Attributes:
-        label: its name.
         restraint: `D`, `R`, or None for all that has no ratio.
-        ratio: r, or None.
         properties: of the first run's first draw's matrix.
         scores: by mode, then metric: the figure of each run and draw, as fractions `[runs * draws]`.
         class_sums: by metric of `DRAWN`, when normalised: the scores' sum over the queries of each test class
@@ -65,11 +63,7 @@ class Refinement(NamedTuple):
 
 
 def parse_ratios(texts: Sequence[str]) -> list[float]:
-    """Parse the ratios r of `--ratio`, in increasing order.
-
-    Raises:
-        InvalidInput: none, or one that is no number in [0, 1].
-    """
+    """Parse the ratios r of `--ratio`, in increasing order."""
     try:
         ratios = sorted({check_fraction("--ratio", float(text), zero_allowed=True) for text in texts})
     except ValueError as error:

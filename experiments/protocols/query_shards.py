@@ -78,11 +78,7 @@ class ShardFile(NamedTuple):
 
 
 def parse_shard(text: str) -> Shard:
-    """Parse a shard such as "2/4".
-
-    Raises:
-        InvalidInput: the text is no such pair, or the first number not in 1..second.
-    """
+    """Parse a shard such as 2/4."""
     number, _, total = text.partition("/")
     if all(part.isascii() and part.isdecimal() and len(part) < 10 for part in (number, total)):
         shard = Shard(int(number), int(total))

@@ -106,9 +106,6 @@ def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
 
     Args:
         folder: of a method, a data set, a protocol, or all runs.
-
-    Raises:
-        InvalidInput: there is none.
     """
     folder = pathlib.Path(folder)
     patterns = ["/".join([*["*"] * depth, _UNITS]) for depth in range(_LEVELS)]

@@ -32,7 +32,6 @@ class PrintedRow(NamedTuple):
     """A row of table 2.2, or of a later chapter.
 
     Attributes:
-        label: as printed.
         differs: how the benchmark's loss is another one than ours; empty where it is not.
         table: of a later chapter, as `published_values` calls it; empty: table 2.2.
         only_on: the one data set of that difference, as a flag; empty: all.

@@ -92,11 +92,7 @@ class PublishedValue:
 
 @functools.cache
 def published_table(table: str) -> tuple[dict[str, str], ...]:
-    """Load the rows of a printed table, from column name to text.
-
-    Raises:
-        InvalidInput: for an unknown table.
-    """
+    """Load the rows of a printed table, from column name to text."""
     check_choice("table", table, TABLES)
     return _read(TABLES[table])
 

@@ -82,11 +82,7 @@ def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[Sc
 
 
 def check_same_queries(rows: Sequence[ScoredRow]) -> None:
-    """Refuse to average or subtract runs tested on different queries.
-
-    Raises:
-        InvalidInput: two of them differ.
-    """
+    """Refuse to average or subtract runs tested on different queries."""
     for scored in rows:
         if not has_same_classes(scored, rows[0]):
             raise InvalidInput(

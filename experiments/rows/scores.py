@@ -154,9 +154,6 @@ def method_difference(study: StudyRows, label: str, baseline: str, metric: str =
 
     Args:
         label, baseline: of the methods; of those without a whole repeat of all folds, all runs are compared.
-
-    Raises:
-        InvalidInput: they are other runs, or were tested on other queries.
     """
     common = min(complete_repeats(study, label), complete_repeats(study, baseline)) or None
     ours, theirs = (scores_of_trainings(study, of, common) for of in (label, baseline))
@@ -164,11 +161,7 @@ def method_difference(study: StudyRows, label: str, baseline: str, metric: str =
 
 
 def rows_with(study: StudyRows, extra: str, figure: str, label: str | None = None) -> list[dict]:
-    """Return runs that keep `extra`, of one label or all, by fold and repeat.
-
-    Raises:
-        InvalidInput: there is none.
-    """
+    """Return runs that keep `extra`, of one label or all, by fold and repeat."""
     labels = labels_of(study) if label is None else [label]
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels and extra in row["extras"]]
     if not rows:

@@ -75,7 +75,6 @@ class RecordedMethod(NamedTuple):
     """Finished runs of one configuration.
 
     Attributes:
-        units: the runs.
         label: of their configuration in tables; None: derived from it.
         extras: further JSON values of its rows, by name.
         measured: further values of each run's row, and the arrays for its picture.
@@ -94,7 +93,6 @@ class StudyRows:
         folder: `results/<study>`; one that does not exist has no rows.
 
     Attributes:
-        folder: as given.
         rows: by id, in their order.
 
     Raises:

@@ -21,12 +21,7 @@ _RECORD = "features.json"
 
 
 class FeaturePlace(NamedTuple):
-    """Location of cached features, and their data.
-
-    Attributes:
-        cache_dir: the cache folder, or None for the default.
-        fingerprint: of the data set as loaded, see `build.data_fingerprint`.
-    """
+    """Location of cached features, and their data."""
 
     cache_dir: str | None
     fingerprint: str

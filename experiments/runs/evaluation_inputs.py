@@ -24,9 +24,6 @@ class EvaluationInputs:
 
     Args:
         decoded_images_mb: MB (10^6 bytes) of decoded images that `repeated` may keep in memory in all; 0: none.
-
-    Raises:
-        InvalidInput: a negative budget.
     """
 
     def __init__(self, config: ExperimentConfig, dataset: Dataset, decoded_images_mb: int = 0) -> None:

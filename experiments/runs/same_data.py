@@ -24,9 +24,6 @@ def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None,
 
     Args:
         trained_on: the fingerprint in the run's `config.json`.
-
-    Raises:
-        InvalidInput: the run was trained on other data, or that is unknown.
     """
     fingerprint = build.data_fingerprint(dataset, cache_dir)
     if fingerprint != trained_on and dataset.train.exif_orientation:

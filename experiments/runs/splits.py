@@ -20,7 +20,6 @@ class Split(NamedTuple):
 
     Attributes:
         training: the training images, labelled from 0.
-        queries: the queries of each validation.
         gallery: the searched images; None: the queries themselves.
         watched: training images that PADS' policy watches, and that are not learned from; None without one.
     """

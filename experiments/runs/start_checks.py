@@ -33,9 +33,6 @@ def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | No
     """Name the device; refuse unavailable weights and invalid layer settings, without reading data.
 
     A missing data folder passes: loading it explains what to fetch, which takes longest to mend.
-
-    Raises:
-        InvalidInput: with everything that keeps a configuration from being trained on any data.
     """
     write_notice(device_line())
     checks = []
@@ -50,9 +47,6 @@ def check_hours(configs: Iterable[ExperimentConfig]) -> None:
     """Refuse more than a day of training on a machine without a GPU.
 
     The user's own data and heads on cached features are not counted.
-
-    Raises:
-        InvalidInput: with the estimate and the reason that no GPU is seen.
     """
     from common.retrieval.search.blocked_search import available_threads  # imports TensorFlow
 

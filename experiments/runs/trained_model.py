@@ -33,8 +33,6 @@ class TrainedModel(NamedTuple):
     Attributes:
         config: the run's configuration (initial weights "none": the trained ones replace them).
         dataset: with prepared images.
-        model: with the run's best weights.
-        training: the images that the run learnt from.
         loaded: the data set without prepared images, in the reading of the run (see `data_of_run`).
     """
 

@@ -211,11 +211,7 @@ def configurations_from_flags(
 
 
 def check_dataset_flags(values: flags.FlagValues) -> None:
-    """Refuse an unknown `--dataset`, or flags of other data sets.
-
-    Raises:
-        InvalidInput: see above.
-    """
+    """Refuse an unknown `--dataset`, or flags of other data sets."""
     check_choice("--dataset", values.dataset, build.DATASETS)
     if values.dataset in build.EMBEDDED_DATASETS:
         refuse_flags(values, "data_dir", because=f"{values.dataset} needs no files")

@@ -35,9 +35,6 @@ def check_given(
 
     Returns:
         The custom data set, loaded; None for others, or if none is named and nothing is trained.
-
-    Raises:
-        InvalidInput: lists all errors, each by its flag.
     """
     loaded: list[Dataset] = []
     trains = not any(name in values and values[name].value for name in ("explain", "report_only"))

@@ -29,11 +29,7 @@ class WeightsFile(NamedTuple):
 
 
 def weights_file(path: str) -> WeightsFile:
-    """Identify the file of parameters at `path`, cached until it changes.
-
-    Raises:
-        InvalidInput: it cannot be read.
-    """
+    """Identify the file of parameters at `path`, cached until it changes."""
     try:
         status = os.stat(path)
         return _weights_file(path, status.st_size, status.st_mtime_ns)
@@ -76,11 +72,7 @@ def preset_digest(backbone: str, weights: str) -> str | None:
 
 
 def check_weights(backbone: str, weights: str) -> None:
-    """Refuse unavailable weights and unreadable files, without network access.
-
-    Raises:
-        InvalidInput: with the command that makes the file, if any.
-    """
+    """Refuse unavailable weights and unreadable files, without network access."""
     if (weights == backbones.PRESET_WEIGHTS) != backbones.is_preset(backbone) and weights != "none":
         kind = f"{backbones.PRESET_WEIGHTS} or none" if backbones.is_preset(backbone) else "none, imagenet or a file"
         raise invalid("--weights", received=weights, expected=f"{kind} for --backbone={backbone}")

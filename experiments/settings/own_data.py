@@ -89,11 +89,7 @@ def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
 
 
 def check_fits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None) -> None:
-    """Refuse command-line values that need more data.
-
-    Raises:
-        InvalidInput: every such value, with the flag that fixes it.
-    """
+    """Refuse command-line values that need more data."""
     raise_all(_misfits(dataset, given, protocol))
 
 

@@ -75,14 +75,7 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
 
 
 class Setting(typing.NamedTuple):
-    """A setting of any method.
-
-    Attributes:
-        name: of the flag.
-        kind: of its values: int, float, str or bool.
-        section: of `--help`.
-        metadata: see `setting`.
-    """
+    """A setting of any method."""
 
     name: str
     kind: type

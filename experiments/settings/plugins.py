@@ -100,9 +100,6 @@ def check_stored_plugins(stated: object, folder: str) -> None:
 
     Args:
         stated: `plugins` of `config.json`; None for a run without any.
-
-    Raises:
-        InvalidInput: names `--plugin`.
     """
     for kind, provider in stated.items() if isinstance(stated, dict) else ():
         name = provider.get("plugin")

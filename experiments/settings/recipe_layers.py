@@ -107,9 +107,6 @@ def ccp_parameters(dataset: str, loss: str, begins_at_random: bool, is_photograp
     the only trained head, begins at random, the first problem waits until the in-batch loss has converged. A problem
     that ends below the previous one is undone. At the 1e-3 of networks from scratch, proxies learn at a tenth of that.
     Without these measures, CCP stays far below its plain loss (docs/results/ccp.md).
-
-    Raises:
-        InvalidInput: `loss` is no pair loss.
     """
     if loss not in PAIR_LOSSES:
         raise InvalidInput(

@@ -315,11 +315,7 @@ class RunSettings(
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
     def part(self, kind: type[Part]) -> Part:
-        """Return the settings of this kind.
-
-        Raises:
-            InvalidInput: the method has no such settings.
-        """
+        """Return the settings of this kind."""
         found = self.find(kind)
         if found is None:
             raise invalid("method", received=self.name, expected=f"one with settings of {kind.title or kind.__name__}")

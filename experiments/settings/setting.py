@@ -135,8 +135,6 @@ class LossContext(NamedTuple):
     """The inputs for building a loss that are not its own settings.
 
     Attributes:
-        num_classes: training classes, for proxies and boundaries.
-        embedding_dim: channels of an embedding.
         normalization: of embeddings and proxies, `unit`, `clip` or `none`.
         anchors: of losses that see a pair from one side: `embeddings`, or `references` for proxies as anchors.
     """

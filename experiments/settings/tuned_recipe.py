@@ -25,7 +25,6 @@ class TunedRecipe:
     """Settings by method.
 
     Attributes:
-        recipe: the named recipe below.
         methods: values by flag name, by the method's name in reports (`c2+xbm+gap`).
         found: their provenance: data set, trials, folds, ranges, validation figures.
     """
@@ -40,11 +39,7 @@ class TunedRecipe:
 
     @classmethod
     def read(cls, path: str) -> TunedRecipe:
-        """Read the recipe in a file.
-
-        Raises:
-            InvalidInput: the file is missing or holds no such recipe.
-        """
+        """Read the recipe in a file."""
         if not pathlib.Path(path).is_file():
             raise invalid("--recipe", received=path, expected="a file that exists, as `experiments.tune` writes it")
         content = read_json(path)

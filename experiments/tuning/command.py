@@ -56,11 +56,7 @@ def searches_from_flags(
     dataset: Dataset,
     tracker: TrackerChoice = TENSORBOARD,
 ) -> tuple[list[Search], pathlib.Path]:
-    """Return one search per method, and the folder of their common tables.
-
-    Raises:
-        InvalidInput: the storage cannot be opened, or a first unit cannot be trained.
-    """
+    """Return one search per method, and the folder of their common tables."""
     runs = UnitRuns(dataset, experiment_flags.places_from(values), tracker)
     if not values.report_only:
         runs.check((config, fold, 0) for config in configs for fold in range(values.tuning_folds))

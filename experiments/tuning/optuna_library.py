@@ -11,11 +11,7 @@ from common.errors import InvalidInput, invalid
 
 @functools.cache
 def optuna() -> ModuleType:
-    """Return the library with its logging silenced.
-
-    Raises:
-        InvalidInput: it is not installed.
-    """
+    """Return the library with its logging silenced."""
     try:
         import optuna as library
     except ImportError as error:

@@ -17,14 +17,7 @@ from experiments.tuning.search import Search, in_words, was_pruned
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """The searches of one command.
-
-    Attributes:
-        searches: one per method, in the command's order.
-        recipe: the named recipe below the settings found.
-        trials: number of trials per method.
-        folder: of the tables and pictures.
-    """
+    """The searches of one command."""
 
     searches: Sequence[Search]
     recipe: str

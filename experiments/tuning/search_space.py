@@ -22,8 +22,6 @@ class Parameter:
     """One searched setting of a method.
 
     Attributes:
-        name: of the flag.
-        kind: of its values: int, float, str or bool.
         low, high: ends of the range, included; for numbers only.
         log: whether the scale is logarithmic.
         choices: all values, if it has no range.
@@ -79,11 +77,7 @@ def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Par
 
 
 def check_every_parameter_is_used(texts: Sequence[str], spaces: Mapping[str, Mapping[str, Parameter]]) -> None:
-    """Refuse a parameter that no method has, and a method without any.
-
-    Raises:
-        InvalidInput: see above.
-    """
+    """Refuse a parameter that no method has, and a method without any."""
     used = {name for space in spaces.values() for name in space}
     unused = [name for text in texts if (name := text.partition("=")[0].strip()) not in used]
     if unused:

@@ -30,9 +30,6 @@ def loss_settings(name: str, constructor: Callable[..., MetricLoss]) -> type[Los
     """Derive the settings class of a loss without special needs.
 
     A loss that needs `num_classes` and `embedding_dim` has proxies; one that takes `anchors` sees a pair from one side.
-
-    Raises:
-        InvalidInput: a parameter cannot be a flag: it has no type, or an unsupported one.
     """
     parameters = parameters_of(constructor)
     needed = {each.name for each in parameters.values() if each.default is each.empty}
@@ -57,11 +54,7 @@ def derived(
     without: Collection[str],
     attributes: Mapping[str, Any],
 ) -> type[Settings]:
-    """Create a settings class with one setting per remaining constructor parameter.
-
-    Raises:
-        InvalidInput: as `loss_settings`.
-    """
+    """Create a settings class with one setting per remaining constructor parameter."""
     fields = []
     told, hints = described(constructor), _hints(name, constructor)
     for each in parameters_of(constructor).values():
@@ -77,11 +70,7 @@ def derived(
 
 
 def constructed(settings: Settings, name: str, constructor: Callable, given: Mapping[str, Any]) -> Any:
-    """Call a constructor with derived settings; name flags in its errors.
-
-    Raises:
-        InvalidInput: the constructor refuses a value.
-    """
+    """Call a constructor with derived settings; name flags in its errors."""
     names = type(settings).names()
     own = {each.removeprefix(f"{name}_"): getattr(settings, each) for each in names}
     try:

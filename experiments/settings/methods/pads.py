@@ -133,11 +133,7 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
         )
 
     def hold_back(self, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the indices of training images and of the policy's images.
-
-        Raises:
-            InvalidInput: no image would be held back, or one without another of its class.
-        """
+        """Return the indices of training images and of the policy's images."""
         kept, held = data.held_back_images(labels, self.pads_images, seed, self.pads_by)
         counts = np.unique(labels[held], return_counts=True)[1]
         if len(counts) < 2 or counts.min() < 2:
