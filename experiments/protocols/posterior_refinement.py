@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,6 @@ from experiments import reports
 from experiments.reports.plots import SweepValue, sweep_lines
 from experiments.rows.run_rows import per_query_scores
 from experiments.runs.trunk import Trunk
-
-if TYPE_CHECKING:
-    from common.retrieval import RetrievalResult
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
 METRICS = ("MAP@R", "P@1", "P@R")
@@ -125,7 +122,7 @@ def mean_over_runs(rows_of_runs: Sequence[Sequence[Refinement]]) -> list[Refinem
     return merged
 
 
-def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, RetrievalResult]:
+def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, retrieval.RetrievalResult]:
     """Rank the test set by `x^T M x'`, for each mode.
 
     Args:
@@ -144,7 +141,7 @@ def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, RetrievalResult]:
     return results
 
 
-def _class_sums(result: RetrievalResult, labels: np.ndarray) -> dict[str, np.ndarray]:
+def _class_sums(result: retrieval.RetrievalResult, labels: np.ndarray) -> dict[str, np.ndarray]:
     scores, counted = per_query_scores(result), labels[result.query_rows]
     return {metric: reports.ClassScores.from_queries(scores[metric][None], counted).sums[0] for metric in DRAWN}
 

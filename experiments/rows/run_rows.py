@@ -13,7 +13,6 @@ import hashlib
 import json
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,9 +23,6 @@ from common.records.run_directory import TEST_EMBEDDINGS
 from experiments import reports
 from experiments.rows.rows import METRICS, ScoredRow, class_sums, collection_row, has_same_classes, training_row
 from experiments.settings.recipes import recall_at
-
-if TYPE_CHECKING:
-    from common.retrieval import RetrievalResult
 
 ROW, CLASS_SCORES, COLLECTIONS = "row.json", "class_scores.npz", "collections.npz"
 _FORMAT = 1  # of these files
@@ -114,7 +110,7 @@ def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float]
             )
 
 
-def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "") -> RetrievalResult:
+def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "") -> retrieval.RetrievalResult:
     """Evaluate what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
 
     Args:
@@ -129,7 +125,7 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
     )
 
 
-def per_query_scores(result: RetrievalResult) -> dict[str, np.ndarray]:
+def per_query_scores(result: retrieval.RetrievalResult) -> dict[str, np.ndarray]:
     """Return the scores that tables compare, by metric: `[queries]` that count."""
     return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
 
@@ -143,7 +139,7 @@ def concatenated_embeddings(members: Sequence[Mapping[str, np.ndarray]]) -> dict
     return joined
 
 
-def _class_sums(result: RetrievalResult, embeddings: Mapping[str, np.ndarray]) -> tuple:
+def _class_sums(result: retrieval.RetrievalResult, embeddings: Mapping[str, np.ndarray]) -> tuple:
     return class_sums(per_query_scores(result), embeddings["query_labels"][result.query_rows])
 
 

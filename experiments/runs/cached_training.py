@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from common import training
 from common.backbones.network_names import OUTPUT_STRIDE
@@ -13,9 +13,6 @@ from common.files import read_json, write_json
 from common.records import RunDirectory
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-
-if TYPE_CHECKING:
-    from common.training import CachedFeatures, EmbeddingModel
 
 _RECORD = "features.json"
 
@@ -28,8 +25,8 @@ class FeaturePlace(NamedTuple):
 
 
 def features_below_cut(
-    model: EmbeddingModel, config: ExperimentConfig, dataset: Dataset, place: FeaturePlace, run: RunDirectory
-) -> CachedFeatures:
+    model: training.EmbeddingModel, config: ExperimentConfig, dataset: Dataset, place: FeaturePlace, run: RunDirectory
+) -> training.CachedFeatures:
     """Return the features below a model's cut, cached or computed now.
 
     Args:

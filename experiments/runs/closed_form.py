@@ -19,11 +19,10 @@ from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START, RunSett
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-    from common.training import EmbeddingModel
-    from common.training.closed_forms import AffineMap
 
-
-def start_head(model: EmbeddingModel, config: RunSettings, inputs: EvaluationInputs, examples: Examples) -> None:
+def start_head(
+    model: training.EmbeddingModel, config: RunSettings, inputs: EvaluationInputs, examples: Examples
+) -> None:
     """Set the head's linear layer to its closed form, unless it starts at random.
 
     The kernel gets the norm that a random one has in the mean, so that learning rates mean the same. Embeddings of unit
@@ -47,7 +46,7 @@ def start_head(model: EmbeddingModel, config: RunSettings, inputs: EvaluationInp
     projection.set_weights([found.kernel * scale, found.bias * scale])
 
 
-def closed_form(name: str, features: np.ndarray, labels: np.ndarray, dim: int) -> AffineMap:
+def closed_form(name: str, features: np.ndarray, labels: np.ndarray, dim: int) -> training.AffineMap:
     """Return the closed form of a name of `HEAD_STARTS` on features `[items, channels]`."""
     if name == "pca":
         return training.principal_components(features, dim)
@@ -55,7 +54,7 @@ def closed_form(name: str, features: np.ndarray, labels: np.ndarray, dim: int) -
 
 
 def closed_form_figures(
-    model: EmbeddingModel,
+    model: training.EmbeddingModel,
     config: RunSettings,
     inputs: EvaluationInputs,
     examples: Examples,
@@ -84,7 +83,9 @@ def closed_form_figures(
 
 
 def figures_on_sphere(
-    test: Mapping[str, np.ndarray], dataset: str, mapping: Callable[[np.ndarray], np.ndarray] | AffineMap = np.asarray
+    test: Mapping[str, np.ndarray],
+    dataset: str,
+    mapping: Callable[[np.ndarray], np.ndarray] | training.AffineMap = np.asarray,
 ) -> dict[str, float]:
     """Evaluate mapped vectors of length one; zeros stay.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from common import losses, training
@@ -15,20 +13,17 @@ from experiments.settings.loss_building import feature_slices
 from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.features import BY_FEATURES, BY_SLICE, STANDARDIZED, GroupSettings
 
-if TYPE_CHECKING:
-    from common.training import EmbeddingModel, Regrouping
-
 _FIRST = {STANDARDIZED: "standardized", BY_FEATURES: "none", BY_SLICE: "centred"}  # treatment of features
 
 
 def regrouping_of(
-    model: EmbeddingModel,
+    model: training.EmbeddingModel,
     config: ExperimentConfig,
     inputs: EvaluationInputs,
     examples: Examples,
     batches_per_epoch: int,
     seed: int,
-) -> list[Regrouping]:
+) -> list[training.Regrouping]:
     """Initialise a model's image groups and return their callback, if its method has groups.
 
     Args:
@@ -52,7 +47,7 @@ def regrouping_of(
     return [regrouping]
 
 
-def group_figures(model: EmbeddingModel, labels: np.ndarray) -> dict[str, float]:
+def group_figures(model: training.EmbeddingModel, labels: np.ndarray) -> dict[str, float]:
     """Return the number of image groups and their mean number of classes.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import gsp_dml
-from common import data
+from common import data, records, training
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from experiments.settings import build
@@ -18,8 +18,6 @@ from gsp_dml.attention_maps import box_coverage, coverage_auc, target_share, wei
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from common.records import ResumableCallback
-    from common.training import EmbeddingModel
 
 NUM_WATCHED = 256  # images whose perplexity is recorded at each evaluation
 
@@ -45,7 +43,7 @@ def has_weights(pooling) -> bool:
     return isinstance(pooling, (WeightedPooling, GlobalAveragePooling))
 
 
-def pooling_weights_of(model: EmbeddingModel, batches: tf.data.Dataset) -> PoolingWeights:
+def pooling_weights_of(model: training.EmbeddingModel, batches: tf.data.Dataset) -> PoolingWeights:
     """Compute the pooling weights of images, and their weighted features.
 
     Raises:
@@ -82,7 +80,9 @@ def image_batches(examples: Examples, config: ExperimentConfig, dataset: Dataset
     return data.evaluation_batches(examples, preprocessing, build.evaluation_batch_size(config))
 
 
-def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Dataset) -> dict[str, float] | None:
+def target_shares(
+    model: training.EmbeddingModel, examples: Examples, batches: tf.data.Dataset
+) -> dict[str, float] | None:
     """Return targets' mean share of weight and of weighted norm.
 
     By chance both are .25 for the tile of a collage, and `area_of_target` for a box. Boxes also have the area under the
@@ -108,14 +108,16 @@ def target_shares(model: EmbeddingModel, examples: Examples, batches: tf.data.Da
     return {name: float(np.nanmean(figure)) for name, figure in figures.items()}
 
 
-def _weights_and_norms(model: EmbeddingModel, batches: tf.data.Dataset) -> tuple[PoolingWeights, dict[str, np.ndarray]]:
+def _weights_and_norms(
+    model: training.EmbeddingModel, batches: tf.data.Dataset
+) -> tuple[PoolingWeights, dict[str, np.ndarray]]:
     pooled = pooling_weights_of(model, batches)
     return pooled, {"weight": pooled.weights, "norm": weighted_feature_norm(pooled.weights, pooled.features)}
 
 
 def perplexity_callbacks(
-    model: EmbeddingModel, validation: Examples, inputs: Callable[[Examples], tf.data.Dataset]
-) -> list[ResumableCallback]:
+    model: training.EmbeddingModel, validation: Examples, inputs: Callable[[Examples], tf.data.Dataset]
+) -> list[records.ResumableCallback]:
     """Record GSP's perplexities at each evaluation; no callback for other poolings."""
     from gsp_dml.perplexity_callback import WeightPerplexity
 

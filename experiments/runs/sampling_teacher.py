@@ -12,15 +12,18 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.pads import CURRICULA, PadsSettings
 
 if TYPE_CHECKING:
-    from common.training import EmbeddingModel, PolicyAdaptedSampling, SamplingRecord
     from experiments.runs.sampling_curriculum import Curriculum
 
 SAMPLING = "sampling.npz"  # the record, in a run's folder
 
 
 def teacher_of(
-    model: EmbeddingModel, config: ExperimentConfig, inputs: EvaluationInputs, watched: Examples | None, seed: int
-) -> tuple[PolicyAdaptedSampling | Curriculum, SamplingRecord] | None:
+    model: training.EmbeddingModel,
+    config: ExperimentConfig,
+    inputs: EvaluationInputs,
+    watched: Examples | None,
+    seed: int,
+) -> tuple[training.PolicyAdaptedSampling | Curriculum, training.SamplingRecord] | None:
     """Make PADS' sampling policy, or a schedule, and record; None without PADS or changes."""
     pads = config.find(PadsSettings)
     if pads is None:

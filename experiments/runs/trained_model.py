@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from common import training
 from common.data import Dataset, Examples
 from common.errors import InvalidInput, check_choice
 from common.files import difference, read_json
@@ -23,9 +24,6 @@ from experiments.settings.config import ExperimentConfig, by_flag_names, changed
 from experiments.settings.parts import all_settings
 from experiments.settings.plugins import check_stored_plugins
 
-if TYPE_CHECKING:
-    from common.training import EmbeddingModel
-
 
 class TrainedModel(NamedTuple):
     """The content of a run directory.
@@ -38,7 +36,7 @@ class TrainedModel(NamedTuple):
 
     config: ExperimentConfig
     dataset: Dataset
-    model: EmbeddingModel
+    model: training.EmbeddingModel
     training: Examples
     loaded: Dataset | None = None
 

@@ -18,8 +18,6 @@ from experiments.settings.loss_building import feature_sizes_of
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from common.training import EmbeddingModel
-
 
 class Trunk(NamedTuple):
     """A run as features and a neck.
@@ -66,7 +64,7 @@ def trunk_of(trained: TrainedModel) -> Trunk:
 
 
 def pooled_features(
-    model: EmbeddingModel, batches: tf.data.Dataset, advance: Callable[[int], object] = lambda _: None
+    model: training.EmbeddingModel, batches: tf.data.Dataset, advance: Callable[[int], object] = lambda _: None
 ) -> np.ndarray:
     """Compute the head's pooled features in inference mode, `[examples, channels]`, float32, unnormalised.
 

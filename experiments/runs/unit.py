@@ -39,13 +39,6 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ccp_dml import AlternatingProjections
-    from common.training import (
-        EmbeddingModel,
-        SamplingRecord,
-        TracedFunctions,
-        Training,
-        TrainingSchedule,
-    )
     from common.training.optimizers import GradientTransform
     from common.training.trackers import TrackedRun
 
@@ -106,7 +99,7 @@ class Unit:
         checkpoint_seconds: float = 30.0,
         watch: Watcher | None = None,
         tracked: TrackedRun | None = None,
-        traces: TracedFunctions | None = None,
+        traces: training.TracedFunctions | None = None,
     ) -> dict:
         """Train or resume, evaluate and save; see `fit` and `train_in`.
 
@@ -124,7 +117,9 @@ class Unit:
             traces.release()
             self._inputs.release()
 
-    def _prepared(self, checkpoint_seconds: float, watch: Watcher | None, traces: TracedFunctions) -> Training:
+    def _prepared(
+        self, checkpoint_seconds: float, watch: Watcher | None, traces: training.TracedFunctions
+    ) -> training.Training:
         cost = records.TrainingCost()
         model = whole = self._build_model()
         if self.config.cached_features:
@@ -165,7 +160,7 @@ class Unit:
         classes = np.unique(self.training.labels[indices])
         return f"That batch was of the classes {', '.join(map(str, classes))}: {', '.join(map(str, names))}."
 
-    def _build_model(self) -> EmbeddingModel:
+    def _build_model(self) -> training.EmbeddingModel:
         from common.training.devices import mirrored_strategy, synchronize_batch_normalization
 
         with mirrored_strategy(self.config.replicas or 1).scope():
@@ -177,7 +172,7 @@ class Unit:
             synchronize_batch_normalization(model)
         return model
 
-    def _above_cut(self, whole: EmbeddingModel) -> EmbeddingModel:
+    def _above_cut(self, whole: training.EmbeddingModel) -> training.EmbeddingModel:
         """Replace images by features below the cut; return the model above it."""
         place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
         self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
@@ -187,7 +182,7 @@ class Unit:
         model.build_from_batch(*next(iter(self._batches_from(0))))
         return model
 
-    def _batches_of(self, model: EmbeddingModel, step: int) -> tf.data.Dataset:
+    def _batches_of(self, model: training.EmbeddingModel, step: int) -> tf.data.Dataset:
         """Return the batches from a step on, perhaps chosen by the model's present weights."""
         if self._memory is not None:
             self._memory.remember(model.embed(self._inputs(self.training)))
@@ -200,7 +195,7 @@ class Unit:
             self.training, self.batches, augmentation, self.seed, start_step=step, with_places=with_places
         )
 
-    def _untrained_metrics(self, model: EmbeddingModel) -> tuple[dict, dict]:
+    def _untrained_metrics(self, model: training.EmbeddingModel) -> tuple[dict, dict]:
         """Evaluate the backbone's average features on the test set, before training.
 
         Closed forms of these features are evaluated in the first repeat of each fold alone. Of methods with the same
@@ -216,13 +211,13 @@ class Unit:
             write_json(path, found)
         return found["untrained"], found["closed_form"]
 
-    def _measured_before(self, model: EmbeddingModel) -> dict[str, dict]:
+    def _measured_before(self, model: training.EmbeddingModel) -> dict[str, dict]:
         test = self._arrays(model, self.dataset.test, self.dataset.gallery, output="averages")
         examples = self._inputs, self.training, test
         closed_forms = {} if self.repeat else closed_form_figures(model, self.config, *examples)
         return {"untrained": figures_on_sphere(test, self.config.dataset), "closed_form": closed_forms}
 
-    def _digest_of_features(self, model: EmbeddingModel) -> str:
+    def _digest_of_features(self, model: training.EmbeddingModel) -> str:
         """Return a digest of all that decides these figures.
 
         Two networks and preparations of images that agree in each bit of a batch are taken to be the same.
@@ -236,7 +231,7 @@ class Unit:
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def _embed(self, model: EmbeddingModel, examples: Examples) -> np.ndarray:
+    def _embed(self, model: training.EmbeddingModel, examples: Examples) -> np.ndarray:
         return embedded(model, self._inputs, examples)["queries"]
 
     def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
@@ -251,7 +246,7 @@ class Unit:
         metrics["NMI"] = normalized_mutual_information(arrays)
         return metrics
 
-    def _schedule(self, checkpoint_seconds: float) -> TrainingSchedule:
+    def _schedule(self, checkpoint_seconds: float) -> training.TrainingSchedule:
         config = self.config
         return training.TrainingSchedule(
             max_steps=config.max_steps,
@@ -265,7 +260,7 @@ class Unit:
             checkpoint_seconds=checkpoint_seconds,
         )
 
-    def _training_parts(self, model: EmbeddingModel) -> tuple[list, list, AlternatingProjections | None]:
+    def _training_parts(self, model: training.EmbeddingModel) -> tuple[list, list, AlternatingProjections | None]:
         """Return ordered gradient transforms, callbacks, and CCP's (which records the problems)."""
         transforms: list[GradientTransform] = coupled_decay(self.config, model)
         callbacks = perplexity_callbacks(model, self.queries, self._inputs.repeated)
@@ -292,11 +287,11 @@ class Unit:
 
     def _figures(
         self,
-        model: EmbeddingModel,
+        model: training.EmbeddingModel,
         untrained: dict,
         closed_forms: dict,
         projections: AlternatingProjections | None,
-        sampling: SamplingRecord | None,
+        sampling: training.SamplingRecord | None,
     ) -> tuple[dict, dict]:
         """Evaluate a trained model; return its figures and test embeddings."""
         test, gallery = self.dataset.test, self.dataset.gallery
@@ -343,7 +338,7 @@ def keep_freed_memory() -> None:
 
 
 def embedded(
-    model: EmbeddingModel,
+    model: training.EmbeddingModel,
     inputs: Callable[[Examples], tf.data.Dataset],
     queries: Examples,
     gallery: Examples | None = None,

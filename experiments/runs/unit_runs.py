@@ -9,7 +9,7 @@ import glob
 import hashlib
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from common import training
 from common.data import Dataset, count_test_copies
@@ -36,9 +36,6 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
 
-if TYPE_CHECKING:
-    from common.training import TracedFunctions
-
 
 class UnitRuns:
     """The run directories of units on one data set.
@@ -63,7 +60,7 @@ class UnitRuns:
         return [f"{copies:,} test images have a byte-identical copy among those they search, which is found trivially."]
 
     @functools.cached_property
-    def _traces(self) -> TracedFunctions:
+    def _traces(self) -> training.TracedFunctions:
         """Traces shared by the units that this process trains in turn."""
         return training.TracedFunctions()
 

@@ -12,14 +12,13 @@ from experiments.settings.run_settings import ADAMW, COSINE
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from common.training import EmbeddingModel, ProxyRateOptimizer
     from common.training.optimizers import GradientTransform
 
 # Tables of single tokens and positions, which AdamW does not decay, like biases and normalisations.
 _TOKENS = re.compile(r"(cls|class|mask|register)_tokens?\b|pos_embed|position_embedding")
 
 
-def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOptimizer:
+def update_rule(config: ExperimentConfig, model: training.EmbeddingModel) -> training.ProxyRateOptimizer:
     """Make a fresh optimiser for a model.
 
     Raises:
@@ -43,7 +42,7 @@ def update_rule(config: ExperimentConfig, model: EmbeddingModel) -> ProxyRateOpt
     )
 
 
-def coupled_decay(config: ExperimentConfig, model: EmbeddingModel) -> list[GradientTransform]:
+def coupled_decay(config: ExperimentConfig, model: training.EmbeddingModel) -> list[GradientTransform]:
     """Return decay that is part of the gradient; none for AdamW."""
     return [] if config.optimizer == ADAMW else [training.CoupledWeightDecay(config.weight_decay, model)]
 

@@ -32,7 +32,6 @@ from experiments.settings.thesis_values import EMOJI_CLUTTER
 if TYPE_CHECKING:
     from tensorflow import keras
 
-    from common.training import EmbeddingHead, EmbeddingModel, Perturbations
     from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
     from gsp_dml.combined_head import CombinedSumHead
 
@@ -351,7 +350,7 @@ def network(
     return BACKBONES[name](channels, weights=weights, **settings)
 
 
-def build_head(config: RunSettings) -> EmbeddingHead | CombinedSumHead:
+def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     """Build pooling and projection, in the pooling's order; tokens need no projection."""
     check_choice("--pooling", config.pooling, POOLINGS)
     _check_head_start(config)
@@ -396,7 +395,7 @@ def build_attribute_loss(config: RunSettings, num_classes: int) -> ZeroShotPredi
     return zero_shot.build(num_classes, config.embedding_dim) if zero_shot else None
 
 
-def perturbations_of(config: RunSettings) -> Perturbations | None:
+def perturbations_of(config: RunSettings) -> training.Perturbations | None:
     """Return what perturbs images and features in training, if anything."""
     strengths = config.image_noise, config.feature_dropout, config.feature_noise
     return training.Perturbations(*strengths, config.seed) if any(strengths) else None
@@ -409,7 +408,7 @@ def build_model(
     seed: int | None = None,
     num_examples: int | None = None,
     layout: str | None = None,
-) -> EmbeddingModel:
+) -> training.EmbeddingModel:
     """Build a configuration's model in its precision, with initial backbone parameters.
 
     Args:

@@ -11,6 +11,7 @@ from typing import Any
 
 from absl import app, flags
 
+from common import data
 from common.errors import InvalidInput, check_all, check_choice, invalid
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow
 from experiments.settings import build
@@ -26,9 +27,6 @@ from experiments.settings.plugins import define_plugin_flag as define_plugin_fla
 from experiments.settings.recipes import layers_of
 from experiments.settings.run_settings import BUDGETS, METHODS, RECIPES
 from experiments.settings.tracker_flags import given_tracker_flags
-
-if typing.TYPE_CHECKING:
-    from common.data import Dataset
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -184,7 +182,7 @@ def configurations_from_flags(
     """
     overrides = {name: value for name, value in overrides_from_flags(values).items() if name not in ignored}
     named = _methods(values)
-    found: list[Dataset | None] = []
+    found: list[data.Dataset | None] = []
     given = values, named, overrides, protocol
     check_all([lambda: check_dataset_flags(values), lambda: found.append(check_given(*given))])
     chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"

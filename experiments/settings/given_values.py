@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from absl import flags
 
+from common import data
 from common.errors import check_all, check_choice
 from experiments.settings import build
 from experiments.settings.initial_weights import check_weights, is_file
@@ -18,16 +19,12 @@ from experiments.settings.setting import check_value
 from experiments.settings.thesis_values import PHOTOGRAPH_NETWORK
 from experiments.settings.tuned_recipe import recipe_layer
 
-if TYPE_CHECKING:
-    from common.data import Dataset
-
-
 Methods = Sequence[tuple[str, str, str]]  # (loss, method, pooling) of each
 
 
 def check_given(
     values: flags.FlagValues, methods: Methods, overrides: Mapping[str, Any], protocol: str | None
-) -> Dataset | None:
+) -> data.Dataset | None:
     """Refuse invalid names, ranges, files, and values too large for custom data.
 
     Labels are read, images are not. Checks that depend on the network or on other data sets are left to
@@ -36,7 +33,7 @@ def check_given(
     Returns:
         The custom data set, loaded; None for others, or if none is named and nothing is trained.
     """
-    loaded: list[Dataset] = []
+    loaded: list[data.Dataset] = []
     trains = not any(name in values and values[name].value for name in ("explain", "report_only"))
 
     def load() -> None:
@@ -82,7 +79,7 @@ def _weights(dataset: str, overrides: Mapping[str, Any], trains: bool) -> None:
     check_weights(str(backbone), str(weights))
 
 
-def _load(values: flags.FlagValues, overrides: Mapping[str, Any]) -> Dataset:
+def _load(values: flags.FlagValues, overrides: Mapping[str, Any]) -> data.Dataset:
     """Load the data, even if their settings are out of range."""
     seed, share = overrides.get("seed", 0), overrides.get("train_fraction")
     share = share if share is not None and 0 < share < 1 and values.dataset == "folder" else None

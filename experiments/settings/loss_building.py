@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 import ccp_dml
 from common import data, losses, references
@@ -38,11 +39,6 @@ from experiments.settings.methods.losses import MarginLossSettings, TripletSetti
 from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.run_settings import RunSettings
 from experiments.settings.setting import LossContext, LossSettings
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from common.losses import MetricLoss
 
 DISCRIMINATIVE = "disc"  # the name of the first feature
 _HEADS = ("disc_2", "disc_3", "disc_4")  # with the first as many as DiVA has
@@ -102,7 +98,7 @@ def drawing_seed(config: RunSettings, seed: int) -> int:
 
 def build_loss(
     config: RunSettings, num_classes: int, seed: int | None = None, num_examples: int | None = None
-) -> MetricLoss:
+) -> losses.MetricLoss:
     """Build the metric loss with its name's miner, memory and tasks.
 
     A single mined loss draws with the configuration's seed, equal in all folds: any other would change the results of
@@ -138,14 +134,14 @@ def build_loss(
     )
 
 
-def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> MetricLoss:
+def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> losses.MetricLoss:
     """Build the name's first loss, for embeddings with `dim` components."""
     miner = parse_loss(config.loss).miner
     anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
     anchors = anchored.ccp_anchors if anchored else "embeddings"
     rho = config.find(RhoSettings)
 
-    def of_length(length: int) -> MetricLoss:
+    def of_length(length: int) -> losses.MetricLoss:
         loss = config.part(LossSettings).build(LossContext(num_classes, length, config.normalization, anchors))
         if not miner or ccp:
             return loss
@@ -175,7 +171,7 @@ def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> M
 
 def _task(
     config: RunSettings, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None = None
-) -> MetricLoss:
+) -> losses.MetricLoss:
     """Build the loss of another feature, one of `FEATURES`."""
     if name == DANCE:  # a contrast between the two views of each image in the batch
         dance = config.part(DanceSettings)

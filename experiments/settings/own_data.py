@@ -6,15 +6,12 @@ import collections
 import math
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from common import backbones, data
 from common.errors import InvalidInput, invalid, raise_all
 from experiments.settings.layers import Layers
 from experiments.settings.run_settings import FINAL, RunSettings
-
-if TYPE_CHECKING:
-    from common.data import Dataset
 
 OWN_DATASETS = ("folder", "manifest")
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
@@ -25,7 +22,7 @@ _HELD_OUT_CLASSES = 2  # fewest to validate on: within one class, all neighbours
 _FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
 
 
-def fit_to_data(layers: Layers, dataset: Dataset, given: Mapping[str, Any]) -> None:
+def fit_to_data(layers: Layers, dataset: data.Dataset, given: Mapping[str, Any]) -> None:
     """Reduce recipe values that are too large for few classes, unless given.
 
     - `num_folds`: as many as leave two validation classes in each, at most the recipe's.
@@ -73,7 +70,7 @@ def network_of_weights(given: Mapping[str, Any]) -> str | None:
     return backbones.network_of_file(path) if path is not None and os.path.isfile(path) else None
 
 
-def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
+def training_classes(dataset: data.Dataset, values: Mapping[str, Any]) -> int:
     """Return the fewest training classes of any unit of a protocol.
 
     Args:
@@ -88,12 +85,12 @@ def training_classes(dataset: Dataset, values: Mapping[str, Any]) -> int:
     return min(len(training) for training, _ in folds)
 
 
-def check_fits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None) -> None:
+def check_fits(dataset: data.Dataset, given: Mapping[str, Any], protocol: str | None) -> None:
     """Refuse command-line values that need more data."""
     raise_all(_misfits(dataset, given, protocol))
 
 
-def _misfits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None) -> Iterator[InvalidInput]:
+def _misfits(dataset: data.Dataset, given: Mapping[str, Any], protocol: str | None) -> Iterator[InvalidInput]:
     num_classes = dataset.train.num_classes
     folds = _fitting_folds(num_classes, _MOST_FOLDS) if protocol is None else None
     wanted = given.get("num_folds", folds)
@@ -115,7 +112,7 @@ def _misfits(dataset: Dataset, given: Mapping[str, Any], protocol: str | None) -
             yield invalid("--classes_per_batch", received=given["classes_per_batch"], expected=expected, fix=fix)
 
 
-def _too_few_classes(dataset: Dataset, train_fraction: float) -> InvalidInput:
+def _too_few_classes(dataset: data.Dataset, train_fraction: float) -> InvalidInput:
     num_training = dataset.train.num_classes
     received, fix = f"{num_training} training classes", "Let more classes train."
     if dataset.name == "folder":

@@ -19,11 +19,11 @@ import traceback
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from common import backbones
+from common import backbones, data, losses
 from common.errors import InvalidInput, check_choice, invalid
 from experiments.process.exit_code import exit_code_of
 from experiments.settings import build
@@ -33,11 +33,9 @@ from experiments.settings.parts import all_settings
 from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF, Provider
 from experiments.settings.setting import LossSettings, Settings
 
-if typing.TYPE_CHECKING:
+if TYPE_CHECKING:
     from tensorflow import keras
 
-    from common.data import Dataset
-    from common.losses import MetricLoss
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -216,7 +214,7 @@ class Registry:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
 
-    def loss(self, name: str, loss: type[LossSettings] | Callable[..., MetricLoss]) -> None:
+    def loss(self, name: str, loss: type[LossSettings] | Callable[..., losses.MetricLoss]) -> None:
         """Add a loss for `--loss`.
 
         Args:
@@ -226,7 +224,7 @@ class Registry:
         if isinstance(loss, type) and issubclass(loss, LossSettings):
             kind = loss
         else:
-            kind = loss_settings(name, typing.cast("Callable[..., MetricLoss]", loss))
+            kind = loss_settings(name, typing.cast("Callable[..., losses.MetricLoss]", loss))
         self._add("loss", name, kind)
         build.LOSSES[name] = kind
 
@@ -257,7 +255,9 @@ class Registry:
         self._add("backbone", name, kind)
         build.BACKBONES[name] = _Network(name, backbone, kind)
 
-    def dataset(self, name: str, load: Callable[..., Dataset], *, recipe_of: str, needs_files: bool = True) -> None:
+    def dataset(
+        self, name: str, load: Callable[..., data.Dataset], *, recipe_of: str, needs_files: bool = True
+    ) -> None:
         """Add a data set for `--dataset`.
 
         Args:

@@ -6,12 +6,10 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from common import losses
 from common.errors import check_all, check_choice, invalid
-
-if TYPE_CHECKING:
-    from common.losses import MetricLoss
 
 
 class NumberRange(NamedTuple):
@@ -174,7 +172,7 @@ class LossSettings(Settings):
             if value is not None:
                 setattr(cls, name, value)
 
-    def build(self, context: LossContext) -> MetricLoss:
+    def build(self, context: LossContext) -> losses.MetricLoss:
         """Build the loss with these settings."""
         given: dict[str, Any] = {"normalization": context.normalization}
         if self.has_proxies:

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 import ccp_dml
 from ccp_dml.projection_rules import FIRST_CENTERS
-from common import losses
+from common import data, losses, training
 from common.errors import InvalidInput, check_given
 from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, Settings, setting
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ccp_dml import AlternatingProjections, ClassPools, ProjectionRules, ProximalTerm
-    from common.data import Examples, ImageTransform
-    from common.training import EmbeddingModel
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,8 +73,12 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
             )
 
     def training_parts(
-        self, model: EmbeddingModel, pools: ClassPools, metric: str, on_problem_start: Callable | None = None
-    ) -> tuple[ProximalTerm, AlternatingProjections]:
+        self,
+        model: training.EmbeddingModel,
+        pools: ccp_dml.ClassPools,
+        metric: str,
+        on_problem_start: Callable | None = None,
+    ) -> tuple[ccp_dml.ProximalTerm, ccp_dml.AlternatingProjections]:
         """Build the gradient transform and the callback for a `ChanceConstrainedLoss`.
 
         Args:
@@ -94,18 +92,22 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
         )
         return term, ccp_dml.AlternatingProjections(loss, term, pools, rules, on_problem_start)
 
-    def check(self, examples: Examples, augmentation: ImageTransform, seed: int, metric: str) -> None:
+    def check(self, examples: data.Examples, augmentation: data.ImageTransform, seed: int, metric: str) -> None:
         """Refuse settings with impossible pools or rules, without needing a model."""
         self.pools(_embeds_nothing, examples, augmentation, seed)
         self.rules(metric)
 
     def pools(
-        self, embed: Callable[[Iterable], np.ndarray], examples: Examples, augmentation: ImageTransform, seed: int
-    ) -> ClassPools:
+        self,
+        embed: Callable[[Iterable], np.ndarray],
+        examples: data.Examples,
+        augmentation: data.ImageTransform,
+        seed: int,
+    ) -> ccp_dml.ClassPools:
         """Build the pools of candidate images for the next proxies."""
         return ccp_dml.ClassPools(embed, examples, augmentation, self.pool_size, self.proxies_per_class, seed)
 
-    def rules(self, metric: str) -> ProjectionRules:
+    def rules(self, metric: str) -> ccp_dml.ProjectionRules:
         """Return the rules that begin and end problems by a validation metric."""
         return ccp_dml.ProjectionRules(
             metric=metric,

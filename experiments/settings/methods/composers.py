@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from common import losses
 from common.errors import InvalidInput
 from experiments.settings.setting import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, Settings, setting
-
-if TYPE_CHECKING:
-    from common.losses import MetricLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,7 +69,7 @@ class RegularizerSettings(Settings, title="Regularisers beside the loss"):
             if given and not getattr(self, weight):
                 raise InvalidInput(f"{', '.join(given)} would have no effect: --{weight} is 0. Give it, too.")
 
-    def around(self, loss: MetricLoss, normalization: str) -> MetricLoss:
+    def around(self, loss: losses.MetricLoss, normalization: str) -> losses.MetricLoss:
         """Add the regularisers to a loss."""
         terms = (
             (self.koleo_weight, lambda: losses.KoLeoLoss(normalization=normalization)),

@@ -13,20 +13,18 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+from common import losses
 from common.errors import InvalidInput, invalid
 from experiments.settings.setting import FINITE, LossContext, LossSettings, NumberRange, Settings, setting
-
-if TYPE_CHECKING:
-    from common.losses import MetricLoss
 
 _KINDS = (int, float, str, bool)
 _OF_CONTEXT = ("num_classes", "embedding_dim", "normalization", "anchors")
 _NO_SETTINGS = (*_OF_CONTEXT, "name", "dtype", "trainable")
 
 
-def loss_settings(name: str, constructor: Callable[..., MetricLoss]) -> type[LossSettings]:
+def loss_settings(name: str, constructor: Callable[..., losses.MetricLoss]) -> type[LossSettings]:
     """Derive the settings class of a loss without special needs.
 
     A loss that needs `num_classes` and `embedding_dim` has proxies; one that takes `anchors` sees a pair from one side.
@@ -35,7 +33,7 @@ def loss_settings(name: str, constructor: Callable[..., MetricLoss]) -> type[Los
     needed = {each.name for each in parameters.values() if each.default is each.empty}
     given = {"normalization", *(each for each in _OF_CONTEXT if each in parameters)}
 
-    def build(settings: Settings, context: LossContext) -> MetricLoss:
+    def build(settings: Settings, context: LossContext) -> losses.MetricLoss:
         values = {each: getattr(context, each) for each in _OF_CONTEXT if each in given}
         return constructed(settings, name, constructor, values)
 

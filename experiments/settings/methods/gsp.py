@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import gsp_dml
 from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange, Settings, setting
-
-if TYPE_CHECKING:
-    from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,7 +42,7 @@ class TransportPoolingSettings(Settings, title="Generalized sum pooling (--pooli
         omit_default=True,
     )
 
-    def build(self, batch_size: int) -> GeneralizedSumPooling:
+    def build(self, batch_size: int) -> gsp_dml.GeneralizedSumPooling:
         """Build the pooling, which also returns its attributes.
 
         Args:
@@ -75,7 +71,7 @@ class ZeroShotSettings(Settings, title="Zero-shot prediction loss (--pooling=gsp
         omit_default=True,
     )
 
-    def build(self, num_classes: int, embedding_dim: int) -> ZeroShotPredictionLoss | None:
+    def build(self, num_classes: int, embedding_dim: int) -> gsp_dml.ZeroShotPredictionLoss | None:
         """Build the loss, or return None if its weight is 0."""
         if not self.zero_shot_weight:
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -13,13 +13,6 @@ from common.errors import invalid
 from common.miners.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
 from common.training.policy_estimators import ESTIMATORS, RANDOM
 from experiments.settings.setting import POSITIVE, NumberRange, Settings, setting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from common.miners import SamplingDistribution
-    from common.training import PolicyAdaptedSampling
-    from common.training.policy_adapted_sampling import Decision
 
 ALL_BINS = "all"
 FIXED = "fixed"  # instead of an estimator: nothing is decided
@@ -119,7 +112,7 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
             raise invalid("--pads_start", received=self.pads_start, expected=expected)
         return numbers
 
-    def distribution(self) -> SamplingDistribution:
+    def distribution(self) -> miners.SamplingDistribution:
         """Build the miner with its initial memory."""
         numbers = self._numbers()
         return miners.SamplingDistribution(
@@ -145,12 +138,12 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
 
     def teacher(
         self,
-        distribution: SamplingDistribution,
+        distribution: miners.SamplingDistribution,
         measure: Callable[[], Mapping[str, float]],
         max_steps: int,
         seed: int,
-        observe: Callable[[Decision], None],
-    ) -> PolicyAdaptedSampling | None:
+        observe: Callable[[training.Decision], None],
+    ) -> training.PolicyAdaptedSampling | None:
         """Build the policy that adapts a distribution; None without one."""
         if self.pads_estimator in (FIXED, *CURRICULA):
             return None
