@@ -1,7 +1,8 @@
 """Printed tables of the "Revisiting" benchmark, and the row to compare with a run.
 
-The figures are a tidy CSV file beside this module (`published/milbich_chapter_2.csv`), one row per cell, in per cent.
-Later chapters have the same protocol with other sizes: `LATER_ROWS`, of the tables in `published_values`.
+The figures are a tidy CSV file beside this module (`milbich_chapter_2.csv`), one row per cell, in per cent.
+`milbich_rows.csv` has the row of each loss. Later chapters have the same protocol with other sizes: `LATER_ROWS`, of the
+tables in `values`.
 
 Reference: Milbich, dissertation, tables 2.1 (untrained networks), 2.2 (the benchmark), 2.3 (other papers on SOP), 3.4
 (shared features), 4.2 and 4.3 (DiVA) and 5.1 (PADS).
@@ -9,23 +10,13 @@ Reference: Milbich, dissertation, tables 2.1 (untrained networks), 2.2 (the benc
 
 from __future__ import annotations
 
-import csv
-import functools
-from collections.abc import Mapping
-from importlib import resources
 from typing import NamedTuple
 
 from experiments.published.conditions import dissertation_conditions
-from experiments.published.values import DISSERTATION, PublishedValue, dissertation_value, published_dataset
+from experiments.published.values import PublishedValue, dissertation_value, published_dataset, read_csv
 
-_FILE = "milbich_chapter_2.csv"
 _BENCHMARK = "2.2"
-_ALL_PAIRS = "the benchmark draws tuples by distance; here all of the batch count"
-_ALL_DRAWN = "the published code averages over all drawn pairs; here over those with a loss"
-_SQUARED = "the published code squares the distances and averages over all drawn triplets; here over those with a loss"
-_RANDOM = "where no pair is hard it draws any; here that anchor is left out"
-_ONCE = "the published code counts a triplet with two active terms once; here twice"
-_UNIT = "the benchmark's embeddings are not normalised"
+_R50 = "resnet50"
 
 
 class PrintedRow(NamedTuple):
@@ -47,79 +38,19 @@ class PrintedRow(NamedTuple):
         return self.differs if self.only_on in ("", dataset) else ""
 
 
-ROWS: Mapping[str, PrintedRow] = {
-    "c2": PrintedRow("Contrast. (Dist.)", _ALL_PAIRS),
-    "triplet": PrintedRow("Triplet (Dist.)", f"{_ALL_PAIRS}; {_SQUARED}"),
-    "ms": PrintedRow("Multisimilarity", "the benchmark mines the hard pairs; here all of the batch count"),
-    "pnca": PrintedRow("Pnca", "the benchmark leaves the sample's own proxy out of the denominator"),
-    "softtriple": PrintedRow("SoftTriple"),
-    "margin+distance": PrintedRow("Margin (beta=1.2)", _ONCE),
-    "margin+distance+rho": PrintedRow("R-Margin (beta=1.2)", _ONCE),
-    "c2+distance": PrintedRow("Contrast. (Dist.)", _ALL_DRAWN),
-    "c2+distance+rho": PrintedRow("R-Contrast. (Dist.)", _ALL_DRAWN),
-    "triplet+distance": PrintedRow("Triplet (Dist.)", _SQUARED),
-    "triplet+distance+rho": PrintedRow("R-Triplet (Dist.)", _SQUARED),
-    "triplet+random": PrintedRow("Triplet (Rand.)", _SQUARED),
-    "triplet+semihard": PrintedRow("Triplet (Semi)", _SQUARED),
-    "triplet+softhard": PrintedRow("Triplet (Hard)", f"{_SQUARED}; {_RANDOM}"),
-    "snr_triplet+distance": PrintedRow("SNR (Dist.)", "the benchmark leaves out the penalty of the mean there"),
-    "snr_triplet+distance+rho": PrintedRow("R-SNR (Dist.)"),
-    "quadruplet+distance": PrintedRow(
-        "Quadruplet (Dist.)", "the benchmark draws one second negative per anchor, and averages over all"
-    ),
-    "npair": PrintedRow("Npair", _UNIT),
-    "angular": PrintedRow("Angular", _UNIT),
-    "lifted_generalized": PrintedRow(
-        "GenLifted",
-        f"{_UNIT}, and its code measures distances component by component, across the positives or negatives",
-    ),
-    "histogram": PrintedRow(
-        "Hist.", "with 11 bins the published code drops most shares of the upper bin, by rounding", only_on="sop"
-    ),
-    "normsoftmax": PrintedRow("Softmax"),
-    "arcface": PrintedRow(
-        "ArcFace",
-        "the published code sets negative cosines to 0, and until February 2021 it added the margin to all classes, "
-        "where it has no effect",
-    ),
-}
-
-_IBN, _R50 = "bn_inception", "resnet50"
-_UNPRINTED = "batch size, epochs and decorrelation weight of chapter 3 are not printed"
-_WEIGHTED = "the published code joins the features of chapter 4 with weights, and trains for 200 epochs (SOP: 150)"
-_PADS = "batch size and epochs of chapter 5 are not printed"
+def _printed_rows() -> tuple[dict[str, PrintedRow], dict[tuple[str, int, str], PrintedRow]]:
+    """Read the rows of table 2.2 by loss, and those of later chapters by loss, size and network."""
+    rows, later = {}, {}
+    for row in read_csv("milbich_rows.csv"):
+        printed = PrintedRow(row["label"], row["differs"], row["table"], row["only_on"])
+        if printed.table:
+            later[row["loss"], int(row["dim"]), row["backbone"]] = printed
+        else:
+            rows[row["loss"]] = printed
+    return rows, later
 
 
-def _later_rows() -> dict[tuple[str, int, str], PrintedRow]:
-    rows = {}
-    for loss, printed in (
-        ("margin+distance", "Margin"),
-        ("triplet+semihard", "Semihard"),
-        ("npair", "N-pairs"),
-        ("pnca", "PNCA"),
-    ):
-        for name, label in ((loss, "Baseline256"), (f"{loss}+shared", "phi+phi*(256)")):
-            rows[name, 256, _R50] = PrintedRow(f"{printed} / {label}", _UNPRINTED, f"{DISSERTATION}3.4")
-    for tasks, label in (
-        ("", "Margin (ours, IBN)"),
-        ("+dance", "DiVA (IBN, D & Da)"),
-        ("+shared", "DiVA (IBN, D & S)"),
-        ("+intra", "DiVA (IBN, D & I)"),
-        ("+intra+dance", "DiVA (IBN, D & Da & I)"),
-        ("+shared+intra", "DiVA (IBN, D & S & I)"),
-        ("+shared+dance", "DiVA (IBN, D & Da & S)"),
-        ("+shared+intra+dance", "DiVA (IBN, D & Da & S & I)"),
-    ):
-        size = 510 if tasks.count("+") == 2 else 512
-        rows[f"margin+distance{tasks}", size, _IBN] = PrintedRow(label, _WEIGHTED, f"{DISSERTATION}4.2")
-    for tasks, label in (("", "Ours (Margin-R50-512)"), ("+shared+intra+dance", "Ours (DiVA-R50-512)")):
-        rows[f"margin+distance{tasks}", 512, _R50] = PrintedRow(label, _WEIGHTED, f"{DISSERTATION}4.3")
-    for loss, label in (("margin", "Margin + PADS (Ours)"), ("triplet", "Triplet + PADS (Ours)")):
-        rows[f"{loss}+pads", 128, _R50] = PrintedRow(label, _PADS, f"{DISSERTATION}5.1")
-    return rows
-
-
-LATER_ROWS = _later_rows()  # by loss, size of the embedding and network
+ROWS, LATER_ROWS = _printed_rows()
 
 
 def printed_row(loss: str, dim: int = 128, backbone: str = _R50) -> PrintedRow | None:
@@ -131,11 +62,9 @@ def printed_row(loss: str, dim: int = 128, backbone: str = _R50) -> PrintedRow |
     return LATER_ROWS.get((loss, dim, backbone)) or ROWS.get(loss)
 
 
-@functools.cache
 def revisiting_table() -> tuple[dict[str, str], ...]:
     """Load the printed cells of tables 2.1 to 2.3, by column name."""
-    text = (resources.files("experiments.published") / _FILE).read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+    return read_csv("milbich_chapter_2.csv")
 
 
 def revisiting_published(

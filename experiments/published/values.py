@@ -91,10 +91,16 @@ class PublishedValue:
 
 
 @functools.cache
+def read_csv(name: str) -> tuple[dict[str, str], ...]:
+    """Read a file of this package: its rows, from column name to text."""
+    text = (resources.files("experiments.published") / name).read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))
+
+
 def published_table(table: str) -> tuple[dict[str, str], ...]:
     """Load the rows of a printed table, from column name to text."""
     check_choice("table", table, TABLES)
-    return _read(TABLES[table])
+    return read_csv(TABLES[table])
 
 
 def published_value(table: str, dataset: str, method: str, dim: int | str, metric: str) -> PublishedValue | None:
@@ -113,7 +119,6 @@ def published_value(table: str, dataset: str, method: str, dim: int | str, metri
         >>> published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R").value
         43.95
     """
-    check_choice("table", table, TABLES)
     return _cells(table).get((published_dataset(dataset), method, str(dim), metric))
 
 
@@ -123,7 +128,6 @@ def dissertation_value(table: str, dataset: str, method: str, metric: str) -> Pu
     Arguments are as in `published_value`. `P@1` is read as the printed `R@1`: with one retrieved example they are the
     same.
     """
-    check_choice("table", table, TABLES)
     wanted = published_dataset(dataset), method, "R@1" if metric == "P@1" else metric
     places = ((key[0], key[1], key[3]) for key in _cells(table))
     return next((cell for place, cell in zip(places, _cells(table).values()) if place == wanted), None)
@@ -182,7 +186,7 @@ def published_dataset(dataset: str) -> str:
 def _cells(table: str) -> dict[tuple[str, str, str, str], PublishedValue]:
     remarks = {
         (row["dataset"], row["method"], row["dim"], row["metric"]): row["remark"]
-        for row in _read("remarks.csv")
+        for row in read_csv("remarks.csv")
         if row["table"] == table
     }
     cells = {}
@@ -202,11 +206,6 @@ def _cell(row: dict[str, str], remark: str) -> PublishedValue:
         status=status,
         **{name: row[name] for name in ("table", "method", "backbone", "dim", "dataset", "split", "metric")},
     )
-
-
-def _read(name: str) -> tuple[dict[str, str], ...]:
-    text = (resources.files("experiments.published") / name).read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
 
 
 def _rows(loss, xbm, poolings, ccp, chapter, zero_shot) -> list[tuple[str, str]]:

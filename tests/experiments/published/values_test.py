@@ -118,7 +118,7 @@ def test_lost_and_doubtful_cells_are_marked_and_never_targets():
 
 
 def test_remarks_belong_to_existing_cells_and_join_the_notes():
-    for remark in published_values._read("remarks.csv"):
+    for remark in published_values.read_csv("remarks.csv"):
         place = (remark["table"], remark["dataset"], remark["method"], remark["dim"], remark["metric"])
         assert remark["remark"] in published_value(*place).note
     assert "21.52" in published_value("5.1", "cub200", "C2+GSP", 128, "MAP@R").note
