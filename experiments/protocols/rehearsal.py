@@ -122,24 +122,12 @@ class Stages:
         self._since = time.perf_counter()
 
 
-class _Runs(UnitRuns):
-    """Runs whose stages are measured."""
-
-    def __init__(self, dataset: Dataset, places: Places, stages: Stages) -> None:
-        super().__init__(dataset, places)
-        self.stages = stages
-
-    def unit(self, *arguments: Any) -> Unit:
-        """Make the trainer of a unit."""
-        unit = _Unit(*arguments)
-        unit.stages = self.stages
-        return unit
-
-
 class _Unit(Unit):
     """Trainer whose stages are measured."""
 
-    stages: Stages
+    def __init__(self, *arguments: Any, stages: Stages) -> None:
+        super().__init__(*arguments)
+        self.stages = stages
 
     def _prepared(self, *arguments: Any) -> Training:
         stages, name, queries = self.stages, self.config.name, _count(self.queries, self.gallery)
@@ -234,7 +222,8 @@ class Rehearsal:
         batches = math.ceil(_MEMORY_SHARE * num_training / projected.batch_size)
         adapted = self.config("margin+pads+xbm", full_size=full_size, xbm_batches=batches)
         protocol = FairProtocol(dataset, [projected, adapted], places, repeats=1)
-        runs = protocol.runs = _Runs(dataset, places, stages)
+        runs = protocol.runs
+        runs.trainer = functools.partial(_Unit, stages=stages)
         for config in protocol.configs:
             stages.once(functools.partial(runs.train, config, 0, 0), f"{config.name}: {RUN}")
         _stand_in(runs, projected)

@@ -1,8 +1,8 @@
 """Printed tables of the "Revisiting" benchmark, and the row to compare with a run.
 
 The figures are a tidy CSV file beside this module (`milbich_chapter_2.csv`), one row per cell, in per cent.
-`milbich_rows.csv` has the row of each loss. Later chapters have the same protocol with other sizes: `LATER_ROWS`, of the
-tables in `values`.
+`milbich_rows.csv` has the row of each loss. Later chapters have the same protocol with other sizes: `LATER_ROWS`, of
+the tables in `values`.
 
 Reference: Milbich, dissertation, tables 2.1 (untrained networks), 2.2 (the benchmark), 2.3 (other papers on SOP), 3.4
 (shared features), 4.2 and 4.3 (DiVA) and 5.1 (PADS).

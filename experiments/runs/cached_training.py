@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from common import training
 from common.backbones.network_names import OUTPUT_STRIDE
@@ -17,27 +16,26 @@ from experiments.settings.config import ExperimentConfig
 _RECORD = "features.json"
 
 
-class FeaturePlace(NamedTuple):
-    """Location of cached features, and their data."""
-
-    cache_dir: str | None
-    fingerprint: str
-
-
 def features_below_cut(
-    model: training.EmbeddingModel, config: ExperimentConfig, dataset: Dataset, place: FeaturePlace, run: RunDirectory
+    model: training.EmbeddingModel,
+    config: ExperimentConfig,
+    dataset: Dataset,
+    fingerprint: str,
+    cache_dir: str | None,
+    run: RunDirectory,
 ) -> training.CachedFeatures:
     """Return the features below a model's cut, cached or computed now.
 
     Args:
+        fingerprint: of the data set as loaded, see `build.data_fingerprint`.
         run: the unit's folder; it keeps a record of the features.
 
     Raises:
         InvalidInput: see `cache_features`; or the run was begun with other features.
     """
-    folder = os.path.join(place.cache_dir or build.default_cache_dir(), "features", dataset.name)
+    folder = os.path.join(cache_dir or build.default_cache_dir(), "features", dataset.name)
     origin: dict[str, object] = {
-        "data": place.fingerprint,
+        "data": fingerprint,
         "backbone": config.backbone,
         "trained_from": config.trained_from,
         "image_size": config.image_size,

@@ -19,7 +19,7 @@ from common.files import read_json, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
 from experiments.rows.run_rows import evaluate_embeddings
-from experiments.runs.cached_training import FeaturePlace, features_below_cut
+from experiments.runs.cached_training import features_below_cut
 from experiments.runs.closed_form import closed_form_figures, figures_on_sphere, start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.feature_figures import feature_figures
@@ -33,6 +33,7 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.places import Places
 from experiments.settings.run_settings import COSINE, FINAL
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class Unit:
         dataset: with prepared images (see `build.prepare_dataset`).
         fold: which block of classes validates, from 0; 0 where a protocol has no folds.
         repeat: which seed, from 0.
-        features: where cached features are kept; needed only by a configuration with some.
-        decoded_images_mb: of images that are read at each evaluation, see `EvaluationInputs`.
+        fingerprint: of the data set as loaded, see `build.data_fingerprint`.
+        places: where cached features are kept; `decoded_images_mb`: see `EvaluationInputs`.
     """
 
     def __init__(
@@ -76,18 +77,17 @@ class Unit:
         fold: int,
         repeat: int,
         run: RunDirectory,
-        config_hash: str,
-        features: FeaturePlace | None = None,
-        decoded_images_mb: int = 0,
+        fingerprint: str,
+        places: Places,
     ):
         self.config, self.dataset, self.fold, self.repeat, self.run = config, dataset, fold, repeat, run
-        self.config_hash, self.features = config_hash, features
+        self.fingerprint, self.places, self.config_hash = fingerprint, places, config.hash(fingerprint)
         self._split(dataset)
         self.image_names = self.training.paths
         self.seed = unit_seed(config.seed, fold, repeat)
         self.batches = build.build_batches(config, self.training.labels, self.seed)
         self._memory = build.memory_of(self.batches)
-        self._inputs = EvaluationInputs(config, dataset, decoded_images_mb)
+        self._inputs = EvaluationInputs(config, dataset, places.decoded_images_mb)
 
     def _split(self, dataset: Dataset) -> None:
         """Divide a data set into training, validation and PADS' watched images."""
@@ -174,8 +174,8 @@ class Unit:
 
     def _above_cut(self, whole: training.EmbeddingModel) -> training.EmbeddingModel:
         """Replace images by features below the cut; return the model above it."""
-        place = self.features or FeaturePlace(None, build.data_fingerprint(self.dataset))
-        self.dataset = features_below_cut(whole, self.config, self.dataset, place, self.run).dataset
+        place = self.fingerprint, self.places.cache_dir
+        self.dataset = features_below_cut(whole, self.config, self.dataset, *place, self.run).dataset
         self._split(self.dataset)
         self._inputs = EvaluationInputs(self.config, self.dataset)
         model = training.model_above_cut(whole)
@@ -222,9 +222,8 @@ class Unit:
 
         Two networks and preparations of images that agree in each bit of a batch are taken to be the same.
         """
-        fingerprint = self.features.fingerprint if self.features else build.data_fingerprint(self.dataset)
         batch = model.embed(self._inputs(self.dataset.test).take(1), output="averages")
-        digest = hashlib.sha256(repr((fingerprint, self.config.embedding_dim)).encode())
+        digest = hashlib.sha256(repr((self.fingerprint, self.config.embedding_dim)).encode())
         names, labels = self.image_names, self.training.labels
         images = self.training.arrays if names is None else np.array([*map(os.fsencode, names.tolist())])
         for array in (batch, labels, images):

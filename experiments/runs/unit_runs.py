@@ -8,7 +8,7 @@ import gc
 import glob
 import hashlib
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from common import training
@@ -24,7 +24,6 @@ from experiments import reports
 from experiments.preparation.leftovers import caches_in_use
 from experiments.process.exit_code import import_tensorflow
 from experiments.rows.run_rows import check_of_one_run, evaluate_embeddings, scored_row
-from experiments.runs.cached_training import FeaturePlace
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.same_data import tell_of_other_data
 from experiments.runs.splits import few_validation_classes, split_of
@@ -42,6 +41,8 @@ class UnitRuns:
 
     Layout: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`.
     """
+
+    trainer: Callable[..., Unit] = Unit  # of one of them
 
     def __init__(self, dataset: Dataset, places: Places, tracker: TrackerChoice = TENSORBOARD):
         self.dataset, self.places, self.tracker = dataset, places, tracker
@@ -146,18 +147,12 @@ class UnitRuns:
                 write_json(path / "sources.json", dict(config.sources))
             try:
                 prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
-                features = FeaturePlace(self.cache_dir, self.fingerprint)
-                places = config.hash(self.fingerprint), features, self.places.decoded_images_mb
-                unit = self.unit(config, prepared, fold, repeat, run, *places)
+                unit = self.trainer(config, prepared, fold, repeat, run, self.fingerprint, self.places)
                 unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat), self._traces)
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()
                 raise
         scored_row(reports.collect_method(path.parent).finished[fold, repeat])
-
-    def unit(self, *arguments: Any) -> Unit:
-        """Make the trainer of a unit; see `Unit`."""
-        return Unit(*arguments)
 
     def _caches_in_use(self, config: ExperimentConfig) -> contextlib.AbstractContextManager[None]:
         """Hold what a unit reads from the cache; without prepared images and features, nothing."""

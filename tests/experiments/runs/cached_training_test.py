@@ -15,7 +15,7 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import write_json
 from common.training import EmbeddingModel
-from experiments.runs.cached_training import FeaturePlace, features_below_cut
+from experiments.runs.cached_training import features_below_cut
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
@@ -230,10 +230,11 @@ def test_what_is_not_given_follows_from_the_cut_and_the_crop(overrides, cached, 
 def test_features_of_compressed_copies_are_others(monkeypatch, tmp_path):
     examples = Examples(np.zeros(1, int), paths=np.array(["photo.jpg"]))
     model = SimpleNamespace(backbone=SimpleNamespace(lower=None))
-    place, origins = FeaturePlace(str(tmp_path), "data"), []
+    origins = []
     store = SimpleNamespace(training=SimpleNamespace(digest=""), evaluation=SimpleNamespace(digest=""))
     monkeypatch.setattr("common.training.cache_features", lambda *given, **_: origins.append(given[5]) or store)
     for copies in ("exact", "compressed"):
         config = resolve("cub200", "c2", "gap", "thesis", "full", {"trained_from": "head", "copies": copies})
-        features_below_cut(model, config, Dataset("cub200", examples, examples), place, SimpleNamespace(path=tmp_path))
+        dataset, run = Dataset("cub200", examples, examples), SimpleNamespace(path=tmp_path)
+        features_below_cut(model, config, dataset, "data", str(tmp_path), run)
     assert origins[1] == {**origins[0], "copies": "compressed"}

@@ -17,6 +17,7 @@ from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit import Unit
 from experiments.settings import build
 from experiments.settings.methods.pads import PadsSettings
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from tests.eager_functions import eagerly
 from tests.experiments.tiny_study import TinyStudy
@@ -204,7 +205,7 @@ def test_groups_are_those_of_the_images_that_are_learned_from(group_by, study):
         rounds.append((number, vectors[0], np.array(regrouping.loss.groups), vectors[1].shape[1]))
 
     with mock.patch.object(training.Regrouping, "group", group):
-        unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash")
+        unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash", Places())
         unit.train()
     (first, vectors, groups, dim_of_next), *later = rounds
     assert first == 0
@@ -278,7 +279,7 @@ def test_tasks_of_weight_zero_leave_the_first_feature_as_it_is_alone(study):
     features = config_of(study, DIVA, **given, **none)
     found = []
     for config in (plain, features):
-        unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash")
+        unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash", Places())
         tf.keras.utils.set_random_seed(0)
         model = build.build_model(config, unit.dataset, unit.training.num_classes, seed=config.seed)
         batches = iter(unit._batches_from(0))

@@ -13,6 +13,7 @@ from common.records import RunDirectory
 from experiments.plans.study import StudyOptions
 from experiments.runs.unit import Unit
 from experiments.settings import build
+from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.studies.fair_tables import gsp_table
 from gsp_dml.zero_shot_halves import half_of
@@ -139,9 +140,9 @@ def test_what_would_train_another_loss_is_refused_before_training(loss, override
     dataset = Dataset("small", examples, examples, validation=examples, kind="memory_images", native_size=8)
     config = resolve("cub200", loss, "gsp", "thesis", "full", overrides)
     with pytest.raises(InvalidInput, match=f"zero_shot_halves: received .*{message}"):
-        Unit(config, dataset, 0, 0, RunDirectory(tmp_path, {}), "hash")
+        Unit(config, dataset, 0, 0, RunDirectory(tmp_path, {}), "hash", Places())
     without = resolve("cub200", loss, "gsp", "thesis", "full", {**overrides, "zero_shot_weight": 0.0})
-    Unit(without, dataset, 0, 0, RunDirectory(tmp_path, {}), "hash")
+    Unit(without, dataset, 0, 0, RunDirectory(tmp_path, {}), "hash", Places())
 
 
 @pytest.mark.parametrize(("recipe", "expected"), [("thesis", (2 / 128) ** 0.5), ("published_code", (2 / 8488) ** 0.5)])
