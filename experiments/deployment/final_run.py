@@ -19,7 +19,9 @@ from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
 from experiments.reports.deployed_models import METRICS, models_table
-from experiments.rows.run_rows import concatenated_embeddings, evaluate_embeddings, per_query_scores
+from experiments.rows.rows import ScoredRow
+from experiments.rows.run_rows import collection_rows, scored_row
+from experiments.rows.scores import Scores
 from experiments.runs.same_data import data_of_run
 from experiments.runs.trained_model import stored_configuration
 from experiments.runs.unit_runs import UnitRuns
@@ -204,22 +206,18 @@ def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
         study: the folds; their repeat 0 is shown.
     """
     units = [study.units[fold, 0] for fold in range(study.config.num_folds)]
-    arrays = [unit.test_embeddings() for unit in units]
+    (joined,) = collection_rows(units, len(units))
     unit = reports.collect_method(final.parent).finished[0, 0]
     return models_table(
         f"{study.config.name} on {study.config.dataset}: test set",
-        [_class_scores(of_fold) for of_fold in arrays],
-        _class_scores(concatenated_embeddings(arrays)),
-        _class_scores(unit.test_embeddings()),
+        [_class_scores(scored_row(of_fold)) for of_fold in units],
+        _class_scores(joined),
+        _class_scores(scored_row(unit)),
         steps=[int(of_fold.measured["validation"]["best"]["step"]) for of_fold in units],
         final_steps=unit.measured["steps"],
-        dim=arrays[0]["queries"].shape[1],
+        dim=study.config.embedding_dim,
     ).as_text()
 
 
-def _class_scores(arrays: dict[str, np.ndarray]) -> dict[str, reports.ClassScores]:
-    """Compute a model's class scores, by metric."""
-    result = evaluate_embeddings(arrays)
-    labels = arrays["query_labels"][result.query_rows]
-    values = per_query_scores(result)
-    return {metric: reports.ClassScores.from_queries(values[metric][None], labels) for metric in METRICS}
+def _class_scores(row: ScoredRow) -> dict[str, reports.ClassScores]:
+    return {metric: Scores([row]).class_scores(metric) for metric in METRICS}

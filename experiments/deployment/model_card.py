@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,11 @@ from common.files import read_json, write_text
 from experiments import reports
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.reports.training_effect import training_did_not_help
-from experiments.rows import Scores
+from experiments.rows.scores import Scores
 from experiments.runs.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
 from experiments.settings.build import EMBEDDED_DATASETS
 from experiments.settings.initial_weights import is_file
+from experiments.settings.provided import Provider
 from experiments.settings.recipes import recall_at
 
 CARD = "README.md"
@@ -110,7 +111,7 @@ def model_card(run: RunModel, written: Written) -> str:
         origin=backbones.published_checkpoint(config.backbone, source),
         own_file=began[:40],
         is_of_glyphs=began == "none" and config.dataset in EMBEDDED_DATASETS,
-        **_plugins(run, written),
+        **plugin_facts(config.providers(), written.path, written.name),
     )
 
 
@@ -159,12 +160,11 @@ def _warnings(result: dict) -> list[str]:
     return [*([f"T{worse[1:]}."] if worse else []), *([f"This run {tiny}"] if tiny else [])]
 
 
-def _plugins(run: RunModel, written: Written) -> dict[str, Any]:
-    """Return the run's plug-ins, and Keras' imports for a `.keras` file."""
+def plugin_facts(providers: Mapping[str, Provider], path: pathlib.Path, name: str) -> dict[str, Any]:
+    """Return a model's plug-ins, and Keras' imports for a `.keras` file."""
     from common.deployment.embedder import packages_of
 
-    providers = run.config.providers()
     plugins = list(dict.fromkeys(provider.plugin for provider in providers.values()))
-    packages = packages_of(written.path) if written.name.startswith("keras") else []
+    packages = packages_of(path) if name.startswith("keras") else []
     own = [module for module in packages if not module.startswith("common.")]
     return {"providers": providers, "plugins": plugins, "imports": ["common.deployment", *own, *plugins]}

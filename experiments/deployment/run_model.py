@@ -115,14 +115,8 @@ class RunModel:
         """
         from common.deployment.formats import FORMATS
 
-        form = FORMATS[name]
-        embeddings = np.concatenate([embed(inputs) for inputs in self._inputs(form.takes_crops)])
-        from_network = _largest_difference(embeddings, self._network)
-        if not from_network <= form.tolerance * max(1.0, float(np.abs(self._network).max())):
-            raise InvalidInput(
-                f"The model as {name} gives embeddings that differ by {from_network:.1e} from those of the run, "
-                f"expected at most {form.tolerance:.0e}. Nothing was written. Take another --format."
-            )
+        embeddings = np.concatenate([embed(inputs) for inputs in self._inputs(FORMATS[name].takes_crops)])
+        from_network = check_embeddings(embeddings, self._network, name, "run")
         difference = _largest_difference(embeddings, self._stored)
         return Agreement(len(embeddings), difference, from_network, self._similarities())
 
@@ -190,6 +184,19 @@ def model_of(trained: TrainedModel, exif_orientation: bool = True) -> keras.Mode
         input_shape=input_shape,
         feature_sizes=trained.model.feature_sizes,
     )
+
+
+def check_embeddings(found: np.ndarray, expected: np.ndarray, name: str, whose: str) -> float:
+    """Return the largest difference of a written model's embeddings `[images, dim]`, unless the format allows less."""
+    from common.deployment.formats import FORMATS
+
+    difference, limit = _largest_difference(found, expected), FORMATS[name].tolerance
+    if not difference <= limit * max(1.0, float(np.abs(expected).max())):
+        raise InvalidInput(
+            f"The model as {name} gives embeddings that differ by {difference:.1e} from those of the {whose}, "
+            f"expected at most {limit:.0e}. Nothing was written. Take another --format."
+        )
+    return difference
 
 
 def _largest_difference(first: np.ndarray, second: np.ndarray) -> float:

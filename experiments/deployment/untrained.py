@@ -12,7 +12,8 @@ from common import backbones
 from common.backbones.network_names import DILATED, OUTPUT_STRIDE
 from common.errors import InvalidInput, check_choice, check_positive, invalid
 from common.files import write_text
-from experiments.deployment.model_card import TAGS, card_path, card_template
+from experiments.deployment.model_card import TAGS, card_path, card_template, plugin_facts
+from experiments.deployment.run_model import check_embeddings
 from experiments.deployment.writing import check_output, check_pooling
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings import build
@@ -149,12 +150,7 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
     expected = np.asarray(inner(images, training=False))
 
     def check(embed: Embed) -> None:
-        difference = float(np.abs(embed(images) - expected).max())
-        if not difference <= form.tolerance:
-            raise InvalidInput(
-                f"The model as {name} gives embeddings that differ by {difference:.1e} from those of the network, "
-                f"expected at most {form.tolerance:.0e}. Nothing was written. Take another --format."
-            )
+        check_embeddings(embed(images), expected, name, "network")
 
     write_format(model, path, name, check)
     card = card_path(path, name)
@@ -164,12 +160,8 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
 
 def _card(network: UntrainedNetwork, model: keras.Model, path: pathlib.Path, name: str) -> str:
     from common.deployment.deployable_model import PREPROCESSING
-    from common.deployment.embedder import packages_of
 
-    packages = packages_of(path) if name.startswith("keras") else []
-    providers = [PROVIDERS[place] for place in [("backbone", network.backbone)] if place in PROVIDERS]
-    plugins = [provider.plugin for provider in providers]
-    own = [module for module in packages if not module.startswith("common.")]
+    place = "backbone", network.backbone
     return card_template("untrained_card.md.jinja").render(
         network=network,
         tags=[*TAGS, network.backbone, network.pooling],
@@ -182,6 +174,5 @@ def _card(network: UntrainedNetwork, model: keras.Model, path: pathlib.Path, nam
         exif_orientation=True,
         format=name.removesuffix("_float16"),
         file=path.name,
-        plugins=plugins,
-        imports=["common.deployment", *own, *plugins],
+        **plugin_facts({"backbone": PROVIDERS[place]} if place in PROVIDERS else {}, path, name),
     )

@@ -15,7 +15,7 @@ from experiments.protocols.report_files import rows_before, write_report_files
 from experiments.published.conventional import conventional_conditions, conventional_published, is_quoted
 from experiments.reports.best_of_repeats import best_estimate, best_repeat, mean_estimate, optimism_estimate
 from experiments.reports.training_effect import rows_without_training
-from experiments.rows import Scores
+from experiments.rows.scores import Scores
 from experiments.runs.unit import MONITORED, unit_label
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures

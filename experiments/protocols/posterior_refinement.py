@@ -21,7 +21,7 @@ from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json, write_text
 from experiments import reports
 from experiments.reports.plots import SweepValue, sweep_lines
-from experiments.rows.run_rows import per_query_scores
+from experiments.rows.run_rows import class_sums
 from experiments.runs.trunk import Trunk
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
@@ -86,7 +86,7 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
         results = [ranked(trunk, matrix) for matrix in matrices]
         scores = {mode: [of[mode].as_dict() for of in results] for mode in MODES}
         merged = {mode: {metric: [one[metric] for one in scores[mode]] for metric in METRICS} for mode in MODES}
-        sums = [_class_sums(of[COMPARED_MODE], trunk.query_labels) for of in results]
+        sums = [class_sums(of[COMPARED_MODE], trunk.query_labels)[0] for of in results]
         means = {metric: np.mean([of[metric] for of in sums], axis=0) for metric in DRAWN}
         return Refinement(label, restraint, ratio, matrix_properties(matrices[0]), merged, means)
 
@@ -139,11 +139,6 @@ def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, retrieval.RetrievalRes
             queries, trunk.query_labels, others, labels, similarity="inner_product", exclude_same_row=exclude_same_row
         )
     return results
-
-
-def _class_sums(result: retrieval.RetrievalResult, labels: np.ndarray) -> dict[str, np.ndarray]:
-    scores, counted = per_query_scores(result), labels[result.query_rows]
-    return {metric: reports.ClassScores.from_queries(scores[metric][None], counted).sums[0] for metric in DRAWN}
 
 
 def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> reports.PlainTable:

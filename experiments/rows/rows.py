@@ -131,20 +131,6 @@ def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str,
     return {"kind": COLLECTION, **{name: training[name] for name in shared}, "members": members, "test": dict(test)}
 
 
-def class_sums(scores: Mapping[str, np.ndarray], labels: np.ndarray) -> tuple[dict, np.ndarray, np.ndarray]:
-    """Sum scores by class; return sums, classes and their query counts.
-
-    Returns:
-        Sums by metric `[classes]`, float64; classes `[classes]`, ascending; counts `[classes]`.
-    """
-    classes, places, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    sums = {
-        name: np.bincount(places, weights=np.asarray(values, np.float64), minlength=len(classes))
-        for name, values in scores.items()
-    }
-    return sums, classes.astype(np.int64), counts.astype(np.int64)
-
-
 def label_of(configuration: Mapping) -> str:
     """Name a configuration in its study's table.
 

@@ -21,7 +21,7 @@ from common.errors import InvalidInput
 from common.files import read_arrays, read_json, write_arrays, write_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from experiments import reports
-from experiments.rows.rows import METRICS, ScoredRow, class_sums, collection_row, has_same_classes, training_row
+from experiments.rows.rows import METRICS, ScoredRow, collection_row, has_same_classes, training_row
 from experiments.settings.recipes import recall_at
 
 ROW, CLASS_SCORES, COLLECTIONS = "row.json", "class_scores.npz", "collections.npz"
@@ -43,7 +43,7 @@ def scored_row(unit: reports.UnitRun) -> ScoredRow:
         figures = result.as_dict()
         further = [name for name in figures if name.startswith("R@") and name not in row["test"]]
         row["test"] |= {name: figures[name] for name in (*METRICS, *further)}
-        sums, labels, counts = _class_sums(result, embeddings)
+        sums, labels, counts = class_sums(result, embeddings["query_labels"])
         found = ScoredRow(row, sums, labels, counts, source=str(unit.path))
         arrays = {**found.sums, "labels": found.labels, "counts": found.counts, "version": np.array(version)}
         with contextlib.suppress(OSError, ValueError):  # an unwritable folder, or a figure that is no number
@@ -125,9 +125,21 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
     )
 
 
-def per_query_scores(result: retrieval.RetrievalResult) -> dict[str, np.ndarray]:
-    """Return the scores that tables compare, by metric: `[queries]` that count."""
-    return {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
+def class_sums(
+    result: retrieval.RetrievalResult, labels: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Sum the scores that tables compare by class; `labels` are those of all queries `[queries]`.
+
+    Returns:
+        Sums by metric `[classes]`, float64; classes `[classes]`, ascending; counts of queries `[classes]`.
+    """
+    classes, places, counts = np.unique(labels[result.query_rows], return_inverse=True, return_counts=True)
+    scores = {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
+    sums = {
+        name: np.bincount(places, weights=np.asarray(values, np.float64), minlength=len(classes))
+        for name, values in scores.items()
+    }
+    return sums, classes.astype(np.int64), counts.astype(np.int64)
 
 
 def concatenated_embeddings(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -137,10 +149,6 @@ def concatenated_embeddings(members: Sequence[Mapping[str, np.ndarray]]) -> dict
         if name in joined:
             joined[name] = retrieval.combine_embeddings([member[name] for member in members])
     return joined
-
-
-def _class_sums(result: retrieval.RetrievalResult, embeddings: Mapping[str, np.ndarray]) -> tuple:
-    return class_sums(per_query_scores(result), embeddings["query_labels"][result.query_rows])
 
 
 def _version(unit: reports.UnitRun) -> str:
@@ -170,7 +178,7 @@ def _joined(units: Sequence[reports.UnitRun], training: ScoredRow) -> ScoredRow:
     result = evaluate_embeddings(embeddings)
     test = {name: result.as_dict()[name] for name in METRICS}
     row = collection_row(training.row, [unit.repeat for unit in units], test)
-    sums, labels, counts = _class_sums(result, embeddings)
+    sums, labels, counts = class_sums(result, embeddings["query_labels"])
     return ScoredRow(row, sums, labels, counts, source=str(units[0].path.parent))
 
 

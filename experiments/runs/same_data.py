@@ -33,14 +33,8 @@ def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None,
         as_stored = dataclasses.replace(dataset, **stored)
         if build.data_fingerprint(as_stored, cache_dir) == trained_on:
             return as_stored
-    check_same_data(dataset, fingerprint, trained_on, run)
-    return dataset
-
-
-def check_same_data(dataset: Dataset, fingerprint: str, trained_on: str | None, run: str) -> None:
-    """Raise `InvalidInput` if a run was trained on other or unknown data."""
     if fingerprint == trained_on:
-        return
+        return dataset
     if data.is_of_names(trained_on, dataset):
         raise InvalidInput(
             f"{run} is of a version of this code that told images apart by their file names alone, so it is "

@@ -14,8 +14,7 @@ from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines
 from experiments.protocols.report_files import rows_before
 from experiments.protocols.revisiting_report import RevisitingReport
-from experiments.rows import Scores
-from experiments.rows.scores import figures_row
+from experiments.rows.scores import Scores, figures_row
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures

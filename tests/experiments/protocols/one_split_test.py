@@ -9,8 +9,7 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.reports.collect import UnitRun
-from experiments.rows import Scores
-from experiments.rows.scores import cell
+from experiments.rows.scores import Scores, cell
 from experiments.runs.trained_model import run_configuration
 from experiments.studies.collages import without_unseen_letters
 

@@ -12,7 +12,7 @@ from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from experiments import reports
-from experiments.runs.same_data import check_same_data, data_of_run, tell_of_other_data
+from experiments.runs.same_data import data_of_run, tell_of_other_data
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
@@ -125,12 +125,11 @@ def test_no_table_has_both(place):
 
 def test_a_run_of_an_old_version_is_told_apart(place):
     dataset = place.load(place.a)
-    fingerprint = build.data_fingerprint(dataset, place.cache)
-    check_same_data(dataset, fingerprint, fingerprint, "runs/x")
+    assert data_of_run(dataset, place.cache, build.data_fingerprint(dataset, place.cache), "runs/x") is dataset
     with pytest.raises(InvalidInput, match="runs/x is of a version.*by their file names alone.*Run it again"):
-        check_same_data(dataset, fingerprint, OLD, "runs/x")
+        data_of_run(dataset, place.cache, OLD, "runs/x")
     with pytest.raises(InvalidInput, match="runs/x was trained on other data than folder now holds"):
-        check_same_data(dataset, fingerprint, "contents-0123456789abcdef", "runs/x")
+        data_of_run(dataset, place.cache, "contents-0123456789abcdef", "runs/x")
 
 
 def test_a_run_of_before_keeps_its_reading_of_turned_photos(place):
