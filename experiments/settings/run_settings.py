@@ -48,7 +48,9 @@ class ProtocolSettings(Settings, title="Protocol"):
     """Division of the training classes, and selection within a run."""
 
     num_folds: int = setting(
-        "class-disjoint folds of the training classes", 4, within=NumberRange(low=2, low_included=True)
+        "class-disjoint folds of the training classes (default: the recipe's)",
+        4,
+        within=NumberRange(low=2, low_included=True),
     )
     train_fraction: float | None = setting(
         "folder: share of the classes that train, the others test (default: 0.5)", None, within=NumberRange(0, 1)
@@ -68,7 +70,7 @@ class ProtocolSettings(Settings, title="Protocol"):
         within=NumberRange(0, 1),
     )
     fold_order: str = setting(
-        "fold k validates on block k (`forward`) or on the last but k (`backward`)",
+        "fold k validates on block k (`forward`) or on the last but k (`backward`) (default: the recipe's)",
         "forward",
         choices=("forward", "backward"),
     )
@@ -96,11 +98,9 @@ class ImageSettings(Settings, title="Images"):
         "augmentation of files: `thesis`, `published_code`, `reduced` (of constant scale) or `jittered` (`thesis` with "
         "other colours); else `shift` (2 pixels), `shift_4`, `shift_flip` (4, CIFAR) or `none`"
     )
-    evaluation_antialias: bool = setting(
-        "files: low-pass filter of the evaluation's crop (default: yes)", True, omit_default=True
-    )
+    evaluation_antialias: bool = setting("files: low-pass filter of the evaluation's crop", True, omit_default=True)
     copies: str = setting(
-        "files: prepared copies of images, `exact`, or `compressed` to less space (default: exact)",
+        "files: prepared copies of images, `exact`, or `compressed` to less space",
         "exact",
         choices=("exact", "compressed"),
         omit_default=True,
@@ -129,8 +129,8 @@ class NetworkSettings(Settings, title="Network"):
     )
     weights: str = setting("initial backbone parameters: `imagenet`, `none`, `preset` (kerashub), or an .npz file")
     output_stride: int = setting(
-        "efficientnet_lite0, mobilenet_v2, resnet50: pixels between two places of the feature map; 16 dilates the last "
-        "stage, for maps twice as large with the same weights (default: 32)",
+        "efficientnet_lite0, mobilenet_v2, resnet50: pixels between two places of the feature map; 16 dilates the "
+        "last stage, for maps twice as large with the same weights",
         OUTPUT_STRIDE,
         within=POSITIVE,
         omit_default=True,
@@ -143,7 +143,7 @@ class NetworkSettings(Settings, title="Network"):
     )
     head_start: str = setting(
         "first values of the linear layer behind the pooling: `random`, or on the training classes `pca` (their "
-        "principal axes) or `whitening` (within classes, then principal axes) (default: random)",
+        "principal axes) or `whitening` (within classes, then principal axes)",
         RANDOM_START,
         choices=(RANDOM_START, *HEAD_STARTS),
         omit_default=True,
@@ -151,7 +151,7 @@ class NetworkSettings(Settings, title="Network"):
     normalization: str = setting("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
     frozen_batch_norm: bool = setting("batch normalisation of the backbone in inference mode, not trained")
     fold_batch_norm: bool = setting(
-        "compute frozen batch normalisation inside the convolutions: faster, the same but for rounding (default: no)",
+        "compute frozen batch normalisation inside the convolutions: faster, the same but for rounding",
         False,
         omit_default=True,
     )
@@ -172,7 +172,7 @@ class NetworkSettings(Settings, title="Network"):
         None,
         within=POSITIVE,
     )
-    lora_norms: bool = setting("lora_rank: train layer normalisations, too (default: no)", False, omit_default=True)
+    lora_norms: bool = setting("lora_rank: train layer normalisations, too", False, omit_default=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -195,32 +195,26 @@ class TrainingSettings(Settings, title="Training"):
         omit_default=True,
     )
     image_noise: float = setting(
-        "standard deviation of Gaussian noise on training images, of 255 (default: 0)",
-        0.0,
-        within=NOT_NEGATIVE,
-        omit_default=True,
+        "standard deviation of Gaussian noise on training images, of 255", 0.0, within=NOT_NEGATIVE, omit_default=True
     )
     feature_dropout: float = setting(
-        "share of the backbone's channels set to 0 in training (default: 0)",
+        "share of the backbone's channels set to 0 in training",
         0.0,
         within=NumberRange(0, 1, low_included=True),
         omit_default=True,
     )
     feature_noise: float = setting(
-        "standard deviation of Gaussian noise on the backbone's channels in training (default: 0)",
+        "standard deviation of Gaussian noise on the backbone's channels in training",
         0.0,
         within=NOT_NEGATIVE,
         omit_default=True,
     )
     learning_rate: float = setting("learning rate of the optimiser", within=POSITIVE)
     optimizer: str = setting(
-        "`adam`, or `adamw`, whose weight decay is decoupled (default: adam)",
-        "adam",
-        choices=("adam", ADAMW),
-        omit_default=True,
+        "`adam`, or `adamw`, whose weight decay is decoupled", "adam", choices=("adam", ADAMW), omit_default=True
     )
     learning_rate_schedule: str = setting(
-        "`constant`, or `cosine`, which falls to 0 at --max_steps (default: constant)",
+        "`constant`, or `cosine`, which falls to 0 at --max_steps",
         "constant",
         choices=("constant", COSINE),
         omit_default=True,
@@ -240,7 +234,7 @@ class TrainingSettings(Settings, title="Training"):
     )
     ema_decay: float = setting(
         "decay of moving averages of the weights, which are evaluated, selected and kept in their place; at step t at "
-        "most (1 + t) / (10 + t); 0: none (default: 0)",
+        "most (1 + t) / (10 + t); 0: none",
         0.0,
         within=NumberRange(0, 1, low_included=True),
         omit_default=True,
@@ -257,7 +251,7 @@ class TrainingSettings(Settings, title="Training"):
         "update steps that train head and losses alone, instead of `warm_up_epochs`", within=NOT_NEGATIVE
     )
     warm_up_trains_all: bool = setting(
-        "warm-up of the whole network, not of head and losses alone", False, omit_default=True
+        "warm-up of the whole network, not of head and losses alone (default: the recipe's)", False, omit_default=True
     )
     steps_per_evaluation: int = setting("update steps between validations", within=POSITIVE)
     max_steps: int = setting("most update steps", within=POSITIVE)
@@ -288,7 +282,7 @@ class DeviceSettings(Settings, title="Devices and precision"):
         None,
         within=NumberRange(low=2, low_included=True),
     )
-    jit_compile: bool = setting("compile the training step with XLA (default: no)", False, omit_default=True)
+    jit_compile: bool = setting("compile the training step with XLA", False, omit_default=True)
 
 
 def method_name(loss: str, method: str, pooling: str) -> str:

@@ -54,7 +54,7 @@ def setting(
     """Define a field of a `Settings` class, and hence a flag.
 
     Args:
-        help_text: the flag's text in `--help`, without a full stop.
+        help_text: the flag's text in `--help`, without a full stop; the default is added unless it names one.
         default: the value if neither recipe nor flag gives one; a field without default must be given.
         within: the range of a number; every fraction has one.
         choices: allowed strings, if the set is fixed.
@@ -62,9 +62,17 @@ def setting(
         omit_default: whether to omit the default when storing, so that a new field preserves older runs' hashes.
         argument: the constructor's name of it, if not the flag's.
     """
+    if default is not dataclasses.MISSING and default is not None and "default" not in help_text:
+        help_text += f" (default: {_in_words(default)})"
     of_setting = {"help": help_text, "within": within, "choices": tuple(choices), "argument": argument}
     of_storage = {"stored_as": stored_as, "omit_default": omit_default or default is None}
     return dataclasses.field(default=default, metadata={**of_setting, **of_storage})
+
+
+def _in_words(default: bool | float | str) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return default if isinstance(default, str) else f"{default:g}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -36,7 +36,8 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
         within=NOT_NEGATIVE,
     )
     ccp_goes_back: bool = setting(
-        "ccp: after a problem that ends below the one before, the next begins from that one's best again",
+        "ccp: after a problem that ends below the one before, the next begins from that one's best again (default: the "
+        "recipe's)",
         False,
         omit_default=True,
     )

@@ -92,9 +92,7 @@ class TripletSettings(
 ):
     """`--loss=triplet`."""
 
-    triplet_squared: bool = setting(
-        "triplet: squared distances (default: no)", False, argument="squared", omit_default=True
-    )
+    triplet_squared: bool = setting("triplet: squared distances", False, argument="squared", omit_default=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -213,7 +211,7 @@ class SupervisedContrastiveSettings(
     """`--loss=supcon`."""
 
     supcon_temperature: float = setting(
-        "supcon: temperature of the soft-max (τ) (default: 0.1)", 0.1, within=POSITIVE, argument="temperature"
+        "supcon: temperature of the soft-max (τ)", 0.1, within=POSITIVE, argument="temperature"
     )
 
 
@@ -222,8 +220,7 @@ class RankSetting(SharedSetting, sees_one_side=True):
     """The temperature of smooth ranks."""
 
     rank_temperature: float = setting(
-        "smoothap, roadmap, recall_at_k and pnp: temperature of the sigmoid that counts more similar images "
-        "(default: 0.01)",
+        "smoothap, roadmap, recall_at_k and pnp: temperature of the sigmoid that counts more similar images",
         0.01,
         within=POSITIVE,
         argument="temperature",
@@ -240,21 +237,15 @@ class RoadmapSettings(RankSetting, title="ROADMAP (roadmap)", constructor=lambda
     """`--loss=roadmap`."""
 
     calibration_weight: float = setting(
-        "roadmap: weight of the calibration of similarities beside the ranks (default: 0.5)",
+        "roadmap: weight of the calibration of similarities beside the ranks",
         0.5,
         within=NumberRange(0, 1, low_included=True, high_included=True),
     )
     calibration_positive: float = setting(
-        "roadmap: similarity of positives without a term (default: 0.9)",
-        0.9,
-        within=FINITE,
-        argument="positive_threshold",
+        "roadmap: similarity of positives without a term", 0.9, within=FINITE, argument="positive_threshold"
     )
     calibration_negative: float = setting(
-        "roadmap: similarity of negatives without a term (default: 0.6)",
-        0.6,
-        within=FINITE,
-        argument="negative_threshold",
+        "roadmap: similarity of negatives without a term", 0.6, within=FINITE, argument="negative_threshold"
     )
 
 
@@ -262,7 +253,7 @@ class RoadmapSettings(RankSetting, title="ROADMAP (roadmap)", constructor=lambda
 class RecallAtKSettings(RankSetting, title="Recall@k surrogate (recall_at_k)"):
     """`--loss=recall_at_k`: k of 1, 2, 4, ... up to a largest one."""
 
-    largest_k: int = setting("recall_at_k: largest k, of 1, 2, 4, ... (default: 16)", 16, within=POSITIVE)
+    largest_k: int = setting("recall_at_k: largest k, of 1, 2, 4, ...", 16, within=POSITIVE)
 
     def build(self, context: LossContext) -> losses.MetricLoss:
         """Build the loss over the powers of two up to the largest k."""
@@ -279,23 +270,19 @@ class PenalizedNegativesSettings(
     """`--loss=pnp`."""
 
     pnp_penalty: str = setting(
-        "pnp: function of the number of negatives before a positive (default: quotient)",
+        "pnp: function of the number of negatives before a positive",
         "quotient",
         choices=("linear", "logarithmic", "quotient", "increasing", "bounded"),
         argument="penalty",
     )
-    pnp_power: float = setting(
-        "pnp: power of `quotient` and `bounded` (default: 1)", 1.0, within=POSITIVE, argument="power"
-    )
+    pnp_power: float = setting("pnp: power of `quotient` and `bounded`", 1.0, within=POSITIVE, argument="power")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FastAPSettings(LossSettings, title="FastAP (fastap)", constructor=lambda: losses.FastAPLoss, sees_one_side=True):
     """`--loss=fastap`."""
 
-    fastap_bins: int = setting(
-        "fastap: bins of squared distances (default: 10)", 10, within=POSITIVE, argument="num_bins"
-    )
+    fastap_bins: int = setting("fastap: bins of squared distances", 10, within=POSITIVE, argument="num_bins")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -305,22 +292,13 @@ class HyperbolicSettings(
     """`--loss=hyperbolic`."""
 
     hyperbolic_curvature: float = setting(
-        "hyperbolic: curvature of the space, without its sign (c) (default: 0.1)",
-        0.1,
-        within=POSITIVE,
-        argument="curvature",
+        "hyperbolic: curvature of the space, without its sign (c)", 0.1, within=POSITIVE, argument="curvature"
     )
     hyperbolic_radius: float = setting(
-        "hyperbolic: length of an embedding before the exponential map (default: 2.3)",
-        2.3,
-        within=POSITIVE,
-        argument="radius",
+        "hyperbolic: length of an embedding before the exponential map", 2.3, within=POSITIVE, argument="radius"
     )
     hyperbolic_temperature: float = setting(
-        "hyperbolic: temperature of the soft-max over distances (default: 0.2)",
-        0.2,
-        within=POSITIVE,
-        argument="temperature",
+        "hyperbolic: temperature of the soft-max over distances", 0.2, within=POSITIVE, argument="temperature"
     )
 
 
@@ -392,7 +370,7 @@ class ArcFaceSettings(
     """`--loss=arcface`."""
 
     arcface_centers: int = setting(
-        "arcface: vectors of a class, of which the nearest counts (default: 1)",
+        "arcface: vectors of a class, of which the nearest counts",
         1,
         within=POSITIVE,
         argument="centers_per_class",
@@ -405,11 +383,9 @@ class CosFaceSettings(ProxySetting, title="CosFace (cosface)", constructor=lambd
     """`--loss=cosface`."""
 
     cosface_margin: float = setting(
-        "cosface: margin of the own class's cosine (default: 0.35)",
+        "cosface: margin of the own class's cosine",
         0.35,
         within=NumberRange(0, 2, low_included=True, high_included=True),
         argument="margin",
     )
-    cosface_scale: float = setting(
-        "cosface: scale of the cosines (default: 64)", 64.0, within=POSITIVE, argument="scale"
-    )
+    cosface_scale: float = setting("cosface: scale of the cosines", 64.0, within=POSITIVE, argument="scale")

@@ -63,9 +63,7 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
         choices=_STATES,
         omit_default=True,
     )
-    pads_windows: str = setting(
-        "pads: lengths of the running means of these (default: 2,8,16,32)", "2,8,16,32", omit_default=True
-    )
+    pads_windows: str = setting("pads: lengths of the running means of these", "2,8,16,32", omit_default=True)
     pads_learning_rate: float = setting("pads: learning rate of the policy", within=POSITIVE)
     pads_draws: str = setting(
         "pads: draws a bin and then a negative in it (`bins`), or weights each negative by its bin (`candidates`)",
