@@ -10,21 +10,11 @@ import pathlib
 import numpy as np
 import tensorflow as tf
 
-from common import backbones, data
+from common import backbones, data, training
 from common.errors import check_choice, invalid
 from common.losses import MetricLoss
 from common.pooling import GlobalAveragePooling
 from common.records import RunDirectory, TrainingCost
-from common.training import (
-    CoupledWeightDecay,
-    EmbeddingHead,
-    EmbeddingModel,
-    FusedAdam,
-    ProxyRateOptimizer,
-    Training,
-    TrainingSchedule,
-    train_in,
-)
 from experiments.preparation.pretrain_settings import CLASSES, DATASETS, GLYPHS, PretrainSettings
 from experiments.settings import build
 
@@ -72,17 +62,19 @@ def pretrain(
     Returns:
         The result: `validation` (best accuracy on the test images, and its step) and `steps`.
     """
-    return train_in(run, settings.seed, functools.partial(_prepared, settings, dataset, run, checkpoint_seconds))
+    return training.train_in(
+        run, settings.seed, functools.partial(_prepared, settings, dataset, run, checkpoint_seconds)
+    )
 
 
 def _prepared(
     settings: PretrainSettings, dataset: data.Dataset, run: RunDirectory, checkpoint_seconds: float
-) -> Training:
+) -> training.Training:
     cost = TrainingCost()
     batches_from = functools.partial(_batches_from, settings, dataset.train)
     backbone = getattr(backbones, settings.backbone)(dataset.channels)
-    head = EmbeddingHead(GlobalAveragePooling(), dataset.train.num_classes)
-    model = EmbeddingModel(backbone, head, SoftmaxCrossEntropyLoss(), normalization="none")
+    head = training.EmbeddingHead(GlobalAveragePooling(), dataset.train.num_classes)
+    model = training.EmbeddingModel(backbone, head, SoftmaxCrossEntropyLoss(), normalization="none")
     model.build_from_batch(*next(iter(batches_from(0))))
 
     def keep_backbone(history: dict) -> tuple[dict, dict]:
@@ -90,11 +82,11 @@ def _prepared(
         backbones.save_parameters(backbone, run.path / "backbone.npz")
         return {}, {}
 
-    return Training(
+    return training.Training(
         model,
         batches_from,
         lambda: {"accuracy": accuracy(model, dataset.test)},
-        TrainingSchedule(
+        training.TrainingSchedule(
             max_steps=settings.max_steps,
             steps_per_evaluation=settings.steps_per_evaluation,
             patience=settings.patience,
@@ -102,10 +94,10 @@ def _prepared(
             monitor="accuracy",
             checkpoint_seconds=checkpoint_seconds,
         ),
-        lambda: ProxyRateOptimizer(FusedAdam(settings.learning_rate)),
+        lambda: training.ProxyRateOptimizer(training.FusedAdam(settings.learning_rate)),
         keep_backbone,
         cost,
-        gradient_transforms=[CoupledWeightDecay(settings.weight_decay, model)],
+        gradient_transforms=[training.CoupledWeightDecay(settings.weight_decay, model)],
         description=f"{settings.backbone} on {dataset.name}",
         deviations=dataset.deviations,
     )
@@ -119,7 +111,7 @@ def _batches_from(settings: PretrainSettings, train: data.Examples, step: int) -
     return data.training_batches(train, batches, augmentation, settings.seed, start_step=step)
 
 
-def accuracy(model: EmbeddingModel, examples: data.Examples) -> float:
+def accuracy(model: training.EmbeddingModel, examples: data.Examples) -> float:
     """Return the share of images whose largest logit is their class's."""
     logits = model.embed(data.evaluation_batches(examples, data.Identity(), _EVALUATION_BATCH))
     return float(np.mean(logits.argmax(axis=1) == examples.labels))

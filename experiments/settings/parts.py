@@ -19,36 +19,26 @@ from experiments.settings.method_names import (
     parse_loss,
     uses_gsp,
 )
-from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
-from experiments.settings.methods.composers import MemorySettings, RegularizerSettings, RhoSettings
-from experiments.settings.methods.features import (
-    DanceSettings,
-    FeatureSettings,
-    GroupSettings,
-    SharedSettings,
-    TurnSettings,
-)
-from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
-from experiments.settings.methods.pads import PadsSettings
+from experiments.settings.methods import ccp, composers, features, gsp, pads
 from experiments.settings.provided import OWN_SETTINGS
 from experiments.settings.run_settings import RUN_SECTIONS
 from experiments.settings.setting import Settings
 
 # The settings around a loss, and which method has them, by its loss, `--method` and pooling.
 _HAVE: dict[type[Settings], Callable[[LossName, str, str], bool]] = {
-    RhoSettings: lambda loss, method, pooling: loss.switches,
-    PadsSettings: lambda loss, method, pooling: loss.miner == PADS,
-    MemorySettings: lambda loss, method, pooling: loss.memory,
-    RegularizerSettings: lambda loss, method, pooling: True,
-    FeatureSettings: lambda loss, method, pooling: bool(loss.features),
-    TurnSettings: lambda loss, method, pooling: loss.may_take_turns,
-    SharedSettings: lambda loss, method, pooling: SHARED in loss.features,
-    GroupSettings: lambda loss, method, pooling: GROUPS in loss.features,
-    DanceSettings: lambda loss, method, pooling: DANCE in loss.features,
-    ProjectionSettings: lambda loss, method, pooling: method == "ccp",
-    AnchorSettings: lambda loss, method, pooling: method == "ccp" and loss.base in ANCHORED_LOSSES,
-    TransportPoolingSettings: lambda loss, method, pooling: uses_gsp(pooling),
-    ZeroShotSettings: lambda loss, method, pooling: uses_gsp(pooling),
+    composers.RhoSettings: lambda loss, method, pooling: loss.switches,
+    pads.PadsSettings: lambda loss, method, pooling: loss.miner == PADS,
+    composers.MemorySettings: lambda loss, method, pooling: loss.memory,
+    composers.RegularizerSettings: lambda loss, method, pooling: True,
+    features.FeatureSettings: lambda loss, method, pooling: bool(loss.features),
+    features.TurnSettings: lambda loss, method, pooling: loss.may_take_turns,
+    features.SharedSettings: lambda loss, method, pooling: SHARED in loss.features,
+    features.GroupSettings: lambda loss, method, pooling: GROUPS in loss.features,
+    features.DanceSettings: lambda loss, method, pooling: DANCE in loss.features,
+    ccp.ProjectionSettings: lambda loss, method, pooling: method == "ccp",
+    ccp.AnchorSettings: lambda loss, method, pooling: method == "ccp" and loss.base in ANCHORED_LOSSES,
+    gsp.TransportPoolingSettings: lambda loss, method, pooling: uses_gsp(pooling),
+    gsp.ZeroShotSettings: lambda loss, method, pooling: uses_gsp(pooling),
 }
 AROUND = tuple(_HAVE)
 

@@ -10,9 +10,11 @@ from typing import Any
 
 from common.backbones import PRESET_WEIGHTS, is_preset
 from common.errors import InvalidInput, check_choice
+from experiments.settings import dissertation_values as dissertation
+from experiments.settings import recipe_layers
+from experiments.settings import thesis_values as thesis
 from experiments.settings.checks import check_method
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.dissertation_values import LOSSES as DISSERTATION_LOSSES
 from experiments.settings.feature_recipe import set_features_and_pads, settings_with_effect
 from experiments.settings.initial_weights import may_be_transformer
 from experiments.settings.layers import GIVEN, OPEN, Layers
@@ -20,27 +22,7 @@ from experiments.settings.method_names import PROXY_LOSSES, LossName, parse_loss
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.parts import all_settings, parts_of
 from experiments.settings.provided import recipe_of
-from experiments.settings.recipe_layers import (
-    ccp_parameters,
-    conventional_setting,
-    gsp_parameters,
-    loss_parameters,
-    model_and_training,
-    published_code_conventional,
-    published_code_switches,
-    revisiting_setting,
-    switch_probability,
-)
 from experiments.settings.run_settings import BUDGETS, COSINE, CROPS_OF_FILES, METHODS, REVISITING, RUN_SECTIONS
-from experiments.settings.thesis_values import (
-    CCP_PRINTED,
-    LARGE_DATASETS,
-    MEMORY_BATCHES,
-    MEMORY_START,
-    PHOTOGRAPHS,
-    PRINTED,
-    RECALL_AT,
-)
 from experiments.settings.tuned_recipe import recipe_layer
 
 _SHORT_WEIGHT_DECAY = 1e-4  # of short budgets if the recipe has none; their figures here were measured with it
@@ -95,24 +77,27 @@ def layers_of(
     chosen = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     layers.set("the method", {**chosen, "recipe": recipe, "budget": budget, "chapter": chapter})
     values, dataset = layers.values, recipe_of(dataset)
-    size = ("large" if dataset in LARGE_DATASETS else "small") if dataset in PHOTOGRAPHS else None
-    after = "" if dataset in PRINTED else "ours, after "
+    size = ("large" if dataset in thesis.LARGE_DATASETS else "small") if dataset in thesis.PHOTOGRAPHS else None
+    after = "" if dataset in thesis.PRINTED else "ours, after "
     section = f"{after}thesis {'3.3.2.1' if chapter == 3 else '5.3.4.1'}"
     training = section if size else "ours, after thesis 5.3.1 and 5.3.2"
-    layers.set(training, model_and_training(dataset, base_loss, chapter))
-    parameters = loss_parameters(dataset, base_loss, chapter, layers.chosen("normalization"))
+    layers.set(training, recipe_layers.model_and_training(dataset, base_loss, chapter))
+    parameters = recipe_layers.loss_parameters(dataset, base_loss, chapter, layers.chosen("normalization"))
     layers.set(_source_of_loss(base_loss, section, after), parameters)
     backbone = layers.chosen("backbone")
     if protocol is not None:
-        setting = conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
+        setting = recipe_layers.conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
         layers.set(f"{after}thesis, conventional protocol", setting)
     _set_parts(layers, name, dataset, after)
     if recipe == "published_code":
-        layers.set("published code", published_code_switches(values, base_loss, backbone))
+        layers.set("published code", recipe_layers.published_code_switches(values, base_loss, backbone))
         if protocol is not None:
-            layers.set("published code, conventional protocol", published_code_conventional(values, size, backbone))
+            layers.set(
+                "published code, conventional protocol",
+                recipe_layers.published_code_conventional(values, size, backbone),
+            )
     if recipe == REVISITING:
-        layers.set('"Revisiting" benchmark', revisiting_setting(dataset, base_loss, size))
+        layers.set('"Revisiting" benchmark', recipe_layers.revisiting_setting(dataset, base_loss, size))
     layers.set(f"--budget={budget}", _budget_limits(budget, values))
     set_features_and_pads(layers, name, dataset)
     _set_consequences(layers, backbone, budget)
@@ -130,33 +115,36 @@ def _set_parts(layers: Layers, name: LossName, dataset: str, after: str) -> None
     `after` prefixes a source of other data.
     """
     if name.switches:
-        layers.set('"Revisiting" benchmark, rho', {"p_switch": switch_probability(dataset, name.base)})
+        layers.set('"Revisiting" benchmark, rho', {"p_switch": recipe_layers.switch_probability(dataset, name.base)})
     if name.memory:
-        memory = {"xbm_batches": MEMORY_BATCHES.get(dataset, 25), "xbm_start": MEMORY_START.get(dataset, 1000)}
+        memory = {
+            "xbm_batches": thesis.MEMORY_BATCHES.get(dataset, 25),
+            "xbm_start": thesis.MEMORY_START.get(dataset, 1000),
+        }
         layers.set(f"{after}thesis 3.3.2.1, memory", memory)
         layers.set(OPEN, {"xbm_fills_first": False, "xbm_holds_batch": False})
     if layers.values["method"] == "ccp":
         check_method(name, "ccp")
-        ccp = ccp_parameters(
-            dataset, without_features(layers.values["loss"]), _begins_at_random(layers), dataset in PHOTOGRAPHS
+        ccp = recipe_layers.ccp_parameters(
+            dataset, without_features(layers.values["loss"]), _begins_at_random(layers), dataset in thesis.PHOTOGRAPHS
         )
         layers.set(OPEN, ccp)
-        layers.set(f"{after}thesis 3.3.2.1, CCP", {each: ccp[each] for each in CCP_PRINTED})
+        layers.set(f"{after}thesis 3.3.2.1, CCP", {each: ccp[each] for each in thesis.CCP_PRINTED})
     pooling = layers.values["pooling"]
     if uses_gsp(pooling):
-        layers.set(f"{after}thesis 5.3.4.1, GSP", gsp_parameters(dataset, name.base))
+        layers.set(f"{after}thesis 5.3.4.1, GSP", recipe_layers.gsp_parameters(dataset, name.base))
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
         layers.set("the pooling", {"embedding_dim": 64 * 128})
 
 
 def recall_at(dataset: str) -> tuple[int, ...]:
     """Return the k of R@k in a data set's tables."""
-    return RECALL_AT.get(recipe_of(dataset), (1, 2, 4, 8))
+    return thesis.RECALL_AT.get(recipe_of(dataset), (1, 2, 4, 8))
 
 
 def _source_of_loss(base_loss: str, section: str, after: str) -> str:
     """Return the source of a loss's settings; `section` is the chapter's."""
-    if base_loss in DISSERTATION_LOSSES:
+    if base_loss in dissertation.LOSSES:
         return '"Revisiting" benchmark, losses'
     return f"{section if base_loss in ('pnca', 'panchor') else f'{after}thesis 3.3.2.1'}, losses"
 
@@ -173,7 +161,7 @@ def _set_consequences(layers: Layers, backbone: str, budget: str) -> None:
     given = layers.given
     if is_preset(backbone):
         layers.set("--backbone", {"weights": PRESET_WEIGHTS})
-    if layers.values["dataset"] in PHOTOGRAPHS and may_be_transformer(backbone):
+    if layers.values["dataset"] in thesis.PHOTOGRAPHS and may_be_transformer(backbone):
         layers.set("--backbone", {"image_size": _SMOKE_IMAGE_SIZE if budget == "smoke" else _IMAGE_SIZE})
     if given.get("learning_rate_schedule") == COSINE:
         if budget == "full" and "max_steps" not in given:
@@ -231,7 +219,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
         changes["warm_up_steps"] = min(values["warm_up_steps"], changes["steps_per_evaluation"])
     if values.get("gsp_memory_delay"):
         changes["gsp_memory_delay"] = changes["warm_up_steps"]
-    if recipe_of(values["dataset"]) in PHOTOGRAPHS and budget == "smoke":
+    if recipe_of(values["dataset"]) in thesis.PHOTOGRAPHS and budget == "smoke":
         changes |= {"image_size": 64, **({"warm_up_epochs": 0, "warm_up_steps": 2} if values["warm_up_epochs"] else {})}
     if not values["weight_decay"]:
         changes["weight_decay"] = _SHORT_WEIGHT_DECAY
