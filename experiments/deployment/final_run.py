@@ -125,9 +125,6 @@ def _projections_of(measured: Mapping[str, Any], config: ExperimentConfig) -> tu
 def final_configuration(study: FinishedStudy, weights: str | None) -> ExperimentConfig:
     """Return the folds' settings for all training classes and fixed steps.
 
-    Args:
-        weights: the file of initial weights, where the folds began with one.
-
     Raises:
         InvalidInput: another file than the folds began with, or one where they began with none.
     """

@@ -128,9 +128,6 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
 
     Two processes with one stack write the same bytes of a `.keras` file, and so the same digest.
 
-    Args:
-        output: path of the model; an existing file is replaced.
-
     Raises:
         InvalidInput: no output, a place that cannot be written to, a format that lacks an operation of the pooling, or
             a written model that differs.

@@ -46,9 +46,6 @@ def export_run(
 ) -> Written:
     """Export a finished run with its card, checked against its test embeddings.
 
-    Args:
-        output: the model's path; None: see `default_output`.
-
     Raises:
         InvalidInput: no finished run, other data, a place that cannot be written to, a format that lacks an operation
             of the run's pooling, or a model that is not the run's.
@@ -82,11 +79,7 @@ def check_pooling(name: str, pooling: str) -> None:
 
 
 def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str] = ()) -> Written:
-    """Write a model with its card.
-
-    Args:
-        notes: sentences for the card on where the settings come from.
-    """
+    """Write a model with its card."""
     from common.deployment.formats import write_format
 
     found: list[Agreement] = []

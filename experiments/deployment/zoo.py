@@ -105,7 +105,6 @@ def make(name: str, places: Places, output: str | os.PathLike, checkpoint_second
     Args:
         places: see `UnitRuns`; `data_dir` is the folder of the images, where the recipe needs one.
         output: folder for `NAME/NAME.keras`, `README.md` and `NAME.keras.sha256`.
-        checkpoint_seconds: shortest time between two checkpoints.
 
     Raises:
         InvalidInput: an unknown name, missing data, or a model of 10 MB or more.

@@ -95,11 +95,7 @@ def launcher_from_flags(values: flags.FlagValues, trains: bool, because: str) ->
 
 
 def check_launch(launch: str | None, given: Sequence[str], trains: bool, because: str) -> None:
-    """Refuse combinations of flags that have no effect.
-
-    Args:
-        given: which of `READ_BY` were given.
-    """
+    """Refuse combinations of flags that have no effect."""
     if launch is not None:
         check_choice("--launch", launch, LAUNCHES)
     for name in given:
@@ -126,11 +122,7 @@ def check_slurm() -> None:
 
 
 def slurm_options(entries: Sequence[str]) -> Mapping[str, str]:
-    """Return options of sbatch by name.
-
-    Args:
-        entries: `NAME=VALUE` each.
-    """
+    """Return options of sbatch by name from entries `NAME=VALUE`."""
     options = dict(entry.split("=", 1) for entry in entries if entry.find("=") > 0)
     if len(options) != len(entries):
         raise invalid("--slurm_options", received=",".join(entries), expected="NAME=VALUE,NAME=VALUE, each name once")

@@ -139,11 +139,7 @@ def visible_gpus(environment: Mapping[str, str]) -> list[str]:
 
 
 def gpu_variables(slot: int, workers: int, gpus: Sequence[str]) -> dict[str, str]:
-    """Return the environment variables that give a worker one GPU.
-
-    Args:
-        workers: processes at once; those that share a GPU take its memory as needed.
-    """
+    """Return variables for one GPU; workers that share one take memory as needed."""
     if not gpus:
         return {}
     shared = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"} if workers > len(gpus) else {}

@@ -22,10 +22,6 @@ class UnitJob:
 
     SIGTERM (a preemption, `scontrol requeue`) ends the unit's process cleanly. Before the time limit, submitit calls
     `checkpoint` and requeues the job. In both cases the unit resumes from its last checkpoint.
-
-    Args:
-        arguments: of the interpreter: `-m`, the module, its flags.
-        threads: of one operation.
     """
 
     def __init__(

@@ -22,12 +22,7 @@ def start_worker(
     interpreter: Sequence[str],
     folder: str | os.PathLike | None = None,
 ) -> subprocess.Popen:
-    """Start a unit in its own session; only its launcher signals it.
-
-    Args:
-        arguments: of the interpreter: `-m`, the module, its flags.
-        folder: where the process runs; None: here.
-    """
+    """Start a unit in its own session; only its launcher signals it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
         return subprocess.Popen(
@@ -42,11 +37,7 @@ def start_worker(
 
 
 def end_workers(processes: Sequence[subprocess.Popen], seconds: float = SECONDS_TO_END) -> None:
-    """Send SIGTERM to processes, wait, and kill those still running.
-
-    Args:
-        seconds: the time limit for all of them together.
-    """
+    """Send SIGTERM to processes, wait for all together, and kill those still running."""
     for process in processes:
         process.terminate()
     try:

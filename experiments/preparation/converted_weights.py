@@ -59,7 +59,6 @@ def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = (
 
     Args:
         source: a checkpoint of PyTorch or safetensors, or an `.npz` file with PyTorch's names.
-        output: path of the `.npz` file, written atomically.
         ignore: prefixes of names in the file that belong to no backbone (a head other than the usual classifier).
 
     Returns:

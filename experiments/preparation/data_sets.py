@@ -40,7 +40,6 @@ def prepare(
 
     Args:
         data_dir: the folder of all data (or, for folder and manifest, of this one).
-        cache_dir: the folder for prepared images.
         shorter_side: of the small copies in pixels; 0: make none.
         copies: one of `data.COPIES`; `files` and `shards` are chosen for future runs, too; None: as chosen before.
 

@@ -54,9 +54,6 @@ class Leftover:
     """A cache or a run.
 
     Args:
-        kind: one of `CACHES`, `FINISHED`, `UNFINISHED` or `IN_PROGRESS`.
-        files: all of its files, relative to the folder.
-        num_bytes: of the files.
         changed: time of the newest file, or of a cache's last use, in seconds since 1970.
         kept_because: why it cannot be removed; empty if it can.
     """

@@ -11,11 +11,7 @@ from experiments.runs.trained_model import TrainedModel
 
 
 def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) -> list[ImageAttention]:
-    """Compute attention on test images, of different classes if possible.
-
-    Args:
-        num_prototypes: prototypes to draw (generalized sum pooling only): those that receive most of these images.
-    """
+    """Compute attention on images of different classes, and by their most used prototypes."""
     import tensorflow as tf
 
     test = trained.dataset.test

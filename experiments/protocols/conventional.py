@@ -43,7 +43,6 @@ class ConventionalProtocol(Protocol):
     Args:
         configs: each method's configuration of the protocol `conventional`.
         held_out_configs: the same methods' of the protocol `held_out`, in the same order.
-        kind: of report.
     """
 
     def __init__(
@@ -98,9 +97,6 @@ def evaluate(
 
     Args:
         afterwards: makes, from the data set, a function called with each finished unit's folder.
-
-    Returns:
-        All finished runs of these methods.
     """
     monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
     experiment_flags.check_distinct("--monitor", monitors)

@@ -127,11 +127,7 @@ class ConventionalReport:
         return [curve for curve in curves if len(curve.steps)]
 
     def partial_lines(self, with_figures: bool = True) -> list[str]:
-        """List an incomplete study's finished units, with figures, and missing ones.
-
-        Args:
-            with_figures: whether to include the figures; a page shows them elsewhere.
-        """
+        """List an incomplete study's finished units, with figures, and missing ones."""
         lines, missing = [], []
         for _, config, runs in self._sides():
             lines += [f"warning: {problem}" for problem in runs.problems]

@@ -24,11 +24,7 @@ from experiments.settings.places import Places
 
 
 class Protocol(abc.ABC):
-    """Runs of some configurations on one data set that are evaluated together.
-
-    Args:
-        repeats: runs of each unit, with different seeds.
-    """
+    """Runs of some configurations on one data set that are evaluated together."""
 
     def __init__(
         self,

@@ -110,9 +110,6 @@ def group_note(method: str, found: Sequence[Mapping]) -> str:
     """Format the mean number of classes per group; empty without groups.
 
     Reference: Milbich's dissertation, figure 3.4.
-
-    Args:
-        found: `features` of the `result.json` of each run of it.
     """
     groups = [each[GROUPS] for each in found if GROUPS in each]
     if not groups:

@@ -123,11 +123,7 @@ def mean_over_runs(rows_of_runs: Sequence[Sequence[Refinement]]) -> list[Refinem
 
 
 def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, retrieval.RetrievalResult]:
-    """Rank the test set by `x^T M x'`, for each mode.
-
-    Args:
-        matrix: M, symmetric `[channels, channels]`.
-    """
+    """Rank the test set by `x^T M x'` with a symmetric M `[channels, channels]`."""
     results = {}
     for mode, normalization in MODES.items():
         queries, others = bilinear_embeddings(trunk.queries, matrix, normalization)
@@ -156,11 +152,7 @@ def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> repor
 
 
 def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
-    """Explain the table; quote the paper for this loss and data set.
-
-    Args:
-        draws: seeds of each D(r) and R(r).
-    """
+    """Explain the table; quote the paper for this loss and data set."""
     channels, dim = trunk.neck.shape
     controls = (
         f"The identity ranks {channels} dimensions, the trained neck {dim}: only PCA and random axes are identities of "

@@ -72,7 +72,6 @@ def record(
 
     Args:
         extras: reads what tables and pictures need beside metrics.
-        replace: whether new results take the place of others with the same key.
 
     Returns:
         A line for each omission, with its reason, and for each recorded item.
@@ -102,11 +101,7 @@ def record(
 
 
 def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
-    """List every configuration with runs in a folder.
-
-    Args:
-        folder: of a method, a data set, a protocol, or all runs.
-    """
+    """List every configuration with runs in a folder."""
     folder = pathlib.Path(folder)
     patterns = ["/".join([*["*"] * depth, _UNITS]) for depth in range(_LEVELS)]
     paths = sorted({path.parent for pattern in patterns for path in folder.glob(pattern) if path.is_dir()})

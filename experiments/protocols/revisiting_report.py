@@ -41,11 +41,7 @@ def metrics_of(dataset: str) -> tuple[str, ...]:
 
 
 def curve_figures(units: Sequence[UnitRun], dataset: str, choose: Callable) -> dict[str, np.ndarray]:
-    """Return a figure per unit `[units]`, by metric, if all recorded it.
-
-    Args:
-        choose: a function of a metric's values over epochs `[epochs]`, such as `np.max`.
-    """
+    """Choose one of each curve `[epochs]`: `[units]`, by metrics that all recorded."""
     curves = {metric: [unit.validation_curve(metric)[1] for unit in units] for metric in metrics_of(dataset)}
     return {metric: np.array([*map(choose, of)]) for metric, of in curves.items() if all(map(len, of))}
 

@@ -70,11 +70,7 @@ def revisiting_table() -> tuple[dict[str, str], ...]:
 def revisiting_published(
     dataset: str, loss: str, metric: str, dim: int = 128, backbone: str = _R50
 ) -> PublishedValue | None:
-    """Return a loss's printed cell (average pooling), or None.
-
-    Args:
-        metric: `R@1` or `NMI`; not all tables print others.
-    """
+    """Return a loss's printed cell (average pooling; mostly `R@1` and `NMI`), or None."""
     row = printed_row(loss, dim, backbone)
     if row is None:
         return None

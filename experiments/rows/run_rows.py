@@ -96,11 +96,7 @@ def repeats_of_all_folds(places: Collection[tuple[int, int]], num_folds: int) ->
 
 
 def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float], stated) -> None:
-    """Check that a file's metrics equal, up to rounding, the run's result.
-
-    Args:
-        what: the file holds, for people.
-    """
+    """Check that a file's metrics equal, up to rounding, the run's result."""
     for metric in METRICS[::-1]:
         value = stated.get(metric) if isinstance(stated, Mapping) else None
         if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:

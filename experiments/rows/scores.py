@@ -92,11 +92,7 @@ def cell(
     is_difference: bool = False,
     baseline: str = "",
 ) -> reports.TableCell:
-    """Make a table's cell of an interval, an estimate or a fraction.
-
-    Args:
-        baseline: of a difference, the label of the row that was subtracted.
-    """
+    """Make a table's cell of an interval, an estimate or a fraction."""
     if isinstance(figure, reports.Interval):
         figure = reports.FairEstimate(figure.estimate, interval=figure)
     elif not isinstance(figure, reports.FairEstimate):

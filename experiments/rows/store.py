@@ -146,9 +146,6 @@ class StudyRows:
     def merge(self, found: Iterable[ScoredRow], *, replace: bool = False) -> int:
         """Add new rows, and return how many were added or replaced.
 
-        Args:
-            replace: whether a row takes the place of one with another result.
-
         Raises:
             InvalidInput: a row has the key of another with another result and `replace` is not given, or two
                 configurations have one label. Then none is added.

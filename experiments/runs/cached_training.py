@@ -27,7 +27,6 @@ def features_below_cut(
     """Return the features below a model's cut, cached or computed now.
 
     Args:
-        fingerprint: of the data set as loaded, see `build.data_fingerprint`.
         run: the unit's folder; it keeps a record of the features.
 
     Raises:

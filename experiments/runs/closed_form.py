@@ -87,11 +87,7 @@ def figures_on_sphere(
     dataset: str,
     mapping: Callable[[np.ndarray], np.ndarray] | training.AffineMap = np.asarray,
 ) -> dict[str, float]:
-    """Evaluate mapped vectors of length one; zeros stay.
-
-    Args:
-        mapping: of vectors `[items, dim]`; by default the identity.
-    """
+    """Evaluate mapped vectors `[items, dim]` of length one; zeros stay."""
     found = dict(test)
     for part in found.keys() & {"queries", "gallery"}:
         vectors = mapping(test[part])

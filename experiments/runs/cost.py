@@ -117,11 +117,7 @@ def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
 
 
 def seconds_on_processor(config: ExperimentConfig, cores: int) -> float:
-    """Estimate a cell's duration without a GPU.
-
-    Args:
-        cores: of the processor; time is taken to fall with their number.
-    """
+    """Estimate a cell's duration without a GPU, in proportion to 1 / cores."""
     rate = rate_of(config, ())
     ratio = _PROCESSOR_RATIO if rate.hardware == _GPU else 1
     return estimated_seconds(config, rate) * ratio * 2 / cores

@@ -24,11 +24,7 @@ def regrouping_of(
     batches_per_epoch: int,
     seed: int,
 ) -> list[training.Regrouping]:
-    """Initialise a model's image groups and return their callback, if its method has groups.
-
-    Args:
-        model: with all weights made, not trained yet.
-    """
+    """Group an untrained model's images; return the callback that regroups, if any."""
     groups = config.find(GroupSettings)
     if groups is None:
         return []
@@ -48,11 +44,7 @@ def regrouping_of(
 
 
 def group_figures(model: training.EmbeddingModel, labels: np.ndarray) -> dict[str, float]:
-    """Return the number of image groups and their mean number of classes.
-
-    Args:
-        labels: classes of the training images `[images]`.
-    """
+    """Return the number of image groups and their mean number of classes."""
     loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
     groups = np.array(loss.groups)
     return {"groups": len(np.unique(groups)), "classes_per_group": training.classes_per_group(groups, labels)}

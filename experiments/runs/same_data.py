@@ -21,9 +21,6 @@ def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None,
     """Return the data set as a run reads it.
 
     Older runs on photos that EXIF turns ignored the orientation; all others apply it.
-
-    Args:
-        trained_on: the fingerprint in the run's `config.json`.
     """
     fingerprint = build.data_fingerprint(dataset, cache_dir)
     if fingerprint != trained_on and dataset.train.exif_orientation:

@@ -20,9 +20,6 @@ class Curriculum(ResumableCallback):
     it begins as drawing by distance does.
 
     Reference: Milbich's dissertation, table 5.4; its schedules (figure 5.4) are not printed as numbers, these are ours.
-
-    Args:
-        record: of the trained loss's distribution; receives each change.
     """
 
     def __init__(self, pads: PadsSettings, max_steps: int, record: SamplingRecord) -> None:

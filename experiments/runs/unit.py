@@ -65,8 +65,6 @@ class Unit:
     Args:
         dataset: with prepared images (see `build.prepare_dataset`).
         fold: which block of classes validates, from 0; 0 where a protocol has no folds.
-        repeat: which seed, from 0.
-        fingerprint: of the data set as loaded, see `build.data_fingerprint`.
         places: where cached features are kept; `decoded_images_mb`: see `EvaluationInputs`.
     """
 

@@ -126,7 +126,6 @@ class UnitRuns:
         For a finished one, rebuild damaged files if possible.
 
         Args:
-            checkpoint_seconds: shortest time between two checkpoints.
             watch: receives every evaluation; see `common.training.fit`.
         """
         import_tensorflow()

@@ -152,11 +152,7 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
 
 
 def refuse_flags(values: flags.FlagValues, *names: str, because: str = "this command has its own") -> None:
-    """Raise `InvalidInput` if a flag without effect is given.
-
-    Args:
-        *names: of flags that every experiment has.
-    """
+    """Raise `InvalidInput` if a flag without effect is given."""
     given = [f"--{name}" for name in names if values[name].present]
     if given:
         raise InvalidInput(f"{', '.join(given)} would have no effect: {because}. Remove it.")

@@ -41,11 +41,7 @@ LOSSES: dict[str, type[LossSettings]] = {
 
 
 class LossNames(Collection[str]):
-    """A live view of the names in `LOSSES` that satisfy a predicate, including plug-ins'.
-
-    Args:
-        holds: predicate on the losses' settings.
-    """
+    """A live view of the names in `LOSSES` that satisfy a predicate, including plug-ins'."""
 
     def __init__(self, holds: Callable[[type[LossSettings]], bool]) -> None:
         self._holds = holds

@@ -215,11 +215,7 @@ class Registry:
         self.provider = provider
 
     def loss(self, name: str, loss: type[LossSettings] | Callable[..., losses.MetricLoss]) -> None:
-        """Add a loss for `--loss`.
-
-        Args:
-            loss: a `MetricLoss`, or its settings.
-        """
+        """Add a loss for `--loss`."""
         self._check_name("loss", name, build.LOSSES)
         if isinstance(loss, type) and issubclass(loss, LossSettings):
             kind = loss

@@ -145,9 +145,6 @@ def conventional_setting(
     of proxy losses is left open; the published code takes one image per class.
 
     Reference: thesis sections 3.3.2.1 and 5.3.4.1 (tables 3.2 and 5.2).
-
-    Args:
-        size: `small` or `large` for data sets of photographs, None for embedded ones, which keep their training.
     """
     check_choice("protocol", protocol, CONVENTIONAL_PROTOCOLS)
     held_out = protocol == "held_out"

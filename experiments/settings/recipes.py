@@ -46,7 +46,6 @@ def resolve(
     Args:
         recipe: one of `run_settings.RECIPES`, or a file from `experiments.tune`.
         budget: `full` (the recipe as it is), `demo` (minutes on a CPU) or `smoke` (seconds; checks that all runs).
-        protocol: None for the fair protocol, or one of `experiments.settings.config.CONVENTIONAL_PROTOCOLS`.
 
     Raises:
         InvalidInput: unknown names, or an override that would have no effect.
@@ -231,11 +230,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
 def departures(
     config: ExperimentConfig, given: Iterable[str] = ("chapter", "backbone", "normalization")
 ) -> dict[str, object]:
-    """Return the recipe's values of the fields that a configuration changes.
-
-    Args:
-        given: fields taken from the configuration, because others follow from them.
-    """
+    """Return the recipe's values of the fields that a configuration changes."""
     fixed = {name: getattr(config, name) for name in given}
     method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
     recipe = resolve(*method_of, fixed, config.method, config.protocol)

@@ -33,9 +33,6 @@ def define_tracker_flags() -> None:
 def tracker_from_flags(values: flags.FlagValues, dataset: str, trains: bool, because: str) -> TrackerChoice:
     """Return the tracker that the flags choose.
 
-    Args:
-        dataset: name of the project if none is given.
-
     Raises:
         InvalidInput: a flag without effect, a missing library, a server that does not answer, or a service without
             a login.

@@ -50,11 +50,7 @@ def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
 
 
 def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
-    """Plot validation per setting, one panel each; ring the best trial.
-
-    Returns:
-        The path; None, without a picture, before two trials are complete.
-    """
+    """Plot validation by setting; return None before two trials are complete."""
     complete = [trial for trial in search.finished() if not was_pruned(trial)]
     best = search.best()
     if best is None or len(complete) < 2:

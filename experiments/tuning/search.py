@@ -53,7 +53,6 @@ class Search:
     search therefore runs the same trials as an uninterrupted one.
 
     Args:
-        config: the method, with the recipe's values.
         resolve: function from given settings to a configuration.
     """
 
