@@ -34,17 +34,7 @@ STARTED_AGAIN = frozenset(("PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "TIMEOUT", "DE
 
 @dataclasses.dataclass(frozen=True)
 class UnitNeeds:
-    """The resources that one unit requests from the cluster.
-
-    Attributes:
-        cpus: cores, and threads of one operation.
-        memory_gb: main memory.
-        gpus: on one node.
-        minutes: time limit; near it, the job is requeued and its unit resumes.
-        partition: its name; None: the cluster's default.
-        options: other options of `sbatch` by name.
-        retries: how often a unit is restarted after a time limit or a lost node.
-    """
+    """The resources that one unit requests from the cluster, as `--help` describes the flags of their names."""
 
     cpus: int = 4
     memory_gb: float = 16.0
