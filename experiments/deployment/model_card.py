@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from common import backbones
 from common.errors import invalid
-from common.files import read_json, write_text
+from common.files import read_json
 from experiments import reports
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.reports.training_effect import training_did_not_help
@@ -69,11 +69,6 @@ def check_card(path: pathlib.Path, name: str) -> None:
     else:
         return
     raise invalid("--output", received=str(path), expected=expected, fix="Choose another folder.")
-
-
-def write_card(run: RunModel, written: Written) -> None:
-    """Write the card beside a model."""
-    write_text(written.card, model_card(run, written))
 
 
 def model_card(run: RunModel, written: Written) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from common import training
 from common.data import Dataset
 from common.errors import InvalidInput, check_choice, check_given, check_positive, invalid
+from common.files import write_text
 from common.progress import write_notice
-from experiments.deployment.model_card import Written, check_card, write_card
+from experiments.deployment.model_card import Written, check_card, model_card
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.runs.trained_model import run_configuration
 from experiments.settings import build
@@ -89,7 +90,7 @@ def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str]
 
     write_format(run.model, path, name, check)
     written = Written(name, path, check_given("agreement", found[0]), notes)
-    write_card(run, written)
+    write_text(written.card, model_card(run, written))
     return written
 
 

@@ -6,14 +6,13 @@ import importlib.util
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from absl import flags
 
 from common.errors import InvalidInput, check_choice, check_positive, invalid
 from experiments.launch.local_workers import LocalWorkers
 from experiments.launch.slurm_array import SlurmArray, UnitNeeds
-from experiments.launch.unit_task import Failure, UnitTask
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -31,11 +30,7 @@ READ_BY = {  # which launches read a flag
 }
 
 
-class Launcher(Protocol):
-    """Protocol of launchers, which train many units at once."""
-
-    def run(self, tasks: Sequence[UnitTask]) -> list[Failure]:
-        """Train the units without a result; return those that still lack one."""
+Launcher: TypeAlias = LocalWorkers | SlurmArray  # trains many units at once
 
 
 def define_launch_flags() -> None:

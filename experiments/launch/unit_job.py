@@ -5,6 +5,7 @@ It imports only the standard library and submitit, to save memory: it runs besid
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import signal
 import subprocess
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission
 
 
+@dataclasses.dataclass
 class UnitJob:
     """A unit as a function that submitit calls on a node.
 
@@ -24,12 +26,12 @@ class UnitJob:
     `checkpoint` and requeues the job. In both cases the unit resumes from its last checkpoint.
     """
 
-    def __init__(
-        self, arguments: tuple[str, ...], log: pathlib.Path, threads: int, interpreter: tuple[str, ...], folder: str
-    ):
-        self.arguments, self.log, self.threads = arguments, log, threads
-        self.interpreter, self.folder = interpreter, folder
-        self._process: subprocess.Popen | None = None
+    arguments: tuple[str, ...]
+    log: pathlib.Path
+    threads: int
+    interpreter: tuple[str, ...]
+    folder: str
+    _process: subprocess.Popen | None = dataclasses.field(default=None, init=False)
 
     def __call__(self) -> int:
         """Train the unit."""
@@ -49,7 +51,7 @@ class UnitJob:
         from submitit.helpers import DelayedSubmission  # an extra
 
         self._end()
-        return DelayedSubmission(UnitJob(self.arguments, self.log, self.threads, self.interpreter, self.folder))
+        return DelayedSubmission(dataclasses.replace(self))
 
     def _end(self) -> None:
         if self._process is not None and self._process.poll() is None:

@@ -80,9 +80,8 @@ def caches_in(cache_dir: str) -> list[Leftover]:
         ours = [each for each in folders if re.fullmatch(place, each.relative_to(root).as_posix())]
         # A feature store states its origin; anything else there is none.
         ours = [each for each in ours if kind != "features" or (each / "origin.json").is_file()]
-        found += [
-            _leftover(kind, each, names, each.relative_to(root).parts[1] in busy) for each in ours if _is_folder(each)
-        ]
+        ours = [each for each in ours if each.is_dir() and not each.is_symlink()]
+        found += [_leftover(kind, each, names, each.relative_to(root).parts[1] in busy) for each in ours]
     return found
 
 
@@ -230,8 +229,3 @@ def _below(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     for place, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
         yield from (pathlib.Path(place, name) for name in (*names, *links))
-
-
-def _is_folder(path: pathlib.Path) -> bool:
-    """Return whether a path is a folder itself, not a link to one."""
-    return path.is_dir() and not path.is_symlink()

@@ -32,7 +32,8 @@ class ExtrasReader:
             is_first = unit.fold == unit.repeat == 0
             return token_extras(unit, self._dataset(unit), self._places[1], with_arrays=is_first)
         if name.startswith(_WITH_TARGETS):
-            return Extras({**self._target_shares(unit), "validation_curve": _curve_of(unit)}, {})
+            curve = [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]
+            return Extras({**self._target_shares(unit), "validation_curve": curve}, {})
         return no_extras(unit)
 
     def _target_shares(self, unit: UnitRun) -> dict[str, dict[str, float]]:
@@ -51,11 +52,6 @@ class ExtrasReader:
         if key not in self._datasets:
             self._datasets[key] = build.load_dataset(unit.config["dataset"], *self._places, **drawn)
         return self._datasets[key]
-
-
-def _curve_of(unit: UnitRun) -> list[list[float]]:
-    """Return (step, MAP@R) pairs of the validation set."""
-    return [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]
 
 
 def token_extras(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = None, *, with_arrays: bool) -> Extras:

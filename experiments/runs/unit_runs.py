@@ -13,7 +13,7 @@ from typing import Any
 
 from common import training
 from common.data import Dataset, count_test_copies
-from common.errors import InvalidInput, check_all
+from common.errors import InvalidInput, raise_all
 from common.files import DamagedFile, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
@@ -107,7 +107,7 @@ class UnitRuns:
                 refused[config] = error
             else:
                 num_validated.append(split_of(self.dataset, config, fold, repeat).queries.num_classes)
-        check_all(functools.partial(_raise, error) for error in refused.values())
+        raise_all(refused.values())
         if not self.places.allow_cpu:
             check_hours(missing)
         if num_validated and (warning := few_validation_classes(min(num_validated))):
@@ -167,10 +167,6 @@ class UnitRuns:
     def _tracked(self, config: ExperimentConfig, fold: int, repeat: int) -> TrackedRun:
         folder = self.unit_dir(config, fold, repeat)
         return tracked_unit(self.tracker, config, fold, repeat, folder, self.fingerprint)
-
-
-def _raise(error: InvalidInput) -> None:
-    raise error
 
 
 def _mend(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> None:

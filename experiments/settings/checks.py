@@ -17,12 +17,6 @@ from experiments.settings.run_settings import COSINE, RunSettings
 _IMAGES_OF_INTRA = 3  # an anchor, a positive and a negative of one class
 
 
-def check_run(run: RunSettings) -> None:
-    """Raise `InvalidInput` at the first conflict between settings."""
-    for conflict in _conflicts(run):
-        raise conflict
-
-
 def check_method(name: LossName, method: str) -> None:
     """Raise `InvalidInput` if a loss does not support `--method`."""
     if method == "ccp" and name.miner == PADS:
@@ -33,7 +27,8 @@ def check_method(name: LossName, method: str) -> None:
         )
 
 
-def _conflicts(run: RunSettings) -> Iterator[InvalidInput]:
+def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
+    """Yield the conflicts between settings."""
     if bool(run.clip_norm) != bool(run.clip_value):
         yield InvalidInput("--clip_norm and --clip_value are given together, or both are 0.")
     if (run.selection_start or 0) >= run.max_steps:

@@ -10,7 +10,7 @@ from typing import Any
 
 from common.backbones import is_preset
 from common.errors import InvalidInput, invalid
-from experiments.settings.checks import check_run
+from experiments.settings.checks import conflicts
 from experiments.settings.initial_weights import is_file, preset_digest, weights_file
 from experiments.settings.method_names import parse_loss
 from experiments.settings.parts import all_settings, kinds_of_settings, part_settings, parts_of
@@ -52,7 +52,8 @@ class ExperimentConfig(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_run(self)
+        for conflict in conflicts(self):
+            raise conflict
 
     def __getattr__(self, name: str) -> Any:
         """Return a part's setting, None if the method has no such part."""

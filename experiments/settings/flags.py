@@ -17,7 +17,7 @@ from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.given_values import check_given
-from experiments.settings.help_text import asks_for_help, help_text
+from experiments.settings.help_text import HELP, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.own_data import OWN_DATASETS, fit_to_data
@@ -264,7 +264,7 @@ def run_command(
 
 
 def _parse_flags(arguments: list[str]) -> list[str]:
-    if asks_for_help(arguments):
+    if not {*HELP}.isdisjoint(arguments[1:]):
         print(help_text(flags.FLAGS))
         sys.exit(0)
     try:

@@ -9,7 +9,7 @@ from absl import flags
 
 from experiments.settings.parts import all_settings
 
-_HELP = ("--help", "-help", "-?", "--?")
+HELP = ("--help", "-help", "-?", "--?")
 _OWN, _RUNS = "This command", "Where results are, and what of them is made now"
 _OF_RUNS = (
     "data_dir", "cache_dir", "runs_dir", "record", "replace", "checkpoint_seconds", "decoded_images_mb",
@@ -22,11 +22,6 @@ _OF_LAUNCHES = (
     "launch", "workers", "cpus", "memory_gb", "gpus", "minutes", "partition", "slurm_options", "retries",
 )  # fmt: skip
 _WIDTH = 112
-
-
-def asks_for_help(arguments: list[str]) -> bool:
-    """Return whether a command line asks for help."""
-    return any(argument in _HELP for argument in arguments[1:])
 
 
 def help_text(values: flags.FlagValues) -> str:

@@ -82,10 +82,10 @@ def load_plugins(names: Sequence[str]) -> list[Provider]:
         InvalidInput: a plug-in is not found, is named twice, fails, or registers something invalid.
     """
     installed = {entry.value: entry for entry in importlib.metadata.entry_points(group=GROUP)}
-    providers = [
-        _registered(_imported(module, f"entry point {entry.name} of {_distribution(entry)}"), _version(entry))
-        for module, entry in installed.items()
-    ]
+    providers = []
+    for module, entry in installed.items():
+        owner, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "")
+        providers.append(_registered(_imported(module, f"entry point {entry.name} of {owner}"), version))
     for name in names:
         module = _imported_file(name) if name.endswith(".py") else _imported(name, f"--plugin={name}")
         if module.__name__ not in installed:
@@ -190,14 +190,6 @@ def _digest(module: types.ModuleType) -> str:
         content = hashlib.sha256(source.read_bytes()).hexdigest()
         digest.update(f"{source.relative_to(file.parent).as_posix()} {content}\n".encode())
     return f"sha256:{digest.hexdigest()}"
-
-
-def _distribution(entry: Any) -> str:
-    return entry.dist.name if entry.dist is not None else "an unknown distribution"
-
-
-def _version(entry: Any) -> str:
-    return entry.dist.version if entry.dist is not None else ""
 
 
 class Registry:

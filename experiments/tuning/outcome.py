@@ -62,13 +62,14 @@ class Outcome:
         lines = []
         for search in self.searches:
             best, ended = search.best(), search.finished()
-            first = ended[0] if ended and not was_pruned(ended[0]) else None
+            recipe = {name: getattr(search.config, name) for name in search.space}
+            is_known = ended and not was_pruned(ended[0]) and ended[0].params == recipe
             lines.append(
                 [
                     search.config.name,
                     str(len(ended)),
                     str(sum(map(was_pruned, ended))),
-                    _percent(first.value if first is not None and _is_the_recipes(search, first) else None),
+                    _percent(ended[0].value if is_known else None),
                     _percent(best.value if best else None),
                     in_words(best.params) if best else "",
                 ]
@@ -97,10 +98,6 @@ class Outcome:
             for trial in search.finished()
         ]
         return PlainTable("Trials", ["method", "trial", "settings", "ended", f"validation {metric} (%)", "run"], lines)
-
-
-def _is_the_recipes(search: Search, trial: Any) -> bool:
-    return all(trial.params[name] == getattr(search.config, name) for name in search.space)
 
 
 def _notes(search: Search) -> list[str]:

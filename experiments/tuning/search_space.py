@@ -71,7 +71,7 @@ def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Par
         if setting.name in space:
             raise invalid("--parameters", received=f"{setting.name} more than once", expected="every name once")
         value = getattr(config, setting.name)
-        if _has(config, setting.name):
+        if any(setting.name in type(part).names() for part in (config, *config.parts)):
             space[setting.name] = _given_parameter(setting, values) if values else _default_parameter(setting, value)
     return space
 
@@ -94,10 +94,6 @@ def _setting(name: str) -> Setting:
     if name in FIXED:
         raise invalid("--parameters", received=name, expected="a setting that does not decide what is compared")
     return found
-
-
-def _has(config: ExperimentConfig, name: str) -> bool:
-    return any(name in type(part).names() for part in (config, *config.parts))
 
 
 def _given_parameter(setting: Setting, text: str) -> Parameter:

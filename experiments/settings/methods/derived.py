@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 
 from common import losses
 from common.errors import InvalidInput, invalid
+from common.files import Maybe, difference
 from experiments.settings.setting import FINITE, LossContext, LossSettings, NumberRange, Settings, setting
 
 _KINDS = (int, float, str, bool)
@@ -133,8 +134,4 @@ def _field(name: str, parameter: inspect.Parameter, hint: Any, text: str) -> tup
 
 def is_of_kind(default: Any, kind: type, optional: bool) -> bool:
     """Return whether a setting of a type may have this default."""
-    if default is dataclasses.MISSING or (optional and default is None):
-        return True
-    if isinstance(default, bool):
-        return kind is bool
-    return isinstance(default, (int, float) if kind is float else kind)
+    return default is dataclasses.MISSING or not difference(default, Maybe(kind) if optional else kind)
