@@ -1,5 +1,3 @@
-"""Faults of the disk: each hits what runs write with, and leaves no part of a file."""
-
 import errno
 import time
 
@@ -31,11 +29,3 @@ def test_what_is_written_from_then_on_fails_and_leaves_the_old_file(fault, code,
     assert sorted(found.name for found in tmp_path.iterdir()) == ["result.json", "run"]
     write_json(path, {"step": 3})
     assert read_json(path) == {"step": 3}
-
-
-@pytest.mark.parametrize(("fault", "code"), FAULTS)
-def test_nothing_fails_before_its_time(fault, code, tmp_path):
-    with fault(time.monotonic() + 3600, 0):
-        write_json(tmp_path / "result.json", {"step": 1})
-        RunDirectory(tmp_path / "run", {}).append_metrics({"step": code})
-    assert read_json(tmp_path / "result.json") == {"step": 1}

@@ -1,14 +1,10 @@
-"""The fault harness: a few faults of other kinds each time, and that it sees what is wrong."""
-
 import json
-import zipfile
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.faults import CHECKPOINT, FINISHED, KILLED, KINDS, PROCESSES, Fault, Harness, damage, signature, summary
-from common.errors import InvalidInput
+from benchmarks.faults import CHECKPOINT, FINISHED, KILLED, KINDS, PROCESSES, Fault, Harness, signature, summary
 from common.records import RunDirectory
 
 
@@ -53,17 +49,3 @@ def test_a_signature_sees_every_figure_and_every_bit(run):
     assert signature(run.path) == before
     run.write_result({"test": {"MAP@R": 0.6}}, {"queries": np.arange(2000, dtype=np.float32)}, [np.zeros(3)])
     assert {key for key, value in signature(run.path).items() if before[key] != value} == {"test", "weights.npz 00000"}
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_damage_is_seen_when_the_file_is_read(run, seed):
-    path = run.path / "checkpoint.npz"
-    run.write_checkpoint({"weights": np.arange(2000, dtype=np.float32)})
-    content = path.read_bytes()
-    damage(path, np.random.default_rng(seed))
-    assert path.read_bytes() != content
-    if len(path.read_bytes()) == len(content):
-        with zipfile.ZipFile(path) as archive:
-            assert archive.testzip() == "weights.npy"
-    with pytest.raises(InvalidInput, match="No checkpoint in .* is whole"):
-        run.read_checkpoint()

@@ -1,5 +1,3 @@
-"""The benchmark of features, in its smallest form: a table, and a JSON object as the last line."""
-
 import json
 
 import pytest

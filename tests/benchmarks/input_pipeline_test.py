@@ -1,5 +1,3 @@
-"""The benchmark of the input pipeline: what its figures are, what the limit and ours pass over, what it lacks."""
-
 import importlib.util
 import json
 import sys

@@ -1,5 +1,3 @@
-"""Small simulations with fixed seeds of what `benchmarks.interval_coverage` measures."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""The rules in arrays: the reports' one is the reports', and bootstrap-t is what it says."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""The benchmark of the losses: it says what it lacks, and its cases hold what their names say."""
-
 import importlib.util
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The scaling benchmark: its figures, its table and its picture."""
-
 import pytest
 
 from benchmarks.retrieval_scaling import draw, exponent, measure_size, summary, table

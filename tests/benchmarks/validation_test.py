@@ -1,14 +1,10 @@
-"""The benchmark of validation: what its ratios are of, what runs at once, and the whole in its smallest form."""
-
 import functools
 import json
-import threading
 
-import numpy as np
 import pytest
 
 from benchmarks.training_step import CASES
-from benchmarks.validation import examples_in, figures_of, inputs_of, overlap_variants
+from benchmarks.validation import figures_of
 from tests.command_line import check_clean_failure, run_here
 from tests.experiments.tiny_network import tiny_network
 
@@ -24,27 +20,6 @@ def test_figures_are_medians_over_rounds_and_null_for_what_was_not_measured():
         "beside_over_in_turn": None,
     }
     assert figures_of({"in turn": [2.0], "beside": [1.0]})["beside_over_in_turn"] == 0.5
-
-
-def test_both_orders_do_the_same_work_and_one_of_them_in_a_second_thread():
-    threads = {"step": [], "embed": []}
-
-    def noting(name):
-        return lambda: threads[name].append(threading.current_thread())
-
-    functions = overlap_variants(noting("step"), noting("embed"), num_steps=3)
-    functions["in turn"]()
-    assert set(threads["step"]) == set(threads["embed"]) == {threading.main_thread()}
-    functions["beside"]()
-    assert (len(threads["step"]), len(threads["embed"])) == (6, 2)
-    assert threads["embed"][1] is not threading.main_thread()
-
-
-def test_inputs_are_the_same_from_files_and_from_memory(tmp_path):
-    examples = examples_in(str(tmp_path), CASES["mobilenet_v2_128"]._replace(image_size=32), 20, None)
-    files, memory = (np.concatenate([batch.numpy() for batch in batches]) for batches in inputs_of(examples, 32))
-    assert files.shape == (20, 32, 32, 3)
-    np.testing.assert_array_equal(files, memory)
 
 
 @pytest.mark.usefixtures("functions_run_eagerly")

@@ -1,5 +1,3 @@
-"""When problems end, what the next one begins with, and exact resume in the middle of one."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The composer: its terms, its proxies, and that nothing at SOP's size grows with the square of the proxies."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

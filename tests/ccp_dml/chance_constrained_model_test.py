@@ -1,5 +1,3 @@
-"""One CCP step against descent written out by hand, in a plain Keras model and in the project's own."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -84,12 +82,6 @@ def test_a_step_is_the_one_written_out_by_hand(name, step, pace):
     np.testing.assert_allclose(found[1], proxies + pace * (expected[1] - proxies), atol=2e-6)
     misprint = step_by_hand(loss, *start(0), proximal_sign=-1.0)
     assert np.abs(found[0] - misprint[0]).min() > 0.1
-
-
-def test_the_starting_points_are_inside_and_outside_of_the_ball():
-    weights, proxies, inputs, _ = start(0)
-    for vectors in (inputs @ weights, proxies):
-        assert 0 < (np.linalg.norm(vectors, axis=1) > 1).sum() < len(vectors)
 
 
 def test_a_network_that_is_not_built_is_refused():

@@ -1,5 +1,3 @@
-"""Pools: who is in them, that they are pure functions of seed and problem, and that they are embedded in batches."""
-
 from types import SimpleNamespace
 
 import numpy as np

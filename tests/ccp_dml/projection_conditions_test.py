@@ -1,5 +1,3 @@
-"""When a condition counts as not met."""
-
 import pytest
 
 from ccp_dml.projection_conditions import come_apart, fell_behind, started_early

@@ -1,5 +1,3 @@
-"""The first problem after the in-batch loss has converged, going back to θ*, and what is said on the way."""
-
 import json
 import re
 

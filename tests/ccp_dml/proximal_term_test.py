@@ -1,5 +1,3 @@
-"""The proximal term: its sign, its target and rate, and what it leaves alone."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

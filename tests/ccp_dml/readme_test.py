@@ -1,5 +1,3 @@
-"""The example of ccp_dml/README.md, as it stands there."""
-
 import pathlib
 import re
 

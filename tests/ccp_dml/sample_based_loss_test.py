@@ -1,5 +1,3 @@
-"""CCP with real samples: embedded anew in each step, with a gradient, and replaced at the end of a problem."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""What is let through, and the three parts of what is said otherwise."""
-
 import sys
 import types
 

@@ -1,5 +1,3 @@
-"""Saved models are loaded whatever was imported first."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""Packages whose names are imported when they are used."""
-
 import importlib
 import json
 import sys

@@ -1,5 +1,3 @@
-"""Progress bars write few lines into log files."""
-
 import pathlib
 import re
 import sys

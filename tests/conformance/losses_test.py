@@ -1,5 +1,3 @@
-"""What holds for each loss of the table."""
-
 import inspect
 
 import numpy as np
@@ -13,7 +11,7 @@ from common.losses.rank_losses import RankLoss
 from common.references import References
 from common.training import MetricModel
 from common.training.gradients import loss_and_gradients
-from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES, ROWS, exported_losses
+from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES
 from tests.samples import sampled
 from tests.slopes import slope_along
 
@@ -57,33 +55,6 @@ def skip_if_drawn(loss):
     """Which triplets are drawn, and which half of a batch is seen, follows the order of the batch."""
     if isinstance(loss, (losses.MinedLoss, losses.PermutedLabelsLoss, losses.ViewLoss)):
         pytest.skip("a loss over drawn triplets or labels, or over one half of the batch")
-
-
-def test_the_table_has_every_loss():
-    assert set(exported_losses()) == {name.split(" ")[0] for name in LOSSES}
-    assert len(LOSSES) > 25
-
-
-def test_a_loss_with_defaults_needs_no_row():
-    assert "ProxyAnchorLoss" not in ROWS
-    made = LOSSES["ProxyAnchorLoss"](normalization="clip", name="anchor")
-    expected = losses.ProxyAnchorLoss(NUM_CLASSES, DIM, normalization="clip", name="anchor")
-    assert made.get_config() == expected.get_config()
-
-
-def test_every_loss_has_the_one_signature(create):
-    parameters = inspect.signature(create().call).parameters
-    assert list(parameters)[:3] == ["embeddings", "labels", "references"]
-    assert parameters["references"].default is None
-    assert set(parameters) <= {"embeddings", "labels", "references", "training", "sample_weight"}
-
-
-@each_loss_with_a_provider
-def test_returns_a_finite_float32_scalar(create, references):
-    value = create()(*random_batch(), references)
-    assert value.shape == ()
-    assert value.dtype == tf.float32
-    assert np.isfinite(value)
 
 
 def test_computes_in_float64_under_that_policy(create):
@@ -186,16 +157,6 @@ def test_names_of_the_classes_do_not_matter(create):
     names = np.array([2**53 + 1, 2**24 + 1, 2**53, 2**24])  # neighbours that a float would merge
     renamed = loss(embeddings, names[labels], given._replace(labels=names[given.labels]))
     np.testing.assert_allclose(renamed, loss(embeddings, labels, given), rtol=1e-6)
-
-
-@each_loss_with_a_provider
-def test_labels_of_any_integer_type(create, references):
-    loss = create()
-    embeddings, labels = random_batch()
-    assert labels.dtype == np.int64
-    expected = loss(embeddings, labels, references)
-    for dtype in (np.uint8, np.int32):
-        assert loss(embeddings, labels.astype(dtype), references) == expected
 
 
 def takes_several_labels(create):

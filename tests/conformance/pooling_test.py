@@ -10,7 +10,6 @@ import tensorflow as tf
 import gsp_dml
 from common import pooling
 from common.errors import InvalidInput
-from tests.command_line import run_program
 
 keras = tf.keras
 
@@ -239,24 +238,6 @@ def test_training_in_half_precision_is_finite(create):
     assert {tf.as_dtype(variable.dtype) for variable in layer.trainable_variables} <= {tf.float32}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.release)])
-def test_models_with_gsp_train_in_mixed_precision(policy):
-    keras.mixed_precision.set_global_policy(policy)
-    try:
-        model = fitted_model(POOLINGS["GeneralizedSumPooling with all outputs"])
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-    assert bool(model.get_layer("pooling").has_prototypes())
-    assert np.isfinite(model.predict(random_images()[0], verbose=0).astype(np.float32)).all()
-
-
-@pytest.mark.release
-def test_models_with_gsp_fit_with_xla():
-    model = fitted_model(POOLINGS["GeneralizedSumPooling with all outputs"], jit_compile=True)
-    assert bool(model.get_layer("pooling").has_prototypes())
-
-
 def test_the_configuration_restores_the_layer(create):
     layer = trained_layer(create)
     again = type(layer).from_config(layer.get_config())
@@ -276,49 +257,3 @@ def test_a_keras_file_restores_the_model_and_its_memory(name, tmp_path):
     assert_same(restored(images), model(images), 1e-6)
     for weight, expected in zip(restored.get_layer("pooling").weights, model.get_layer("pooling").weights):
         np.testing.assert_array_equal(weight, expected)
-
-
-def test_a_checkpoint_restores_the_state(create, tmp_path):
-    layer, other = trained_layer(create), create()
-    other.build((None, HEIGHT, WIDTH, CHANNELS))
-    path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "checkpoint"))
-    tf.train.Checkpoint(layer=other).read(path).assert_existing_objects_matched()
-    assert_same(other(random_maps(5)), layer(random_maps(5)), 0)
-
-
-SERVE = """
-import sys, numpy as np, tensorflow as tf
-images = np.load(sys.argv[2])
-served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"](tf.constant(images))
-np.save(sys.argv[3], list(served.values())[0])
-"""
-
-
-@pytest.fixture(scope="module")
-def gsp_model():
-    return fitted_model(POOLINGS["GeneralizedSumPooling"], run_eagerly=True)
-
-
-@pytest.mark.release  # `experiments/deployment/writing_test.py` has one, of another pooling
-def test_a_saved_model_is_served_by_a_fresh_process_without_this_project(gsp_model, tmp_path):
-    model, images = gsp_model, random_images()[0]
-    tf.saved_model.save(model, str(tmp_path / "model"))
-    np.save(tmp_path / "images.npy", images)
-    paths = [str(tmp_path / file) for file in ("model", "images.npy", "served.npy")]
-    finished = run_program(["-c", SERVE, *paths], cwd=tmp_path, timeout=120)
-    assert finished.returncode == 0, finished.stderr
-    assert_same(np.load(paths[2]), model.predict(images, verbose=0), 1e-5)
-
-
-@pytest.mark.release
-@pytest.mark.skipif(tf.__version__.startswith("2.16"), reason="the converter of TensorFlow 2.16 crashes on Keras 3")
-def test_a_lite_model_of_built_in_operators_gives_the_same(gsp_model):
-    """A batch at a time; one image at a time is a format of `common.deployment`, tested there for each pooling."""
-    model, images = gsp_model, random_images()[0]
-    interpreter = tf.lite.Interpreter(model_content=tf.lite.TFLiteConverter.from_keras_model(model).convert())
-    interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], images.shape)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], images)
-    interpreter.invoke()
-    output = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    assert_same(output, model.predict(images, verbose=0), 1e-4)

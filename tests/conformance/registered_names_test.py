@@ -1,5 +1,3 @@
-"""What Keras writes into `.keras` files: every class of this project under the project's name, none twice."""
-
 import ast
 import collections
 import importlib

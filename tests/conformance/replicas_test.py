@@ -1,6 +1,6 @@
 """Losses in every composition on two and four replicas: the steps of one device with the global batch.
 
-`python -m tests.conformance.replicated_steps 4 2` is the whole table on four of them.
+`python -m tests.conformance.replicated_steps 4` is the whole table on four of them.
 """
 
 import functools
@@ -20,7 +20,7 @@ FEW = [
     for turn, loss in enumerate(KINDS)
     for further in (0, 2)
 ]
-LONG = [f"{loss}/{composition}" for loss, composition in zip(KINDS, (*COMPOSITIONS, "plain"))]
+ON_FOUR = [f"{loss}/{composition}" for loss, composition in zip(KINDS[::2], COMPOSITIONS[::2])]
 # Draws by the bits of embeddings differ where rounding does, as between devices.
 LEFT_OUT = (*KINDS, "MinedLoss by batch")
 OTHERS = [loss for loss in LOSSES if loss not in LEFT_OUT]
@@ -36,43 +36,34 @@ def bound(row):
 
 
 @functools.cache
-def found(replicas, steps, *rows):
-    arguments = ["-m", "tests.conformance.replicated_steps", str(replicas), str(steps), *rows]
+def found(replicas, *rows):
+    arguments = ["-m", "tests.conformance.replicated_steps", str(replicas), *rows]
     finished = run_program(arguments, timeout=3600)
     assert finished.returncode == 0, finished.stderr
     return json.loads(finished.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("row", FEW)
-def test_two_replicas_step_like_one_device(row):
-    assert found(2, 2, *FEW)["rows"][row]["loss_and_gradients"] < bound(row)
+def too_far_apart(replicas, rows):
+    figures = found(replicas, *rows)["rows"]
+    assert set(figures) == set(rows)
+    return {row: figure for row, figure in figures.items() if not figure < bound(row)}
+
+
+def test_two_replicas_step_like_one_device():
+    assert too_far_apart(2, FEW) == {}
 
 
 def test_a_gathered_batch_has_the_gradient_of_central_differences():
-    assert found(2, 2, *FEW)["central_differences"] < 1e-7
+    assert found(2, *FEW)["central_differences"] < 1e-7
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_KERAS_3, reason="other losses on the default stack, one of each kind on either")
-@pytest.mark.parametrize("row", SAMPLE)
-def test_other_losses_on_two_replicas_step_like_one_device(row):
-    assert found(2, 2, *SAMPLE)["rows"][row]["loss_and_gradients"] < bound(row)
-
-
-@pytest.mark.release
-@pytest.mark.skipif(not IS_KERAS_3, reason="every loss on the default stack, one of each kind on either")
-@pytest.mark.parametrize("row", WHOLE)
-def test_every_loss_in_every_composition_on_two_replicas_steps_like_one_device(row):
-    assert found(2, 2, *WHOLE)["rows"][row]["loss_and_gradients"] < bound(row)
+@pytest.mark.parametrize("rows", [SAMPLE, pytest.param(WHOLE, marks=pytest.mark.release)], ids=["sample", "all"])
+def test_other_losses_on_two_replicas_step_like_one_device(rows):
+    assert too_far_apart(2, rows) == {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", LONG[::2])
-def test_four_replicas_step_like_one_device(row):
-    assert found(4, 2, *LONG[::2])["rows"][row]["loss_and_gradients"] < bound(row)
-
-
-@pytest.mark.release  # `replicated_fit_test` trains whole models as long
-@pytest.mark.parametrize("row", LONG[1::2])
-def test_replicas_train_like_one_device_for_20_steps(row):
-    assert found(2, 20, *LONG[1::2])["rows"][row]["weights"] < 1e-4
+def test_four_replicas_step_like_one_device():
+    assert too_far_apart(4, ON_FOUR) == {}

@@ -1,5 +1,3 @@
-"""Maps placed by hand: enlarging them, and the share of a tile."""
-
 import numpy as np
 import pytest
 

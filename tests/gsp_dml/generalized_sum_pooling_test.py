@@ -1,5 +1,3 @@
-"""The layer: what it computes, how its prototypes come about, and what it leaves alone."""
-
 import warnings
 
 import numpy as np

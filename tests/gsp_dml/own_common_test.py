@@ -1,5 +1,3 @@
-"""Another package called `common` on the path: which one it is, and what to do, in one message."""
-
 import os
 import subprocess
 import sys
@@ -44,16 +42,6 @@ def test_what_hides_ours_is_named_with_a_remedy(package, file, tmp_path):
     assert last.endswith(
         f"expected {ROOT / 'common'}. Rename {found}, or put {ROOT} first in sys.path before anything imports `common`."
     )
-
-
-def test_a_command_says_so(tmp_path):
-    (tmp_path / "common").mkdir()
-    (tmp_path / "common" / "__init__.py").touch()
-    finished = run(tmp_path, "-m", "experiments.figure", "--id=5.2")
-    assert finished.returncode == 1
-    assert f"received {tmp_path / 'common'}, which hides it" in finished.stderr.splitlines()[-1]
-    mended = run(tmp_path, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); import experiments")
-    assert mended.returncode == 0, mended.stderr
 
 
 def test_a_folder_that_is_no_package_hides_nothing(tmp_path):

@@ -1,5 +1,3 @@
-"""The transport problem: constraints, an oracle on 10,000 problems, generic optimisers, limits, masks, errors."""
-
 import numpy as np
 import pytest
 import scipy.optimize

@@ -1,5 +1,3 @@
-"""Perplexities of a layer that selects and of one that does not."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -39,13 +37,6 @@ def test_they_equal_the_entropies_by_hand():
     assert logs["MAP@R"] == 0.5
     assert logs["position_perplexity"] == pytest.approx(np.mean(np.exp(-(p * np.log(p)).sum(1))) / 16, rel=1e-4)
     assert logs["prototype_perplexity"] == pytest.approx(np.mean(np.exp(-(z * np.log(z)).sum(1))) / 6, rel=1e-4)
-
-
-def test_average_pooling_and_sharp_selection_are_told_apart():
-    assert measured(transport_ratio=1.0)["position_perplexity"] == pytest.approx(1, abs=1e-4)
-    sharp = measured(smoothing=2000.0)
-    assert 0.24 < sharp["position_perplexity"] < 0.5
-    assert 1 / 6 - 1e-4 < sharp["prototype_perplexity"] < 0.9
 
 
 def test_before_prototypes_are_chosen_nothing_is_selected():

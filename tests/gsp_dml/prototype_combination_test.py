@@ -1,5 +1,3 @@
-"""The histogram operator solves its transport problem; average pooling is as near to its combination as it says."""
-
 import numpy as np
 import pytest
 from scipy.optimize import linprog

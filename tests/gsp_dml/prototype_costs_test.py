@@ -1,5 +1,3 @@
-"""Costs against differences of clipped vectors in float64, also where inner products lose them."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

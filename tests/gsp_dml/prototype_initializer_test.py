@@ -1,5 +1,3 @@
-"""Where prototypes start: the memory, what k-center picks from it, given vectors, and bad input."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

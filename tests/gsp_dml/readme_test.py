@@ -1,5 +1,3 @@
-"""The code of the README runs as it stands."""
-
 import pathlib
 import re
 
@@ -8,11 +6,6 @@ README = pathlib.Path(__file__).resolve().parents[2] / "gsp_dml" / "README.md"
 
 def code_blocks():
     return re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
-
-
-def test_the_first_block_uses_the_layer_in_ten_lines_after_the_imports():
-    lines = [line for line in code_blocks()[0].splitlines() if line and not line.startswith(("import", "from"))]
-    assert len(lines) <= 10
 
 
 def test_all_blocks_run_one_after_the_other(tmp_path, monkeypatch, capsys):

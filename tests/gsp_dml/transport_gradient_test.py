@@ -1,5 +1,3 @@
-"""The closed-form gradient against central differences, autodiff through the iterations, and the printed formula."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -51,26 +49,6 @@ def test_costs_and_ratio_agree_with_central_differences(ratio, smoothing):
     np.testing.assert_allclose(costs_gradient, differences, rtol=1e-6, atol=1e-6)
     differences = central_differences(lambda r: loss(loss.costs[None], tf.constant(r)), np.array(ratio), 1e-5)
     np.testing.assert_allclose(ratio_gradient, differences, rtol=1e-6, atol=1e-6)
-
-
-def test_a_single_prototype_is_no_single_position():
-    loss = RandomLoss(5.0, prototypes=1)
-    for closed_form, unrolled in zip(loss.gradients(0.3), loss.gradients(0.3, gradient="unrolled")):
-        np.testing.assert_allclose(closed_form, unrolled, rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize(("ratio", "smoothing"), [(0.1, 5.0), (0.3, 0.5), (0.3, 20.0), (0.7, 5.0)])
-def test_it_agrees_with_autodiff_through_the_fixed_point(ratio, smoothing):
-    loss = RandomLoss(smoothing)
-    unrolled = loss.gradients(ratio, solver="fixed_point", num_iterations=200, gradient="unrolled")
-    for closed_form, expected in zip(loss.gradients(ratio), unrolled):
-        np.testing.assert_allclose(closed_form, expected, rtol=1e-7, atol=1e-9)
-
-
-def test_it_does_not_depend_on_the_solver():
-    loss = RandomLoss(5.0)
-    for exact, fixed in zip(loss.gradients(0.3), loss.gradients(0.3, solver="fixed_point", num_iterations=100)):
-        np.testing.assert_allclose(exact, fixed, rtol=1e-9)
 
 
 def test_average_pooling_passes_a_gradient_through_the_attributes_only():

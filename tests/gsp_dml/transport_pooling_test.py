@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSettings, transport_of, transport_pooling
+from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSettings, transport_pooling
 
 BATCH, POSITIONS, CHANNELS, PROTOTYPES = 3, 7, 5, 4
 MASK = tf.constant([[True] * 7, [True] * 4 + [False] * 3, [True] * 6 + [False]])
@@ -75,26 +75,12 @@ def test_the_forward_program_hands_on_no_copy_of_the_features():
     assert BATCH * POSITIONS * CHANNELS in sizes[1]  # their gradient
 
 
-def test_without_prototypes_it_is_average_pooling():
-    given = inputs(has_prototypes=tf.constant(False))
-    pooled, transport = transport_pooling(given, DEFAULTS)
-    np.testing.assert_allclose(pooled, tf.reduce_mean(given.features, axis=1), atol=1e-6)
-    assert not np.any(transport.attributes)
-
-
 def test_without_prototypes_padding_does_not_count():
     mask = tf.constant([[True] * 7, [True] * 4 + [False] * 3, [False] * 5 + [True] * 2])
     given = inputs(mask=mask, has_prototypes=tf.constant(False))
     expected = [features[valid].mean(axis=0) for features, valid in zip(given.features.numpy(), mask.numpy())]
     for pooling in (lambda x: transport_pooling(x, DEFAULTS), CompiledPooling(DEFAULTS)):
         np.testing.assert_allclose(pooling(given)[0], expected, atol=1e-6)
-
-
-def test_weights_of_the_transport_give_the_pooled_features():
-    given = inputs()
-    weights = transport_of(given, DEFAULTS).weights
-    expected = np.einsum("bj,bjc->bc", weights, given.features)
-    np.testing.assert_allclose(transport_pooling(given, DEFAULTS)[0], expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("as_graph", [False, pytest.param(True, marks=pytest.mark.release)])

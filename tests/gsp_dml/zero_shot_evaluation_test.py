@@ -1,5 +1,3 @@
-"""Attributes that determine the class means, attributes that know nothing, and the loops of the definition."""
-
 import numpy as np
 import pytest
 

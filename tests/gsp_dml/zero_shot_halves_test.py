@@ -1,5 +1,3 @@
-"""Halves of a batch: which sample is where, and which orders of classes keep every class in one of them."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

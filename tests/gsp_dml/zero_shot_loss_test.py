@@ -1,11 +1,9 @@
-"""Zero-shot prediction loss: numbers against NumPy, the halves, the errors, and what happens without attributes."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from gsp_dml.zero_shot_loss import ZeroShotPredictionLoss, predict_other_half
+from gsp_dml.zero_shot_loss import ZeroShotPredictionLoss
 
 LABELS = np.array([4, 4, 1, 1, 1, 7, 0, 0, 7, 4])  # halves by first appearance: {4, 7} and {1, 0}
 
@@ -115,15 +113,6 @@ def test_sample_weights_are_factors_of_the_cross_entropies(reduction):
     alone = [float(loss(attributes, LABELS, sample_weight=row)) for row in np.eye(10)]
     np.testing.assert_allclose(loss(attributes, LABELS, sample_weight=weights), np.dot(weights, alone), rtol=1e-5)
     np.testing.assert_allclose(sum(alone), loss(attributes, LABELS), rtol=1e-5)
-
-
-def test_attributes_that_transfer_are_recovered():
-    """Label embeddings that are linear in the attributes are predicted for unseen classes."""
-    rng = np.random.default_rng(0)
-    attributes = rng.normal(size=(12, 4))
-    targets = attributes @ rng.normal(size=(4, 3))
-    predictions = predict_other_half(attributes, targets, tf.constant([0] * 6 + [1] * 6), 1e-9)
-    np.testing.assert_allclose(predictions, targets, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -1,5 +1,3 @@
-"""Configurations: what resolves is valid, round-trips and has a hash of its own; what is out of range is refused."""
-
 import dataclasses
 import json
 

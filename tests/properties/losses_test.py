@@ -1,5 +1,3 @@
-"""What holds of every loss for batches that nobody thought of: coincident, zero, huge, of any classes."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

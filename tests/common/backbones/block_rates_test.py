@@ -1,5 +1,3 @@
-"""Layer-wise decay: which variable has which rate, in our transformers and in keras-hub's."""
-
 import pytest
 import tensorflow as tf
 

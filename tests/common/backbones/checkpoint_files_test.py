@@ -1,5 +1,3 @@
-"""Checkpoints read without PyTorch: numbers, formats, and hostile or damaged files."""
-
 import io
 import json
 import os

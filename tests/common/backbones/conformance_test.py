@@ -1,5 +1,3 @@
-"""One table of all backbones x one set of checks."""
-
 import inspect
 
 import numpy as np

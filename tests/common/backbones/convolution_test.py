@@ -1,5 +1,3 @@
-"""Tests of the convolutions' padding and of freezing batch normalisation."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

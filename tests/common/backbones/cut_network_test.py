@@ -1,5 +1,3 @@
-"""A network in two parts computes what it did as a whole, and only the upper one is trained."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""A network with folded batch normalisation computes what it did, and differentiates it, in float64 to rounding."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""Tests of the normalisation layer."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""Presets of keras-hub: their weights and normalisation, their tokens as maps, and what is refused."""
-
 import shutil
 import sys
 

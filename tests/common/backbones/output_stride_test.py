@@ -1,5 +1,3 @@
-"""Output stride 16: the usual map's features at every second place of a map twice as large."""
-
 import functools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Files of parameters with a record of what they were made from."""
-
 import numpy as np
 import pytest
 

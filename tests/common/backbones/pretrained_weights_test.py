@@ -1,5 +1,3 @@
-"""Tests of reading and writing parameters in PyTorch's layout."""
-
 import os
 import zipfile
 

@@ -1,5 +1,3 @@
-"""The table of published checkpoints, and the command that makes a file of one."""
-
 import shlex
 
 import pytest

@@ -1,5 +1,3 @@
-"""Tests of ResNet-50's two layouts and of what Keras' weights need."""
-
 import json
 import struct
 

@@ -1,5 +1,3 @@
-"""Tests of the table of tokens."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

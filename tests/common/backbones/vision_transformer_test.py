@@ -1,5 +1,3 @@
-"""Vision transformers: PyTorch's outputs to 1e-5, what they read and refuse, and their tokens as maps."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

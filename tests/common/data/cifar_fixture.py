@@ -8,28 +8,8 @@ import pickletools
 import numpy as np
 
 CIFAR10_NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
-COARSE_NAMES = [
-    "aquatic_mammals",
-    "fish",
-    "flowers",
-    "food_containers",
-    "fruit_and_vegetables",
-    "household_electrical_devices",
-    "household_furniture",
-    "insects",
-    "large_carnivores",
-    "large_man-made_outdoor_things",
-    "large_natural_outdoor_scenes",
-    "large_omnivores_and_herbivores",
-    "medium_mammals",
-    "non-insect_invertebrates",
-    "people",
-    "reptiles",
-    "small_mammals",
-    "trees",
-    "vehicles_1",
-    "vehicles_2",
-]
+SHARED = ("flowers", "large_man-made_outdoor_things", "large_natural_outdoor_scenes", "trees")
+COARSE_NAMES = sorted(["fish", *SHARED, *(f"super_class_{number:02d}" for number in range(15))])
 FINE_NAMES = [f"class_{number:03d}" for number in range(100)]
 COARSE_OF_FINE = (np.arange(100) * 7) % 20  # scattered, five to a super-class
 

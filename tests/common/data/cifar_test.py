@@ -1,5 +1,3 @@
-"""CIFAR from files in the official layouts, made here, and what is said about files that are wrong."""
-
 import os
 import shutil
 
@@ -7,7 +5,6 @@ import numpy as np
 import pytest
 
 from common.data import load_cifar10, load_cifar100
-from common.downloads import extract_archive
 from common.errors import InvalidInput
 from tests.common.data import cifar_fixture as fixture
 
@@ -153,12 +150,3 @@ def test_image_files_are_read_and_marked(tmp_path, write_image):
         load_cifar10(str(tmp_path))
     shutil.rmtree(wrong.parent)
     assert load_cifar10(str(tmp_path)).test.num_classes == 9
-
-
-@pytest.mark.release
-def test_the_real_subset_is_read_and_not_comparable(shared_file, tmp_path):
-    extract_archive(shared_file("cifar10_subset.zip"), str(tmp_path / "cifar10"), root="cifar10")
-    dataset = load_cifar10(str(tmp_path))
-    assert (len(dataset.train), len(dataset.test)) == (10_000, 2_000)
-    assert dataset.class_names == tuple(fixture.CIFAR10_NAMES)
-    assert "cifar10 train images: 10,000 found, 50,000 official" in dataset.deviations

@@ -26,14 +26,6 @@ def fingerprint(tmp_path):
     return lambda folder: dataset_fingerprint(load_image_folder(str(folder)), tmp_path / "cache")
 
 
-def test_equal_names_and_other_pixels_are_other_data(folder, fingerprint, tmp_path, write_image):
-    shutil.copytree(folder, tmp_path / "other")
-    assert fingerprint(folder) == fingerprint(tmp_path / "other")
-    for path in (tmp_path / "other").rglob("*.png"):
-        write_image(path, colour=(1, 2, 3))
-    assert fingerprint(folder) != fingerprint(tmp_path / "other")
-
-
 def test_copies_among_the_images_that_are_searched_are_counted(folder, tmp_path):
     dataset = load_image_folder(str(folder))
     tested = dataset.test.paths[0]
@@ -114,18 +106,6 @@ def test_of_arrays_it_is_what_it_always_was(tmp_path):
     images[1, 3, 2, 2, 2] ^= 1
     assert dataset_fingerprint(in_memory(images), tmp_path / "cache") != before
     assert not (tmp_path / "cache").exists()
-
-
-def test_every_part_counts(tmp_path):
-    def fingerprint(**parts):
-        zeros = Examples(np.arange(2), inputs=np.zeros((2, 1), np.uint8))
-        dataset = Dataset("small", **{"train": zeros, "test": zeros, **parts}, kind="memory_images")
-        return dataset_fingerprint(dataset, tmp_path)
-
-    assert fingerprint() == fingerprint()
-    ones = Examples(np.arange(2), inputs=np.ones((2, 1), np.uint8))
-    assert len({fingerprint(), *(fingerprint(**{part: ones}) for part in ("train", "test", "gallery"))}) == 4
-    assert fingerprint(validation=ones) != fingerprint()
 
 
 def test_the_reading_of_turned_photos_counts(folder, tmp_path, write_image):

@@ -1,5 +1,3 @@
-"""Names of files: the texts that were given, in any choice and order, in little memory."""
-
 import pickle
 from pathlib import Path
 

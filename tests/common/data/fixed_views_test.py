@@ -1,5 +1,3 @@
-"""A few views of each image are all that training sees, and the same ones by whatever way they are read."""
-
 import numpy as np
 import pytest
 

@@ -2,7 +2,7 @@ import functools
 
 import pytest
 
-from common.data.image_jobs import cannot_write_cache, run_image_jobs
+from common.data.image_jobs import run_image_jobs
 from common.errors import InvalidInput
 
 
@@ -21,12 +21,3 @@ def test_every_job_is_done_once_and_all_that_fail_are_named():
         run_image_jobs([functools.partial(job, number) for number in range(12)], "failing", 12)
     assert sorted(done) == [7, 8, 9, 10, 11]
     run_image_jobs([], "nothing", 0)
-
-
-def test_a_full_disk_names_the_cache():
-    def full():
-        raise OSError(28, "No space left on device", "copy.jpg")
-
-    with pytest.raises(InvalidInput, match="--cache_dir: received 'copy.jpg'.*No space left on device"):
-        run_image_jobs([full], "writing", 1)
-    assert "--cache_dir" in str(cannot_write_cache(OSError("some")))

@@ -1,5 +1,3 @@
-"""Images and classes that are left out of training."""
-
 import os
 
 import numpy as np

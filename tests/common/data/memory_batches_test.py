@@ -1,5 +1,3 @@
-"""Batches chosen by embeddings: each criterion against a plain loop or SciPy, and what a batch depends on."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""MNIST from files in the official layout, made here, and what is said about files that are wrong."""
-
 import gzip
 import pathlib
 import struct

@@ -1,5 +1,3 @@
-"""A deployed model is read and embeds files, encoded images, arrays and tokens as evaluation does."""
-
 import hashlib
 import os
 

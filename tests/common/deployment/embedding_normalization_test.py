@@ -1,5 +1,3 @@
-"""The last layer of a deployed model brings embeddings to length as training does."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""A deployable model in every format gives the model's embeddings, and a wrong one is not written."""
-
 import contextlib
 import io
 import sys

@@ -1,5 +1,3 @@
-"""The first layer of a deployed model makes of images what evaluation makes of them."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""Distances of classes, covering radii, alignment and uniformity against hand-computed values and Python loops."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Compact groups against plain loops, and groups that are known."""
-
 import numpy as np
 import pytest
 

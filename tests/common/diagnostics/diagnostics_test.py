@@ -1,5 +1,3 @@
-"""The record of all diagnostics, the warning of collapse and the generalisation gap."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The restraints by their definitions on random positive semi-definite matrices, and what ranks with them."""
-
 import numpy as np
 import pytest
 

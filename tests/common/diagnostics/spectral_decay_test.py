@@ -1,5 +1,3 @@
-"""Spectral decay of spectra that are known."""
-
 import numpy as np
 import pytest
 

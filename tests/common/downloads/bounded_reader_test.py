@@ -1,5 +1,3 @@
-"""No more is read than an archive may have."""
-
 import io
 
 import pytest

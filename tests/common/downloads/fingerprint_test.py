@@ -1,5 +1,3 @@
-"""What is published about a file, and what is wrong with another one."""
-
 import hashlib
 
 import pytest

@@ -1,5 +1,3 @@
-"""Files of arrays: no pickles, a format version, and one message for whatever is wrong with them."""
-
 import zipfile
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""A file is the old one or the new one, whatever happens while it is written."""
-
 import os
 import pathlib
 import threading

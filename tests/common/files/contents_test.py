@@ -1,5 +1,3 @@
-"""Descriptions of what files hold: what fits, and the words for the first part that does not."""
-
 import re
 
 import numpy as np

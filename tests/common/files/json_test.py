@@ -1,5 +1,3 @@
-"""JSON objects: strict when written, forgiving when read."""
-
 import pytest
 
 from common.files import read_json, write_json

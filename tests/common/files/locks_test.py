@@ -1,5 +1,3 @@
-"""Locks: held by one process, and refused in true words by file systems that have none."""
-
 import errno
 import fcntl
 import os

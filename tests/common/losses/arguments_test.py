@@ -1,5 +1,3 @@
-"""What a loss is not made of, or not called with: the words that name it."""
-
 import numpy as np
 import pytest
 
@@ -24,6 +22,7 @@ PNCA = losses.ProxyNCALoss(3, 4)
             for loss, kind in ((losses.ArcFaceLoss, "radians"), (losses.CosFaceLoss, "a difference of cosines"))
             for margin in (-0.1, 28.6)
         ),
+        (lambda: losses.CodingRateLoss(0.0), "precision: received 0"),
         (lambda: losses.ContrastiveLoss(negative_margin=-0.1), "negative_margin: received -0.1"),
         (lambda: losses.ContrastiveLoss(normalization="l2"), "normalization: received 'l2', expected one of unit, cl"),
         (lambda: losses.CosineContrastiveLoss(reduction="mean"), "reduction.*'mean'.*sum, mean_of_active"),

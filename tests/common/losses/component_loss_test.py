@@ -36,17 +36,6 @@ def test_is_the_loss_of_the_slices(make, given):
     assert float(value) != float(make()(embeddings, labels, references))
 
 
-def test_other_components_have_no_gradient():
-    embeddings, labels = random_batch()
-    points = tf.constant(embeddings)
-    with tf.GradientTape() as tape:
-        tape.watch(points)
-        value = ComponentLoss(TripletLoss(), 2, 4)(points, labels)
-    columns = np.abs(tape.gradient(value, points).numpy()).sum(axis=0)
-    assert (columns[2:6] > 0).all()
-    assert (columns[[0, 1, 6]] == 0).all()
-
-
 @pytest.mark.parametrize("as_graph", [False, True])
 def test_training_reaches_a_memory_in_a_sum(as_graph):
     memory_loss = CrossBatchMemoryLoss(MinedLoss(TripletLoss()), BATCH, 4, start_step=0)

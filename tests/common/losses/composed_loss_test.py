@@ -1,5 +1,3 @@
-"""What losses that are made of other losses share."""
-
 import pytest
 from tensorflow import keras
 

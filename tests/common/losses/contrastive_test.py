@@ -20,16 +20,3 @@ def test_coincident_positives_do_not_dilute_the_mean():
     embeddings = tf.constant([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     loss = ContrastiveLoss(positive_margin=0.0, negative_margin=0.5)
     np.testing.assert_allclose(loss(embeddings, tf.constant([0, 0, 0])), np.sqrt(2.0), rtol=1e-6)
-
-
-def test_terms_are_the_roots_of_those_of_tensorflow_addons():
-    tfa = pytest.importorskip("tensorflow_addons", reason="tensorflow-addons needs the thesis stack")
-    embeddings = tf.math.l2_normalize(tf.constant(np.random.default_rng(0).normal(size=(8, 3)), tf.float32), axis=1)
-    labels = tf.repeat(tf.range(4), 2)
-    distances = tf.cast(tf.norm(embeddings[:, None] - embeddings[None], axis=-1), tf.float32)
-    same = tf.cast(labels[:, None] == labels[None], tf.float32)
-    off_diagonal = ~np.eye(8, dtype=bool)
-    # Addons has y d² + (1 - y) [m - d]₊²: the squares of our terms at a positive margin of zero.
-    terms = np.sqrt(tfa.losses.contrastive_loss(same, distances, margin=1.2))
-    means = [terms[mask & off_diagonal & (terms > 0)].mean() for mask in (same.numpy() == 1, same.numpy() == 0)]
-    np.testing.assert_allclose(ContrastiveLoss(0.0, 1.2)(embeddings, labels), sum(means), rtol=1e-5)

@@ -64,13 +64,3 @@ def test_gradients_are_the_exact_one_of_the_network_and_minus_that_of_the_embedd
         numeric = slope_along(direction, variable, lambda: loss(tf.convert_to_tensor(points), labels))
         assert abs(numeric) > 1e-3
         np.testing.assert_allclose(np.sum(gradient * direction), sign * numeric, rtol=1e-5)
-
-
-def test_a_pair_leaves_the_other_slices_alone():
-    points = tf.constant(random_embeddings())
-    with tf.GradientTape() as tape:
-        tape.watch(points)
-        value = make([(0, 1)])(points, np.zeros(5, int))
-    columns = np.abs(tape.gradient(value, points).numpy()).sum(axis=0)
-    assert (columns[:5] > 0).all()
-    assert (columns[5:] == 0).all()

@@ -1,5 +1,3 @@
-"""Both calls of a loss: the direct one, and that of Keras' `compile`."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

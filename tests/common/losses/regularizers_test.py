@@ -1,12 +1,9 @@
-"""Regularisers against plain loops in float64, and their limits."""
-
 import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.losses import (
     CodingRateLoss,
     KoLeoLoss,
@@ -67,8 +64,3 @@ def test_coding_rate_of_axes_is_the_sum_of_their_rates_and_falls_in_a_collapse()
     np.testing.assert_allclose(coding_rate(tf.eye(4), 0.1), 2 * math.log(1 + 100), rtol=1e-6)
     np.testing.assert_allclose(coding_rate(tf.eye(1, 4) + tf.zeros([4, 1]), 0.1), math.log(1 + 400) / 2, rtol=1e-6)
     assert float(coding_rate(1e-9 * tf.eye(4), 1e-3)) < 1e-9  # no direction counts
-
-
-def test_a_precision_of_zero_is_refused():
-    with pytest.raises(InvalidInput, match="precision: received 0"):
-        CodingRateLoss(0.0)

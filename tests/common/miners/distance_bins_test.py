@@ -1,5 +1,3 @@
-"""Edges and centres of bins, by hand."""
-
 import numpy as np
 
 from common.miners.distance_bins import bin_edges, has_center_in

@@ -45,14 +45,6 @@ def test_half_precision_is_computed_in_float32(dtype):
     np.testing.assert_allclose(distances[0], [0.0, 500.0, 100.0], rtol=1e-3)
 
 
-def test_equals_tensorflow_addons():
-    tfa = pytest.importorskip("tensorflow_addons", reason="tensorflow-addons needs the thesis stack")
-    x = tf.constant(np.random.default_rng(0).normal(size=(20, 8)), tf.float32)
-    addons = tfa.losses.metric_learning
-    np.testing.assert_allclose(pairwise_distances(x, x), addons.pairwise_distance(x), atol=1e-5)
-    np.testing.assert_allclose(pairwise_squared_distances(x, x), addons.pairwise_distance(x, squared=True), atol=1e-5)
-
-
 @pytest.mark.parametrize("component", [np.nan, np.inf, -1e20, 1.5e19])
 def test_a_vector_that_has_no_distance_is_nan_away_from_all(component):
     x = tf.constant([[0.0, component], [3.0, 4.0]], tf.float32)

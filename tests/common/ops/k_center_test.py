@@ -1,5 +1,3 @@
-"""Greedy k-center against a NumPy oracle and against the optimum of small problems."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

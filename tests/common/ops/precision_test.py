@@ -23,10 +23,6 @@ def test_types(given, expected):
     assert arguments["dtype"] is given
 
 
-def test_nothing_given():
-    assert in_full_precision({}) == {"dtype": "float32"}
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -49,14 +49,6 @@ def test_given_marginals_and_empty_bins():
     assert np.all(gradient[0, :, 1] == 0.0)
 
 
-def test_equals_python_optimal_transport():
-    oracle = pytest.importorskip("ot", reason="the library POT is not installed")
-    costs = random_costs((4, 6), seed=1)
-    rows, columns = np.array([0.1, 0.2, 0.3, 0.4]), np.full(6, 1 / 6)
-    expected = oracle.sinkhorn(rows, columns, costs, reg=1 / 2.0, numItermax=10_000, stopThr=1e-14)
-    np.testing.assert_allclose(balanced_transport_plan(costs, 2.0, 1_000, rows, columns), expected, rtol=1e-8)
-
-
 @pytest.mark.parametrize("smoothing", [1e-3, 1e3, 1e5])
 def test_extreme_smoothing_neither_overflows_nor_vanishes(smoothing):
     costs = random_costs((2, 4, 6)).astype(np.float32)

@@ -1,5 +1,3 @@
-"""The class token alone."""
-
 import numpy as np
 
 from common.pooling import ClassTokenPooling

@@ -1,5 +1,3 @@
-"""What all poolings share: layouts, masks, shapes."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

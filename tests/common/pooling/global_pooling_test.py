@@ -1,5 +1,3 @@
-"""Average and maximum pooling against NumPy, with masks too."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""What holds for every pooling: finite and exact gradients, positions without order, masks, functions."""
-
 import functools
 
 import numpy as np
@@ -9,7 +7,6 @@ import tensorflow as tf
 from common import pooling
 from common.errors import InvalidInput
 from common.pooling.weighted_pooling import WeightedPooling
-from tests.samples import sampled
 from tests.slopes import slope_along
 
 BATCH, HEIGHT, WIDTH, CHANNELS = 2, 3, 4, 5
@@ -30,7 +27,6 @@ CONSTRUCTORS = {
     "weldon": functools.partial(pooling.WeldonPooling, 3, 2),
 }
 NEIGHBORHOODS = ("cbam", "norm_attention")  # see rows and columns
-ORDERED = (*NEIGHBORHOODS, "gsop")  # positions are not exchangeable
 every_pooling = pytest.mark.parametrize("name", CONSTRUCTORS)
 every_weighted_pooling = pytest.mark.parametrize(
     "name", [name for name, make in CONSTRUCTORS.items() if isinstance(make(), WeightedPooling)]
@@ -102,38 +98,6 @@ def test_gradients_equal_central_differences(name):
         np.testing.assert_allclose(np.sum(gradient * direction), expected, rtol=1e-5, atol=1e-7)
 
 
-@every_pooling
-def test_every_weight_is_trained(name):
-    _, found = gradients(built(name, "float32"), np.abs(random_features(dtype=np.float32)))
-    for gradient in found:
-        assert np.any(gradient != 0.0)
-
-
-@pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name not in ORDERED])
-def test_order_of_positions_does_not_matter(name):
-    layer, features = built(name), random_features()
-    order = np.random.default_rng(4).permutation(HEIGHT * WIDTH)
-    shuffled = features.reshape(BATCH, -1, CHANNELS)[:, order].reshape(features.shape)
-    np.testing.assert_allclose(layer(shuffled), layer(features), rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ORDERED)
-def test_order_of_positions_matters_where_a_layer_sees_neighbours(name):
-    layer, features = built(name), random_features()
-    order = np.random.default_rng(4).permutation(HEIGHT * WIDTH)
-    shuffled = features.reshape(BATCH, -1, CHANNELS)[:, order].reshape(features.shape)
-    assert np.max(np.abs(layer(shuffled) - layer(features))) > 1e-4
-
-
-@every_pooling
-def test_images_do_not_see_each_other_at_inference(name):
-    layer, features = built(name), random_features(batch=3)
-    together = layer(features, training=False)
-    for index in range(3):
-        alone = layer(features[index : index + 1], training=False)
-        np.testing.assert_allclose(together[index : index + 1], alone, rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name not in NEIGHBORHOODS])
 def test_tokens_equal_maps(name):
     features = random_features()
@@ -185,26 +149,6 @@ def test_spatial_weights_sum_to_one(name):
     masked = layer.spatial_weights(features, mask=tf.constant(mask))
     np.testing.assert_allclose(np.sum(masked, axis=1), 1.0, rtol=1e-12)
     assert np.all(masked.numpy()[~mask.reshape(BATCH, -1)] == 0.0)
-
-
-@sampled("name, jit_compile", list(CONSTRUCTORS), [False, True])
-def test_compiled_with_unknown_batch_size_equals_eager(name, jit_compile):
-    layer = built(name, "float32")
-
-    @tf.function(
-        input_signature=[tf.TensorSpec([None, HEIGHT, WIDTH, CHANNELS])], jit_compile=jit_compile, autograph=False
-    )
-    def value_and_gradients(features):
-        return gradients(layer, features, training=True)
-
-    for batch in (BATCH,) if jit_compile else (BATCH, BATCH + 1):  # XLA makes another program for each size
-        features = np.abs(random_features(dtype=np.float32, batch=batch))
-        # Training mode: batch statistics do not depend on the moving averages that every call updates.
-        expected, slopes = gradients(layer, features, training=True)
-        value, found = value_and_gradients(features)
-        np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-5)
-        for one, other in zip(found, slopes):
-            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3 * np.max(np.abs(other)) + 1e-5)
 
 
 @pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name != "gsop"])

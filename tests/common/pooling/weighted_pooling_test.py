@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.pooling.weighted_pooling import shares, weighted_mean
+from common.pooling.weighted_pooling import shares
 
 
 def test_shares_by_hand():
@@ -17,11 +17,3 @@ def test_shares_by_hand():
 def test_shares_of_tiny_and_huge_weights(scale):
     weights = tf.constant([[scale, 3 * scale]], tf.float32)
     np.testing.assert_allclose(shares(weights), [[0.25, 0.75]], rtol=1e-5)
-
-
-def test_weighted_mean_by_hand():
-    features = tf.constant([[[1.0, 2.0], [3.0, 4.0]]])
-    weights = tf.constant([[2.0, 1.0]])
-    np.testing.assert_allclose(weighted_mean(weights, features), [[2.5, 4.0]])
-    np.testing.assert_allclose(weighted_mean(weights, features, tf.constant([[True, False]])), [[2.0, 4.0]])
-    np.testing.assert_allclose(weighted_mean(weights, features, tf.constant([[False, False]])), [[0.0, 0.0]])

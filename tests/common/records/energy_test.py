@@ -1,5 +1,3 @@
-"""Energy from counters as the kernel writes them, and nothing where there are none."""
-
 import pytest
 
 from common.records.energy import GpuEnergy, PackageEnergy

@@ -1,5 +1,3 @@
-"""What a result says of the place where it was made."""
-
 import pathlib
 import shutil
 import subprocess

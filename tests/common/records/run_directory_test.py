@@ -1,5 +1,3 @@
-"""Run directories: one configuration, one process, the checkpoint before."""
-
 import errno
 import json
 import os

@@ -1,5 +1,3 @@
-"""The cost of a run is that of all its sessions."""
-
 from types import SimpleNamespace
 
 import pytest

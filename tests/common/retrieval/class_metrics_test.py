@@ -1,5 +1,3 @@
-"""Nearest class means against scikit-learn's and plain loops; the table of classes."""
-
 import numpy as np
 import pytest
 from sklearn.neighbors import NearestCentroid

@@ -1,5 +1,3 @@
-"""Rankings with junk against a plain loop over the ranking, and scikit-learn without junk."""
-
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score

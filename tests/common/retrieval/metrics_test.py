@@ -1,5 +1,3 @@
-"""Metrics against values computed by hand."""
-
 import numpy as np
 
 from common.retrieval import (

@@ -1,5 +1,3 @@
-"""Rejection of unknown classes against scikit-learn and plain loops."""
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score

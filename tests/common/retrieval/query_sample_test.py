@@ -1,5 +1,3 @@
-"""A sample of the queries: the same metrics query by query, and intervals that hold the truth as often as they say."""
-
 import math
 
 import numpy as np

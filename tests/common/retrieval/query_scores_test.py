@@ -1,5 +1,3 @@
-"""Parts of an evaluation, merged: the same bits as of all queries at once."""
-
 from dataclasses import fields
 
 import numpy as np

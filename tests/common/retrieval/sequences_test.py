@@ -1,5 +1,3 @@
-"""Matching of sequences against all maps."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Verification and OPIS against plain loops over pairs, and against scikit-learn."""
-
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score, roc_curve

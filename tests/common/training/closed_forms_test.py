@@ -1,5 +1,3 @@
-"""Principal axes and whitening within classes against scikit-learn."""
-
 import numpy as np
 import pytest
 from sklearn.covariance import LedoitWolf

@@ -1,5 +1,3 @@
-"""What cannot be trained on several devices is refused by name; policies and switches are as before afterwards."""
-
 import types
 
 import pytest

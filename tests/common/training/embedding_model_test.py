@@ -1,5 +1,3 @@
-"""The embedding model and its head: order of projection and pooling, mixture of losses, embedding in batches."""
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,15 +5,9 @@ import tensorflow as tf
 from common.backbones import CutNetwork
 from common.errors import InvalidInput
 from common.losses import (
-    ComponentLoss,
     ContrastiveLoss,
     CosineContrastiveLoss,
-    DistanceAdaptedContrastLoss,
-    MarginLoss,
-    MinedLoss,
     ProxyNCALoss,
-    ViewLoss,
-    WeightedSumLoss,
 )
 from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling, SecondOrderAttentionPooling
 from common.training import (
@@ -258,61 +250,6 @@ def test_features_side_by_side_are_normalised_apart():
     np.testing.assert_allclose(above, embeddings, rtol=1e-6)
     for part in np.split(embeddings, [3], axis=1):
         np.testing.assert_allclose(np.linalg.norm(part, axis=1), 1.0, rtol=1e-6)
-
-
-def disc_loss():
-    return MinedLoss(MarginLoss(3), "distance_weighted", 0.3, seed=4)
-
-
-def trained_like_the_plain_model(plain, metric_loss, embedding_dim, change=lambda batch: batch, **settings):
-    """A model with the first weights of `plain` where it has them, and its head's kernel after some steps."""
-    model = EmbeddingModel(
-        keras.models.clone_model(plain.backbone),
-        EmbeddingHead(GlobalAveragePooling(), embedding_dim),
-        metric_loss,
-        **settings,
-    )
-    model.build_from_batch(images(12), np.arange(12) % 3)
-    model.backbone.set_weights(plain.backbone.get_weights())
-    kernel = model.head.get_weights()[0]
-    kernel[:, :4] = plain.head.get_weights()[0]
-    model.head.set_weights([kernel])
-    return trained(model, change)
-
-
-def trained(model, change=lambda batch: batch):
-    """The model after three steps."""
-    model.compile_training(ProxyRateOptimizer(keras.optimizers.Adam(0.01), 5.0))
-    for step in range(3):
-        model.train_step(change((tf.constant(images(12, seed=step)), tf.constant(np.arange(12) % 3))))
-    return model
-
-
-def dance_beside_the_first_view(weight):
-    """The loss of a first feature and, on two views, of an instance feature beside it."""
-    dance = ComponentLoss(DistanceAdaptedContrastLoss(30, 3, 0.1), 4, 3)
-    parts = [ViewLoss(ComponentLoss(disc_loss(), 0, 4), first_alone=True), ViewLoss(dance, first_alone=False)]
-    return WeightedSumLoss(parts, [1.0, weight])
-
-
-def twice(batch):
-    """A batch with a second, different view of each image."""
-    inputs, labels = batch
-    return tf.concat([inputs, inputs + 0.1 * tf.reverse(inputs, [1])], axis=0), tf.tile(labels, [2])
-
-
-@pytest.mark.parametrize("weight", [0.0, 1.0])
-def test_a_second_view_of_weight_zero_leaves_the_first_feature_bit_for_bit(weight):
-    plain = EmbeddingModel(make_backbone(), EmbeddingHead(GlobalAveragePooling(), 4), disc_loss())
-    plain.build_from_batch(images(12), np.arange(12) % 3)
-    many = trained_like_the_plain_model(
-        plain, dance_beside_the_first_view(weight), 7, feature_sizes=(4, 3), num_views=2, change=twice
-    )
-    trained(plain)
-    kernels = many.head.get_weights()[0][:, :4], plain.head.get_weights()[0]
-    assert np.array_equal(*kernels) == (weight == 0.0)
-    queue = many.metric_loss.parts[1].loss.loss.queue
-    assert int(queue.num_enqueued) == 3 * 12  # the second views alone
 
 
 def steps_of(precision="float32", jit_compile=False):

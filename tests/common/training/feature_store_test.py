@@ -1,5 +1,3 @@
-"""Features on disk: what is written is read, an interruption costs one file, and what is damaged is made again."""
-
 import logging
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Training loop: exact resume, best weights, early stopping, plateau, warm-up, NaN."""
-
 import errno
 import itertools
 import json
@@ -263,19 +261,6 @@ def test_best_weights_come_back_and_patience_ends_training(tmp_path):
     assert history == {"best": {"step": 4, "MAP@R": 0.5}, "steps": 10}
     for weight, best in zip(model.get_weights(), weights[2]):
         np.testing.assert_array_equal(weight, best)
-
-
-def test_a_halved_learning_rate_is_resumed(tmp_path):
-    def rate(model):
-        return float(np.asarray(model.optimizer.learning_rate))
-
-    model = make_model()
-    with pytest.raises(KeyboardInterrupt):
-        run_training(tmp_path, model, Validation(model, given=[0.5] * 6, stop_after=4), plateau_patience=1)
-    assert rate(model) == pytest.approx(0.01 / 4)
-    resumed = make_model()
-    run_training(tmp_path, resumed, Validation(resumed, given=[0.6, 0.7]), plateau_patience=1)
-    assert rate(resumed) == rate(model)
 
 
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):

@@ -1,5 +1,3 @@
-"""Gradients of a step against those written out by hand, with and without a scaled loss."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""The loop of several hosts, on one: it resumes with the weights of a training without a stop."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

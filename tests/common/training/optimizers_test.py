@@ -1,5 +1,3 @@
-"""Weight decay, clipping and the faster proxies, against updates written out by hand."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

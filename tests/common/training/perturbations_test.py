@@ -1,5 +1,3 @@
-"""Dropout and noise in training: sizes, places, and draws that follow the step of the optimiser alone."""
-
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras

@@ -1,5 +1,3 @@
-"""The teacher: decisions by hand, its state, and an environment whose best distribution is known."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

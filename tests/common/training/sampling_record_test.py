@@ -1,5 +1,3 @@
-"""The record of a policy, which a checkpoint holds."""
-
 import numpy as np
 
 from common.miners import SamplingDistribution

@@ -1,5 +1,3 @@
-"""The file that a finished run's report is made of: whatever else it holds is named, with the cure."""
-
 import re
 
 import numpy as np

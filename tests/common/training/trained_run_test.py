@@ -1,5 +1,3 @@
-"""What becomes of a run in its folder: begun once, gone on with, written, and afterwards only read."""
-
 import itertools
 
 import numpy as np
@@ -79,18 +77,4 @@ def test_the_weights_of_the_whole_network_are_kept_where_there_is_one(tmp_path):
     run = RunDirectory(tmp_path / "run", {})
     train_in(run, 0, prepared([], whole=whole))
     for kept, weight in zip(run.read_weights(), whole.get_weights(), strict=True):
-        np.testing.assert_array_equal(kept, weight)
-
-
-def test_it_goes_on_exactly_where_it_was_stopped(tmp_path):
-    whole, halves = RunDirectory(tmp_path / "whole", {}), RunDirectory(tmp_path / "halves", {})
-    expected = train_in(whole, 3, prepared([]))
-    looks = iter([{"MAP@R": 0.5}])  # then it is stopped
-    with pytest.raises((StopIteration, RuntimeError)):
-        train_in(halves, 3, prepared([], evaluate=lambda: next(looks)))
-    found = train_in(halves, 3, prepared([]))
-    assert {name: found[name] for name in found if name not in COST} == {
-        name: expected[name] for name in expected if name not in COST
-    }
-    for kept, weight in zip(halves.read_weights(), whole.read_weights(), strict=True):
         np.testing.assert_array_equal(kept, weight)

@@ -1,5 +1,3 @@
-"""The gate: documents and pictures say what their rows say, and a figure that was changed by hand is found."""
-
 import pathlib
 import shutil
 

@@ -1,5 +1,3 @@
-"""What a tile search dismisses without looking twice must be safe to dismiss."""
-
 import numpy as np
 import pytest
 

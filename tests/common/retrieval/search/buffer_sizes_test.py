@@ -1,5 +1,3 @@
-"""Memory of a search on a machine of many cores: bounded by sizes that are computed, with exactly the same results."""
-
 import os
 import threading
 

@@ -1,5 +1,3 @@
-"""The exact order is decided only where the bounds overlap, and nothing that a query wants is dropped."""
-
 import numpy as np
 
 from common.retrieval.search.candidates import CandidateBlock, Candidates, Decision, Slack

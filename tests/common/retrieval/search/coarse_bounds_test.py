@@ -1,5 +1,3 @@
-"""Bounds in bfloat16: what they dismiss is safe to dismiss, and they dismiss nearly all."""
-
 import numpy as np
 import pytest
 

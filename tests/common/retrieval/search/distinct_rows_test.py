@@ -1,5 +1,3 @@
-"""Equal rows are found, bit for bit, and nothing else."""
-
 import numpy as np
 import pytest
 

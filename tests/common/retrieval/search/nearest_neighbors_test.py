@@ -1,5 +1,3 @@
-"""Neighbours against a brute-force float64 oracle, by every path that the search can take."""
-
 import numpy as np
 import pytest
 

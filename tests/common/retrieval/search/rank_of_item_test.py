@@ -1,5 +1,3 @@
-"""Ranks by counting equal ranks by sorting, ties and duplicates included."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""The bounds hold whatever the scale, and the exact value of a pair depends on the pair alone."""
-
 import numpy as np
 import pytest
 

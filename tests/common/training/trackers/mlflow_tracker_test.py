@@ -1,5 +1,3 @@
-"""Runs on a real MLflow server of this machine, read back through its client."""
-
 import sys
 
 import pytest

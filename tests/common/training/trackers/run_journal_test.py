@@ -1,5 +1,3 @@
-"""What a run's folder remembers of trackers."""
-
 from common.training.trackers.run_journal import JOURNAL, RunJournal
 
 
@@ -15,19 +13,6 @@ def test_each_place_has_its_own_key_which_stays(tmp_path):
     again = RunJournal(tmp_path, "mlflow a")
     assert again.is_open
     assert again.key() == key
-
-
-def test_the_last_step_the_pictures_and_the_end_stay(tmp_path):
-    journal = RunJournal(tmp_path, "here")
-    journal.key()
-    journal.told(40)
-    journal.add_picture("a.png", "digest")
-    journal.end()
-    again = RunJournal(tmp_path, "here")
-    assert again.last_step == 40
-    assert again.has_picture("a.png", "digest")
-    assert not again.has_picture("a.png", "another")
-    assert not again.is_open
 
 
 def test_a_damaged_file_begins_anew(tmp_path):

@@ -1,5 +1,3 @@
-"""TensorBoard's event files."""
-
 import pytest
 import tensorflow as tf
 

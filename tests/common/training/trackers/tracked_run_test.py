@@ -1,5 +1,3 @@
-"""A run that is followed: every step once, one warning for a tracker that fails, and nothing changed in the run."""
-
 import json
 
 import numpy as np
@@ -58,7 +56,9 @@ def tracked(folder, told, **options):
 def append(folder, *steps):
     with open(folder / "metrics.jsonl", "a") as file:
         for step in steps:
-            file.write(json.dumps({"step": step, "loss": step / 2, "validation": {"MAP@R": 0.5}}) + "\n")
+            file.write(
+                json.dumps({"step": step, "loss": step / 2, "learning_rate": 0.01, "validation": {"MAP@R": 0.5}}) + "\n"
+            )
 
 
 @pytest.mark.parametrize("knows", [True, False])
@@ -92,7 +92,7 @@ def test_what_the_tracker_missed_is_told_by_the_next_process(tmp_path):
     assert again.is_incomplete
     again.complete(RESULT)
     assert [step for _, step in Memory(told).of("log")] == [2, 4, 6]
-    assert Memory(told).of("log")[1] == ({"loss": 2.0, "validation/MAP@R": 0.5}, 4)
+    assert Memory(told).of("log")[1] == ({"loss": 2.0, "learning_rate": 0.01, "validation/MAP@R": 0.5}, 4)
     assert Memory(told).of("result") == [({"test/MAP@R": 0.25, "best/step": 4.0, "best/MAP@R": 0.5},)]
     assert told[-1] == ("finish", FINISHED)
     before = len(told)

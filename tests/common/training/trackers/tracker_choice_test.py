@@ -1,5 +1,3 @@
-"""From a name to a tracker."""
-
 import pytest
 
 from common.training.trackers import TENSORBOARD, RunDescription, TrackerChoice

@@ -1,5 +1,3 @@
-"""Offline runs of W&B, read back from their files."""
-
 import sys
 
 import pytest
