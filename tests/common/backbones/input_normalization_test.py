@@ -11,9 +11,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 3)).astype(np.uint8
 
 
 def test_mean_and_std_are_per_channel_or_one_for_all():
-    expected = np.empty(IMAGES.shape)
-    for channel in range(3):
-        expected[..., channel] = (IMAGES[..., channel] / 255 - IMAGENET_MEAN[channel]) / IMAGENET_STD[channel]
+    expected = (IMAGES / 255 - np.array(IMAGENET_MEAN)) / np.array(IMAGENET_STD)
     output = InputNormalization(IMAGENET_MEAN, IMAGENET_STD)(tf.constant(IMAGES))
     np.testing.assert_allclose(output, expected, atol=2e-6)
     output = InputNormalization(mean=0.5, std=0.5)(tf.constant([[[[0.0, 51.0, 127.5, 255.0]]]]))

@@ -29,3 +29,7 @@ def test_sample_weights_are_those_of_kerass_cross_entropy():
     cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     expected = cross_entropy(labels, units[0] @ units[1].T / 0.5, sample_weight=weights)
     np.testing.assert_allclose(loss(embeddings, labels, sample_weight=weights), expected, rtol=1e-5)
+
+
+def test_the_temperature_is_that_of_the_paper():
+    assert NormalizedSoftmaxLoss(4, 2).temperature == 0.05

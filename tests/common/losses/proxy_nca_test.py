@@ -52,3 +52,7 @@ def test_a_sample_without_a_reference_of_its_class_is_left_out():
     loss = ProxyNCALoss(3, 3)
     alone = loss(embeddings[:4], labels[:4], references)
     np.testing.assert_allclose(loss(embeddings, labels, references), alone, rtol=1e-6)
+
+
+def test_the_temperature_is_that_of_the_published_code():
+    assert ProxyNCALoss(4, 2).temperature == 0.11

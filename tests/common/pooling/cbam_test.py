@@ -1,32 +1,18 @@
 import numpy as np
 import pytest
+from scipy.ndimage import correlate
+from scipy.special import expit
 
 from common.pooling.cbam import CBAMPooling
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def twin(features, kernel, narrow, widen):
     """`features` `[height, width, channels]`; `kernel` `[side, side, 2, 1]`."""
-    height, width, channels = features.shape
-    flat = features.reshape(-1, channels)
-    gates = sigmoid(sum(np.maximum(v @ narrow, 0.0) @ widen for v in (flat.mean(axis=0), flat.max(axis=0))))
-    gated = features * gates
-    side = kernel.shape[0] // 2
-    pooled, weights = np.zeros(channels), np.zeros((height, width))
-    for row in range(height):
-        for column in range(width):
-            response = 0.0
-            for i in range(-side, side + 1):
-                for j in range(-side, side + 1):
-                    if 0 <= row + i < height and 0 <= column + j < width:
-                        local, taps = gated[row + i, column + j], kernel[side + i, side + j, :, 0]
-                        response += taps[0] * local.mean() + taps[1] * local.max()
-            weights[row, column] = sigmoid(response)
-            pooled += weights[row, column] * gated[row, column] / (height * width)
-    return pooled, weights
+    summaries = features.mean(axis=(0, 1)), features.max(axis=(0, 1))
+    gated = features * expit(sum(np.maximum(each @ narrow, 0.0) @ widen for each in summaries))
+    maps = gated.mean(axis=2), gated.max(axis=2)
+    weights = expit(sum(correlate(each, kernel[:, :, place, 0], mode="constant") for place, each in enumerate(maps)))
+    return np.mean(weights[..., None] * gated, axis=(0, 1)), weights
 
 
 @pytest.mark.parametrize(("reduction", "side"), [(1, 3), (2, 1), (4, 5)])

@@ -1,27 +1,18 @@
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from common.pooling.cross_dimensional import CrossDimensionalPooling
 
 
 def twin(features, channel_rate, epsilon):
-    batch, positions, channels = features.shape
-    pooled, shares = np.zeros((batch, channels)), np.zeros((batch, positions))
-    for image in range(batch):
-        rectified = np.maximum(features[image], 0.0)
-        sums = np.array([sum(rectified[j]) for j in range(positions)])
-        weights = np.sqrt(sums / np.sqrt(np.sum(sums**2)))
-        shares[image] = weights / weights.sum()
-        rates = np.zeros(channels)
-        for channel in range(channels):
-            for j in range(positions):
-                value = rectified[j, channel]
-                rates[channel] += (value > 0 if channel_rate == "nonzero" else 1 / (1 + np.exp(-value))) / positions
-        for channel in range(channels):
-            importance = np.log((channels * epsilon + rates.sum()) / (epsilon + rates[channel]))
-            for j in range(positions):
-                pooled[image, channel] += importance * weights[j] * rectified[j, channel] / positions
-    return pooled, shares
+    rectified = np.maximum(features, 0.0)
+    sums = rectified.sum(axis=2)
+    weights = np.sqrt(sums / np.linalg.norm(sums, axis=1, keepdims=True))
+    rates = np.mean(rectified > 0 if channel_rate == "nonzero" else expit(rectified), axis=1)
+    importance = np.log((features.shape[2] * epsilon + rates.sum(axis=1, keepdims=True)) / (epsilon + rates))
+    pooled = importance * np.mean(weights[..., None] * rectified, axis=1)
+    return pooled, weights / weights.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("channel_rate", ["nonzero", "sigmoid"])

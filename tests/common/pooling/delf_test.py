@@ -4,14 +4,9 @@ from common.pooling.delf import DeLFPooling
 
 
 def twin(features, hidden, hidden_bias, score, score_bias):
-    batch, positions, channels = features.shape
-    pooled, scores = np.zeros((batch, channels)), np.zeros((batch, positions))
-    for image in range(batch):
-        for j in range(positions):
-            active = [max(hidden[:, k] @ features[image, j] + hidden_bias[k], 0.0) for k in range(hidden.shape[1])]
-            scores[image, j] = np.log1p(np.exp(active @ score[:, 0] + score_bias[0]))
-            pooled[image] += scores[image, j] * features[image, j] / positions
-    return pooled, scores
+    active = np.maximum(features @ hidden + hidden_bias, 0.0)
+    scores = np.log1p(np.exp(active @ score + score_bias))
+    return np.mean(scores * features, axis=1), scores[..., 0]
 
 
 def test_equals_loops():

@@ -1,22 +1,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import softmax
 
 from common.pooling.net_vlad import NetVLADPooling
 
 
 def twin(tokens, kernel, bias, centers):
-    batch, _, channels = tokens.shape
-    clusters = len(centers)
-    pooled = np.zeros((batch, clusters, channels))
-    for image in range(batch):
-        for feature in tokens[image]:
-            scores = np.exp([kernel[:, k] @ feature + bias[k] for k in range(clusters)])
-            for k in range(clusters):
-                pooled[image, k] += scores[k] / scores.sum() * (feature - centers[k])
-        for k in range(clusters):
-            pooled[image, k] /= np.linalg.norm(pooled[image, k])
-    return pooled.reshape(batch, -1) / np.sqrt(clusters)
+    scores = softmax(tokens @ kernel + bias, axis=2)
+    pooled = np.einsum("bnk,bnkc->bkc", scores, tokens[:, :, None] - centers)
+    pooled /= np.linalg.norm(pooled, axis=2, keepdims=True)
+    return pooled.reshape(len(tokens), -1) / np.sqrt(len(centers))
 
 
 def built(num_clusters, channels, seed=0, dtype="float64"):

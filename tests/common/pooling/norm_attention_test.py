@@ -1,24 +1,19 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.ndimage import uniform_filter
 
 from common.pooling.norm_attention import NormAttentionPooling
 
 
 def twin(features, window):
-    """`features` `[height, width, channels]`."""
-    height, width, channels = features.shape
-    side, pooled = window // 2, np.zeros(channels)
-    for row in range(height):
-        for column in range(width):
-            neighbours = [
-                features[i, j]
-                for i in range(max(row - side, 0), min(row + side + 1, height))
-                for j in range(max(column - side, 0), min(column + side + 1, width))
-            ]
-            norm = np.sqrt(sum(value**2 for value in features[row, column]))
-            pooled += norm * np.mean(neighbours, axis=0) / (height * width)
-    return pooled
+    """`features` `[height, width, channels]`; means are of the neighbours that there are."""
+
+    def local_mean(values):
+        return uniform_filter(values, (window, window, 1), mode="constant")
+
+    norms = np.linalg.norm(features, axis=2, keepdims=True)
+    return np.mean(norms * local_mean(features) / local_mean(np.ones_like(features)), axis=(0, 1))
 
 
 @pytest.mark.parametrize("window", [1, 3, 5])

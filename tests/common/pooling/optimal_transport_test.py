@@ -1,33 +1,23 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.spatial.distance import cdist
 
 from common.pooling.optimal_transport import OptimalTransportPooling
+from tests.common.ops.sinkhorn_test import multiplicative_sinkhorn
 
 
-def clip(vector):
-    return vector / max(1.0, np.linalg.norm(vector))
+def clip(vectors):
+    return vectors / np.maximum(1.0, np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
 def twin(tokens, prototypes, smoothing, num_iterations):
-    """Sinkhorn in its multiplicative form."""
-    batch, positions, channels = tokens.shape
-    num_prototypes = len(prototypes)
-    pooled = np.zeros((batch, num_prototypes, channels))
-    for image in range(batch):
-        kernel = np.zeros((num_prototypes, positions))
-        for i in range(num_prototypes):
-            for j in range(positions):
-                kernel[i, j] = np.exp(-smoothing * np.linalg.norm(clip(prototypes[i]) - clip(tokens[image, j])))
-        rows = np.ones(num_prototypes)
-        for _ in range(num_iterations):
-            columns = 1 / positions / (rows @ kernel)
-            rows = 1 / num_prototypes / (kernel @ columns)
-        columns = 1 / positions / (rows @ kernel)
-        for i in range(num_prototypes):
-            for j in range(positions):
-                pooled[image, i] += np.sqrt(num_prototypes) * rows[i] * kernel[i, j] * columns[j] * tokens[image, j]
-    return pooled.reshape(batch, -1)
+    num_prototypes, num_positions, pooled = len(prototypes), tokens.shape[1], []
+    masses = np.full(num_prototypes, 1 / num_prototypes), np.full(num_positions, 1 / num_positions)
+    for image in tokens:
+        plan = multiplicative_sinkhorn(cdist(clip(prototypes), clip(image)), smoothing, num_iterations, *masses)
+        pooled.append(np.sqrt(num_prototypes) * plan @ image)
+    return np.reshape(pooled, (len(tokens), -1))
 
 
 @pytest.mark.parametrize(("num_prototypes", "smoothing", "num_iterations"), [(8, 2.0, 10), (1, 5.0, 1), (3, 0.5, 2)])

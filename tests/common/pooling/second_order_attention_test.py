@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import softmax
 
 from common.pooling.generalized_mean import GeneralizedMeanPooling
 from common.pooling.second_order_attention import SecondOrderAttentionPooling
@@ -9,14 +10,11 @@ EPSILON = 1e-3  # of Keras' batch normalisation
 
 
 def relu_of_normalized(x, layer, training):
-    scale, offset, mean, variance = (np.asarray(value) for value in (layer.gamma, layer.beta, *moving(layer)))
+    scale, offset = np.asarray(layer.gamma), np.asarray(layer.beta)
+    mean, variance = np.asarray(layer.moving_mean), np.asarray(layer.moving_variance)
     if training:
         mean, variance = x.mean(axis=(0, 1)), x.var(axis=(0, 1))
     return np.maximum(scale * (x - mean) / np.sqrt(variance + EPSILON) + offset, 0.0)
-
-
-def moving(layer):
-    return layer.moving_mean, layer.moving_variance
 
 
 def twin(tokens, layer, training):
@@ -27,16 +25,9 @@ def twin(tokens, layer, training):
     queries = relu_of_normalized(linear(tokens, layer.query), layer.query_normalization, training)
     keys = relu_of_normalized(linear(tokens, layer.key), layer.key_normalization, training)
     values, power = linear(tokens, layer.value), float(layer.generalized_mean.power)
-    pooled = np.zeros((len(tokens), tokens.shape[2]))
-    for image in range(len(tokens)):
-        enriched = []
-        for j in range(tokens.shape[1]):
-            scores = np.array([queries[image, j] @ key / np.sqrt(len(key)) for key in keys[image]])
-            weights = np.exp(scores) / np.exp(scores).sum()
-            attended = sum(weight * value for weight, value in zip(weights, values[image]))
-            enriched.append(tokens[image, j] + linear(attended, layer.attended))
-        pooled[image] = np.mean(np.maximum(enriched, 1e-6) ** power, axis=0) ** (1 / power)
-    return pooled
+    weights = softmax(queries @ keys.transpose(0, 2, 1) / np.sqrt(keys.shape[2]), axis=2)
+    enriched = tokens + linear(weights @ values, layer.attended)
+    return np.mean(np.maximum(enriched, 1e-6) ** power, axis=1) ** (1 / power)
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -1,14 +1,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.special import expit
 
 from common.pooling.second_order import SecondOrderPooling
 
 EPSILON = 1e-3  # of Keras' batch normalisation
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def normalized(x, layer, training):
@@ -26,29 +23,19 @@ def rows_of_covariances(tokens, branch, of_positions, training):
     covariances = np.stack([np.cov(image, rowvar=of_positions, bias=True) for image in reduced])
     covariances = normalized(covariances, branch.row_normalization, training)
     kernel, bias = np.asarray(branch.kernel), np.asarray(branch.bias)
-    outputs = np.zeros((len(tokens), len(kernel), 4))
-    for image in range(len(tokens)):
-        for row in range(len(kernel)):
-            for k in range(4):
-                outputs[image, row, k] = covariances[image, row] @ kernel[row, :, k] + bias[row, k]
+    outputs = np.einsum("brp,rpk->brk", covariances, kernel) + bias
     return outputs.reshape(len(tokens), -1)
 
 
 def twin(tokens, layer, training):
     def gate(x, dense):
         kernel, bias = dense.get_weights()
-        return sigmoid(x @ kernel + bias)
+        return expit(x @ kernel + bias)
 
     channels = gate(rows_of_covariances(tokens, layer.channel_branch, False, training), layer.channel_gate)
     rows = rows_of_covariances(tokens, layer.position_branch, True, training)
     positions = gate(np.maximum(rows, 0.0), layer.position_gate)
-    pooled = np.zeros((tokens.shape[0], tokens.shape[2]))
-    for image in range(tokens.shape[0]):
-        for j in range(tokens.shape[1]):
-            for c in range(tokens.shape[2]):
-                value = tokens[image, j, c]
-                pooled[image, c] += max(channels[image, c] * value, positions[image, j] * value) / tokens.shape[1]
-    return pooled
+    return np.maximum(channels[:, None] * tokens, positions[..., None] * tokens).mean(axis=1)
 
 
 @pytest.mark.parametrize("training", [False, True])

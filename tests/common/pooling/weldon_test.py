@@ -6,15 +6,9 @@ from common.pooling.weldon import WeldonPooling
 
 
 def twin(features, num_largest, num_smallest):
-    batch, _, channels = features.shape
-    pooled = np.zeros((batch, channels))
-    for image in range(batch):
-        for channel in range(channels):
-            values = sorted(features[image, :, channel])
-            pooled[image, channel] = sum(values[-num_largest:]) / num_largest
-            if num_smallest:
-                pooled[image, channel] += sum(values[:num_smallest]) / num_smallest
-    return pooled
+    ordered = np.sort(features, axis=1)
+    smallest = ordered[:, :num_smallest].mean(axis=1) if num_smallest else 0.0
+    return ordered[:, -num_largest:].mean(axis=1) + smallest
 
 
 @pytest.mark.parametrize(("num_largest", "num_smallest"), [(3, 3), (1, 0), (2, 5), (12, 12)])

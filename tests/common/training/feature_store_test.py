@@ -68,13 +68,6 @@ def test_zeros_are_left_out_and_files_of_before_are_read(tmp_path, monkeypatch):
     assert size == 20 * 4 + 4 * np.count_nonzero(values.view(np.uint16))
 
 
-def test_a_second_time_nothing_is_missing(tmp_path):
-    filled(tmp_path)
-    store, missing = filled(tmp_path)
-    assert missing == []
-    np.testing.assert_array_equal(everything(store), VALUES.astype(np.float16))
-
-
 def test_an_interruption_costs_no_more_than_the_file_that_was_not_complete(tmp_path):
     def stopping():
         yield from list(stream(VALUES, size=4))[:3]  # 12 of 20 views: one file of eight, and a half

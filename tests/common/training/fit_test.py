@@ -340,16 +340,6 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     assert not (tmp_path / "checkpoint.npz").exists()
 
 
-def test_a_run_goes_on_from_the_checkpoint_before_a_damaged_one(tmp_path, whole):
-    model = make_model()
-    with pytest.raises(KeyboardInterrupt):
-        run_training(tmp_path, model, Validation(model, stop_after=3), max_steps=8)
-    checkpoint = tmp_path / "checkpoint.npz"
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
-    with pytest.warns(UserWarning, match="Going on from checkpoint.previous.npz"):
-        assert_goes_on_like(whole, tmp_path)
-
-
 def test_a_full_disk_stops_and_the_same_command_goes_on(tmp_path, monkeypatch, whole):
     original, saves = RunDirectory.write_checkpoint, itertools.count()
 

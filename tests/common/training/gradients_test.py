@@ -33,13 +33,6 @@ def test_gradients_are_those_of_the_loss_itself_and_dense(scaled):
     np.testing.assert_array_equal(unused, [[3.0]])
 
 
-def test_the_scale_is_known():
-    assert loss_scale(optimizer(False)) is None
-    scaled = optimizer(True)
-    scaled.build([tf.Variable([1.0])])
-    assert float(loss_scale(scaled)) == 8.0
-
-
 def test_a_gradient_of_half_precision_survives_the_scale():
     variable = tf.Variable([1.0])
     smallest = 2.0**-25  # beyond float16, and within it times 8

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 from common.errors import InvalidInput
 from common.losses import GroupLabelsLoss, TripletLoss
@@ -12,16 +13,12 @@ def vectors(seed=0, number=7, dim=3):
     return np.random.default_rng(seed).normal(2.0, 3.0, size=(number, dim)).astype(np.float32)
 
 
-def test_standardization_is_that_of_a_loop_over_classes():
+def test_standardization_is_that_of_scikit_learn_in_each_class():
     points = vectors()
-    centred, standardized = np.empty((7, 3)), np.empty((7, 3))
-    for row, label in enumerate(LABELS):
-        for column in range(3):
-            of_class = [float(points[other, column]) for other in range(7) if LABELS[other] == label]
-            mean = sum(of_class) / len(of_class)
-            deviation = (sum((value - mean) ** 2 for value in of_class) / len(of_class)) ** 0.5
-            centred[row, column] = points[row, column] - mean
-            standardized[row, column] = centred[row, column] / deviation if deviation else 0.0
+    centred, standardized = np.empty((2, 7, 3))
+    for members in (label == LABELS for label in set(LABELS)):
+        centred[members] = StandardScaler(with_std=False).fit_transform(points[members])
+        standardized[members] = StandardScaler().fit_transform(points[members])
     np.testing.assert_allclose(without_classes(points, LABELS), standardized, rtol=1e-5)
     np.testing.assert_allclose(without_classes(points, LABELS, "centred"), centred, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(without_classes(points, LABELS, "none"), points)
