@@ -108,6 +108,18 @@ def test_of_arrays_it_is_what_it_always_was(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+def test_every_part_counts(tmp_path):
+    def fingerprint(**parts):
+        zeros = Examples(np.arange(2), inputs=np.zeros((2, 1), np.uint8))
+        dataset = Dataset("small", **{"train": zeros, "test": zeros, **parts}, kind="memory_images")
+        return dataset_fingerprint(dataset, tmp_path)
+
+    assert fingerprint() == fingerprint()
+    ones = Examples(np.arange(2), inputs=np.ones((2, 1), np.uint8))
+    assert len({fingerprint(), *(fingerprint(**{part: ones}) for part in ("train", "test", "gallery"))}) == 4
+    assert fingerprint(validation=ones) != fingerprint()
+
+
 def test_the_reading_of_turned_photos_counts(folder, tmp_path, write_image):
     """Of upright photos it makes no difference, so that runs on them keep theirs."""
 

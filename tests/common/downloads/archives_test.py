@@ -109,10 +109,7 @@ def test_odd_but_plain_files_are_extracted_with_ordinary_permissions(tmp_path):
     ("change", "message"),
     [
         (lambda raw: raw.replace(b"contents that", b"contents thus"), "complete archive.*CRC"),
-        (
-            lambda raw: with_central(raw, 8, b"\1"),
-            "'data/a.txt', which is an encrypted file.*by hand, with its password",
-        ),
+        (lambda raw: with_central(raw, 8, b"\1"), "an encrypted file.*with its password"),
         (lambda raw: with_central(raw, 24, (9).to_bytes(4, "little")), "complete archive"),  # larger than it states
     ],
 )

@@ -1,19 +1,10 @@
 import numpy as np
 import pytest
 from scipy.stats import binom
+from sklearn.metrics import precision_recall_curve
 
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex, calibrate_rejection, calibrate_threshold, precision_interval
-
-
-def by_loops(similarities, same, target):
-    """The lowest similarity of a pair at which the precision reaches the target."""
-    fitting = []
-    for threshold in similarities:
-        accepted = [is_same for value, is_same in zip(similarities, same) if value >= threshold]
-        if sum(accepted) / len(accepted) >= target:
-            fitting.append(threshold)
-    return min(fitting)
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 0.95, 1.0])
@@ -23,7 +14,8 @@ def test_the_lowest_threshold_of_that_precision(target):
     same = rng.uniform(size=300) < similarities**2
     same[similarities > 0.98] = True
     found = calibrate_threshold(similarities, same, target)
-    assert found.threshold == by_loops(similarities, same, target)
+    precisions, _, thresholds = precision_recall_curve(same, similarities)
+    assert found.threshold == thresholds[precisions[:-1] >= target].min()
     accepted = similarities >= found.threshold
     assert found.num_accepted == accepted.sum()
     assert found.precision == same[accepted].mean() >= target

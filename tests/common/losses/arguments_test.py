@@ -58,10 +58,7 @@ PNCA = losses.ProxyNCALoss(3, 4)
         (lambda: LabelColumnLoss(TripletLoss(), "name"), "column: received 'name', expected one of class, place"),
         (lambda: MinedLoss(TripletLoss(), "hard"), "miner: received 'hard', expected one of random, semi_hard, soft_h"),
         (lambda: MinedLoss(TripletLoss(), rho_probability=1.5), r"rho_probability: received 1.5, expected a number in"),
-        (
-            lambda: MinedLoss(TripletLoss(), "multi_similarity", rho_probability=0.5),
-            "rho_probability: received 0.5, expected 0 with a miner of pairs",
-        ),
+        (lambda: MinedLoss(TripletLoss(), "multi_similarity", rho_probability=0.5), "0.5, expected 0 with"),
         *(
             (lambda loss=loss: MinedLoss(loss), f"loss: received '{type(loss).__name__}', expected a loss over")
             for loss in (PNCA, losses.WeightedSumLoss([TripletLoss(), PNCA]))
@@ -78,23 +75,11 @@ def test_what_a_loss_is_not_made_of_is_named(make, message):
     [
         (TripletLoss(), (BATCH[0][:, None], BATCH[1]), r"shape of embeddings: received \(6, 1, 4\), expected \[batch,"),
         (losses.ComponentLoss(TripletLoss(), 2, 4), BATCH, "dimension of embeddings: received 4, expected at least 6"),
-        (
-            DecorrelationLoss((3, 2), [(0, 1)], 1.0),
-            BATCH,
-            "dimension of embeddings: received 4, expected 5, that of al",
-        ),
+        (DecorrelationLoss((3, 2), [(0, 1)], 1.0), BATCH, "embeddings: received 4, expected 5"),
         (LabelColumnLoss(TripletLoss(), "place"), BATCH, r"shape of labels: received \(6,\), expected \[batch, 2\]"),
         (MinedLoss(TripletLoss(anchors="references")), BATCH, "anchors: received 'references', expected 'embeddings'"),
-        (
-            ViewLoss(TripletLoss(), first_alone=True),
-            [part[:5] for part in BATCH],
-            "rows of the batch: received 5, expected an even number",
-        ),
-        (
-            ViewLoss(TripletLoss(), first_alone=False),
-            (*BATCH, References(*BATCH)),
-            "references: received 'a reference set', expected none",
-        ),
+        (ViewLoss(TripletLoss(), first_alone=True), [part[:5] for part in BATCH], "5, expected an even number"),
+        (ViewLoss(TripletLoss(), first_alone=False), (*BATCH, References(*BATCH)), "references: .*, expected none"),
     ],
 )
 def test_what_a_loss_is_not_called_with_is_named(loss, given, message):

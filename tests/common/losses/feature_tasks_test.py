@@ -160,14 +160,8 @@ def test_sizes_add_up_with_the_rest_first(dim, number, expected):
 def test_what_does_not_fit_is_refused():
     shared = {"shared": task("shared", 4)}
     for arguments, message in (
-        (
-            ({}, (4,)),
-            "tasks: received .* expected at least one of disc_2, disc_3, disc_4, shared, groups, intra, dance",
-        ),
-        (
-            ({"other": disc()}, (4, 4)),
-            "tasks: received .*other.*, expected at least one of disc_2, disc_3, disc_4, shared, groups, intra, dance",
-        ),
+        (({}, (4,)), "tasks: received .* expected at least one of disc_2, disc_3, disc_4, shared"),
+        (({"other": disc()}, (4, 4)), "tasks: received .*other.*, expected at least one of"),
         ((shared, (4, 4, 4)), "sizes: received .* expected 2 numbers, for disc, shared"),
     ):
         with pytest.raises(InvalidInput, match=message):

@@ -185,17 +185,11 @@ def test_wrong_rank_is_refused(name):
         (lambda: pooling.SecondOrderAttentionPooling(0), "channel_reduction"),
         (lambda: pooling.SecondOrderAttentionPooling(power=-3.0), "power"),
         (lambda: pooling.SecondOrderPooling(0), "attention_dim"),
-        (
-            lambda: pooling.SecondOrderPooling().build((None, None, None, 8)),
-            r"received \(None, None, None, 8\), expected a known height and width",
-        ),
+        (lambda: pooling.SecondOrderPooling().build((None, None, None, 8)), r"expected a known height and width"),
         (lambda: pooling.SecondOrderPooling(2)(tf.ones([1, 3, 2]), mask=tf.constant([[True, True, False]])), "mask"),
         (lambda: pooling.WeldonPooling(0), "num_largest"),
         (lambda: pooling.WeldonPooling(1, -1), "num_smallest"),
-        (
-            lambda: pooling.WeldonPooling(2, 5).build((None, 2, 2, 7)),
-            r"expected at least 5 positions \(num_largest=2, num_smallest=5\)",
-        ),
+        (lambda: pooling.WeldonPooling(2, 5).build((None, 2, 2, 7)), r"expected at least 5 positions"),
     ],
 )
 def test_what_a_pooling_is_not_made_of_is_named(make, message):

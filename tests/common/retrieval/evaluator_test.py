@@ -243,11 +243,7 @@ def test_a_sample_says_how_many_of_all_queries_have_nothing_to_find():
         ([["a", "b", "a", "b"]], {}, "query labels.*integers"),
         ([np.arange(4)], {}, "no query with a relevant item"),
         ([np.zeros(4, int), np.eye(4)], {}, "alone"),
-        (
-            [np.zeros(4, int), np.eye(4)[1:], np.zeros(3, int)],
-            {"exclude_same_row": True},
-            "gallery.*3 rows.*4, one for each query",
-        ),
+        ([np.zeros(4, int), np.eye(4)[1:], np.zeros(3, int)], {"exclude_same_row": True}, "gallery.*3 rows.*4"),
         *(([np.zeros(4, int)], {"recall_at": recall_at}, "recall_at") for recall_at in ((), (0, 1))),
     ],
 )

@@ -209,19 +209,13 @@ def metric_model(**settings):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: metric_model(micro_batch=2).compile(jit_compile=True),
-            "jit_compile: received True, expected False with micro_batch",
-        ),
+        (lambda: metric_model(micro_batch=2).compile(jit_compile=True), "jit_compile: .*False with micro_batch"),
         (lambda: metric_model(micro_batch=0), "micro_batch: received 0"),
         (lambda: small_model(attribute_weight=0.1), "attribute_weight.*0.1.*0 without an attribute_loss"),
         (lambda: small_model(normalization="l2"), "normalization.*'l2'.*unit"),
         (lambda: EmbeddingHead(GlobalAveragePooling(), 0), "embedding_dim"),
         (lambda: small_model(num_views=3), "num_views: received 3, expected one of 1, 2"),
-        (
-            lambda: small_model(num_views=2, attribute_loss=SquaredAttributes()),
-            "num_views: received 2, expected 1 with an attribute_loss",
-        ),
+        (lambda: small_model(num_views=2, attribute_loss=SquaredAttributes()), "2, expected 1 with"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, message):

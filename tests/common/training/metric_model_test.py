@@ -151,20 +151,11 @@ def test_weights_of_samples_and_classes_are_those_of_the_loss():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: MetricModel(keras.Sequential([keras.layers.Dense(4)]), ContrastiveLoss()),
-            "network: .*one that is built",
-        ),
+        (lambda: MetricModel(keras.Sequential([keras.layers.Dense(4)]), ContrastiveLoss()), "one that is built"),
         (lambda: model_with(proxy_multiplier=0.0), "proxy_multiplier: received 0.0, expected a number greater than 0"),
         (lambda: model_with(attribute_weight=0.1), "attribute_weight: received 0.1, expected 0 without"),
-        (
-            lambda: model_with().compile("sgd", loss="mse"),
-            "loss of compile: .*MetricModel.network, loss. has it already",
-        ),
-        (
-            lambda: fit(model_with(), sample_weight=np.ones(6)),
-            "sample_weight: received weights of single|sample_weight",
-        ),
+        (lambda: model_with().compile("sgd", loss="mse"), "loss of compile: .* has it already"),
+        (lambda: fit(model_with(), sample_weight=np.ones(6)), "sample_weight"),
         (lambda: fit(model_with(), np.eye(3)[LABELS]), r"shape of labels: received \(6, 3\)"),
         (lambda: model_with().fit(INPUTS, verbose=0), "data: received 'inputs alone'"),
     ],
