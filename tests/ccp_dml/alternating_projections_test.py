@@ -123,13 +123,10 @@ def test_rules_of_the_published_code(tmp_path):
     # Read one late: evaluations see 0, .3, .5, .5, .4, .2 | .1, .6: the best of problem 0 is seen at evaluation 2.
     rules = ProjectionRules.published_code()
     training = ScriptedTraining(rules, given=[0.3, 0.5, 0.5, 0.4, 0.2, 0.1, 0.6, 0.6], with_batch_norm=False)
-    rates = []
-    original = training.validate
-    training.validate = lambda: rates.append(float(training.term.current_rate)) or original()
     training.run(tmp_path, epochs=8)
     problems = training.projections.problems
     assert [(problem.steps, problem.best) for problem in problems] == [(12, 0.5), (4, 0.6)]
-    assert rates == [0.0] * 6 + [RATE] * 2
+    assert training.rates == [0.0] * 6 + [RATE] * 2
     weights, pools = training.embedded[1]
     assert_all_equal(weights, training.seen[5])  # the pool is embedded with the last weights
     assert_all_equal(training.term.targets(), training.network_of(training.seen[2]))  # the target is the best
@@ -141,18 +138,9 @@ def test_rules_of_the_published_code(tmp_path):
 
 def test_the_first_problem_may_wait(tmp_path):
     training = ScriptedTraining(ProjectionRules(start_step=5), given=[0.9, 0.1, 0.5, 0.4, 0.3, 0.2, 0.1])
-    rates, begun = [], []
-    original = training.validate
-
-    def validate():
-        rates.append(float(training.term.current_rate))
-        begun.append(int(np.array(training.loss.started)))
-        return original()
-
-    training.validate = validate
     training.run(tmp_path, epochs=7)
-    assert rates == [0.0] * 3 + [RATE] * 4
-    assert begun == [0] * 3 + [1] * 4
+    assert training.rates == [0.0] * 3 + [RATE] * 4
+    assert training.begun == [0] * 3 + [1] * 4
     weights, _ = training.embedded[0]
     assert_all_equal(weights, training.seen[2])  # after six steps, the first evaluation past the fifth
     (problem,) = training.projections.problems

@@ -18,17 +18,9 @@ def outcomes_of(training):
 
 def test_the_first_problem_begins_from_the_best_weights_of_the_converged_in_batch_loss(tmp_path, capfd):
     training = ScriptedTraining(ProjectionRules(start_patience=2), given=[*CONVERGES, 0.58, 0.7, 0.65])
-    original, rates, begun = training.validate, [], []
-
-    def validate():
-        rates.append(float(training.term.current_rate))
-        begun.append(int(np.array(training.loss.started)))
-        return original()
-
-    training.validate = validate
     history = training.run(tmp_path, epochs=8)
-    assert rates == [0.0] * 5 + [RATE] * 3
-    assert begun == [0] * 5 + [1] * 3
+    assert training.rates == [0.0] * 5 + [RATE] * 3
+    assert training.begun == [0] * 5 + [1] * 3
     weights, _ = training.embedded[0]
     assert_all_equal(weights, training.seen[2])
     assert_all_equal(training.term.targets(), training.network_of(training.seen[2]))

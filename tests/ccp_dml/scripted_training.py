@@ -42,6 +42,7 @@ class ScriptedTraining:
         self.pools = ClassPools(self.model.embed, self.examples, RandomShift(1), 4, PROXIES, seed=5, batch_size=7)
         self.projections = AlternatingProjections(self.loss, self.term, self.embed_pools, rules)
         self.given, self.stop_after, self.seen = given, stop_after, []
+        self.rates, self.begun = [], []
         self.embedded = {}
 
     def embed_pools(self, problem):
@@ -51,6 +52,8 @@ class ScriptedTraining:
     def validate(self):
         if len(self.seen) == self.stop_after:
             raise KeyboardInterrupt
+        self.rates.append(float(self.term.current_rate))
+        self.begun.append(int(np.array(self.loss.started)))
         self.seen.append([np.array(weight) for weight in self.model.get_weights()])
         if self.given is not None:
             return {"MAP@R": self.given[len(self.seen) - 1]}

@@ -1,13 +1,13 @@
 """Whole models on two virtual devices and on two hosts: after 20 steps the weights of one device."""
 
 import json
-import socket
 
 import numpy as np
 import pytest
 
 from common.training.devices import IS_KERAS_3, KERAS_VERSION
 from tests.command_line import run_program, start_program
+from tests.mlflow_server import free_port
 
 PROGRAM = ["-m", "tests.conformance.replicated_fit"]
 NAMES = ("proxies_and_memory", "pooled_with_zero_shot", "chance_constrained", "embedding_model")
@@ -32,12 +32,6 @@ def test_two_replicas_train_like_one_device(differences, name):
 @pytest.mark.parametrize("name", SHORT)
 def test_after_five_steps_they_differ_by_rounding_alone(differences, name):
     assert differences[name] < 1e-5
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def weights_in(path):

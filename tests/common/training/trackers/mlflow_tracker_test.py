@@ -3,12 +3,10 @@ import sys
 import pytest
 
 from common.errors import InvalidInput
-from common.training.trackers import RunDescription, TrackerChoice
+from common.training.trackers import TrackerChoice
 from common.training.trackers.mlflow_tracker import check_server, mlflow, named
+from tests.common.training.trackers.wandb_tracker_test import DESCRIPTION, RESULT, followed_until_it_is_stopped
 from tests.mlflow_server import free_port, mlflow_server, needs_server, way_to
-
-DESCRIPTION = RunDescription("c2+gap fold 0", "c2+gap-0123456789", {"learning_rate": 0.001}, {"fold": "0"})
-RESULT = {"test": {"MAP@R": 0.25}, "validation": {"best": {"step": 4, "MAP@R": 0.5}}}
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +19,6 @@ def runs(url, project):
     client = mlflow().MlflowClient(tracking_uri=url)
     experiment = client.get_experiment_by_name(project)
     return client, client.search_runs([experiment.experiment_id])
-
-
-def followed_until_it_is_stopped(tracked):
-    with tracked.followed():
-        tracked.log({"loss": 2.0, "validation/MAP@R": 0.5}, 2)
-        tracked.log({"loss": 1.0, "validation/MAP@R": 0.25}, 4)
-        raise KeyboardInterrupt
 
 
 def curve(client, run, name):
