@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_dml import dual_solver
-from gsp_dml.dual_solver import EXACT_STEPS, Dual, solve_exactly
+from gsp_dml.dual_solver import EXACT_STEPS, Dual, iterate_fixed_point, solve_exactly
 
 
 def dual_of(nearest_cost, ratio, smoothing):
@@ -47,6 +47,15 @@ def test_no_more_steps_are_taken_than_are_asked_for(monkeypatch):
         monkeypatch.setattr(dual_solver, name, lambda *state, step=step, name=name: taken.append(name) or step(*state))
     solve_exactly(dual_of(np.random.default_rng(0).uniform(0, 2, size=(20, 50)), 0.01, 1000.0), 12)
     assert (taken.count("_mass_step"), taken.count("_tail_step")) == (8, 4)
+
+
+@pytest.mark.parametrize("ratio", [0.13, 0.3, 0.55])
+def test_the_fixed_point_moves_the_same_mass(ratio):
+    costs = np.random.default_rng(2).uniform(0, 2, size=(6, 9))
+    dual = dual_of(costs, ratio, 5.0)
+    found = iterate_fixed_point(dual, tf.constant(costs[..., None]), 200)
+    np.testing.assert_allclose(found, solve_exactly(dual), atol=1e-9)
+    np.testing.assert_allclose(tf.reduce_mean(tf.sigmoid(found), axis=1), ratio, rtol=1e-9)
 
 
 @pytest.mark.parametrize("spread", [3e3, 1e5, 1e11, 1e30])

@@ -73,3 +73,9 @@ def test_saturated_weights_keep_a_finite_and_correct_gradient_in_float32(smoothi
         tape.watch(costs)
         value = loss(costs, 0.3)
     np.testing.assert_allclose(tape.gradient(value, costs), exact, atol=1e-4 * np.abs(exact).max())
+
+
+def test_a_single_prototype_is_no_single_position():
+    loss = RandomLoss(5.0, prototypes=1)
+    for closed_form, unrolled in zip(loss.gradients(0.3), loss.gradients(0.3, gradient="unrolled")):
+        np.testing.assert_allclose(closed_form, unrolled, rtol=1e-9, atol=1e-11)
