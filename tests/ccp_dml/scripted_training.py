@@ -53,7 +53,7 @@ class ScriptedTraining:
         if len(self.seen) == self.stop_after:
             raise KeyboardInterrupt
         self.rates.append(float(self.term.current_rate))
-        self.begun.append(int(np.array(self.loss.started)))
+        self.begun.append(int(np.array(getattr(self.loss, "started", 1))))
         self.seen.append([np.array(weight) for weight in self.model.get_weights()])
         if self.given is not None:
             return {"MAP@R": self.given[len(self.seen) - 1]}
