@@ -1,15 +1,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.interval_coverage import (
-    CASES,
-    DIFFERENCE,
-    SINGLE,
-    coverage,
-    false_alarms,
-    paired_false_alarms,
-    words,
-)
+from benchmarks.interval_coverage import CASES, DIFFERENCE, SINGLE, coverage, false_alarms, paired_false_alarms, words
 from tests.samples import sampled
 
 

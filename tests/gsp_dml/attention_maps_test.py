@@ -2,13 +2,7 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from gsp_dml.attention_maps import (
-    box_coverage,
-    coverage_auc,
-    target_share,
-    upsample_map,
-    weighted_feature_norm,
-)
+from gsp_dml.attention_maps import box_coverage, coverage_auc, target_share, upsample_map, weighted_feature_norm
 
 
 def test_enlarging_interpolates_between_centres_and_holds_the_border():

@@ -2,12 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.backbones.convolution import (
-    batch_normalization,
-    convolution,
-    depthwise_convolution,
-    rectifier,
-)
+from common.backbones.convolution import batch_normalization, convolution, depthwise_convolution, rectifier
 
 keras = tf.keras
 

@@ -3,12 +3,7 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.losses import (
-    ContrastiveLoss,
-    MinedLoss,
-    MultiSimilarityLoss,
-    WeightedSumLoss,
-)
+from common.losses import ContrastiveLoss, MinedLoss, MultiSimilarityLoss, WeightedSumLoss
 
 keras = tf.keras
 LABELS = np.repeat(np.arange(3), 2)

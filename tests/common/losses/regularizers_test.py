@@ -5,13 +5,7 @@ import pytest
 import tensorflow as tf
 from scipy.spatial.distance import pdist, squareform
 
-from common.losses import (
-    CodingRateLoss,
-    KoLeoLoss,
-    ThresholdConsistentMarginLoss,
-    coding_rate,
-    koleo,
-)
+from common.losses import CodingRateLoss, KoLeoLoss, ThresholdConsistentMarginLoss, coding_rate, koleo
 
 EXACT = {"rtol": 1e-12, "atol": 1e-14}
 

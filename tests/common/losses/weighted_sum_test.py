@@ -1,10 +1,6 @@
 import numpy as np
 
-from common.losses import (
-    ContrastiveLoss,
-    MultiSimilarityLoss,
-    WeightedSumLoss,
-)
+from common.losses import ContrastiveLoss, MultiSimilarityLoss, WeightedSumLoss
 
 
 def test_is_the_weighted_sum_of_its_parts(case):

@@ -4,11 +4,7 @@ import tensorflow as tf
 
 from common.backbones import CutNetwork
 from common.errors import InvalidInput
-from common.losses import (
-    ContrastiveLoss,
-    CosineContrastiveLoss,
-    ProxyNCALoss,
-)
+from common.losses import ContrastiveLoss, CosineContrastiveLoss, ProxyNCALoss
 from common.pooling import DeLFPooling, GlobalAveragePooling, GlobalMaxPooling, SecondOrderAttentionPooling
 from common.training import (
     EmbeddingHead,
