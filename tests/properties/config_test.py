@@ -65,13 +65,6 @@ def test_different_configurations_or_data_have_different_hashes(config, other):
     assert config.hash("data") != config.hash("other data")
 
 
-@settings(max_examples=NUM_EXAMPLES)
-@given(overrides=OVERRIDES)
-def test_overrides_are_taken_as_they_are(overrides):
-    config = resolve("cub200", "c2", "gap", "thesis", "full", overrides)
-    assert {name: getattr(config, name) for name in overrides} == overrides
-
-
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
 def test_what_is_out_of_range_is_refused_by_name(name):
     config = resolve("cub200", "c2", "gsp", "thesis", "full", {})
