@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
+from sklearn.linear_model import Ridge
 
 from common.errors import InvalidInput
 from gsp_dml.zero_shot_evaluation import zero_shot_accuracy
@@ -15,29 +17,18 @@ def examples(num_classes=10, informative=True, seed=0):
     return attributes, means[labels] + 0.01 * generator.normal(size=(len(labels), 6)), labels
 
 
-def by_loops(attributes, embeddings, labels, fit, num_splits, ridge, seed):
-    generator = np.random.default_rng(seed)
-    classes = sorted(set(labels.tolist()))
-    z = {c: attributes[labels == c].mean(0) for c in classes}
-    v = {c: embeddings[labels == c].mean(0) for c in classes}
-    right = []
+def by_scikit_learn(attributes, embeddings, labels, fit, num_splits, ridge, seed):
+    generator, right = np.random.default_rng(seed), []
+    classes = np.unique(labels)
+    z, v = (np.stack([values[labels == c].mean(axis=0) for c in classes]) for values in (attributes, embeddings))
     for _ in range(num_splits):
-        order = [classes[i] for i in generator.permutation(len(classes))]
-        seen, unseen = order[: len(classes) // 2], order[len(classes) // 2 :]
-        if fit == "classes":
-            inputs, targets = np.stack([z[c] for c in seen]), np.stack([v[c] for c in seen])
-        else:
-            chosen = [i for i, label in enumerate(labels) if label in seen]
-            inputs, targets = attributes[chosen], np.stack([v[labels[i]] for i in chosen])
-        regression = np.linalg.inv(inputs.T @ inputs + ridge * np.eye(4)) @ inputs.T @ targets
-        hits = np.zeros(2)
-        for c in unseen:
-            guess = z[c] @ regression
-            hits[0] += min(unseen, key=lambda other: np.linalg.norm(guess - v[other])) == c
-            cosine = {other: guess @ v[other] / np.linalg.norm(v[other]) for other in unseen}
-            hits[1] += max(cosine, key=cosine.get) == c
-        right.append(hits / len(unseen))
-    return np.array(right).T
+        seen, unseen = np.split(generator.permutation(len(classes)), [len(classes) // 2])
+        chosen = np.isin(labels, seen)
+        data = (z[seen], v[seen]) if fit == "classes" else (attributes[chosen], v[labels[chosen]])
+        guesses = Ridge(ridge, fit_intercept=False).fit(*data).predict(z[unseen])
+        nearest = [cdist(guesses, v[unseen], metric).argmin(axis=1) for metric in ("euclidean", "cosine")]
+        right.append(np.mean(nearest == np.arange(len(unseen)), axis=1))
+    return np.transpose(right)
 
 
 @pytest.mark.parametrize("fit", ["samples", "classes"])
@@ -46,7 +37,7 @@ def test_it_equals_the_definition(fit, informative):
     data = examples(9, informative)
     settings = {"fit": fit, "num_splits": 20, "ridge": 0.05, "seed": 3}
     result = zero_shot_accuracy(*data, **settings)
-    np.testing.assert_allclose([result.euclidean, result.cosine], by_loops(*data, **settings))
+    np.testing.assert_allclose([result.euclidean, result.cosine], by_scikit_learn(*data, **settings))
 
 
 def test_informative_attributes_transfer_and_others_do_not():

@@ -1,4 +1,5 @@
 import numpy as np
+from sklearn.metrics import average_precision_score, ndcg_score
 
 from common.retrieval import (
     first_hit_rank,
@@ -38,10 +39,7 @@ def test_columns_beyond_r_change_no_bit_of_map_at_r():
 
 
 def plain_ndcg(shared):
-    def gain(order):
-        return sum((2**level - 1) / np.log2(rank + 1) for rank, level in enumerate(order, 1))
-
-    return gain(shared) / gain(sorted(shared, reverse=True))
+    return ndcg_score([2.0 ** np.array(shared) - 1], [-np.arange(len(shared))])
 
 
 def plain_hierarchical_average_precision(shared):
@@ -53,13 +51,12 @@ def plain_hierarchical_average_precision(shared):
     return total / sum(relevance)
 
 
-def test_graded_metrics_equal_plain_loops():
+def test_graded_metrics_equal_scikit_learn_and_plain_loops():
     shared = np.random.default_rng(0).integers(0, 4, (30, 17))
     shared[:5] = np.minimum(shared[:5], 1)
     for metric, plain in ((ndcg, plain_ndcg), (hierarchical_average_precision, plain_hierarchical_average_precision)):
         np.testing.assert_allclose(metric(shared), [plain(row.tolist()) for row in shared], rtol=1e-13)
         np.testing.assert_allclose(metric(np.array([[3, 2, 2, 1, 1, 1, 0]])), 1.0, rtol=1e-13)
         assert metric(np.zeros((1, 4), int)) == 0.0
-    hits = shared[:5] > 0
-    average = [sum(row[: k + 1].mean() for k in np.flatnonzero(row)) / row.sum() for row in hits]
+    average = [average_precision_score(row > 0, -np.arange(17)) for row in shared[:5]]
     np.testing.assert_allclose(hierarchical_average_precision(shared[:5]), average, rtol=1e-13)
