@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.preprocessing import normalize
 
 from common.errors import InvalidInput
 from common.retrieval import operating_point_inconsistency, verify_pairs
@@ -9,7 +10,7 @@ from common.retrieval import verification as module
 
 @pytest.fixture(params=["alone", "gallery"])
 def case(request, monkeypatch):
-    """Arrays, and their pairs by plain loops: cosine, class of the query, class of the other."""
+    """Arrays; of all pairs the cosine, the class of the query and that of the other."""
     monkeypatch.setattr(module, "_BLOCK", 7)
     rng = np.random.default_rng(3)
     centers, spreads = rng.normal(size=(5, 3)), np.linspace(0.2, 1.5, 5)
@@ -20,44 +21,36 @@ def case(request, monkeypatch):
         points = centers[labels % 5] + spreads[labels % 5, None] * rng.normal(size=(size, 3))
         sides.append((np.float32(points * rng.uniform(1e-30, 5, (size, 1))), labels * 2**40))
     sides = sides[:1] if request.param == "alone" else sides
-    units = [
-        points.astype(np.float64) / np.linalg.norm(points.astype(np.float64), axis=1)[:, None] for points, _ in sides
-    ]
-    pairs = [
-        (float(units[0][i] @ units[-1][j]), sides[0][1][i], sides[-1][1][j])
-        for i in range(len(units[0]))
-        for j in range(len(units[-1]))
-        if len(sides) == 2 or j > i
-    ]
-    return [array for side in sides for array in side], pairs
+    units = [normalize(points.astype(np.float64)) for points, _ in sides]
+    cosines = units[0] @ units[-1].T
+    query, other = np.triu_indices(40, 1) if len(sides) == 1 else np.indices(cosines.shape).reshape(2, -1)
+    return [array for side in sides for array in side], cosines[query, other], sides[0][1][query], sides[-1][1][other]
 
 
 def on_grid(cosine):
     return np.floor((cosine + 1) * 2**15) / 2**15 - 1
 
 
-def test_rates_equal_loops_over_pairs(case):
-    arrays, pairs = case
+def test_rates_are_shares_of_pairs(case):
+    arrays, cosines, one, other = case
     found = verify_pairs(*arrays)
-    genuine = [cosine for cosine, one, other in pairs if one == other]
-    impostor = [cosine for cosine, one, other in pairs if one != other]
+    genuine, impostor = cosines[one == other], cosines[one != other]
     assert (found.num_genuine, found.num_impostor) == (len(genuine), len(impostor))
     for place in (0, 1, 20_000, 40_000, 60_000, 2**16):
         threshold = found.thresholds[place]
-        assert found.false_match[place] == sum(value >= threshold for value in impostor) / len(impostor)
-        assert found.false_non_match[place] == sum(value < threshold for value in genuine) / len(genuine)
+        assert found.false_match[place] == np.mean(impostor >= threshold)
+        assert found.false_non_match[place] == np.mean(genuine < threshold)
     for rate in (0.0, 0.01, 0.3, 1.0):
-        values = np.array(impostor)
-        threshold = next(t for t in found.thresholds if np.count_nonzero(values >= t) <= rate * len(values))
-        assert found.false_non_match_at(rate) == sum(value < threshold for value in genuine) / len(genuine)
+        threshold = next(t for t in found.thresholds if np.mean(impostor >= t) <= rate)
+        assert found.false_non_match_at(rate) == np.mean(genuine < threshold)
 
 
 def test_areas_and_equal_errors_are_those_of_scikit_learn(case):
-    arrays, pairs = case
+    arrays, cosines, one, other = case
     found = verify_pairs(*arrays)
-    scores, same = [on_grid(cosine) for cosine, *_ in pairs], [one == other for _, one, other in pairs]
+    scores, same = on_grid(cosines), one == other
     np.testing.assert_allclose(found.area_under_roc, roc_auc_score(same, scores), rtol=1e-12)
-    np.testing.assert_allclose(found.area_under_roc, roc_auc_score(same, [cosine for cosine, *_ in pairs]), atol=1e-3)
+    np.testing.assert_allclose(found.area_under_roc, roc_auc_score(same, cosines), atol=1e-3)
     false_match, match, _ = roc_curve(same, scores, drop_intermediate=False)
     rates = np.linspace(0, 1, 200_001)
     gaps = np.abs(1 - np.interp(rates, false_match, match) - rates)
@@ -68,7 +61,7 @@ def test_areas_and_equal_errors_are_those_of_scikit_learn(case):
 
 
 def test_opis_equals_loops_over_classes(case):
-    arrays, pairs = case
+    arrays, cosines, one, other = case
     found = verify_pairs(*arrays)
     low, high = 0.05, 0.4
     rates = found.false_match
@@ -77,10 +70,10 @@ def test_opis_equals_loops_over_classes(case):
     alone, terms = len(arrays) == 2, []
     for threshold in found.thresholds[places]:
         utilities = []
-        for label in sorted({*arrays[1].tolist()}):
-            mine = [(c, a == b) for c, a, b in pairs if a == label or (alone and b == label)]
-            accepted = [[c >= threshold for c, same in mine if bool(same) is kind] for kind in (False, True)]
-            if all(accepted):
+        for label in np.unique(arrays[1]):
+            mine = (one == label) | (alone & (other == label))
+            accepted = [cosines[mine & kind] >= threshold for kind in (one != other, one == other)]
+            if all(map(len, accepted)):
                 specificity, sensitivity = 1 - np.mean(accepted[0]), np.mean(accepted[1])
                 total = specificity + sensitivity
                 utilities.append(2 * specificity * sensitivity / total if total else 0.0)
