@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from scipy.spatial.distance import pdist
 
 from common.losses import SoftTripleLoss
-from common.references import References
 
 
 def class_similarity(anchor, centers, gamma, loops):
@@ -26,15 +26,10 @@ def expected_cross_entropy(case, loops, references, scale, gamma, margin):
     return loops.mean(terms)
 
 
-def expected_regularization(centers, loops):
-    total = 0.0
-    for class_centers in centers:
-        unit = [loops.normalized(center, "unit") for center in class_centers]
-        for k in range(len(unit)):
-            for other in range(k + 1, len(unit)):
-                total += math.sqrt(2.0 - 2.0 * loops.inner_product(unit[k], unit[other]))
+def expected_regularization(centers):
     num_classes, num_centers, _ = centers.shape
-    return total / (num_classes * num_centers * (num_centers - 1))
+    distances = [pdist(unit) for unit in centers / np.linalg.norm(centers, axis=2, keepdims=True)]
+    return np.sum(distances) / (num_classes * num_centers * (num_centers - 1))
 
 
 @pytest.mark.parametrize(
@@ -45,19 +40,8 @@ def test_equals_loops_over_given_references_or_its_own_centers(case, loops, scal
     references = case.references or loss.proxy_bank.references()
     expected = expected_cross_entropy(case, loops, references, scale, gamma, margin)
     if case.references is None:
-        expected += tau * expected_regularization(np.asarray(references.embeddings).reshape(4, 3, 2), loops)
+        expected += tau * expected_regularization(np.asarray(references.embeddings).reshape(4, 3, 2))
     np.testing.assert_allclose(case(loss), expected, rtol=5e-5)
-
-
-def test_order_of_the_references_does_not_matter():
-    rng = np.random.default_rng(0)
-    embeddings, labels = rng.normal(size=(5, 4)), np.array([3, 9, 3, 1, 9])
-    vectors, classes = rng.normal(size=(12, 4)), np.array([3, 3, 9, 1, 9, 1, 3, 77, 1, 9, 77, 3]) * 2**40
-    order = rng.permutation(12)
-    loss = SoftTripleLoss(100, 4)
-    straight = loss(embeddings, labels * 2**40, References(vectors, classes))
-    shuffled = loss(embeddings, labels * 2**40, References(vectors[order], classes[order]))
-    np.testing.assert_allclose(straight, shuffled, rtol=1e-5)
 
 
 def test_coincident_centers_have_a_finite_gradient():
