@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score
 
 from common.errors import InvalidInput
 from common.retrieval import evaluate_with_junk, junk_lists
@@ -52,15 +51,6 @@ def test_equals_a_walk_down_the_ranking(rule, depth, monkeypatch):
     np.testing.assert_allclose(found.mean_average_precision, np.mean([ap for ap, _ in expected]), rtol=1e-12)
     means = np.mean([precisions for _, precisions in expected], axis=0)
     np.testing.assert_allclose([found.mean_precision_at[k] for k in KS], means, rtol=1e-12)
-
-
-def test_without_junk_the_sum_is_that_of_scikit_learn():
-    rng = np.random.default_rng(7)
-    queries, gallery = rng.normal(size=(2, 12, 5))
-    positives, _ = lists(8, 12, 12)
-    found = evaluate_with_junk(queries, gallery, positives, [[]] * 12, rule="sum")
-    expected = [average_precision_score(np.isin(np.arange(12), p), gallery @ q) for p, q in zip(positives, queries)]
-    np.testing.assert_allclose(found.average_precision, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
