@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from common import data, diagnostics, records, training
+from common import data, diagnostics, losses, records, training
 from common.data import Dataset, Examples
-from common.errors import InvalidInput
+from common.errors import InvalidInput, check_given
 from common.files import read_json, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
@@ -23,7 +23,6 @@ from experiments.runs.cached_training import features_below_cut
 from experiments.runs.closed_form import closed_form_figures, figures_on_sphere, start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.feature_figures import feature_figures
-from experiments.runs.image_groups import group_figures, regrouping_of
 from experiments.runs.pooling_weights import perplexity_callbacks
 from experiments.runs.projection_snapshots import snapshot_recorder
 from experiments.runs.sampling_teacher import SAMPLING, teacher_of
@@ -31,8 +30,10 @@ from experiments.runs.splits import split_of, unit_seed
 from experiments.runs.update_rule import coupled_decay, update_rule
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.loss_building import feature_slices
 from experiments.settings.method_names import GROUPS
 from experiments.settings.methods.ccp import ProjectionSettings
+from experiments.settings.methods.features import BY_FEATURES, BY_SLICE, STANDARDIZED, GroupSettings
 from experiments.settings.places import Places
 from experiments.settings.run_settings import COSINE, FINAL
 
@@ -50,6 +51,7 @@ MONITORED = {
     FINAL: "all training classes",
 }
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of glibc's malloc.h
+_FIRST = {STANDARDIZED: "standardized", BY_FEATURES: "none", BY_SLICE: "centred"}  # treatment of features
 
 
 def unit_label(config: ExperimentConfig, fold: int, repeat: int) -> str:
@@ -357,3 +359,37 @@ def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
     return diagnostics.evaluate_clustering(
         embeddings["queries"], embeddings["query_labels"]
     ).normalized_mutual_information
+
+
+def regrouping_of(
+    model: training.EmbeddingModel,
+    config: ExperimentConfig,
+    inputs: EvaluationInputs,
+    examples: Examples,
+    batches_per_epoch: int,
+    seed: int,
+) -> list[training.Regrouping]:
+    """Group an untrained model's images; return the callback that regroups, if any."""
+    groups = config.find(GroupSettings)
+    if groups is None:
+        return []
+    loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
+    columns = feature_slices(config)[GROUPS]
+
+    def vectors(number: int) -> np.ndarray:
+        """Return a vector of each training image, for a round."""
+        if groups.group_by == BY_SLICE and number:
+            return model.embed(inputs(examples))[:, columns]
+        features = model.embed(inputs(examples), output="features")
+        return training.without_classes(features, examples.labels, _FIRST[groups.group_by])
+
+    regrouping = training.Regrouping(loss, vectors, groups.num_groups, groups.group_epochs * batches_per_epoch, seed)
+    regrouping.group()
+    return [regrouping]
+
+
+def group_figures(model: training.EmbeddingModel, labels: np.ndarray) -> dict[str, float]:
+    """Return the number of image groups and their mean number of classes."""
+    loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
+    groups = np.array(loss.groups)
+    return {"groups": len(np.unique(groups)), "classes_per_group": training.classes_per_group(groups, labels)}

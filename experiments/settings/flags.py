@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+import textwrap
 import typing
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +14,11 @@ from absl import app, flags
 
 from common import data
 from common.errors import InvalidInput, check_all, check_choice, invalid
+from experiments.launch.launch_flags import READ_BY
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.given_values import check_given
-from experiments.settings.help_text import HELP, help_text
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.own_data import OWN_DATASETS, fit_to_data
@@ -26,9 +27,21 @@ from experiments.settings.places import CACHE_GB, DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import layers_of
 from experiments.settings.run_settings import BUDGETS, METHODS, RECIPES
-from experiments.settings.tracker_flags import given_tracker_flags
+from experiments.settings.tracker_flags import TRACKER_FLAGS, given_tracker_flags
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
+_HELP = ("--help", "-help", "-?", "--?")
+_OWN, _RUNS = "This command", "Where results are, and what of them is made now"
+_OF_RUNS = (
+    "data_dir", "cache_dir", "runs_dir", "record", "replace", "checkpoint_seconds", "decoded_images_mb",
+    "cache_gb", "allow_cpu", "deterministic", "fold", "repeat", "repeats", "report_only", "details", "explain", "run",
+    "max_cells", "export_model", *TRACKER_FLAGS,
+)  # fmt: skip
+_METHODS = ("methods", "plugin")
+_LAUNCH = "Many units at once"
+_OF_LAUNCHES = ("launch", *READ_BY)
+_WIDTH = 112
 
 _DEFINITIONS: dict[type, Callable[..., object]] = {
     int: flags.DEFINE_integer,
@@ -264,8 +277,8 @@ def run_command(
 
 
 def _parse_flags(arguments: list[str]) -> list[str]:
-    if not {*HELP}.isdisjoint(arguments[1:]):
-        print(help_text(flags.FLAGS))
+    if not {*_HELP}.isdisjoint(arguments[1:]):
+        print(_help_text(flags.FLAGS))
         sys.exit(0)
     try:
         rest = flags.FLAGS(arguments)
@@ -286,3 +299,36 @@ def _launches(arguments: list[str]) -> str:
     if not asked or "launch" in flags.FLAGS:
         return ""
     return "This command has no units to launch; experiments.fair_eval, experiments.table and experiments.figure have. "
+
+
+def _help_text(values: flags.FlagValues) -> str:
+    """Return the running command's docstring and its flags by section."""
+    sections = _sections(values)
+    lines = [(sys.modules["__main__"].__doc__ or "").strip()]
+    for title, members in sections.items():
+        lines += ["", f"{title}:"]
+        for flag in members:
+            lines += _lines_of(flag)
+    return "\n".join(lines)
+
+
+def _sections(values: flags.FlagValues) -> dict[str, list[flags.Flag]]:
+    """Return this command's flags by section title, in order."""
+    own = {flag.name: flag for flag in values.get_key_flags_for_module(sys.argv[0])}
+    settings = {each.name: each.section for each in all_settings()} if "beta_2" in own else {}
+    first = next(iter(settings.values()), _OWN)
+    section_of = dict.fromkeys(_OF_RUNS, _RUNS) | dict.fromkeys(_OF_LAUNCHES, _LAUNCH)
+    section_of |= dict.fromkeys(_METHODS, first) | settings
+    titles = (first, _OWN, _RUNS, _LAUNCH, *settings.values())
+    sections: dict[str, list[flags.Flag]] = {title: [] for title in titles}
+    for name in [*(name for name in section_of if name in own), *sorted(own.keys() - section_of.keys())]:
+        sections[section_of.get(name, _OWN)].append(own[name])
+    return {title: members for title, members in sections.items() if members}
+
+
+def _lines_of(flag: flags.Flag) -> list[str]:
+    """Format a flag like absl: name and help, then any default."""
+    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
+    default = f" (default: {flag.default_as_str})" if flag.default_as_str else ""
+    text = f"{name}: {flag.help}{default}"
+    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
