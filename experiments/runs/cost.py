@@ -74,10 +74,10 @@ def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
         finished: the study's finished units; without any, published and measured figures are the source.
     """
     if finished:
-        seconds = [max(unit.measured["train_seconds"] - _START_SECONDS, 1.0) for unit in finished]
+        spent = [max(unit.measured["train_seconds"] - _START_SECONDS, 1.0) for unit in finished]
         batches = [unit.config["classes_per_batch"] * unit.config["samples_per_class"] for unit in finished]
         steps = [unit.measured["steps"] for unit in finished]
-        rates = [each / (number * batch) for each, number, batch in zip(seconds, steps, batches)]
+        rates = [each / (number * batch) for each, number, batch in zip(spent, steps, batches)]
         return Rate(statistics.median(rates), "this machine")
     if config.cached_features:
         return Rate(_CACHED_SECONDS_PER_IMAGE, "2 CPU cores", 0.0, _FIGURES_SECONDS_PER_IMAGE)

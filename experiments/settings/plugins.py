@@ -83,9 +83,9 @@ def load_plugins(names: Sequence[str]) -> list[Provider]:
     """
     installed = {entry.value: entry for entry in importlib.metadata.entry_points(group=GROUP)}
     providers = []
-    for module, entry in installed.items():
+    for place, entry in installed.items():
         owner, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "")
-        providers.append(_registered(_imported(module, f"entry point {entry.name} of {owner}"), version))
+        providers.append(_registered(_imported(place, f"entry point {entry.name} of {owner}"), version))
     for name in names:
         module = _imported_file(name) if name.endswith(".py") else _imported(name, f"--plugin={name}")
         if module.__name__ not in installed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import TYPE_CHECKING
 
 from common import losses
 from experiments.settings.setting import (
@@ -15,6 +16,9 @@ from experiments.settings.setting import (
     NumberRange,
     setting,
 )
+
+if TYPE_CHECKING:
+    from common.losses import MetricLoss  # alone: documents read which of `losses` a `build` makes
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,7 +120,7 @@ class MarginLossSettings(MarginSetting, title="Margin loss (margin)", sees_one_s
     boundary: float = setting("margin: first value of the learnable boundary (beta)", within=NOT_NEGATIVE)
     boundary_per_class: bool = setting("margin: a boundary for each class, or one for all")
 
-    def build(self, context: LossContext) -> losses.MetricLoss:
+    def build(self, context: LossContext) -> MetricLoss:
         """Build the margin loss, with its boundaries."""
         num_classes = context.num_classes if self.boundary_per_class else None
         return losses.MarginLoss(
@@ -164,7 +168,7 @@ class AngularSettings(ScaleSetting, NormPenaltySetting, title="Angular loss (ang
     )
     angular_weight: float = setting("angular: its weight beside the N-pair loss", within=NOT_NEGATIVE)
 
-    def build(self, context: LossContext) -> losses.MetricLoss:
+    def build(self, context: LossContext) -> MetricLoss:
         """Build the weighted sum of the N-pair and the angular loss."""
         pairs = losses.NPairLoss(
             self.loss_scale, self.norm_penalty, context.anchors, normalization=context.normalization
@@ -255,7 +259,7 @@ class RecallAtKSettings(RankSetting, title="Recall@k surrogate (recall_at_k)"):
 
     largest_k: int = setting("recall_at_k: largest k, of 1, 2, 4, ...", 16, within=POSITIVE)
 
-    def build(self, context: LossContext) -> losses.MetricLoss:
+    def build(self, context: LossContext) -> MetricLoss:
         """Build the loss over the powers of two up to the largest k."""
         ks = [2**power for power in range(self.largest_k.bit_length())]
         return losses.RecallAtKLoss(
