@@ -39,7 +39,10 @@ class ComparisonSettings(Settings, title="What is compared"):
     budget: str = setting("length of training: `full`, `demo` (minutes on a CPU) or `smoke` (seconds)")
     chapter: int = setting("whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines)")
     seed: int = setting(
-        "seed of weights, batches and augmentation; fold and repeat are mixed in", 0, within=NOT_NEGATIVE
+        "seed of weights, batches and augmentation; fold and repeat are mixed in",
+        0,
+        within=NOT_NEGATIVE,
+        omit_default=False,
     )
 
 
@@ -51,6 +54,7 @@ class ProtocolSettings(Settings, title="Protocol"):
         "class-disjoint folds of the training classes (default: the recipe's)",
         4,
         within=NumberRange(low=2, low_included=True),
+        omit_default=False,
     )
     train_fraction: float | None = setting(
         "folder: share of the classes that train, the others test (default: 0.5)", None, within=NumberRange(0, 1)
@@ -73,6 +77,7 @@ class ProtocolSettings(Settings, title="Protocol"):
         "fold k validates on block k (`forward`) or on the last but k (`backward`) (default: the recipe's)",
         "forward",
         choices=("forward", "backward"),
+        omit_default=False,
     )
     protocol: str | None = setting(
         "`conventional`, `held_out` beside it, or `final`; none: the fair protocol",
@@ -98,17 +103,14 @@ class ImageSettings(Settings, title="Images"):
         "augmentation of files: `thesis`, `published_code`, `reduced` (of constant scale) or `jittered` (`thesis` with "
         "other colours); else `shift` (2 pixels), `shift_4`, `shift_flip` (4, CIFAR) or `none`"
     )
-    evaluation_antialias: bool = setting("files: low-pass filter of the evaluation's crop", True, omit_default=True)
+    evaluation_antialias: bool = setting("files: low-pass filter of the evaluation's crop", True)
     copies: str = setting(
         "files: prepared copies of images, `exact`, or `compressed` to less space",
         "exact",
         choices=("exact", "compressed"),
-        omit_default=True,
     )
     input_mean: str = setting(
-        "bn_inception: mean of its input, `caffe` (104, 117, 128; default) or `imagenet` (103.5, 116.3, 123.7)",
-        "caffe",
-        omit_default=True,
+        "bn_inception: mean of its input, `caffe` (104, 117, 128; default) or `imagenet` (103.5, 116.3, 123.7)", "caffe"
     )
     views: int | None = setting(
         "seeded crops and flips of each training image, which are all that training sees of it (default: every draw is "
@@ -133,7 +135,6 @@ class NetworkSettings(Settings, title="Network"):
         "last stage, for maps twice as large with the same weights",
         OUTPUT_STRIDE,
         within=POSITIVE,
-        omit_default=True,
     )
     embedding_dim: int = setting("size of the embedding", within=POSITIVE)
     matryoshka: str | None = setting(
@@ -146,16 +147,13 @@ class NetworkSettings(Settings, title="Network"):
         "principal axes) or `whitening` (within classes, then principal axes)",
         RANDOM_START,
         choices=(RANDOM_START, *HEAD_STARTS),
-        omit_default=True,
     )
     normalization: str = setting("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
     frozen_batch_norm: bool = setting("batch normalisation of the backbone in inference mode, not trained")
     fold_batch_norm: bool = setting(
-        "compute frozen batch normalisation inside the convolutions: faster, the same but for rounding",
-        False,
-        omit_default=True,
+        "compute frozen batch normalisation inside the convolutions: faster, the same but for rounding", False
     )
-    frozen_backbone: bool = setting("train the head and the loss alone (default: everything)", False, omit_default=True)
+    frozen_backbone: bool = setting("train the head and the loss alone (default: everything)", False)
     trained_from: str | None = setting(
         "train what lies above a cut: `head`, or the first layer, block or stage of the backbone that is trained (a "
         "wrong name lists them); below, batch normalisation is in inference mode (default: everything is trained)",
@@ -172,7 +170,7 @@ class NetworkSettings(Settings, title="Network"):
         None,
         within=POSITIVE,
     )
-    lora_norms: bool = setting("lora_rank: train layer normalisations, too", False, omit_default=True)
+    lora_norms: bool = setting("lora_rank: train layer normalisations, too", False)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -192,32 +190,20 @@ class TrainingSettings(Settings, title="Training"):
         "code), `spc` (random classes), `spc_r` (any images, with a pair); or chosen by embeddings as of the last "
         "validation: `coreset` (far apart), `distances` or `frechet` (distributed like 1,024 random images)",
         "rounds",
-        omit_default=True,
     )
     image_noise: float = setting(
-        "standard deviation of Gaussian noise on training images, of 255", 0.0, within=NOT_NEGATIVE, omit_default=True
+        "standard deviation of Gaussian noise on training images, of 255", 0.0, within=NOT_NEGATIVE
     )
     feature_dropout: float = setting(
-        "share of the backbone's channels set to 0 in training",
-        0.0,
-        within=NumberRange(0, 1, low_included=True),
-        omit_default=True,
+        "share of the backbone's channels set to 0 in training", 0.0, within=NumberRange(0, 1, low_included=True)
     )
     feature_noise: float = setting(
-        "standard deviation of Gaussian noise on the backbone's channels in training",
-        0.0,
-        within=NOT_NEGATIVE,
-        omit_default=True,
+        "standard deviation of Gaussian noise on the backbone's channels in training", 0.0, within=NOT_NEGATIVE
     )
     learning_rate: float = setting("learning rate of the optimiser", within=POSITIVE)
-    optimizer: str = setting(
-        "`adam`, or `adamw`, whose weight decay is decoupled", "adam", choices=("adam", ADAMW), omit_default=True
-    )
+    optimizer: str = setting("`adam`, or `adamw`, whose weight decay is decoupled", "adam", choices=("adam", ADAMW))
     learning_rate_schedule: str = setting(
-        "`constant`, or `cosine`, which falls to 0 at --max_steps",
-        "constant",
-        choices=("constant", COSINE),
-        omit_default=True,
+        "`constant`, or `cosine`, which falls to 0 at --max_steps", "constant", choices=("constant", COSINE)
     )
     rate_drop_step: int | None = setting(
         "update step at which the learning rate drops, once (default: none, but for DiVA in full length)",
@@ -237,7 +223,6 @@ class TrainingSettings(Settings, title="Training"):
         "most (1 + t) / (10 + t); 0: none",
         0.0,
         within=NumberRange(0, 1, low_included=True),
-        omit_default=True,
     )
     beta_2: float = setting("Adam's second moment's decay", within=NumberRange(0, 1, low_included=True))
     weight_decay: float = setting("coupled L2 added to the gradient; of `adamw` decoupled", within=NOT_NEGATIVE)
@@ -251,7 +236,7 @@ class TrainingSettings(Settings, title="Training"):
         "update steps that train head and losses alone, instead of `warm_up_epochs`", within=NOT_NEGATIVE
     )
     warm_up_trains_all: bool = setting(
-        "warm-up of the whole network, not of head and losses alone (default: the recipe's)", False, omit_default=True
+        "warm-up of the whole network, not of head and losses alone (default: the recipe's)", False
     )
     steps_per_evaluation: int = setting("update steps between validations", within=POSITIVE)
     max_steps: int = setting("most update steps", within=POSITIVE)
@@ -269,20 +254,18 @@ class DeviceSettings(Settings, title="Devices and precision"):
         "of the network: `float32`, `mixed_float16` or `mixed_bfloat16`; distances and losses are float32 in each",
         "float32",
         choices=("float32", "mixed_float16", "mixed_bfloat16"),
-        omit_default=True,
     )
     strategy: str = setting(
         "`mirrored`: the batch is divided among --replicas devices of this host; the loss sees all of it",
         "none",
         choices=("none", "mirrored"),
-        omit_default=True,
     )
     replicas: int | None = setting(
         "mirrored: number of GPUs, or on a host without any, of virtual devices of its processor (to try it)",
         None,
         within=NumberRange(low=2, low_included=True),
     )
-    jit_compile: bool = setting("compile the training step with XLA", False, omit_default=True)
+    jit_compile: bool = setting("compile the training step with XLA", False)
 
 
 def method_name(loss: str, method: str, pooling: str) -> str:

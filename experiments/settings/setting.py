@@ -48,7 +48,7 @@ def setting(
     within: NumberRange | None = None,
     choices: Collection[str] = (),
     stored_as: str | None = None,
-    omit_default: bool = False,
+    omit_default: bool | None = None,
     argument: str | None = None,
 ) -> Any:
     """Define a field of a `Settings` class, and hence a flag.
@@ -59,13 +59,14 @@ def setting(
         within: the range of a number; every fraction has one.
         choices: allowed strings, if the set is fixed.
         stored_as: the field's name in `config.json` and in hashes, if not the flag's.
-        omit_default: whether to omit the default when storing, so that a new field preserves older runs' hashes.
+        omit_default: whether to omit the default when storing, so that a new field preserves older runs' hashes; None:
+            unless the class `stores_defaults`.
         argument: the constructor's name of it, if not the flag's.
     """
     if default is not dataclasses.MISSING and default is not None and "default" not in help_text:
         help_text += f" (default: {_in_words(default)})"
     of_setting = {"help": help_text, "within": within, "choices": tuple(choices), "argument": argument}
-    of_storage = {"stored_as": stored_as, "omit_default": omit_default or default is None}
+    of_storage = {"stored_as": stored_as, "omit_default": True if default is None else omit_default}
     return dataclasses.field(default=default, metadata={**of_setting, **of_storage})
 
 
@@ -81,12 +82,14 @@ class Settings:
 
     Attributes:
         title: of the section that its flags have in `--help`; a keyword of the class statement, or an attribute.
+        stores_defaults: whether stored settings and hashes have them, too.
 
     Raises:
         InvalidInput: a value is out of its range or none of its choices; the message names its flag.
     """
 
     title: ClassVar[str] = ""
+    stores_defaults: ClassVar[bool] = False
 
     def __init_subclass__(cls, title: str | None = None) -> None:
         super().__init_subclass__()
@@ -112,7 +115,11 @@ class Settings:
         stored = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.metadata and value is not None and not (field.metadata["omit_default"] and value == field.default):
+            if not field.metadata or value is None:
+                continue
+            omitted = field.metadata["omit_default"]
+            is_omitted = not self.stores_defaults if omitted is None else omitted
+            if not (is_omitted and value == field.default):
                 stored[field.metadata["stored_as"] or field.name] = value
         return stored
 
@@ -163,6 +170,7 @@ class LossSettings(Settings):
         constructor: returns the loss's class, without importing TensorFlow earlier; unused by a `build` of its own.
     """
 
+    stores_defaults: ClassVar[bool] = True
     has_proxies: ClassVar[bool] = False
     sees_one_side: ClassVar[bool] = False
     constructor: ClassVar[Callable[[], Callable[..., Any]]]

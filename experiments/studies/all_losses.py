@@ -33,7 +33,7 @@ _OF_EMOJI = {  # on every data set; what all losses share is in `planned_setting
     "softtriple": LOSSES_OF["emoji"]["softtriple"],
     "histogram": {"histogram_nodes": 11},
 }
-_VARIANTS = {  # loss -> name of the variant -> its settings
+_VARIANTS: dict[str, dict[str, dict[str, object]]] = {  # loss -> name of the variant -> its settings
     "triplet": {"squared distances": {"triplet_squared": True}},
     "pnca": {"negatives alone": {"pnca_denominator": "negatives"}},
     "arcface": {"three centers": {"arcface_centers": 3}},

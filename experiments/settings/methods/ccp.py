@@ -36,10 +36,9 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
         within=NOT_NEGATIVE,
     )
     ccp_goes_back: bool = setting(
-        "ccp: after a problem that ends below the one before, the next begins from that one's best again (default: the "
-        "recipe's)",
+        "ccp: after a problem that ends below the one before, the next begins from that one's best again (default: "
+        "the recipe's)",
         False,
-        omit_default=True,
     )
     ccp_max_failures: int | None = setting(
         "ccp: no problem begins after so many in a row that went back; 0: no limit", None, within=NOT_NEGATIVE
@@ -52,9 +51,7 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
         choices=FIRST_CENTERS,
     )
     ccp_reads_late: bool = setting("ccp: each validation is read one validation late")
-    ccp_keeps_problems: bool = setting(
-        "ccp: keep the test embeddings of each problem's beginning", False, omit_default=True
-    )
+    ccp_keeps_problems: bool = setting("ccp: keep the test embeddings of each problem's beginning", False)
     ccp_max_problems: int | None = setting(
         "ccp: most problems; 1 keeps the first proxies (default: no limit)", None, within=POSITIVE
     )

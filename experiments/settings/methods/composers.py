@@ -36,24 +36,16 @@ class RhoSettings(Settings, title="rho-regularisation (+rho)"):
 class RegularizerSettings(Settings, title="Regularisers beside the loss"):
     """Regularisers beside any loss; those of weight 0 are left out."""
 
-    koleo_weight: float = setting(
-        "weight of KoLeo, which spreads the embeddings of a batch", 0.0, within=NOT_NEGATIVE, omit_default=True
-    )
+    koleo_weight: float = setting("weight of KoLeo, which spreads the embeddings of a batch", 0.0, within=NOT_NEGATIVE)
     coding_rate_weight: float = setting(
-        "weight of the coding rate of a batch, against collapse", 0.0, within=NOT_NEGATIVE, omit_default=True
+        "weight of the coding rate of a batch, against collapse", 0.0, within=NOT_NEGATIVE
     )
     coding_rate_precision: float = setting(
-        "coding rate: the distortion that is allowed (epsilon)", 0.5, within=POSITIVE, omit_default=True
+        "coding rate: the distortion that is allowed (epsilon)", 0.5, within=POSITIVE
     )
-    tcm_weight: float = setting(
-        "weight of the threshold-consistent margins (TCM)", 0.0, within=NOT_NEGATIVE, omit_default=True
-    )
-    tcm_positive_margin: float = setting(
-        "tcm: similarity of positives without a term", 0.9, within=FINITE, omit_default=True
-    )
-    tcm_negative_margin: float = setting(
-        "tcm: similarity of negatives without a term", 0.5, within=FINITE, omit_default=True
-    )
+    tcm_weight: float = setting("weight of the threshold-consistent margins (TCM)", 0.0, within=NOT_NEGATIVE)
+    tcm_positive_margin: float = setting("tcm: similarity of positives without a term", 0.9, within=FINITE)
+    tcm_negative_margin: float = setting("tcm: similarity of negatives without a term", 0.5, within=FINITE)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -61,7 +61,12 @@ def derived(
             text = told.get(each.name, each.name)
             fields.append(_field(name, each, hints.get(each.name), text))
     title = (inspect.getdoc(constructor) or name).splitlines()[0].split(":")[0].rstrip(".")
-    namespace = {"__doc__": f"Settings of `{name}`.", "title": f"{title} ({name})", **attributes}
+    namespace = {
+        "__doc__": f"Settings of `{name}`.",
+        "title": f"{title} ({name})",
+        "stores_defaults": True,
+        **attributes,
+    }
     title = f"SettingsOf{name.title().replace('_', '')}"
     made = dataclasses.make_dataclass(title, fields, bases=(base,), namespace=namespace, frozen=True, kw_only=True)
     made.__module__ = constructor.__module__

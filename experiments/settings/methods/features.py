@@ -51,7 +51,7 @@ class TurnSettings(Settings, title=FeatureSettings.title):
 class SharedSettings(Settings, title=FeatureSettings.title):
     """`+shared` of a loss's name: features shared by classes."""
 
-    single_encoder: bool = setting("shared: both tasks on all components", False, omit_default=True)
+    single_encoder: bool = setting("shared: both tasks on all components", False)
     shared_triplets: str = setting(
         "shared: triplets of three classes (`inter_class`), or of labels that are `permuted` in the batch",
         choices=("inter_class", "permuted"),

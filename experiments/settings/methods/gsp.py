@@ -31,7 +31,6 @@ class TransportPoolingSettings(Settings, title="Generalized sum pooling (--pooli
         choices=("image_averages", "local_features"),
         stored_as="memory_features",
         argument="memory_features",
-        omit_default=True,
     )
     gsp_memory_delay: int = setting(
         "gsp: update steps before the memory is filled (default: none)",
@@ -39,7 +38,6 @@ class TransportPoolingSettings(Settings, title="Generalized sum pooling (--pooli
         within=NOT_NEGATIVE,
         stored_as="memory_delay",
         argument="memory_delay",
-        omit_default=True,
     )
 
     def build(self, batch_size: int) -> gsp_dml.GeneralizedSumPooling:
@@ -66,9 +64,7 @@ class ZeroShotSettings(Settings, title="Zero-shot prediction loss (--pooling=gsp
         "gsp: halves of the batch by `classes` or by `even_odd` positions", choices=("classes", "even_odd")
     )
     label_initializer: str = setting(
-        "gsp: first label embeddings, `he_normal` (default) or `he_normal_over_proxies` (over the classes)",
-        "he_normal",
-        omit_default=True,
+        "gsp: first label embeddings, `he_normal` (default) or `he_normal_over_proxies` (over the classes)", "he_normal"
     )
 
     def build(self, num_classes: int, embedding_dim: int) -> gsp_dml.ZeroShotPredictionLoss | None:

@@ -58,12 +58,9 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
         choices=(*ESTIMATORS, RANDOM, FIXED, *CURRICULA),
     )
     pads_state: str = setting(
-        "pads: figures of the held back images that the policy sees (default: all)",
-        _STATES[0],
-        choices=_STATES,
-        omit_default=True,
+        "pads: figures of the held back images that the policy sees (default: all)", _STATES[0], choices=_STATES
     )
-    pads_windows: str = setting("pads: lengths of the running means of these", "2,8,16,32", omit_default=True)
+    pads_windows: str = setting("pads: lengths of the running means of these", "2,8,16,32")
     pads_learning_rate: float = setting("pads: learning rate of the policy", within=POSITIVE)
     pads_draws: str = setting(
         "pads: draws a bin and then a negative in it (`bins`), or weights each negative by its bin (`candidates`)",

@@ -58,7 +58,8 @@ def test_a_stated_default_of_a_newer_setting_leaves_the_hash_as_it_was(loss, met
         field.name: field.default
         for part in (plain, *plain.parts)
         for field in dataclasses.fields(part)
-        if field.metadata.get("omit_default") and getattr(part, field.name) == field.default
+        if field.metadata and getattr(part, field.name) == field.default
+        if field.metadata["omit_default"] or (field.metadata["omit_default"] is None and not part.stores_defaults)
     }
     assert len(newer) > 20
     assert plain.replace(**newer).stored() == plain.stored()
