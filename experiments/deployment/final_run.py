@@ -33,15 +33,10 @@ from experiments.settings.run_settings import FINAL
 
 
 class FinishedStudy(NamedTuple):
-    """All folds of one method under the fair protocol.
+    """All folds of one method under the fair protocol."""
 
-    Attributes:
-        path: the method's folder, `<runs_dir>/fair/<data set>/<method>-<hash>`.
-        config: of the folds; `weights` of a file are its digest.
-    """
-
-    path: pathlib.Path
-    config: ExperimentConfig
+    path: pathlib.Path  # the method's folder, `<runs_dir>/fair/<data set>/<method>-<hash>`
+    config: ExperimentConfig  # of the folds; `weights` of a file are its digest
     data: str
     units: Mapping[tuple[int, int], reports.UnitRun]
 

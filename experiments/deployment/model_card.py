@@ -33,16 +33,12 @@ _TYPES = {"MAP@R": "map_at_r", "P@1": "precision_at_1"}  # R@k: recall_at_k
 
 
 class Written(NamedTuple):
-    """A model on disk and the facts for its card.
-
-    Attributes:
-        notes: sentences on where the settings come from.
-    """
+    """A model on disk and the facts for its card."""
 
     name: str
     path: pathlib.Path
     agreement: Agreement
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # sentences on where the settings come from
 
     @property
     def card(self) -> pathlib.Path:

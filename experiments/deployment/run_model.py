@@ -31,19 +31,13 @@ _NUM_ORIGINALS = 64
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """Comparison of a written model with its run.
+    """Comparison of a written model with its run."""
 
-    Attributes:
-        num_checked: test images that were embedded.
-        difference: the largest difference of a component from the run's stored test embeddings.
-        from_network: the same from the run's own network, computed now.
-        originals: cosine similarities `[images]` of embeddings of original files and of their prepared copies, which
-            the run was evaluated on; empty without copies.
-    """
-
-    num_checked: int
-    difference: float
-    from_network: float
+    num_checked: int  # test images that were embedded
+    difference: float  # the largest difference of a component from the run's stored test embeddings
+    from_network: float  # the same from the run's own network, computed now
+    # cosine similarities `[images]` of embeddings of original files and of their prepared copies, which the run was
+    # evaluated on; empty without copies
     originals: np.ndarray
 
     def sentences(self) -> list[str]:

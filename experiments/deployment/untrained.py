@@ -39,16 +39,13 @@ class UntrainedNetwork(NamedTuple):
     """A network whose embeddings are a published backbone's pooled features, of unit length.
 
     With `gap`, these are the features whose figures `fair_eval` prints as "untrained".
-
-    Attributes:
-        output_stride: 32, or 16 for feature maps twice as large.
     """
 
     backbone: str = BACKBONE
     weights: str = "imagenet"
     pooling: str = "gap"
     image_size: int = IMAGE_SIZE
-    output_stride: int = OUTPUT_STRIDE
+    output_stride: int = OUTPUT_STRIDE  # 32, or 16 for feature maps twice as large
 
     def check(self) -> UntrainedNetwork:
         """Return this network, unless it cannot be built without training.

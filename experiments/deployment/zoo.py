@@ -30,20 +30,13 @@ _FORMAT = "keras_float16"
 
 
 class Recipe(NamedTuple):
-    """A model of the zoo.
+    """A model of the zoo."""
 
-    Attributes:
-        data: the images and their licence, for readers.
-        settings: by flag name; others are those of the thesis' recipe with C2 and average pooling.
-        needs_folder: whether `--data_dir` must name a folder of the images.
-        address, sha256: of the published file; empty: not published.
-    """
-
-    data: str
+    data: str  # the images and their licence, for readers
     dataset: str
-    settings: Mapping[str, Any]
-    needs_folder: bool = True
-    address: str = ""
+    settings: Mapping[str, Any]  # by flag name; others are those of the thesis' recipe with C2 and average pooling
+    needs_folder: bool = True  # whether `--data_dir` must name a folder of the images
+    address: str = ""  # of the published file; empty, as `sha256`, if not published
     sha256: str = ""
 
 

@@ -14,17 +14,11 @@ from common.records.run_directory import is_locked, read_finished_result
 
 @dataclasses.dataclass(frozen=True)
 class UnitTask:
-    """A unit as a command that trains it in its own process.
+    """A unit as a command that trains it in its own process."""
 
-    Attributes:
-        label: its name for the user, unique in a launch.
-        command: `python -m MODULE --FLAG=VALUE ...`, as a shell reads it.
-        folder: its run directory, which holds `result.json` once it has finished.
-    """
-
-    label: str
-    command: str
-    folder: pathlib.Path
+    label: str  # its name for the user, unique in a launch
+    command: str  # `python -m MODULE --FLAG=VALUE ...`, as a shell reads it
+    folder: pathlib.Path  # its run directory, which holds `result.json` once it has finished
 
     @property
     def arguments(self) -> tuple[str, ...]:

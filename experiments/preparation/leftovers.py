@@ -51,19 +51,14 @@ _LAST = ("config.json", "lock")  # a run that is removed in part can still be re
 
 @dataclass(frozen=True)
 class Leftover:
-    """A cache or a run.
-
-    Args:
-        changed: time of the newest file, or of a cache's last use, in seconds since 1970.
-        kept_because: why it cannot be removed; empty if it can.
-    """
+    """A cache or a run."""
 
     kind: str
     folder: pathlib.Path
     files: tuple[str, ...]
     num_bytes: int
-    changed: float
-    kept_because: str = ""
+    changed: float  # time of the newest file, or of a cache's last use, in seconds since 1970
+    kept_because: str = ""  # why it cannot be removed; empty if it can
 
     @property
     def days(self) -> float:

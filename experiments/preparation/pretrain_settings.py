@@ -17,22 +17,15 @@ BUDGET_SETTINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
-    """Everything except the data that decides the outcome.
-
-    Attributes:
-        patience: validations without improvement after which training stops.
-        plateau_patience: the same, after which the learning rate is halved.
-        classes_per_batch: the largest number of classes in a batch.
-        weight_decay: coupled, see `CoupledWeightDecay`.
-    """
+    """Everything except the data that decides the outcome."""
 
     backbone: str = "resnet20"
     seed: int = 0
     max_steps: int = 64_000
     steps_per_evaluation: int = 500
-    patience: int = 40
-    plateau_patience: int = 8
-    classes_per_batch: int = 50
+    patience: int = 40  # validations without improvement after which training stops
+    plateau_patience: int = 8  # the same, after which the learning rate is halved
+    classes_per_batch: int = 50  # the largest number of classes in a batch
     samples_per_class: int = 2
     learning_rate: float = 1e-3
-    weight_decay: float = 1e-4
+    weight_decay: float = 1e-4  # coupled, see `CoupledWeightDecay`

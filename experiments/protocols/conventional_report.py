@@ -30,25 +30,16 @@ EXPLANATION = (
 
 @dataclasses.dataclass(frozen=True)
 class ConventionalReport:
-    """One method's runs under both stopping rules, and their report.
-
-    Attributes:
-        has_recall: whether R@k are a table of their own.
-        config: stops on the test set.
-        held_out_config: stops on held-out classes.
-        runs: the runs on disk of the first.
-        held_out_runs: likewise of the second; None where it is not wanted.
-        repeats: how many of each a complete study has.
-    """
+    """One method's runs under both stopping rules, and their report."""
 
     protocol: ClassVar[str] = "Conventional"
     file_name: ClassVar[str] = "report"
-    has_recall: ClassVar[bool] = True
-    config: ExperimentConfig
-    held_out_config: ExperimentConfig
-    runs: reports.MethodRuns
-    held_out_runs: reports.MethodRuns | None
-    repeats: int
+    has_recall: ClassVar[bool] = True  # whether R@k are a table of their own
+    config: ExperimentConfig  # stops on the test set
+    held_out_config: ExperimentConfig  # stops on held-out classes
+    runs: reports.MethodRuns  # the runs on disk of the first
+    held_out_runs: reports.MethodRuns | None  # likewise of the second; None where it is not wanted
+    repeats: int  # how many of each a complete study has
 
     @functools.cached_property
     def biased(self) -> Scores | None:

@@ -23,19 +23,13 @@ FEWEST_METHODS = 5  # that a bootstrap over methods can say anything about
 
 
 class Point(NamedTuple):
-    """One run.
+    """One run."""
 
-    Attributes:
-        method: the configuration that it belongs to.
-        scores: test metrics, as fractions.
-        figures: diagnostics by name; those of training embeddings begin with "training ".
-    """
-
-    method: str
+    method: str  # the configuration that it belongs to
     fold: int
     label: str
-    scores: dict[str, float]
-    figures: dict[str, float]
+    scores: dict[str, float]  # test metrics, as fractions
+    figures: dict[str, float]  # diagnostics by name; those of training embeddings begin with "training "
 
 
 def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clustering: bool) -> dict[str, float]:

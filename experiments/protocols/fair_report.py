@@ -29,21 +29,15 @@ COMPARED = "MAP@R"
 
 @dataclasses.dataclass(frozen=True)
 class MethodReport:
-    """One method's runs and their report.
-
-    Attributes:
-        repeats: how many repeats a complete study has.
-        label: its name in the table; by default the configuration's.
-        printed: (table, row label) of the published row for comparison; by default what `fair_published` finds.
-        settings: fields with which that row differs from the recipe.
-    """
+    """One method's runs and their report."""
 
     config: ExperimentConfig
     runs: reports.MethodRuns
-    repeats: int
-    label: str | None = None
+    repeats: int  # how many repeats a complete study has
+    label: str | None = None  # its name in the table; by default the configuration's
+    # (table, row label) of the published row for comparison; by default what `fair_published` finds
     printed: tuple[str, str] | None = None
-    settings: Collection[str] = ()
+    settings: Collection[str] = ()  # fields with which that row differs from the recipe
 
     @property
     def name(self) -> str:

@@ -41,21 +41,16 @@ _PRINTED_ROWS = (
 
 
 class Refinement(NamedTuple):
-    """One row of the table.
-
-    Attributes:
-        restraint: `D`, `R`, or None for all that has no ratio.
-        properties: of the first run's first draw's matrix.
-        scores: by mode, then metric: the figure of each run and draw, as fractions `[runs * draws]`.
-        class_sums: by metric of `DRAWN`, when normalised: the scores' sum over the queries of each test class
-            `[classes]`, mean of the draws; of several runs, the first one's.
-    """
+    """One row of the table."""
 
     label: str
-    restraint: str | None
+    restraint: str | None  # `D`, `R`, or None for all that has no ratio
     ratio: float | None
-    properties: MatrixProperties
+    properties: MatrixProperties  # of the first run's first draw's matrix
+    # by mode, then metric: the figure of each run and draw, as fractions `[runs * draws]`
     scores: dict[str, dict[str, list[float]]]
+    # by metric of `DRAWN`, when normalised: the scores' sum over the queries of each test class `[classes]`, mean of
+    # the draws; of several runs, the first one's
     class_sums: dict[str, np.ndarray]
 
 

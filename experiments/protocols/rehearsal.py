@@ -173,19 +173,13 @@ class _Unit(Unit):
 
 @dataclasses.dataclass(frozen=True)
 class Rehearsal:
-    """A data set's stages at a share of its size, below one folder.
+    """A data set's stages at a share of its size, below one folder."""
 
-    Args:
-        name: of the data set, one of `official_images.LAYOUTS`.
-        folder: of data, copies, runs and figures; the same rehearsal resumes there.
-        backbone: of the runs; None: the recipe's.
-        passes_at_full_size: whether passes over a whole set see images of the recipe's size instead of 64 pixels.
-    """
-
-    name: str
+    name: str  # of the data set, one of `official_images.LAYOUTS`
     scale: float
-    folder: pathlib.Path
-    backbone: str | None = None
+    folder: pathlib.Path  # of data, copies, runs and figures; the same rehearsal resumes there
+    backbone: str | None = None  # of the runs; None: the recipe's
+    # whether passes over a whole set see images of the recipe's size instead of 64 pixels
     passes_at_full_size: bool = False
 
     def run(self) -> Stages:

@@ -71,17 +71,11 @@ def rows_before(methods: Iterable[Any]) -> list[reports.TableRow]:
 
 
 class MethodWarning(NamedTuple):
-    """A warning of a method; `str` gives it alone.
+    """A warning of a method; `str` gives it alone."""
 
-    Attributes:
-        method: its name; empty: the problem names its subject.
-        problem: in words, with its own full stop if there is no remedy.
-        remedy: a sentence.
-    """
-
-    method: str
-    problem: str
-    remedy: str = ""
+    method: str  # its name; empty: the problem names its subject
+    problem: str  # in words, with its own full stop if there is no remedy
+    remedy: str = ""  # a sentence
 
     def __str__(self) -> str:
         said = f"{self.method}: {self.problem}" if self.method else self.problem

@@ -20,18 +20,12 @@ _R50 = "resnet50"
 
 
 class PrintedRow(NamedTuple):
-    """A row of table 2.2, or of a later chapter.
-
-    Attributes:
-        differs: how the benchmark's loss is another one than ours; empty where it is not.
-        table: of a later chapter, as `published_values` calls it; empty: table 2.2.
-        only_on: the one data set of that difference, as a flag; empty: all.
-    """
+    """A row of table 2.2, or of a later chapter."""
 
     label: str
-    differs: str = ""
-    table: str = ""
-    only_on: str = ""
+    differs: str = ""  # how the benchmark's loss is another one than ours; empty where it is not
+    table: str = ""  # of a later chapter, as `published_values` calls it; empty: table 2.2
+    only_on: str = ""  # the one data set of that difference, as a flag; empty: all
 
     def difference(self, dataset: str) -> str:
         """Return how the benchmark's loss differs from ours on a data set."""

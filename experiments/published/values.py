@@ -63,20 +63,13 @@ _ICCV_POOLINGS = {
 
 @dataclass(frozen=True)
 class PublishedValue:
-    """One printed cell.
+    """One printed cell."""
 
-    Args:
-        value: the figure as printed (percent; table 3.3: steps); `None` when the text has lost it.
-        note: known facts about the cell; may be empty.
-        status: `"printed"`, `"doubtful"` (legible but not to be trusted) or `"lost"`.
-        table, method, backbone, dim, dataset, split, metric: the cell's place, as the table writes it.
-    """
-
-    value: float | None
+    value: float | None  # the figure as printed (percent; table 3.3: steps); `None` when the text has lost it
     std: float | None = None
-    note: str = ""
-    status: str = "printed"
-    table: str = ""
+    note: str = ""  # known facts about the cell; may be empty
+    status: str = "printed"  # `"printed"`, `"doubtful"` (legible but not to be trusted) or `"lost"`
+    table: str = ""  # from here on the cell's place, as the table writes it
     method: str = ""
     backbone: str = ""
     dim: str = ""

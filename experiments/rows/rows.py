@@ -37,23 +37,15 @@ def no_extras(unit: reports.UnitRun) -> Extras:
 
 @dataclasses.dataclass(frozen=True)
 class ScoredRow:
-    """A row and the class sums behind its metrics.
+    """A row and the class sums behind its metrics."""
 
-    Args:
-        row: JSON values, as `training_row` and `collection_row` make them.
-        sums: by metric of `METRICS`, the sum of the queries' scores by class `[classes]`.
-        labels: the classes `[classes]`, ascending.
-        counts: queries of each class `[classes]`.
-        arrays: what a picture needs beside, by name, any shape.
-        source: where it was read, for messages.
-    """
-
-    row: dict
-    sums: Mapping[str, np.ndarray]
-    labels: np.ndarray
-    counts: np.ndarray
+    row: dict  # JSON values, as `training_row` and `collection_row` make them
+    sums: Mapping[str, np.ndarray]  # by metric of `METRICS`, the sum of the queries' scores by class `[classes]`
+    labels: np.ndarray  # the classes `[classes]`, ascending
+    counts: np.ndarray  # queries of each class `[classes]`
+    # what a picture needs beside, by name, any shape
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    source: str = ""
+    source: str = ""  # where it was read, for messages
 
 
 def has_same_classes(first: ScoredRow, second: ScoredRow) -> bool:

@@ -72,17 +72,12 @@ _ROW_OF = {
 
 
 class RecordedMethod(NamedTuple):
-    """Finished runs of one configuration.
-
-    Attributes:
-        label: of their configuration in tables; None: derived from it.
-        extras: further JSON values of its rows, by name.
-        measured: further values of each run's row, and the arrays for its picture.
-    """
+    """Finished runs of one configuration."""
 
     units: Sequence[reports.UnitRun] = ()
-    label: str | None = None
-    extras: Mapping[str, object] = {}
+    label: str | None = None  # of their configuration in tables; None: derived from it
+    extras: Mapping[str, object] = {}  # further JSON values of its rows, by name
+    # further values of each run's row, and the arrays for its picture
     measured: Callable[[reports.UnitRun], Extras] = no_extras
 
 

@@ -52,19 +52,12 @@ _PATIENCES_PER_PROBLEM = 3  # of CCP: recorded problems with a patience of three
 
 
 class Rate(NamedTuple):
-    """Speed of training and embedding, and the hardware behind it.
+    """Speed of training and embedding, and the hardware behind it."""
 
-    Attributes:
-        seconds_per_image: in a training batch.
-        hardware: in words.
-        seconds_per_embedding: of a validation or test image; 0 if `seconds_per_image` includes these.
-        seconds_per_watched_image: for the figures of an image that PADS' policy watches; 0 if included.
-    """
-
-    seconds_per_image: float
-    hardware: str
-    seconds_per_embedding: float = 0.0
-    seconds_per_watched_image: float = 0.0
+    seconds_per_image: float  # in a training batch
+    hardware: str  # in words
+    seconds_per_embedding: float = 0.0  # of a validation or test image; 0 if `seconds_per_image` includes these
+    seconds_per_watched_image: float = 0.0  # for the figures of an image that PADS' policy watches; 0 if included
 
 
 def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:

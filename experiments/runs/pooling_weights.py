@@ -23,17 +23,11 @@ NUM_WATCHED = 256  # images whose perplexity is recorded at each evaluation
 
 
 class PoolingWeights(NamedTuple):
-    """The pooling of some images.
+    """The pooling of some images."""
 
-    Attributes:
-        weights: pooling weights, `[examples, positions]`, each row with sum one.
-        features: what they weight, `[examples, positions, channels]`.
-        map_shape: rows and columns of the feature map.
-    """
-
-    weights: np.ndarray
-    features: np.ndarray
-    map_shape: tuple[int, ...]
+    weights: np.ndarray  # pooling weights, `[examples, positions]`, each row with sum one
+    features: np.ndarray  # what they weight, `[examples, positions, channels]`
+    map_shape: tuple[int, ...]  # rows and columns of the feature map
 
 
 def has_weights(pooling) -> bool:

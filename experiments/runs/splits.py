@@ -16,17 +16,12 @@ from experiments.settings.run_settings import FINAL
 
 
 class Split(NamedTuple):
-    """One unit's examples.
+    """One unit's examples."""
 
-    Attributes:
-        training: the training images, labelled from 0.
-        gallery: the searched images; None: the queries themselves.
-        watched: training images that PADS' policy watches, and that are not learned from; None without one.
-    """
-
-    training: Examples
+    training: Examples  # the training images, labelled from 0
     queries: Examples
-    gallery: Examples | None = None
+    gallery: Examples | None = None  # the searched images; None: the queries themselves
+    # training images that PADS' policy watches, and that are not learned from; None without one
     watched: Examples | None = None
 
 

@@ -26,19 +26,13 @@ from experiments.settings.plugins import check_stored_plugins
 
 
 class TrainedModel(NamedTuple):
-    """The content of a run directory.
+    """The content of a run directory."""
 
-    Attributes:
-        config: the run's configuration (initial weights "none": the trained ones replace them).
-        dataset: with prepared images.
-        loaded: the data set without prepared images, in the reading of the run (see `data_of_run`).
-    """
-
-    config: ExperimentConfig
-    dataset: Dataset
+    config: ExperimentConfig  # the run's configuration (initial weights "none": the trained ones replace them)
+    dataset: Dataset  # with prepared images
     model: training.EmbeddingModel
     training: Examples
-    loaded: Dataset | None = None
+    loaded: Dataset | None = None  # the data set without prepared images, in the reading of the run (see `data_of_run`)
 
 
 def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:

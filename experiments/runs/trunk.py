@@ -20,22 +20,14 @@ if TYPE_CHECKING:
 
 
 class Trunk(NamedTuple):
-    """A run as features and a neck.
+    """A run as features and a neck."""
 
-    Attributes:
-        config: the run's configuration.
-        neck: `[channels, dim]`; an embedding is `features @ neck`, then brought to length.
-        training: features of the images that the run learnt from `[items, channels]`.
-        queries, query_labels: of the test set, `[queries, channels]` and `[queries]`.
-        gallery, gallery_labels: where it is apart; else None.
-    """
-
-    config: ExperimentConfig
-    neck: np.ndarray
-    training: np.ndarray
-    queries: np.ndarray
+    config: ExperimentConfig  # the run's configuration
+    neck: np.ndarray  # `[channels, dim]`; an embedding is `features @ neck`, then brought to length
+    training: np.ndarray  # features of the images that the run learnt from `[items, channels]`
+    queries: np.ndarray  # of the test set `[queries, channels]`; `query_labels` are `[queries]`
     query_labels: np.ndarray
-    gallery: np.ndarray | None
+    gallery: np.ndarray | None  # where it is apart, with its labels; else None
     gallery_labels: np.ndarray | None
 
 

@@ -17,15 +17,10 @@ A_TRANSFORMER = f"{', '.join(TRANSFORMERS)} or kerashub:PRESET"
 
 
 class WeightsFile(NamedTuple):
-    """A file of parameters, as the configuration identifies it.
+    """A file of parameters, as the configuration identifies it."""
 
-    Attributes:
-        digest: `sha256:` of the file; `parameters-sha256:` of a converted one, equal on every machine.
-        source_sha256: of the published file that it was made from; None if not recorded.
-    """
-
-    digest: str
-    source_sha256: str | None = None
+    digest: str  # `sha256:` of the file; `parameters-sha256:` of a converted one, equal on every machine
+    source_sha256: str | None = None  # of the published file that it was made from; None if not recorded
 
 
 def weights_file(path: str) -> WeightsFile:

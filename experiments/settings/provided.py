@@ -10,17 +10,11 @@ KINDS = ("dataset", "loss", "pooling", "backbone")  # flags whose values a plug-
 
 
 class Provider(NamedTuple):
-    """A plug-in, as a run's configuration identifies it.
+    """A plug-in, as a run's configuration identifies it."""
 
-    Attributes:
-        plugin: the module's name, the value of `--plugin` without a path.
-        version: of its installed distribution; empty for your own file or folder.
-        source: `sha256:` and the digest of its source files.
-    """
-
-    plugin: str
-    version: str
-    source: str
+    plugin: str  # the module's name, the value of `--plugin` without a path
+    version: str  # of its installed distribution; empty for your own file or folder
+    source: str  # `sha256:` and the digest of its source files
 
     def as_dict(self) -> dict[str, str]:
         """Return JSON values; without a version if there is none."""

@@ -277,14 +277,10 @@ def method_name(loss: str, method: str, pooling: str) -> str:
 class RunSettings(
     ComparisonSettings, ProtocolSettings, ImageSettings, NetworkSettings, TrainingSettings, DeviceSettings
 ):
-    """The settings of every run, with those of its method's parts.
+    """The settings of every run, with those of its method's parts."""
 
-    Attributes:
-        parts: the settings of the loss, the pooling and their composers.
-        sources: the layer that set each value last, by flag; not part of the identity.
-    """
-
-    parts: tuple[Settings, ...] = ()
+    parts: tuple[Settings, ...] = ()  # the settings of the loss, the pooling and their composers
+    # the layer that set each value last, by flag; not part of the identity
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def find(self, kind: type[Part]) -> Part | None:

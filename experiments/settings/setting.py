@@ -13,16 +13,11 @@ from common.errors import check_all, check_choice, invalid
 
 
 class NumberRange(NamedTuple):
-    """An interval of finite numbers.
+    """An interval of finite numbers."""
 
-    Attributes:
-        low, high: its ends; infinite if unbounded.
-        low_included, high_included: whether the end belongs to it; infinity never does.
-    """
-
-    low: float = -math.inf
+    low: float = -math.inf  # this and `high` are its ends; infinite if unbounded
     high: float = math.inf
-    low_included: bool = False
+    low_included: bool = False  # whether the end belongs to it; infinity never does
     high_included: bool = False
 
     def __contains__(self, value) -> bool:
@@ -80,16 +75,13 @@ def _in_words(default: bool | float | str) -> str:
 class Settings:
     """Settings of one part of a method, or of every run.
 
-    Attributes:
-        title: of the section that its flags have in `--help`; a keyword of the class statement, or an attribute.
-        stores_defaults: whether stored settings and hashes have them, too.
-
     Raises:
         InvalidInput: a value is out of its range or none of its choices; the message names its flag.
     """
 
+    # of the section that its flags have in `--help`; a keyword of the class statement, or an attribute
     title: ClassVar[str] = ""
-    stores_defaults: ClassVar[bool] = False
+    stores_defaults: ClassVar[bool] = False  # whether stored settings and hashes have them, too
 
     def __init_subclass__(cls, title: str | None = None) -> None:
         super().__init_subclass__()
@@ -145,16 +137,12 @@ def check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
 
 
 class LossContext(NamedTuple):
-    """The inputs for building a loss that are not its own settings.
-
-    Attributes:
-        normalization: of embeddings and proxies, `unit`, `clip` or `none`.
-        anchors: of losses that see a pair from one side: `embeddings`, or `references` for proxies as anchors.
-    """
+    """The inputs for building a loss that are not its own settings."""
 
     num_classes: int
     embedding_dim: int
-    normalization: str
+    normalization: str  # of embeddings and proxies, `unit`, `clip` or `none`
+    # of losses that see a pair from one side: `embeddings`, or `references` for proxies as anchors
     anchors: str = "embeddings"
 
 

@@ -22,15 +22,11 @@ _CONTENT = {"kind": {KIND}, "recipe": str, "methods": {str: dict}, "found": Mayb
 
 @dataclasses.dataclass(frozen=True)
 class TunedRecipe:
-    """Settings by method.
-
-    Attributes:
-        methods: values by flag name, by the method's name in reports (`c2+xbm+gap`).
-        found: their provenance: data set, trials, folds, ranges, validation figures.
-    """
+    """Settings by method."""
 
     recipe: str
-    methods: Mapping[str, Mapping[str, Any]]
+    methods: Mapping[str, Mapping[str, Any]]  # values by flag name, by the method's name in reports (`c2+xbm+gap`)
+    # their provenance: data set, trials, folds, ranges, validation figures
     found: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:

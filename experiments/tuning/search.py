@@ -30,20 +30,13 @@ CHOOSING = "choosing.lock"  # held by the process that chooses the next trial
 
 @dataclasses.dataclass(frozen=True)
 class SearchRules:
-    """Rules that apply to every method of a search.
+    """Rules that apply to every method of a search."""
 
-    Attributes:
-        folds: number of first folds; a trial is trained once on each, and scores the mean of its validations.
-        search: one of `SEARCHES`: a tree-structured Parzen estimator, or random search.
-        pruning: one of `PRUNERS`: `median` ends a trial whose validation is below the finished trials' median at the
-            same step.
-        seed: of the random draws.
-    """
-
-    folds: int = 1
-    search: str = "tpe"
+    folds: int = 1  # number of first folds; a trial is trained once on each, and scores the mean of its validations
+    search: str = "tpe"  # one of `SEARCHES`: a tree-structured Parzen estimator, or random search
+    # one of `PRUNERS`: `median` ends a trial whose validation is below the finished trials' median at the same step
     pruning: str = "median"
-    seed: int = 0
+    seed: int = 0  # of the random draws
 
 
 class Search:

@@ -19,20 +19,14 @@ SPAN = 10.0  # factor either way from the recipe's value, for ranges without bou
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One searched setting of a method.
-
-    Attributes:
-        low, high: ends of the range, included; for numbers only.
-        log: whether the scale is logarithmic.
-        choices: all values, if it has no range.
-    """
+    """One searched setting of a method."""
 
     name: str
     kind: type
-    low: float = 0.0
+    low: float = 0.0  # this and `high` are ends of the range, included; for numbers only
     high: float = 0.0
-    log: bool = False
-    choices: tuple[Any, ...] = ()
+    log: bool = False  # whether the scale is logarithmic
+    choices: tuple[Any, ...] = ()  # all values, if it has no range
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values."""
