@@ -55,10 +55,7 @@ def test_labels_follow_the_image_identifier_not_the_line(make_release):
     ("name", "line", "text", "message"),
     [
         ("image_class_labels.txt", 3, "3 9", "image_class_labels.txt, line 3.*9.*from 1 to 4"),
-        ("image_class_labels.txt", 3, "3 bird", "image_class_labels.txt, line 3.*'bird'"),
-        ("image_class_labels.txt", 3, "3", "image_class_labels.txt, line 3.*2 columns"),
         ("image_class_labels.txt", 3, "", "images.txt, line 3.*image 3"),
-        ("images.txt", 2, "2 001.Bird_1/none.jpg", "images.txt, line 2.*none.jpg"),
         ("images.txt", 2, "2 999.Bird/none.jpg", "images.txt, line 2.*999.Bird/none.jpg"),
         ("images.txt", 2, "", r"one image \(001.Bird_1\)"),
         ("classes.txt", 2, "7 007.Bird", "classes.txt, line 2.*7"),
