@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from common.data.batches import ClassBalancedBatches
+from common.data import ClassBalancedBatches, MPerClassBatches, RandomPairBatches
 from common.errors import InvalidInput
 
 
@@ -93,26 +93,21 @@ def test_refilled_queues_give_every_example_equal_chances():
     assert abs(last_group / last_group.mean() - 1).max() < 0.1
 
 
-def test_epochs_are_a_function_of_seed_and_number():
-    labels = _labels(*range(4, 30))
-    batches = ClassBalancedBatches(labels, 8, 4, seed=7)
-    same = ClassBalancedBatches(labels, 8, 4, seed=7)
+@pytest.mark.parametrize(
+    ("sampler", "arguments"), [(ClassBalancedBatches, (3, 2)), (MPerClassBatches, (3, 2)), (RandomPairBatches, (6,))]
+)
+def test_epochs_are_functions_of_seed_and_number_and_continue_anywhere(sampler, arguments):
+    labels = _labels(2, 4, 6, 9, 12)
+    batches, same, other = (sampler(labels, *arguments, seed) for seed in (7, 7, 8))
     same.epoch(0)
     np.testing.assert_array_equal(batches.epoch(5), same.epoch(5))
-    assert not np.array_equal(batches.epoch(5), batches.epoch(6))
-    for epoch in (4, 5):
-        assert not np.array_equal(batches.epoch(5), ClassBalancedBatches(labels, 8, 4, seed=8).epoch(epoch))
-
-
-@pytest.mark.parametrize("step", [0, 1, 5, 6, 7, 13])
-def test_from_step_continues_anywhere(step):
-    batches = ClassBalancedBatches(_labels(6, 6, 6, 6), 2, 2, seed=0)
-    assert batches.batches_per_epoch == 6
-    from_start = list(itertools.islice(batches.from_step(0), 20))
-    resumed = list(itertools.islice(batches.from_step(step), 20 - step))
-    for (epoch, indices), (expected_epoch, expected) in zip(resumed, from_start[step:]):
-        assert epoch == expected_epoch
-        np.testing.assert_array_equal(indices, expected)
+    for different in (batches.epoch(6), other.epoch(4), other.epoch(5)):
+        assert not np.array_equal(batches.epoch(5), different)
+    whole = list(itertools.islice(batches.from_step(0), 14))
+    for step in range(13):
+        for (epoch, indices), (resumed_epoch, resumed) in zip(whole[step:], batches.from_step(step)):
+            assert epoch == resumed_epoch
+            np.testing.assert_array_equal(indices, resumed)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -89,20 +87,6 @@ def test_in_any_class_batches_classes_come_up_as_often_as_they_have_examples():
     drawn = np.concatenate([batches.epoch(epoch)[:, :-1] for epoch in range(1000)]).ravel()
     counts = np.bincount(drawn)
     assert abs(counts / counts.mean() - 1).max() < 0.1
-
-
-@pytest.mark.parametrize(
-    "make", [lambda seed: MPerClassBatches(LABELS, 3, 2, seed), lambda seed: RandomPairBatches(LABELS, 6, seed)]
-)
-def test_epochs_are_functions_of_seed_and_number_and_continue_anywhere(make):
-    batches = make(7)
-    np.testing.assert_array_equal(batches.epoch(5), make(7).epoch(5))
-    assert not np.array_equal(batches.epoch(5), batches.epoch(6))
-    assert not np.array_equal(batches.epoch(5), make(8).epoch(5))
-    whole = list(itertools.islice(batches.from_step(0), 14))
-    for (epoch, indices), (resumed_epoch, resumed) in zip(whole[9:], batches.from_step(9)):
-        assert epoch == resumed_epoch
-        np.testing.assert_array_equal(indices, resumed)
 
 
 def test_what_cannot_be_drawn_is_refused():
