@@ -1,6 +1,5 @@
 import os
 import shutil
-import socket
 
 import numpy as np
 import pytest
@@ -96,18 +95,9 @@ def test_a_folder_that_cannot_be_read_is_named(folder, monkeypatch):
         load_image_folder(str(folder))
 
 
-@pytest.mark.parametrize("kind", ["a named pipe", "a socket", "a device", "No such file"])
-def test_what_is_no_file_is_named_at_once(folder, kind, monkeypatch):
-    path = folder / "class 4" / "3.png"
-    if kind == "a named pipe":
-        os.mkfifo(path)
-    elif kind == "a socket":
-        monkeypatch.chdir(path.parent)  # the name of a socket must be short
-        with socket.socket(socket.AF_UNIX) as bound:
-            bound.bind(path.name)
-    else:
-        path.symlink_to("/dev/zero" if kind == "a device" else folder / "nothing.png")
-    with pytest.raises(InvalidInput, match=f"class 4/3.png', expected a file that can be read .*{kind}"):
+def test_what_is_no_file_is_named_at_once(folder):
+    os.mkfifo(folder / "class 4" / "3.png")
+    with pytest.raises(InvalidInput, match="class 4/3.png', expected a file that can be read .*a named pipe"):
         load_image_folder(str(folder))
 
 

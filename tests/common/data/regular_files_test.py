@@ -1,4 +1,5 @@
 import os
+import socket
 
 import pytest
 
@@ -16,9 +17,18 @@ def test_files_and_links_to_files_are_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("path", "reason"),
-    [("pipe", "a named pipe"), ("folder", "a folder"), ("/dev/zero", "a device"), ("nothing", "No such file")],
+    [
+        ("pipe", "a named pipe"),
+        ("socket", "a socket"),
+        ("folder", "a folder"),
+        ("/dev/zero", "a device"),
+        ("nothing", "No such file"),
+    ],
 )
-def test_what_is_no_file_is_named_at_once(tmp_path, path, reason):
+def test_what_is_no_file_is_named_at_once(tmp_path, monkeypatch, path, reason):
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for read in (read_regular_file, regular_status):
