@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -11,6 +12,7 @@ from absl import flags
 from common.backbones import conversion_command
 from common.errors import InvalidInput, check_choice
 from common.training.trackers import TrackerChoice
+from experiments import reports
 from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import Failure, check_no_failures
 from experiments.plans.launched_cells import launch_missing
@@ -23,8 +25,10 @@ from experiments.reports import UnitRun
 from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.runs.start_checks import check_configurations
 from experiments.runs.tracked_units import follow_pictures
+from experiments.runs.trained_model import stored_configuration
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
+from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import file_to_make
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS
@@ -172,14 +176,15 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
     """List known cells: done with figures, or missing with cost and command."""
     known = study.cells(runs)
     done = finished_units(known, runs)
-    costs = {cell: estimated_seconds(cell.config, rate_of(cell.config, done)) for cell in known}
+    timed = _timed_runs(known, runs, places.get("runs_dir"))
+    costs = {cell: estimated_seconds(cell.config, rate_of(cell.config, timed)) for cell in known}
     missing = [cell for cell in known if runs.unit(cell) is None]
     lines = [study.title, *(f"warning: {problem}" for problem in runs.problems)]
     summary = f"{study.num_cells} cells: {len(done)} done, {study.num_cells - len(done)} missing"
     if missing:
         average = sum(costs[cell] for cell in missing) / len(missing)
         total = average * (study.num_cells - len(done))
-        summary += f", about {duration(total)} on {rate_of(missing[0].config, done).hardware}"
+        summary += f", about {duration(total)} on {rate_of(missing[0].config, timed).hardware}"
     lines.append(f"{summary}. --run trains what is missing." if missing else f"{summary}.")
     lines += [study.protocol] if study.protocol else []
     lines += _what_commands_need(missing, places)
@@ -195,6 +200,20 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
     if len(known) < study.num_cells:
         lines.append(f"unknown  {study.num_cells - len(known)} more, which follow from the results of these")
     return "\n".join(lines)
+
+
+def _timed_runs(
+    cells: Sequence[Cell], runs: StudyRuns | NothingFinished, runs_dir: object
+) -> list[tuple[ExperimentConfig, UnitRun]]:
+    """Return the finished cells; without any, the finished runs of their data set."""
+    timed = [(cell.config, unit) for cell in cells if (unit := runs.unit(cell)) is not None]
+    if timed or not cells or runs_dir is None:
+        return timed
+    for method in reports.collect(runs_dir, dataset=cells[0].config.dataset):
+        for unit in method.finished.values():
+            with contextlib.suppress(InvalidInput):  # a run of another version
+                timed.append((stored_configuration(unit.config, unit.path), unit))
+    return timed
 
 
 def _what_commands_need(missing: Sequence[Cell], places: Mapping[str, object]) -> list[str]:

@@ -1,8 +1,8 @@
 """Cost of a cell, estimated from finished cells of its study or similar runs.
 
-An estimate is the number of images that a cell trains on and embeds, times the seconds of one. These are this machine's
-if a cell of the study has finished. Otherwise they were measured once, on the hardware that the listing names: another
-machine may take a third or three times as long.
+An estimate is the number of images that a cell trains on and embeds, times the seconds of one. These were measured
+once, on the hardware that the listing names: another machine may take a third or three times as long. If runs of the
+data set and network have finished, their durations correct the seconds.
 """
 
 from __future__ import annotations
@@ -60,18 +60,25 @@ class Rate(NamedTuple):
     seconds_per_watched_image: float = 0.0  # for the figures of an image that PADS' policy watches; 0 if included
 
 
-def rate_of(config: ExperimentConfig, finished: Sequence[UnitRun]) -> Rate:
+def rate_of(config: ExperimentConfig, finished: Sequence[tuple[ExperimentConfig, UnitRun]]) -> Rate:
     """Return the speed of a configuration's cells.
 
-    Args:
-        finished: the study's finished units; without any, published and measured figures are the source.
+    Published and measured figures are the source. Finished runs of the same network tell this machine's ratio to them.
     """
-    if finished:
-        spent = [max(unit.measured["train_seconds"] - _START_SECONDS, 1.0) for unit in finished]
-        batches = [unit.config["classes_per_batch"] * unit.config["samples_per_class"] for unit in finished]
-        steps = [unit.measured["steps"] for unit in finished]
-        rates = [each / (number * batch) for each, number, batch in zip(spent, steps, batches)]
-        return Rate(statistics.median(rates), "this machine")
+    rate = _known_rate(config)
+    ratios = [
+        max(unit.measured["train_seconds"] - _START_SECONDS, 1.0)
+        / _training_seconds(other, _known_rate(other), unit.measured["steps"])
+        for other, unit in finished
+        if (other.backbone, other.cached_features) == (config.backbone, config.cached_features)
+    ]
+    if not ratios:
+        return rate
+    ratio = statistics.median(ratios)
+    return Rate(rate[0] * ratio, "this machine", rate[2] * ratio, rate[3] * ratio)
+
+
+def _known_rate(config: ExperimentConfig) -> Rate:
     if config.cached_features:
         return Rate(_CACHED_SECONDS_PER_IMAGE, "2 CPU cores", 0.0, _FIGURES_SECONDS_PER_IMAGE)
     if config.backbone == "efficientnet_lite0":
@@ -98,14 +105,19 @@ def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
     if config.budget == "full":
         turns = 2 if config.feature_schedule == IN_TURN else 1
         steps = min(steps, turns * _EXPECTED_STEPS[recipe_of(config.dataset) in LARGE_DATASETS])
+    _, _, testing = _num_images(config)
+    tests = 2 * testing * rate.seconds_per_embedding  # before training, and after it
+    return _START_SECONDS + _training_seconds(config, rate, steps) + tests
+
+
+def _training_seconds(config: ExperimentConfig, rate: Rate, steps: int) -> float:
     ratio = _CCP_RATIO if config.method == "ccp" else 1.0
     training = steps * config.batch_size * rate.seconds_per_image * ratio
-    learned, validating, testing = _num_images(config)
+    learned, validating, _ = _num_images(config)
     watched = _watched_images(config, steps, learned)
-    embedded = -(-steps // config.steps_per_evaluation) * validating + 2 * testing + watched
+    embedded = -(-steps // config.steps_per_evaluation) * validating + watched
     embedded += _images_of_method(config, steps, learned)
-    seconds = training + embedded * rate.seconds_per_embedding + watched * rate.seconds_per_watched_image
-    return _START_SECONDS + seconds
+    return training + embedded * rate.seconds_per_embedding + watched * rate.seconds_per_watched_image
 
 
 def seconds_on_processor(config: ExperimentConfig, cores: int) -> float:

@@ -106,12 +106,21 @@ def test_training_from_cached_features_costs_its_steps_on_a_processor():
     assert seconds_of(config) == pytest.approx(12 + 3000 * 32 * 2e-4)
 
 
-def test_a_finished_cell_says_how_fast_this_machine_is_validations_included(drawn_cells):
+def test_finished_runs_of_the_network_tell_the_ratio_of_this_machine(drawn_cells):
     cell = FIGURES["3.8"](StudyOptions("glyphs", "demo")).cells(NothingFinished())[0]
     unit = drawn_cells(lambda cell: 0.4).unit(cell)
-    rate = rate_of(cell.config, [unit])
-    assert (rate.hardware, rate.seconds_per_embedding) == ("this machine", 0)
+    rate = rate_of(cell.config, [(cell.config, unit)])
+    assert rate.hardware == "this machine"
     assert estimated_seconds(cell.config, rate) == pytest.approx(unit.result["train_seconds"])
+    plain, ccp, other = (
+        resolve("emoji", "ms", "gap", "thesis", "demo", settings, method)
+        for settings, method in (({}, "plain"), ({}, "ccp"), ({"backbone": "mobilenet_v2"}, "plain"))
+    )
+    known = rate_of(plain, ())
+    tests = 2 * 3_578 * known.seconds_per_embedding
+    unit.result.update(steps=plain.max_steps, train_seconds=12 + (seconds_of(plain) - 12 - tests) / 3)
+    assert seconds_of(ccp) - 12 == pytest.approx(3 * (estimated_seconds(ccp, rate_of(ccp, [(plain, unit)])) - 12))
+    assert rate_of(other, [(plain, unit)]) == rate_of(other, ())
 
 
 def test_nothing_is_thought_to_train_to_the_far_bound():
