@@ -8,7 +8,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 TESTED := dev heif oracles onnx serve tune keras-hub mlflow-server qdrant wandb
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torch_oracles_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
-  tests/benchmarks/input_pipeline_test.py
+  tests/benchmarks/input_pipeline_test.py tests/benchmarks/peer_losses_test.py
 THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml experiments/runs experiments/settings/build_test.py experiments/fair_eval_test.py) \
   $(addprefix tests/common/, backbones deployment losses miners ops pooling references retrieval/search training keras_classes_test.py) \
   $(addprefix tests/common/data/, $(addsuffix _test.py, images image_files image_formats input_pipeline fixed_views two_views philox))
@@ -53,7 +53,7 @@ SAMPLE ?= 5
 test-thesis: $(THESIS_VENV)/.installed-dev
 	$(ONE_THREAD) $(QUICKLY_COMPILED) $(THESIS_VENV)/bin/python $(PYTEST) --sample=$(SAMPLE) -m "not default_stack and not release" $(THESIS_TESTS)
 
-# Backbones against PyTorch's; here a missing oracle is a failure, not a skipped test.
+# Backbones and losses against PyTorch's; here a missing oracle is a failure, not a skipped test.
 test-oracles: $(ORACLE_VENV)/.installed
 	REQUIRE_ORACLES=1 TF_NUM_INTRAOP_THREADS=1 $(ORACLE_VENV)/bin/python -m pytest $(ORACLE_TESTS)
 
@@ -88,7 +88,7 @@ $(ORACLE_VENV)/.installed: $(VENV)/.installed-dev requirements-torch.txt require
 	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-torch.txt \
 	  || { echo "PyTorch could not be installed: the oracle tests of the backbones did not run." >&2; exit 1; }
 	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) --no-deps -r requirements-torch-networks.txt \
-	  || { echo "torchvision, timm or pretrainedmodels could not be installed: the oracle tests did not run." >&2; exit 1; }
+	  || { echo "torchvision, timm, pretrainedmodels or pytorch-metric-learning could not be installed: the oracle tests did not run." >&2; exit 1; }
 	$(ORACLE_VENV)/bin/python -c "import torch"
 	touch $@
 

@@ -47,11 +47,21 @@ LOSSES: dict[str, Callable] = {
     "angular": lambda: OfUnitVectors(losses.AngularLoss(alpha=45)),
     "histogram": lambda: losses.HistogramLoss(n_bins=64),
     "snr": lambda: losses.SignalToNoiseRatioContrastiveLoss(pos_margin=0.0, neg_margin=1.0),
+    "snr_triplet": lambda: losses.TripletMarginLoss(
+        margin=0.2, distance=distances.SNRDistance(normalize_embeddings=True)
+    ),
     "circle": lambda: losses.CircleLoss(m=0.4, gamma=80),
     "normsoftmax": lambda classes, dim: losses.NormalizedSoftmaxLoss(classes, dim, temperature=0.05),
     "arcface": lambda classes, dim: losses.ArcFaceLoss(classes, dim, margin=math.degrees(0.5), scale=16),
     "triplet_squared": lambda: losses.TripletMarginLoss(margin=0.2, distance=unit_distance(2)),
     "fastap": lambda: losses.FastAPLoss(num_bins=10),
+    "supcon": lambda: losses.SupConLoss(temperature=0.1),
+    "smoothap": lambda: losses.SmoothAPLoss(temperature=0.01),
+    "pnp": lambda: losses.PNPLoss(alpha=1, anneal=0.01, variant="Dq"),
+    "tcm": lambda: losses.ThresholdConsistentMarginLoss(margin_plus=0.9, margin_minus=0.5),
+    "arcface_centers": lambda classes, dim, centers: losses.SubCenterArcFaceLoss(
+        num_classes=classes, embedding_size=dim, margin=math.degrees(0.5), scale=16, sub_centers=centers
+    ),
     "cosface": lambda classes, dim: losses.CosFaceLoss(classes, dim, margin=0.35, scale=64),
     "pnca": lambda classes, dim: losses.ProxyNCALoss(classes, dim, softmax_scale=1 / 0.22, distance=unit_distance(2)),
     "panchor": lambda classes, dim: losses.ProxyAnchorLoss(classes, dim, margin=0.1, alpha=32.0),
