@@ -143,6 +143,26 @@ def run_small_here(module: str, *arguments: str) -> subprocess.CompletedProcess:
         return run_here(module, *arguments)
 
 
+def done_here(module: str, *arguments: str, cwd: str | os.PathLike = ".") -> subprocess.CompletedProcess:
+    """`run_here`, which ends without an error."""
+    return _succeeded(run_here(module, *arguments, cwd=cwd))
+
+
+def done_small(module: str, *arguments: str) -> subprocess.CompletedProcess:
+    """`run_small`, which ends without an error."""
+    return _succeeded(run_small(module, *arguments))
+
+
+def done_small_here(module: str, *arguments: str) -> subprocess.CompletedProcess:
+    """`run_small_here`, which ends without an error."""
+    return _succeeded(run_small_here(module, *arguments))
+
+
+def _succeeded(finished: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
+    assert finished.returncode == 0, finished.stderr
+    return finished
+
+
 def run_module(
     module: str, *arguments: str, cwd=ROOT, timeout: float = 300, fresh: str | None = None
 ) -> subprocess.CompletedProcess:

@@ -1,5 +1,3 @@
-"""`experiments.clean`: only what is ours, chosen and agreed to is removed."""
-
 import contextlib
 import io
 import os

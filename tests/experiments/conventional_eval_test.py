@@ -1,8 +1,6 @@
-"""`python -m experiments.conventional_eval`, as a user runs it: both stopping rules, resuming, reporting, bad input."""
-
 import pytest
 
-from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here
+from tests.command_line import ONE_EVALUATION, check_clean_failure, done_here, run_here
 
 MODULE = "experiments.conventional_eval"
 
@@ -11,15 +9,12 @@ MODULE = "experiments.conventional_eval"
 def test_glyphs_are_evaluated_under_both_rules_and_only_reported_afterwards(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
     arguments += ["--noexport_model", *ONE_EVALUATION]
-    nothing = run_here(MODULE, *arguments, "--report_only")
-    assert nothing.returncode == 0, nothing.stderr
+    nothing = done_here(MODULE, *arguments, "--report_only")
     assert "missing stops on the test set, repeat 0; stops on held-out classes, repeat 0" in nothing.stdout
-    first = run_here(MODULE, *arguments, "--monitor=test_set")
-    assert first.returncode == 0, first.stderr
+    first = done_here(MODULE, *arguments, "--monitor=test_set")
     assert "pnca+gap+gmp, best of 1" in first.stdout
     assert "missing stops on held-out classes, repeat 0" in first.stdout
-    both = run_here(MODULE, *arguments)
-    assert both.returncode == 0, both.stderr
+    both = done_here(MODULE, *arguments)
     assert "stops on the test set, repeat 0" not in both.stderr
     for phrase in ("512-D P@1", "pnca+gap+gmp, unbiased, mean of 1", "pnca+gap+gmp, optimism"):
         assert phrase in both.stdout

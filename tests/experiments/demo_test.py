@@ -1,5 +1,3 @@
-"""The demo: its table, page and picture; a second call only reports."""
-
 import re
 
 import numpy as np

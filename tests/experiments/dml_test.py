@@ -1,5 +1,3 @@
-"""The program `dml`: its list of commands, and commands run by name."""
-
 import os
 import re
 import sys

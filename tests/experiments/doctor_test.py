@@ -1,5 +1,3 @@
-"""`experiments.doctor`: what it reports, and whether training can run."""
-
 import os
 import re
 import runpy

@@ -1,12 +1,16 @@
-"""`fair_eval`, `export` and `train_final` as a user runs them, from a folder of photographs to models."""
-
 import re
 
 import numpy as np
 import pytest
 
 from common.deployment import load_embedder
-from tests.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, run_here, run_small_here
+from tests.command_line import (
+    ONE_EVALUATION,
+    SMALL_PHOTOGRAPHS,
+    check_clean_failure,
+    done_small_here,
+    run_here,
+)
 
 FEW = [*ONE_EVALUATION, "--num_folds=2", "--loss=c2", "--pooling=gap"]
 
@@ -18,8 +22,7 @@ def finished(image_folder, tmp_path_factory):
     places = [f"--data_dir={image_folder}", f"--cache_dir={folder / 'cache'}"]
     for flags in (["--fold=0", "--noexport_model"], ["--fold=0", "--report_only"], []):
         arguments = [*SMALL_PHOTOGRAPHS, *FEW, *places, f"--runs_dir={folder / 'runs'}", *flags]
-        said = run_small_here("experiments.fair_eval", *arguments)
-        assert said.returncode == 0, said.stderr
+        done_small_here("experiments.fair_eval", *arguments)
         num_models.append(len(list(folder.rglob("model.keras"))))
     (method,) = (folder / "runs" / "fair" / "folder").glob("c2+gap-*")
     return places, method, num_models
@@ -47,10 +50,9 @@ def test_without_the_flag_there_is_no_model_and_later_there_is(finished):
 def test_a_run_is_exported_and_compared(finished, tmp_path):
     places, method, _ = finished
     run = f"--run={method / 'fold0-repeat0'}"
-    said = run_small_here(
+    said = done_small_here(
         "experiments.export", run, f"--output={tmp_path / 'm' / 'mine.keras'}", "--num_checked=12", *places
     )
-    assert said.returncode == 0, said.stderr
     differences = re.search(r"on 12 test images: .* test embeddings (\S+), .* again (\S+)\.\n", said.stdout)
     assert all(float(difference) <= 1e-6 for difference in differences.groups())
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == ["README.md", "mine.keras"]
@@ -61,8 +63,7 @@ def test_a_run_on_cached_features_has_the_whole_network(finished, tmp_path):
     """Its features were kept in half precision, so that the model is compared with the network of the run."""
     places, _, _ = finished
     cut = ["--trained_from=head", "--views=1", "--fold=0", f"--runs_dir={tmp_path}"]
-    said = run_small_here("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, *cut)
-    assert said.returncode == 0, said.stderr
+    done_small_here("experiments.fair_eval", *SMALL_PHOTOGRAPHS, *FEW, *places, *cut)
     (model,) = tmp_path.rglob("model.keras")
     text = model.with_name("README.md").read_text()
     stored, network = re.search(r"test embeddings (\S+), from its network computed again (\S+)\.", text).groups()
@@ -73,8 +74,7 @@ def test_a_run_on_cached_features_has_the_whole_network(finished, tmp_path):
 def test_a_run_on_tokens_has_a_model_of_tokens(tmp_path):
     few = [*ONE_EVALUATION, f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path / 'cache'}"]
     tokens = ["--dataset=synthetic_tokens", "--loss=pnca", "--pooling=gap", "--budget=smoke", "--fold=0"]
-    said = run_small_here("experiments.fair_eval", *tokens, *few)
-    assert said.returncode == 0, said.stderr
+    done_small_here("experiments.fair_eval", *tokens, *few)
     (model,) = tmp_path.rglob("model.keras")
     embedder = load_embedder(model)
     assert (embedder.image_size, embedder.channels) == (None, None)
@@ -84,8 +84,7 @@ def test_a_run_on_tokens_has_a_model_of_tokens(tmp_path):
 @pytest.mark.slow
 def test_the_final_model_stands_beside_the_folds(finished):
     places, method, _ = finished
-    said = run_small_here("experiments.train_final", f"--run={method}", *places)
-    assert said.returncode == 0, said.stderr
+    said = done_small_here("experiments.train_final", f"--run={method}", *places)
     for line in ("fold 0 ", "fold 1 ", "mean of the 2 folds", "concatenation of the 2", "final, all training classes"):
         assert f"\n{line}" in said.stdout
     (model,) = (method.parents[2] / "final").rglob("model.keras")

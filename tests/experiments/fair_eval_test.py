@@ -1,5 +1,3 @@
-"""`python -m experiments.fair_eval`, as a user runs it: results, resuming, reporting, and bad input."""
-
 import json
 import shutil
 
@@ -8,13 +6,17 @@ import pytest
 
 from common.data import load_image_folder
 from experiments.rows.store import StudyRows
+from experiments.settings.recipes import resolve
+from experiments.settings.thesis_values import CIFAR
 from tests.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
+    done_here,
+    done_small_here,
     run_here,
-    run_small_here,
 )
+from tests.common.data import cifar_fixture
 from tools.documents.comparisons import refined_metrics
 
 MODULE = "experiments.fair_eval"
@@ -37,8 +39,7 @@ def finished(image_folder, tmp_path_factory):
         "--num_folds=2",
         "--noexport_model",
     ]
-    first = run_small_here(MODULE, *arguments)
-    assert first.returncode == 0, first.stderr
+    first = done_small_here(MODULE, *arguments)
     return folder, arguments, first
 
 
@@ -79,8 +80,7 @@ def test_finished_runs_are_recorded_once_and_without_places(finished, tmp_path):
     folder, arguments, _ = finished
     study = tmp_path / "study"
     record = [*arguments, "--report_only", f"--record={study}"]
-    first = run_here(MODULE, *record)
-    assert first.returncode == 0, first.stderr
+    done_here(MODULE, *record)
     text = (study / "rows.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
     assert [row["kind"] for row in rows] == 2 * ["training", "training", "collection"]
@@ -100,8 +100,7 @@ def test_refined_metrics_of_finished_runs_are_recorded(finished, tmp_path):
     shutil.copytree(method, tmp_path / method.name)
     study = tmp_path / "study"
     options = ["--restraint=D", "--ratio=0.5", "--draws=2", f"--record={study}"]
-    refined = run_small_here("experiments.posterior_refinement", f"--run={tmp_path / method.name}", *places, *options)
-    assert refined.returncode == 0, refined.stderr
+    done_small_here("experiments.posterior_refinement", f"--run={tmp_path / method.name}", *places, *options)
     rows = [row for row in StudyRows(study).rows if row["kind"] == "training"]
     assert rows[0]["command"].startswith(
         f"python -m experiments.posterior_refinement --run={method.name} --restraint=D"
@@ -116,8 +115,7 @@ def test_refined_metrics_of_finished_runs_are_recorded(finished, tmp_path):
 def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(finished):
     folder, arguments, _ = finished
     others = [argument for argument in arguments if not argument.startswith(("--loss", "--pooling"))]
-    reported = run_here(MODULE, *others, "--methods=pnca+gsp,pnca+gap", "--report_only")
-    assert reported.returncode == 0, reported.stderr
+    done_here(MODULE, *others, "--methods=pnca+gsp,pnca+gap", "--report_only")
     (report,) = [path for path in folder.rglob("report.csv") if "minus pnca+gsp" in path.read_text()]
     rows = [line.split(",") for line in report.read_text().splitlines()]
     values = {(row[0], row[1], row[2]): float(row[3]) for row in rows[1:]}
@@ -125,18 +123,6 @@ def test_methods_can_be_given_by_their_names_and_are_compared_with_the_first(fin
         difference = values["pnca+gap", f"{kind} minus pnca+gsp", "MAP@R"]
         figures = [values[method, f"{kind} {size}-D", "MAP@R"] for method in ("pnca+gap", "pnca+gsp")]
         assert difference == pytest.approx(figures[0] - figures[1], abs=1e-4)
-
-
-@pytest.mark.slow
-def test_another_configuration_goes_into_another_folder(finished):
-    folder, arguments, _ = finished
-    before = set(folder.rglob("result.json"))
-    other = run_small_here(MODULE, *arguments, "--temperature=0.2", "--pooling=gap", "--fold=1")
-    assert other.returncode == 0, other.stderr
-    added = set(folder.rglob("result.json")) - before
-    assert len(added) == 1
-    assert "fold1-repeat0" in str(added)
-    assert "missing" in other.stdout
 
 
 @pytest.mark.slow
@@ -151,8 +137,7 @@ def test_runs_have_the_recalls_of_their_data_set_also_if_they_did_not_measure_th
     arguments = [*SMALL_PHOTOGRAPHS, *ONE_EVALUATION, f"--data_dir={tmp_path}", f"--cache_dir={tmp_path / 'cache'}"]
     arguments += ["--dataset=sop", "--loss=c2", "--num_folds=2", "--fold=0", f"--runs_dir={tmp_path / 'runs'}"]
     arguments += ["--classes_per_batch=2", "--noexport_model"]
-    first = run_small_here(MODULE, *arguments)
-    assert first.returncode == 0, first.stderr
+    first = done_small_here(MODULE, *arguments)
     (result_path,) = tmp_path.rglob("result.json")
     result, arrays = json.loads(result_path.read_text()), np.load(result_path.with_name("test_embeddings.npz"))
     distances = np.linalg.norm(arrays["queries"][:, None] - arrays["queries"][None], axis=-1) + 9 * np.eye(76)
@@ -195,18 +180,12 @@ def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
         (["--methods=c2+gap", "--loss=c2"], ["--methods", "remove --loss"]),
         (["--no_such_flag"], ["no_such_flag"]),
         (["glyphs"], ["'glyphs'", "--flags"]),
-        (["--weights=missing.npz", "--budget=smoke"], ["missing.npz"]),
         (["--loss=c2", "--positive_margin=nan"], ["--positive_margin", "nan", "finite"]),
-        (["--learning_rate=inf"], ["--learning_rate", "inf", "finite"]),
         (["--decoded_images_mb=-1"], ["--decoded_images_mb", "-1"]),
         (["--checkpoint_seconds=nan"], ["--checkpoint_seconds", "nan", "finite"]),
         (["--data_dir=/nope"], ["--data_dir", "no effect", "glyphs needs no files"]),
         (["--loss=pnca,pnca"], ["pnca+gap more than once"]),
-        (["--methods=c2+gap,c2+gap"], ["c2+gap more than once"]),
         (["--methods="], ["--methods", "empty list", "c2+gap"]),
-        (["--weights=imagenet"], ["no ImageNet weights for resnet10"]),
-        (["--trained_from=layer9"], ["'layer9'", "head", "layer1, layer2, layer3"]),
-        (["--cached_features"], ["--cached_features", "no effect"]),
     ],
 )
 def test_bad_input_is_one_clear_line_and_leaves_nothing(arguments, phrases, tmp_path):
@@ -215,11 +194,68 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(arguments, phrases, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_photographs_without_weights_name_the_command_before_an_image_is_read(official_cars, tmp_path):
-    """The card's own command: no prepared copies, no run folder, and the one command that makes the weights."""
-    places = [f"--{name}={tmp_path / name}" for name in ("cache_dir", "runs_dir")]
-    arguments = ["--dataset=cars196", f"--data_dir={official_cars}", "--loss=pnca", "--pooling=gsp"]
-    finished = run_here(MODULE, *arguments, *places, cwd=tmp_path)
-    command = "python -m experiments.convert_weights --backbone=bn_inception --output=bn_inception.npz"
-    check_clean_failure(finished, "--weights", command)
-    assert list(tmp_path.iterdir()) == []
+DIVA = "margin+distance+shared+intra+dance+gap"
+GIVEN = [a for a in SMALL_PHOTOGRAPHS if not a.startswith("--samples_per_class")]
+GIVEN += [
+    "--samples_per_class=4",
+    "--max_steps=4",
+    "--steps_per_evaluation=2",
+    "--noexport_model",
+    "--train_fraction=0.7",
+]
+
+
+@pytest.mark.slow
+def test_names_of_features_and_pads_are_trained_and_reported(image_folder, tmp_path):
+    methods = f"--methods=margin+distance+groups+gap,{DIVA},margin+pads+gap"
+    places = [f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}", f"--runs_dir={tmp_path / 'runs'}"]
+    pads = ["--fold=0", "--num_folds=2"]
+    finished = done_small_here("experiments.fair_eval", *GIVEN, *places, *pads, methods)
+    results = {path.parts[-3].rsplit("-", 1)[0]: json.loads(path.read_text()) for path in tmp_path.rglob("result.json")}
+    assert sorted(results[DIVA]["features"]) == ["concatenated", "dance", "disc", "intra", "shared"]
+    assert sorted(results["margin+distance+groups+gap"]["features"]) == ["concatenated", "disc", "groups"]
+    (features,) = tmp_path.rglob("features.md")
+    assert "margin+distance+groups+gap: images of 4 groups, each of " in features.read_text()
+    assert f"Features, each on its own: {features}" in finished.stdout
+    assert results["margin+pads+gap"]["sampling"]["decisions"] == 2
+    (record,) = tmp_path.rglob("sampling.npz")
+    assert np.load(record)["probabilities"].shape == (2, 30)
+    assert f"{DIVA}, dance" in features.read_text()
+    assert "Sampling distribution over steps: " in finished.stdout
+    assert len(list(tmp_path.rglob("sampling.png"))) == 1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cifar")
+    cifar_fixture.write_cifar10_binary(folder)
+    cifar_fixture.write_cifar100_binary(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dataset", "loss", "pooling", "others"),
+    [("cifar_collage", "c2", "gsp", []), ("cifar10_unseen", "pnca", "gap", ["--backbone=resnet10"])],
+)
+def test_a_fold_is_trained_and_reported(folder, tmp_path, dataset, loss, pooling, others):
+    done_small_here(
+        "experiments.fair_eval",
+        f"--dataset={dataset}",
+        f"--data_dir={folder}",
+        f"--runs_dir={tmp_path}",
+        f"--loss={loss}",
+        f"--pooling={pooling}",
+        "--budget=smoke",
+        "--fold=0",
+        "--noexport_model",
+        *ONE_EVALUATION,
+        *others,
+    )
+    (path,) = tmp_path.rglob("result.json")
+    assert any("official" in deviation for deviation in json.loads(path.read_text())["deviations"])
+
+
+@pytest.mark.parametrize("dataset", [name for name in CIFAR if "collage" not in name])
+def test_photographs_are_shifted_and_mirrored(dataset):
+    assert resolve(dataset, "pnca", "gap", "thesis", "full", {}).crop == "shift_flip"

@@ -1,5 +1,3 @@
-"""`fair_eval --launch=local`: the figures of one unit after another, also after SIGTERM in the middle."""
-
 import json
 import time
 
@@ -7,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.command_line import SMALL_PHOTOGRAPHS, run_small, start_small
+from tests.command_line import SMALL_PHOTOGRAPHS, done_small, start_small
 
 MODULE = "experiments.fair_eval"
 MEASURED_ANEW = {"train_seconds", "energy_joules", "environment"}
@@ -35,8 +33,7 @@ def test_workers_also_terminated_and_started_again_end_with_the_same_bits(
     places = [f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}", "--noexport_model"]
     arguments = [*SMALL_PHOTOGRAPHS, *places, "--loss=pnca", "--pooling=gap", "--num_folds=2", "--checkpoint_seconds=0"]
     arguments += ["--max_steps=6", "--steps_per_evaluation=2", "--patience=100"]
-    alone = run_small(MODULE, *arguments, f"--runs_dir={tmp_path / 'alone'}")
-    assert alone.returncode == 0, alone.stderr
+    alone = done_small(MODULE, *arguments, f"--runs_dir={tmp_path / 'alone'}")
     launched = [*arguments, f"--runs_dir={tmp_path / 'runs'}", "--launch=local", "--workers=2"]
     if is_terminated:
         process = start_small(MODULE, *launched)
@@ -45,8 +42,7 @@ def test_workers_also_terminated_and_started_again_end_with_the_same_bits(
             time.sleep(0.05)
         process.terminate()
         assert process.wait(60) == 143
-    finished = run_small(MODULE, *launched)
-    assert finished.returncode == 0, finished.stderr
+    finished = done_small(MODULE, *launched)
     assert units(tmp_path / "runs") == units(tmp_path / "alone")
     assert len(units(tmp_path / "runs")) == 2
     assert finished.stdout.splitlines()[:6] == alone.stdout.splitlines()[:6]

@@ -1,10 +1,8 @@
-"""`--plugin`, as a user gives it: methods by name, resumed, reported, exported; refused in one line."""
-
 import json
 
 import pytest
 
-from tests.command_line import check_clean_failure, run_here, run_small_here
+from tests.command_line import check_clean_failure, done_here, done_small_here, run_here
 from tests.experiments.settings.plugin_tables import ARGUMENTS, SOURCE
 
 MODULE = "experiments.fair_eval"
@@ -21,8 +19,7 @@ def plugin(tmp_path_factory):
 def finished(plugin, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     arguments = [f"--plugin={plugin}", *ARGUMENTS, f"--runs_dir={folder}", f"--cache_dir={folder / 'cache'}"]
-    first = run_small_here(MODULE, *arguments)
-    assert first.returncode == 0, first.stderr
+    first = done_small_here(MODULE, *arguments)
     (run,) = folder.glob("fair/stripes/pull+power-*/fold0-repeat0")
     return folder, arguments, first, run
 
@@ -39,8 +36,7 @@ def test_a_run_is_reported_and_stores_its_plug_in(finished):
 
 def test_the_same_command_finds_the_runs_finished(finished):
     _, arguments, first, _ = finished
-    again = run_here(MODULE, *arguments)
-    assert again.returncode == 0, again.stderr
+    again = done_here(MODULE, *arguments)
     assert again.stdout == first.stdout
 
 
@@ -48,17 +44,13 @@ def test_a_run_is_exported_with_its_plug_in_and_refused_without(finished, plugin
     *_, run = finished
     arguments = [f"--run={run}", f"--output={tmp_path / 'model.keras'}"]
     check_clean_failure(run_here("experiments.export", *arguments), "Add --plugin=tiny_plugin")
-    written = run_here("experiments.export", f"--plugin={plugin}", *arguments)
-    assert written.returncode == 0, written.stderr
+    done_here("experiments.export", f"--plugin={plugin}", *arguments)
     assert (tmp_path / "model.keras").exists()
 
 
 def test_pages_show_its_settings(finished, plugin, tmp_path):
     folder, *_ = finished
-    result = run_here(
-        "experiments.report", f"--plugin={plugin}", f"--runs={folder}", f"--output={tmp_path}", "--num_queries=1"
-    )
-    assert result.returncode == 0, result.stderr
+    done_here("experiments.report", f"--plugin={plugin}", f"--runs={folder}", f"--output={tmp_path}", "--num_queries=1")
     text = "".join(page.read_text() for page in tmp_path.glob("*.html"))
     assert "<code>pull_scale</code>" in text
 
@@ -66,8 +58,7 @@ def test_pages_show_its_settings(finished, plugin, tmp_path):
 def test_help_and_explain_name_its_settings(plugin):
     text = run_here(MODULE, f"--plugin={plugin}", "--help").stdout
     assert "Pull loss (pull):\n  --pull_scale: pull: of the similarities (default: 2.0); in (0, inf)" in text
-    explained = run_here(MODULE, "--plugin", str(plugin), *ARGUMENTS, "--pull_scale=3", "--explain")
-    assert explained.returncode == 0, explained.stderr
+    explained = done_here(MODULE, "--plugin", str(plugin), *ARGUMENTS, "--pull_scale=3", "--explain")
     lines = [line.split(maxsplit=2) for line in explained.stdout.splitlines()]
     assert ["pull_scale", "3.0", "given on the command line"] in lines
     assert ["power_power", "2", "default of the setting"] in lines
@@ -82,23 +73,8 @@ def test_help_and_explain_name_its_settings(plugin):
     ],
 )
 def test_other_commands_take_its_names(plugin, tmp_path, command, arguments, expected):
-    result = run_here(f"experiments.{command}", f"--plugin={plugin}", f"--runs_dir={tmp_path}", *arguments)
-    assert result.returncode == 0, result.stderr
+    result = done_here(f"experiments.{command}", f"--plugin={plugin}", f"--runs_dir={tmp_path}", *arguments)
     assert expected in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("x = 1 / 0\n", "cannot be imported: ZeroDivisionError"),
-        (SOURCE + "    registry.loss('pull', PullLoss)\n", "tiny_other (sha256:"),
-    ],
-)
-def test_what_cannot_be_registered_ends_the_command_with_one_line(tmp_path, source, message):
-    path = tmp_path / "tiny_other.py"
-    path.write_text(source)
-    check_clean_failure(run_here(MODULE, f"--plugin={path}", *ARGUMENTS, f"--runs_dir={tmp_path / 'runs'}"), message)
-    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(

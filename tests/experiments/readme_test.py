@@ -1,5 +1,3 @@
-"""experiments/README.md has every item of the thesis and commands that exist; the index of results quotes its pages."""
-
 import pathlib
 import re
 

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.preparation.data_sets import load
 from experiments.preparation.official_images import LAYOUTS, make_official_images, official_parts
-from tests.command_line import check_clean_failure, run_here, run_small_here
+from tests.command_line import check_clean_failure, done_small_here, run_here, run_small_here
 
 MODULE = "experiments.rehearse"
 
@@ -16,8 +16,7 @@ MODULE = "experiments.rehearse"
 @pytest.mark.slow
 def test_all_stages_are_measured_once(tmp_path):
     arguments = ["--dataset=sop", "--scale=0.01", f"--work_dir={tmp_path}", "--backbone=resnet10"]
-    finished = run_small_here(MODULE, *arguments)
-    assert finished.returncode == 0, finished.stderr
+    finished = done_small_here(MODULE, *arguments)
     assert max(map(len, finished.stdout.splitlines())) <= 100
     figures = dict(json.loads((tmp_path / "sop-0.01-resnet10" / "stages.json").read_text())["stages"])
     ccp, memory = "c2+ccp+gap", "margin+pads+xbm+gap"

@@ -1,5 +1,3 @@
-"""The "Revisiting" protocol: its recipe, what its report chooses, and the command on glyphs."""
-
 import json
 
 import numpy as np
@@ -12,7 +10,7 @@ from experiments.protocols.conventional_report import write_report
 from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.reports import collect_method
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_here, run_small_here
+from tests.command_line import check_clean_failure, done_small_here, run_here
 
 MODULE = "experiments.revisiting_eval"
 
@@ -136,8 +134,7 @@ def test_what_is_missing_is_named_and_the_rest_is_printed(report):
 @pytest.mark.slow
 def test_glyphs_are_evaluated_with_nmi_at_every_epoch(tmp_path, glyph_cache):
     arguments = [f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}", "--budget=smoke", "--repeats=1"]
-    finished = run_small_here(MODULE, *arguments)
-    assert finished.returncode == 0, finished.stderr
+    finished = done_small_here(MODULE, *arguments)
     phrases = ('"Revisiting" protocol on glyphs', "pnca+gap, best test epoch of each metric")
     for phrase in (*phrases, "last epoch", "unbiased", "optimism", "128-D NMI"):
         assert phrase in finished.stdout

@@ -1,5 +1,3 @@
-"""Commands whose units a tracker follows, as a user runs them."""
-
 import json
 import signal
 import time
@@ -7,7 +5,7 @@ import time
 import pytest
 
 from common.training.trackers.mlflow_tracker import mlflow, named
-from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, run_here, run_small, start_small
+from tests.command_line import SMALL_PHOTOGRAPHS, check_clean_failure, done_small, run_here, start_small
 from tests.mlflow_server import free_port, mlflow_server, needs_server
 
 MODULE = "experiments.fair_eval"
@@ -35,8 +33,7 @@ def test_two_units_of_which_one_is_killed_are_two_runs_with_every_step_once(imag
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         assert process.wait(60) == -signal.SIGKILL  # in the second unit, all of whose steps are repeated
-        again = run_small(*arguments)
-        assert again.returncode == 0, again.stderr
+        again = done_small(*arguments)
         assert "View run" not in again.stdout
         client = mlflow().MlflowClient(tracking_uri=url)
         experiment = client.get_experiment_by_name("killed")

@@ -1,5 +1,3 @@
-"""Search, clinic and export without training, and what `fair_eval` says of it, with a network of one convolution."""
-
 import csv
 import json
 import re
@@ -17,15 +15,22 @@ from common.index import EmbeddingIndex
 from common.retrieval import evaluate_retrieval
 from experiments.deployment.untrained import POOLINGS, UntrainedNetwork
 from experiments.runs.trained_model import load_trained_model
-from tests.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, run_here, run_small_here
+from tests.command_line import (
+    ONE_EVALUATION,
+    SMALL_PHOTOGRAPHS,
+    check_clean_failure,
+    done_here,
+    done_small_here,
+    run_here,
+    run_small_here,
+)
 from tests.experiments.tiny_network import CHANNELS, in_place_of_small_networks, tiny_network
 
 
 def done(module, *arguments):
     """The output of a command that succeeds; Keras counts its layers from 0, as in a new process."""
     tf.keras.backend.clear_session()
-    finished = run_small_here(f"experiments.{module}", *arguments)
-    assert finished.returncode == 0, finished.stderr
+    finished = done_small_here(f"experiments.{module}", *arguments)
     return finished.stdout
 
 
@@ -132,8 +137,7 @@ def test_larger_maps_differ_in_the_embedding_and_on_the_card(tmp_path):
     for stride, flags in ((32, []), (16, ["--output_stride=16"])):
         output = tmp_path / str(stride) / "model.keras"
         arguments = ["--backbone=efficientnet_lite0", "--image_size=64", *flags, f"--output={output}"]
-        finished = run_here("experiments.export", *arguments)
-        assert finished.returncode == 0, finished.stderr
+        done_here("experiments.export", *arguments)
         digests.append(load_embedder(output).digest)
         assert ("| Output stride | 16 |" in (output.parent / "README.md").read_text()) == bool(flags)
     assert digests[0] != digests[1]

@@ -1,5 +1,3 @@
-"""A run that began with converted weights is compared with the thesis by what those were made from, file or no file."""
-
 import csv
 
 import numpy as np
@@ -9,7 +7,6 @@ from common import backbones
 from common.backbones import published_checkpoints, resnet10, save_parameters
 from common.data import Dataset, Examples
 from common.downloads import file_digest
-from common.files import write_json
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from experiments import reports
@@ -20,7 +17,6 @@ from experiments.protocols.conventional_report import write_report
 from experiments.protocols.fair import FairProtocol
 from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.published.revisiting import revisiting_published
-from experiments.settings.config import ExperimentConfig, identity_digest
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.site.groups import read_studies
@@ -166,29 +162,3 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path, monke
     (said,) = rows
     # Ours are the printed figure exactly; the thesis' own ± is too large to be sure of half a point.
     assert said == "inconclusive" if registered else said.startswith(UNKNOWN)
-
-
-def test_weights_that_keras_fetched_count_as_before(dataset, tmp_path):
-    config = resolve("sop", "pnca", "gsp", "thesis", "full", {})
-    protocol = FairProtocol(dataset, [config], Places(str(tmp_path)), repeats=1)
-    for fold in range(4):
-        finish(protocol.runs, config, 0, FAIR, fold)
-    protocol.report(protocol.methods())
-    assert verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R") == {"reproduced"}
-
-
-def test_a_run_of_an_older_version_has_no_record_of_its_weights(make_weights, dataset, tmp_path, monkeypatch):
-    def older(config, data):
-        stated = {name: value for name, value in config.identity(data).items() if name != "weights_source"}
-        return {**stated, "weights": "sha256:0123"}
-
-    monkeypatch.setattr(ExperimentConfig, "hash", lambda config, data: identity_digest(older(config, data))[:10])
-    config = resolve("sop", "pnca", "gsp", "thesis", "full", {"weights": make_weights("bn_inception", True)})
-    protocol = FairProtocol(dataset, [config], Places(str(tmp_path)), repeats=1)
-    for fold in range(4):
-        finish(protocol.runs, config, 0, FAIR, fold)
-        path = protocol.runs.unit_dir(config, fold, 0) / "config.json"
-        write_json(path, older(config, protocol.runs.fingerprint))
-    protocol.report(protocol.methods())
-    (said,) = verdicts(tmp_path, "pnca+gsp", "single 128-D", "MAP@R")
-    assert "weights is sha256:0123 (a file that does not record what it was made from)" in said

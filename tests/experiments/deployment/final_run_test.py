@@ -1,5 +1,3 @@
-"""One model on all training classes: its settings, its training, and its figures beside those of the folds."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Runs as models: compared with their test embeddings, written with a card, refused where they are wrong."""
-
 import json
 import re
 
@@ -11,7 +9,7 @@ from common.deployment.formats import FORMATS
 from common.errors import InvalidInput
 from common.files import read_json, write_json
 from common.training.test_embeddings import read_test_embeddings
-from experiments.deployment.writing import MODEL, default_output, export_run, model_writer
+from experiments.deployment.writing import MODEL, export_run, model_writer
 from tests.command_line import run_program
 from tests.common.deployment.small_models import needs_onnx
 from tests.experiments.deployment.small_runs import finish_untrained, loaded_as
@@ -179,12 +177,6 @@ def test_a_pooling_that_a_format_lacks_is_refused_before_the_data_are_loaded(stu
     run = study.finish(study.config("c2", "gemax"), 0)
     with pytest.raises(InvalidInput, match="received 'onnx', expected keras or savedmodel: it lacks the Cholesky"):
         export_run(run, "onnx")
-
-
-def test_formats_have_places_of_their_own(run):
-    assert default_output(run, "keras") == run / "model.keras"
-    assert default_output(run, "savedmodel") == run / "export_savedmodel" / "saved_model"
-    assert default_output(run, "onnx") == run / "export_onnx" / "model.onnx"
 
 
 def test_a_finished_run_gets_its_model_once(study, tmp_path):

@@ -1,5 +1,3 @@
-"""The zoo: a recipe becomes a file with card and digest, which is checked, installed and found."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Flags of a launch: which combinations are refused, by name, and which are not."""
-
 import itertools
 import shutil
 
@@ -47,13 +45,10 @@ def test_slurm_needs_submitit_and_its_programs(monkeypatch):
         ("fair_eval", ["--launch=lokal"], ["--launch", "'lokal'", "local, slurm"]),
         ("fair_eval", ["--launch=local", "--report_only"], ["--launch=local", "--report_only"]),
         ("fair_eval", ["--workers=2"], ["--workers", "--launch=local"]),
-        ("fair_eval", ["--launch=slurm", "--workers=2"], ["--workers", "--launch=local"]),
         ("fair_eval", ["--launch=local", "--workers=0"], ["--workers"]),
-        ("fair_eval", ["--launch=local", "--partition=gpu"], ["--partition", "--launch=slurm"]),
         ("table", ["--id=3.3", "--launch=local"], ["--launch=local", "--run"]),
         ("table", ["--id=agreement", "--launch=local"], ["--launch", "trains nothing"]),
         ("figure", ["--id=5.2", "--run", "--launch=local"], ["--launch", "no effect"]),
-        ("figure", ["--id=5.5", "--run", "--launch=local"], ["--launch", "no effect"]),
         ("conventional_eval", ["--launch=local"], ["'launch'", "no units to launch", "experiments.fair_eval"]),
         ("evaluate", ["--launch=slurm", "--embeddings=a.npz"], ["'launch'", "no units to launch"]),
     ],

@@ -1,5 +1,3 @@
-"""Local workers: several at once, failures named, locks respected, and nobody left after a signal."""
-
 import json
 import os
 import signal

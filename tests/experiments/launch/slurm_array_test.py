@@ -1,5 +1,3 @@
-"""Following an array: what each state of Slurm leads to, with a queue that the test plays."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""What Slurm runs for a unit: its exit, its signals, and what it imports."""
-
 import signal
 import subprocess
 import sys

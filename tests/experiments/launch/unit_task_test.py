@@ -1,5 +1,3 @@
-"""Tasks: their commands, their state on the disk, and the message that names failed ones."""
-
 import fcntl
 
 import pytest

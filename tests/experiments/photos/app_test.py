@@ -1,5 +1,3 @@
-"""The page's addresses over HTTP: what they answer, and what they refuse."""
-
 import contextlib
 import socket
 import threading

@@ -1,5 +1,3 @@
-"""The page in a browser: a photo in, neighbours and attention out, by mouse and by keyboard, wide and narrow."""
-
 import json
 import time
 

@@ -1,5 +1,3 @@
-"""Copies of an index in a collection of Qdrant, by its client's local mode."""
-
 import numpy as np
 import pytest
 

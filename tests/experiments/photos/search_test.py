@@ -1,5 +1,3 @@
-"""`python -m experiments.search`, as a user runs it; what its parts do: the other files here."""
-
 import csv
 import io
 import os

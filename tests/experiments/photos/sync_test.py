@@ -1,5 +1,3 @@
-"""`search sync` and `search remove`: an index that follows its photos."""
-
 import os
 import shutil
 

@@ -1,5 +1,3 @@
-"""Tables of the fair protocol: every row of the thesis, beside its figures, against its baseline."""
-
 import csv
 
 import pytest
@@ -9,8 +7,10 @@ from experiments import reports
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.protocols.fair_report import MethodReport
+from experiments.studies.fair_tables import ccp_table
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES
+from experiments.studies.training_steps import TrainingSteps
 
 PRINTED_ROWS = {"3.1": 13, "5.1": 15, "5.3": 4}
 
@@ -153,3 +153,11 @@ def test_a_table_warns_of_methods_that_training_has_not_helped(drawn_cells, tmp_
     assert "warning:" not in study.render(drawn_cells(lambda cell: 0.4), tmp_path, "item")
     text = study.render(drawn_cells(lambda cell: 0.12 if cell.config.pooling == "gap" else 0.4), tmp_path, "item")
     assert "warning: c2+gap: training did not beat the untrained backbone's average features" in text
+
+
+@pytest.mark.parametrize(("dataset", "centers"), [("sop", 1), ("inshop", 1), ("cub200", 10)])
+def test_soft_triple_has_the_same_centres_in_both_tables(dataset, centers):
+    options = StudyOptions(dataset, "full", losses=("softtriple",))
+    (fair,), (steps,) = ({cell.config for cell in study(options).cells(None)} for study in (ccp_table, TrainingSteps))
+    assert fair == steps
+    assert fair.centers_per_class == centers

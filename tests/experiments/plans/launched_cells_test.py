@@ -1,5 +1,3 @@
-"""Cells as tasks: one command each, and a study whose missing cells a launcher trains."""
-
 import pytest
 from absl import flags
 from absl.testing import flagsaver

@@ -1,7 +1,4 @@
-"""Every study resolves all of its cells, names commands that train exactly these, and draws what is finished."""
-
 import importlib.util
-import inspect
 import json
 
 import pytest
@@ -13,9 +10,6 @@ from experiments.plans.study_runs import NothingFinished
 from experiments.plans.unit_command import unit_command
 from experiments.settings.initial_weights import file_to_make
 from experiments.studies.conditions import CONDITIONS
-from experiments.studies.dissertation_figures import dissertation_figures
-from experiments.studies.dissertation_tables import dissertation_tables
-from experiments.studies.external_figures import EXTERNAL_FIGURES
 from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.figures import FULL_REPEATS as figure_repeats
 from experiments.studies.tables import FULL_REPEATS as table_repeats
@@ -26,13 +20,6 @@ from tests.samples import sampled
 TRAINED_NOTHING = ("5.2",)
 DRAWN_FROM_MODELS = ("3.3", "4.2", "4.3", "4.4", "5.4", "5.6", "milbich_3.6")  # see study_command_test
 CONVENTIONAL = ("3.2a", "3.2b", "5.2a", "5.2b")
-ISSUE = (
-    (
-        *("3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "4.2", "4.3", "4.4"),
-        *("5.2", "5.4", "5.5", "5.6", "5.7", "5.8", "5.9", "5.10", "5.11", "5.12"),
-    ),
-    ("3.1", "3.2a", "3.2b", "3.3", "5.1", "5.2a", "5.2b", "5.3", "5.4"),
-)
 MANY_CELLS = ("5.12",)
 # Three numbers name a figure and a table.
 ITEMS = {**FIGURES, **{f"table {key}" if key in FIGURES else key: study for key, study in TABLES.items()}}
@@ -86,21 +73,6 @@ def complete(study, runs):
     cells = study.cells(runs)
     assert len(cells) == study.num_cells
     return cells
-
-
-@pytest.mark.parametrize("study_id", ITEMS)
-def test_every_study_says_what_it_regenerates(study_id):
-    text = inspect.getmodule(getattr(ITEMS[study_id], "func", ITEMS[study_id])).__doc__
-    assert [word for word in ("Regenerates:", "Command:", "Expected:", "Cost:") if word not in text] == []
-    assert f"--id={study_id.split()[-1]}" in text
-
-
-def test_every_table_and_figure_of_the_issue_is_there():
-    figures, tables = ISSUE
-    assert {*FIGURES, *EXTERNAL_FIGURES} == {*figures, *dissertation_figures(), *CONDITIONS}
-    assert set(TABLES) == {*tables, "losses", "all_losses", "planned", *dissertation_tables()}
-    assert not set(EXTERNAL_FIGURES) & set(FIGURES)
-    assert all(importlib.util.find_spec(figure.module) for figure in EXTERNAL_FIGURES.values())
 
 
 @sampled("study_and_data, budget", STUDIES_AND_DATA, BUDGETS)

@@ -1,5 +1,3 @@
-"""`python -m experiments.convert_weights`: what it writes, what it reports, and what it refuses to read."""
-
 import hashlib
 import os
 import types
@@ -15,7 +13,6 @@ from experiments.preparation import converted_weights
 from experiments.preparation.converted_weights import convert
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_here
 from tests.local_server import local_server
 
 
@@ -182,12 +179,6 @@ def test_pytorch_files(torch, parameters, folder, arrange, zipped):
     assert_written(folder("output.npz"), parameters)
     expected = {plain: ("bn1.num_batches_tracked",), in_a_training_script: ("bn1.num_batches_tracked", "epoch")}
     assert result.ignored == expected.get(arrange, ())
-
-
-@pytest.mark.slow
-def test_the_command(tmp_path):
-    finished = run_here("experiments.convert_weights", "--input=x.npz", f"--output={tmp_path / 'y.npz'}")
-    check_clean_failure(finished, "'x.npz'", "path of an existing file")
 
 
 def test_a_photograph_experiment_without_a_file_names_this_command():

@@ -1,5 +1,3 @@
-"""`python -m experiments.pretrain`: what it trains on, what it writes, that it continues exactly, what it refuses."""
-
 import json
 
 import numpy as np
@@ -12,7 +10,7 @@ from common.records import RunDirectory
 from experiments.preparation import pretraining
 from experiments.preparation.pretrain_settings import PretrainSettings
 from experiments.preparation.pretraining import load_images, pretrain
-from tests.command_line import check_clean_failure, run_here, run_small_here
+from tests.command_line import check_clean_failure, done_here, done_small_here, run_here
 from tests.common.data import cifar_fixture as fixture
 
 SETTINGS = PretrainSettings(
@@ -40,8 +38,7 @@ def test_the_command_writes_what_weights_reads_and_only_reads_a_finished_run(tmp
         f"--output={output}",
         f"--runs_dir={tmp_path / 'runs'}",
     )
-    finished = run_small_here("experiments.pretrain", *arguments)
-    assert finished.returncode == 0, finished.stderr
+    finished = done_small_here("experiments.pretrain", *arguments)
     steps = sorted((tmp_path / "runs").rglob("metrics.jsonl"))[0].read_text().count("\n")
     assert "100 classes" in finished.stdout
     assert "not the official data: cifar100 train images: 200 found" in finished.stdout
@@ -50,8 +47,7 @@ def test_the_command_writes_what_weights_reads_and_only_reads_a_finished_run(tmp
     assert np.abs(first["bn1.running_mean"]).max() > 0  # it has learnt
 
     output.unlink()
-    again = run_here("experiments.pretrain", *arguments)
-    assert again.returncode == 0, again.stderr
+    done_here("experiments.pretrain", *arguments)
     assert sorted((tmp_path / "runs").rglob("metrics.jsonl"))[0].read_text().count("\n") == steps > 0
     np.testing.assert_array_equal(read_arrays(output)["conv1.weight"], first["conv1.weight"])
 

@@ -1,5 +1,3 @@
-"""How a command ends when something from outside goes wrong: one message, an exit code, no traceback."""
-
 import errno
 import io
 import os
@@ -13,7 +11,7 @@ from PIL import Image
 from common.data.image_files import decode_rgb
 from common.errors import InvalidInput
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
-from tests.command_line import run_module, run_program, start_program
+from tests.command_line import run_program, start_program
 
 
 def failing(error):
@@ -88,10 +86,6 @@ def test_networks_of_many_runs_are_traced_without_a_word(caplog):
     assert caplog.messages == ["something else", retraced]
 
 
-def test_success_is_zero():
-    assert exit_code_of(lambda: None) == 0
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EROFS, os.strerror(errno.EROFS), "scores.json")])
 def test_what_keeps_nothing_does_not_promise_to_continue(capsys, error):
     exit_code_of(failing(error))
@@ -114,12 +108,6 @@ def test_tensorflow_is_imported_without_a_notice():
     program = "from experiments.process.exit_code import import_tensorflow as get; print(get().__name__)"
     finished = run_program(["-c", program], fresh="the server has imported it")
     assert (finished.stdout, finished.stderr) == ("tensorflow\n", "")
-
-
-def test_help_is_no_error():
-    finished = run_module("experiments.evaluate", "--help")
-    assert (finished.returncode, finished.stderr) == (0, "")
-    assert "--embeddings" in finished.stdout
 
 
 def test_warnings_of_pillow_do_not_reach_the_screen(recwarn, monkeypatch):

@@ -1,5 +1,3 @@
-"""What decides in each unit of the conventional protocol, on data with a gallery and with alternating projections."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The correlation of diagnostics with retrieval, over runs that are written by hand."""
-
 import numpy as np
 import pytest
 

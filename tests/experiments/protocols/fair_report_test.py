@@ -1,5 +1,3 @@
-"""A report says so when training has not helped."""
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Features and sampling distributions of finished runs, as a report tells of them."""
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Scores of a study's units, and what a study trains on."""
-
 import json
 
 import numpy as np
@@ -9,7 +7,7 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.reports.collect import UnitRun
-from experiments.rows.scores import Scores, cell
+from experiments.rows.scores import Scores
 from experiments.runs.trained_model import run_configuration
 from experiments.studies.collages import without_unseen_letters
 
@@ -39,12 +37,6 @@ def test_estimates_average_seeds_and_differences_are_paired(tmp_path):
     assert difference.excludes_zero
     assert difference.training_error is not None
     assert Scores.of_runs(good[:1]).estimate("P@1").training_error is None
-
-
-def test_cells_take_intervals_and_numbers(tmp_path):
-    estimate = Scores.of_runs([unit(tmp_path, 0, 0.3)]).estimate("P@1")
-    assert cell(estimate).estimate.interval is estimate
-    assert cell(0.25).estimate.mean == 0.25
 
 
 def dataset_of(num_train, num_others, names):

@@ -1,5 +1,3 @@
-"""The posterior refinement of a run: its features, what each row ranks, the report, bad input."""
-
 import json
 import types
 

@@ -1,5 +1,3 @@
-"""Finished runs become rows: once, without places, and only when they are whole."""
-
 import dataclasses
 import json
 import shutil
@@ -17,7 +15,7 @@ from experiments.protocols.recording import command_line, methods_under, record
 from experiments.rows.rows import Extras, label_of
 from experiments.rows.scores import collection_scores, training_scores
 from experiments.rows.store import CLASS_SCORES, ROWS, RecordedMethod, StudyRows
-from tests.command_line import check_clean_failure, run_here
+from tests.command_line import check_clean_failure, done_here, run_here
 from tests.experiments.tiny_study import TinyStudy
 
 
@@ -177,9 +175,6 @@ def test_places_are_no_part_of_the_command():
     assert command_line(arguments) == (
         "python -m experiments.table --id=5.1 --run --weights=bn_inception.npz --budget demo"
     )
-
-
-def test_a_switch_takes_no_value_with_it():
     assert command_line(["experiments.record", "--replace", "runs"]) == "python -m experiments.record runs"
 
 
@@ -216,8 +211,7 @@ def test_collages_keep_how_they_learned_and_what_was_weighed(name, tmp_path):
 
 def test_the_command_records_and_refuses(tiny, tiny_methods, tmp_path):
     study = tmp_path / "study"
-    done = run_here("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
-    assert done.returncode == 0, done.stderr
+    done = done_here("experiments.record", f"--runs={tiny.folder}", f"--study={study}")
     assert "6 rows, of which 6 are new" in done.stdout
     assert len(reports.collect(tiny.folder)) == len(tiny_methods)
     (study / CLASS_SCORES).write_bytes(b"")

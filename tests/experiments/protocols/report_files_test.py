@@ -1,5 +1,3 @@
-"""Files of reports: warnings said once, and details printed on request."""
-
 from experiments.protocols.report_files import MethodWarning, print_report, warning_lines
 
 

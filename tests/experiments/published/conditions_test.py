@@ -1,5 +1,3 @@
-"""What makes a run and a printed row incomparable."""
-
 import pytest
 
 from experiments.published.conditions import fair_conditions, incomparable_reasons

@@ -1,5 +1,3 @@
-"""Which cell of tables 3.2 and 5.2 a conventional run is compared with, and when it may be."""
-
 import itertools
 
 import pytest

@@ -1,5 +1,3 @@
-"""The best of some repeats: its spread, its interval, and the optimism of choosing it."""
-
 import numpy as np
 import pytest
 

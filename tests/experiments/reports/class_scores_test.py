@@ -1,5 +1,3 @@
-"""Scores summed by class: the sums of a plain loop, and what is refused."""
-
 import numpy as np
 import pytest
 

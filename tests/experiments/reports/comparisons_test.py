@@ -1,5 +1,3 @@
-"""The tests of a table: Holm's correction, pooled variances, and what could have been detected."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Spearman's and Kendall's coefficient against scipy, and the coverage of its interval."""
-
 import numpy as np
 import pytest
 import scipy.stats

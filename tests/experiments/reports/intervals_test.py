@@ -1,5 +1,3 @@
-"""Intervals against scipy and closed forms: their parts, kinds, skewness and p values."""
-
 import math
 
 import numpy as np

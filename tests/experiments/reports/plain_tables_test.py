@@ -1,5 +1,3 @@
-"""Small tables, aligned and as Markdown."""
-
 from experiments.reports.plain_tables import PlainTable
 
 TABLE = PlainTable("Radii", ["after", "cover"], [["(a)", "0.52"], ["(b.4) last", "-"]], ["A note."])

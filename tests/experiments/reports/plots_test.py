@@ -1,5 +1,3 @@
-"""The plots of runs: what is drawn, on whole files of the size that their content needs."""
-
 import matplotlib.figure
 import numpy as np
 import pytest

@@ -1,5 +1,3 @@
-"""Results that no run writes, entry by entry: each is named, and none reaches a table."""
-
 import copy
 import re
 
@@ -53,6 +51,7 @@ def test_what_a_run_writes_is_shown(changes):
         ({"format": "x"}, "it has format x, this version of the code reads 1"),
         ({"format": [1, 1]}, r"it has format \[1, 1\], this"),
         ({"config_hash": "ffffffffff"}, f"its configuration hash is ffffffffff, its folder's is {HASH}"),
+        ({"config_hash": ""}, "its configuration hash is missing"),
         ({"fold": 3}, "it says fold 3, repeat 0"),
         ({"repeat": 1}, "it says fold 2, repeat 1"),
         ({"test": None}, "its test is None, expected an object"),

@@ -126,26 +126,6 @@ def test_text_without_anything_to_compare_is_one_line_a_method():
     ]
 
 
-def test_markdown_has_one_width_and_escapes_bars():
-    text = markdown(rows(), "fair")
-    assert text.startswith("### fair\n\n| method | 128-D MAP@R | 512-D P@1 |\n|---|---:|---:|\n")
-    table = [line for line in text.splitlines() if line.startswith("|")]
-    assert {line.replace(r"\|", "").count("|") for line in table} == {4}
-    assert "| **pnca+gsp** | 43.96 ± 0.14 | 73.96 |" in table
-    assert "| *95 % interval* | [42.37, 45.55] | [72.58, 75.34]† |" in table
-    assert r"| **c2\|delf & 100 %** | 43.96 ± 0.14 | 73.96 |" in table
-
-
-def test_latex_escapes_and_balances():
-    text = latex(rows(), "50 % of_it")
-    assert text.startswith(r"50 \% of\_it\\" + "\n" + r"\begin{tabular}{lrr}")
-    table = text[text.index(r"\begin{tabular}") : text.index(r"\end{tabular}")].splitlines()
-    assert {line.replace(r"\&", "").count("&") for line in table if line.endswith(r"\\")} == {2}
-    assert r"pnca+gsp & 43.96 $\pm$ 0.14 & 73.96 \\" in table
-    assert r"\quad 95 \% interval & [42.37, 45.55] & [72.58, 75.34]\dag{} \\" in table
-    assert r"c2$|$delf \& 100 \% & 43.96 $\pm$ 0.14 & 73.96 \\" in table
-
-
 def test_csv_is_tidy_unrounded_percent():
     table = list(csv.DictReader(render_csv(rows()).splitlines()))
     assert len(table) == 7

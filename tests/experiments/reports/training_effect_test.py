@@ -1,8 +1,4 @@
-"""One rule of whether training helped, and of the runs of CCP in which no projection problem began."""
-
-import pytest
-
-from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
+from experiments.reports.training_effect import rows_without_training, training_did_not_help
 
 
 def test_an_equal_figure_is_no_gain_and_an_unknown_start_is_silent():
@@ -20,13 +16,3 @@ def test_rows_without_training_are_means_of_the_runs_that_have_them():
     assert means == {"untrained backbone": 0.5, "untrained + pca": 0.25, "untrained + whitening": 0.75}
     assert [row.method for row in rows_without_training([{"untrained": whole}], "8-D")] == ["untrained backbone"]
     assert rows_without_training([], "8-D") == []
-
-
-def test_runs_of_ccp_that_never_left_the_loss_are_counted():
-    text = runs_without_problem([[], [{"index": 0}], [{"index": 0}] * 2, [], None])
-    assert text == "no projection problem began in 2 of 4 runs, which trained with the loss alone"
-
-
-@pytest.mark.parametrize("problems", [[[{"index": 0}]], [None, None], []])
-def test_nothing_is_said_where_every_run_has_a_problem_or_none_is_of_ccp(problems):
-    assert runs_without_problem(problems) is None

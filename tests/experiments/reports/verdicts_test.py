@@ -1,5 +1,3 @@
-"""Verdicts by equivalence: two one-sided tests against a margin that was fixed beforehand."""
-
 import dataclasses
 import math
 

@@ -1,5 +1,3 @@
-"""Figures of rows: the spread over collections beside a plain loop over them."""
-
 import itertools
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""A study's folder is read whole or not at all."""
-
 import dataclasses
 import itertools
 import json

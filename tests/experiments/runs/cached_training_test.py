@@ -1,5 +1,3 @@
-"""Training from cached features: the figures of uncached training with the same views, and bits across a resume."""
-
 import json
 import pathlib
 import shutil
@@ -10,15 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.backbones import CutNetwork, resnet10, save_parameters
+from common.backbones import CutNetwork, resnet10, resnet50, save_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import write_json
 from common.training import EmbeddingModel
 from experiments.runs.cached_training import features_below_cut
 from experiments.runs.pooling_weights import image_batches
+from experiments.runs.start_checks import _can_be_cut
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
+from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
@@ -238,3 +238,21 @@ def test_features_of_compressed_copies_are_others(monkeypatch, tmp_path):
         dataset, run = Dataset("cub200", examples, examples), SimpleNamespace(path=tmp_path)
         features_below_cut(model, config, dataset, "data", str(tmp_path), run)
     assert origins[1] == {**origins[0], "copies": "compressed"}
+
+
+@pytest.mark.release  # half a minute, most of it the building of four networks
+def test_a_run_from_torchvision_parameters_loads_again(tmp_path):
+    dataset, places = patterned_images(4, 6), Places(str(tmp_path / "runs"), str(tmp_path / "cache"))
+    network = resnet50(3, layout="torchvision")
+    save_parameters(network, tmp_path / "network.npz")
+    settings = {"num_folds": 2, "classes_per_batch": 2, "samples_per_class": 4, "image_size": 32, "crop": "shift_flip"}
+    settings |= {"backbone": "resnet50", "weights": str(tmp_path / "network.npz"), "trained_from": "head"}
+    settings |= {"steps_per_evaluation": 1, "max_steps": 1, "views": 1}
+    config = resolve("cifar10", "c2", "gap", "thesis", "smoke", settings)
+    shape = build.shape_settings(config)
+    _can_be_cut("resnet50", "layer4.0", **shape)  # a name of that layout
+    runs = UnitRuns(dataset, places)
+    runs.train(config, fold=0, repeat=0)
+    trained = load_trained_model(runs.unit_dir(config, 0, 0), dataset=dataset, cache_dir=places.cache_dir)
+    for found, given in zip(trained.model.backbone.get_weights(), network.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, given)

@@ -1,5 +1,3 @@
-"""Heads that start from a closed form on the training classes."""
-
 import dataclasses
 import json
 

@@ -1,12 +1,8 @@
-"""Estimates count what is trained and what is embedded, and documents say the estimated figure."""
-
-import inspect
 import pathlib
 import re
 
 import pytest
 
-from experiments import conventional_eval, fair_eval
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.runs.cost import duration, estimated_seconds, rate_of
@@ -156,28 +152,3 @@ def test_the_index_states_the_estimates(kind, studies):
     lines = {line.split("|")[1].split(":")[0].strip(): line for line in text.splitlines() if line.startswith("| ")}
     stated = [check_cost(line, number, studies, REPEATS[kind]) for number, line in lines.items() if number in studies]
     assert sum(stated) == {"Tables": 10, "Figures": 9}[kind]
-
-
-ONE_ITEM = [  # docstrings of several items with one cost are left out
-    *(("Tables", TABLES, number) for number in ("3.1", "3.3", "5.1", "5.3", "5.4", "losses")),
-    *(("Figures", FIGURES, number) for number in ("3.3", "3.5", "3.6", "3.7", "3.8", "5.12")),
-]
-
-
-@pytest.mark.parametrize(("kind", "studies", "number"), ONE_ITEM)
-def test_a_module_states_the_estimate(kind, studies, number):
-    text = inspect.getmodule(studies[number]).__doc__.partition(f"--id={number} ")[2].split("Cost:")[1]
-    assert check_cost(text, number, studies, REPEATS[kind]) == 1
-
-
-def test_commands_state_the_estimates():
-    (stated,) = COST.findall(" ".join(fair_eval.__doc__.split()))
-    fair = seconds_of(resolve("sop", "pnca", "gsp", "thesis", "full", {}))
-    assert duration(fair) == f"{stated[2]} h"
-    conventional, held_out = (
-        seconds_of(resolve("sop", "c1+xbm", "gap+gmp", "thesis", "full", {}, protocol=protocol))
-        for protocol in ("conventional", "held_out")
-    )
-    text = " ".join(conventional_eval.__doc__.split())
-    assert f"three runs of {conventional / 3600:.0f} hours" in text
-    assert f"and three of {held_out / 3600:.0f} hours" in text

@@ -1,5 +1,3 @@
-"""Inputs of evaluations: one pipeline each, decoded images within a budget, and the same figures with and without."""
-
 import gc
 import json
 import pathlib

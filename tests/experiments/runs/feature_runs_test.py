@@ -1,5 +1,3 @@
-"""Runs with features and with PADS: what they leave, exact resume, and tasks of weight zero."""
-
 import contextlib
 import json
 from unittest import mock

@@ -1,5 +1,3 @@
-"""Two folders with equal file names and other pixels share no run, no refinement and no page of a report."""
-
 import dataclasses
 import logging
 

@@ -1,5 +1,3 @@
-"""Which classes teach, which decide, and which are only tested, under every protocol."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""What cannot be trained is refused before images are read, folders are made or the data are fingerprinted."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Units of one process share traced functions: what each computes is what it would have computed alone."""
-
 import json
 
 import numpy as np

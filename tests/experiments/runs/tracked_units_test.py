@@ -1,5 +1,3 @@
-"""Units and reports as runs of a tracker."""
-
 import pytest
 
 from common.training.trackers import TENSORBOARD, TrackerChoice

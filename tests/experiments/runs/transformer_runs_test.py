@@ -1,5 +1,3 @@
-"""Runs of transformers: frozen and trained, of patches and class tokens, stopped and resumed, written and read."""
-
 import json
 
 import numpy as np

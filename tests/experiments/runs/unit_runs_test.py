@@ -1,5 +1,3 @@
-"""Finished runs whose files have been lost: what is made again is what was there, and the rest is said."""
-
 import ctypes
 import gc
 import re

@@ -1,5 +1,3 @@
-"""From a configuration to its update rule."""
-
 import numpy as np
 import tensorflow as tf
 

@@ -1,11 +1,8 @@
-"""Settings that do not go together are refused by name; those that do are in hashes."""
-
 import pytest
 
 from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_here
 
 DIVA = "margin+distance+shared+intra+dance"
 MIRRORED = {"strategy": "mirrored", "replicas": 2}
@@ -83,9 +80,6 @@ def config_of(loss, method="plain", pooling="gap", **overrides):
         ("margin+intra", {"samples_per_class": 2}, "received --samples_per_class=2.*--samples_per_class=4"),
         ("margin+intra", {"sampler": "spc_r"}, "--sampler=spc_r"),
         (DIVA, {"feature_schedule": "in_turn"}, "--feature_schedule: received in_turn"),
-        ("margin+groups+intra", {"feature_schedule": "in_turn"}, "--feature_schedule: received in_turn"),
-        ("c2+groups", {"method": "ccp", "feature_schedule": "in_turn"}, "--method=ccp with --feature_schedule=in_turn"),
-        ("margin+groups", {"feature_schedule": "in_turn", "jit_compile": True}, "--jit_compile cannot"),
         ("margin+groups", MIRRORED, "--strategy=mirrored does not go with margin.groups"),
         ("margin+groups", {"num_groups": 1}, "--num_groups: received 1"),
         ("margin+groups", {"group_epochs": 0}, "--group_epochs: received 0"),
@@ -101,7 +95,6 @@ def config_of(loss, method="plain", pooling="gap", **overrides):
         ),
         ("margin+dance", {"crop": "none"}, "--crop=none makes alike"),
         ("margin+dance", {"views": 1}, "--views=1 makes alike"),
-        ("margin+dance", {"trained_from": "head", "views": 1}, "--views=1 makes alike"),
         ("margin+dance", {"pooling": "gsp"}, "Give --zero_shot_weight=0"),
         ("margin+dance", MIRRORED, "--strategy=mirrored does not go with margin"),
         ("margin+pads", MIRRORED, "--strategy=mirrored does not go with the miner pads"),
@@ -144,13 +137,6 @@ def test_poolings_that_concatenate_have_no_slices():
 )
 def test_features_that_go_together_pass(loss, given):
     assert config_of(loss, **given).loss == loss
-
-
-def test_a_command_ends_with_code_2_before_it_makes_anything(tmp_path):
-    places = [f"--runs_dir={tmp_path / 'runs'}", f"--cache_dir={tmp_path / 'cache'}"]
-    refused = run_here("experiments.fair_eval", "--methods=triplet+distance+intra+gap", *places)
-    check_clean_failure(refused, "`intra` over the triplet loss", "margin+distance+intra")
-    assert list(tmp_path.iterdir()) == []
 
 
 def resolved(dataset="cub200", budget="demo", **overrides):

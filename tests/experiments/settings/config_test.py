@@ -1,5 +1,3 @@
-"""A configuration is made of the settings of its parts, which are its flags, its record and its hash."""
-
 import dataclasses
 
 import pytest

@@ -1,8 +1,6 @@
-"""`--explain` prints every value with the layer that set it, and begins nothing."""
-
 import pytest
 
-from tests.command_line import run_here
+from tests.command_line import done_here
 
 
 @pytest.mark.parametrize(
@@ -19,8 +17,7 @@ from tests.command_line import run_here
 )
 def test_explain_names_values_and_layers_and_writes_nothing(command, arguments, expected, tmp_path):
     dataset = ["--dataset=cars196", "--data_dir=nowhere", f"--runs_dir={tmp_path / 'runs'}", "--explain"]
-    result = run_here(f"experiments.{command}", *dataset, *arguments)
-    assert result.returncode == 0, result.stderr
+    result = done_here(f"experiments.{command}", *dataset, *arguments)
     rows = [line.split(maxsplit=2) for line in result.stdout.splitlines() if line.startswith(tuple(expected))]
     assert rows
     assert {row[0]: f"{row[1]}  {row[2]}" for row in rows if row[0] in expected} == expected

@@ -1,5 +1,3 @@
-"""Values of features and PADS: those that are printed, those of the authors' scripts, and where each comes from."""
-
 import pytest
 
 from experiments.settings.recipes import layers_of, resolve

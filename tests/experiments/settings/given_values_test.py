@@ -1,10 +1,8 @@
-"""Everything that is wrong with a command line comes in one message, before images are read."""
-
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.command_line import run_here
+from tests.command_line import done_here, run_here
 
 WRONG = {
     "budget": ("ful", "Did you mean full?"),
@@ -69,8 +67,7 @@ def test_a_share_of_classes_is_refused_where_the_split_is_official(tmp_path):
 
 def test_explain_shows_what_fits_with_its_layer(photos, tmp_path):
     arguments = (*_places(photos, tmp_path), "--weights=none", "--train_fraction=0.75", "--explain")
-    result = run_here("experiments.fair_eval", *arguments)
-    assert result.returncode == 0, result.stderr
+    result = done_here("experiments.fair_eval", *arguments)
     rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines() if len(line.split()) > 2}
     layer = "fits the 6 training classes of your data"
     assert rows["num_folds"] == ["3", layer]

@@ -1,13 +1,10 @@
-"""`--help` shows flags in the sections of their settings."""
-
 import re
 
-from tests.command_line import run_here
+from tests.command_line import done_here
 
 
 def sections_of(command):
-    result = run_here(f"experiments.{command}", "--help")
-    assert result.returncode == 0, result.stderr
+    result = done_here(f"experiments.{command}", "--help")
     sections, members = {}, []
     for line in result.stdout.splitlines():
         if re.fullmatch(r"\S.*:", line):

@@ -1,5 +1,3 @@
-"""What a weights file is to a configuration, and what is refused before a network is made."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Samplers by name, and the halves of the zero-shot prediction loss in every cell of table 5.1."""
-
 import functools
 import itertools
 

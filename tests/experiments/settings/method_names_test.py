@@ -1,5 +1,3 @@
-"""Names of losses with features: read, written, and refused where their parts do not fit."""
-
 import itertools
 import re
 

@@ -1,5 +1,3 @@
-"""Defaults that fit few classes, and refusals of values that do not."""
-
 import numpy as np
 import pytest
 

@@ -1,5 +1,3 @@
-"""Plug-ins are found, register once, enter the configuration by their source, and fail in one line."""
-
 import importlib.metadata
 import json
 

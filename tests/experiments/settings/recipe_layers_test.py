@@ -1,5 +1,3 @@
-"""What recipes give CCP: the thesis' values, and what parts that begin at random need."""
-
 import pytest
 
 from common.errors import InvalidInput
@@ -38,16 +36,6 @@ def test_ccp_follows_chapter_three():
             resolve("sop", loss, "gap", "thesis", "full", {}, method="ccp")
     with pytest.raises(InvalidInput, match="--ccp_lambda would have no effect"):
         resolve("sop", "c2", "gap", "thesis", "full", {"ccp_lambda": 0.1})
-
-
-def test_the_number_of_projection_problems_can_be_limited():
-    config = resolve("sop", "c2", "gap", "thesis", "full", {"ccp_max_problems": 1}, method="ccp")
-    assert config.ccp_max_problems == 1
-    assert resolve("sop", "c2", "gap", "thesis", "full", {}, method="ccp").ccp_max_problems is None
-    with pytest.raises(InvalidInput, match="--ccp_max_problems would have no effect"):
-        resolve("sop", "c2", "gap", "thesis", "full", {"ccp_max_problems": 1})
-    with pytest.raises(InvalidInput, match="--ccp_max_problems"):
-        resolve("sop", "c2", "gap", "thesis", "full", {"ccp_max_problems": 0}, method="ccp")
 
 
 def start_of(config):

@@ -1,5 +1,3 @@
-"""A plug-in cannot shadow a name, register twice, or have settings that are no flags."""
-
 import dataclasses
 from typing import Literal
 

@@ -1,5 +1,3 @@
-"""Every number of a configuration has a range, which no infinity or NaN is in."""
-
 import math
 
 import pytest
@@ -51,6 +49,8 @@ def test_what_is_not_finite_is_refused_by_name(name, value):
         ("ccp_lambda", [0, 2e-4], [-2e-4]),
         ("angle", [1, 60], [0, 61]),
         ("histogram_nodes", [2], [1]),
+        ("min_images", [2], [1]),
+        ("ccp_max_problems", [1], [0]),
         ("margin", [-1, 0, 1], []),
         ("pool_size", [1, 10**400], [0, -(10**400)]),
     ],

@@ -1,5 +1,3 @@
-"""Flags of trackers: what is refused before anything starts."""
-
 import pytest
 from absl import flags
 from absl.testing import flagsaver

@@ -1,5 +1,3 @@
-"""What stands in one table: methods of the same data and size, under both stopping rules, complete or not."""
-
 import dataclasses
 import json
 import re

@@ -1,5 +1,3 @@
-"""The report of a tiny study: what its pages say, that they are valid, and what is drawn again."""
-
 import html.parser
 import json
 import pathlib

@@ -1,5 +1,3 @@
-"""`experiments.table --id=agreement` as a user runs it."""
-
 import csv
 import shutil
 

@@ -1,5 +1,3 @@
-"""The search is a function of its results alone, and finds the maximum of a smooth surface."""
-
 import itertools
 
 import numpy as np

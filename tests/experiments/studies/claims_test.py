@@ -1,5 +1,3 @@
-"""`experiments.table --id=claims`: thesis' claims beside recorded planned studies."""
-
 import csv
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""What the collage study trains: its own values on glyphs, the printed ones on photographs."""
-
 import pytest
 
 from common.errors import InvalidInput

@@ -1,5 +1,3 @@
-"""Effects against conditions: which runs, what is subtracted from what, and one study of several data sets."""
-
 import numpy as np
 import pytest
 

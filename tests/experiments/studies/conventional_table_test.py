@@ -1,14 +1,10 @@
-"""Tables of the conventional protocol: the thesis' rows, both stopping rules, the printed figures beside ours."""
-
 import csv
 
 import pytest
 
 from common.errors import InvalidInput
-from experiments import reports
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.published.conventional import conventional_published
 from experiments.studies.tables import DEFAULTS, TABLES
 
 
@@ -41,30 +37,6 @@ def test_rows_are_the_thesis_own_under_both_stopping_rules(table, backbone, chap
     assert {(config.backbone, config.chapter) for config in configs} == {(backbone, chapter)}
     assert {config.weight_decay for config in configs} == {4e-4 if backbone == "resnet50" else 1e-4}
     assert DEFAULTS[table] == {"repeats": 3}
-
-
-def test_every_own_row_of_the_print_has_a_configuration_that_is_held_against_it():
-    for table in ("3.2a", "3.2b", "5.2a", "5.2b"):
-        found = set()
-        for config in configs_of(table):
-            cell = conventional_published(
-                config.dataset,
-                config.loss,
-                config.pooling,
-                config.method,
-                config.backbone,
-                config.embedding_dim,
-                "P@1",
-                chapter=config.chapter,
-            )
-            found.add((cell.method, int(cell.dim)))
-        own = ("CCP-L", "(ours reimpl.)", "XBM+GSP")
-        printed = {
-            (row["method"], int(row["dim"]))
-            for row in reports.published_table(table)
-            if row["dataset"] == "CUB" and row["metric"] == "R@1" and row["method"].endswith(own)
-        }
-        assert found == printed
 
 
 def test_the_thesis_own_trainings_alone(drawn_cells, tmp_path):

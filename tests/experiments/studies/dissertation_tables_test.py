@@ -1,5 +1,3 @@
-"""Tables of Milbich's dissertation: equal sizes and trials, printed labels, and the control that follows from PADS."""
-
 import numpy as np
 import pytest
 

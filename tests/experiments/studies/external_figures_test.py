@@ -1,5 +1,3 @@
-"""Figures with commands of their own: their cells, the commands as these modules read them, and what is kept."""
-
 import pathlib
 
 import pytest

@@ -1,5 +1,3 @@
-"""The table of generalisation gaps: means over finished runs, beside the printed gaps."""
-
 import csv
 import json
 from unittest import mock

@@ -1,5 +1,3 @@
-"""States at the borders of problems, their direction, and t-SNE."""
-
 import json
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Covering radii and distances between classes, against loops in Python."""
-
 import itertools
 
 import numpy as np

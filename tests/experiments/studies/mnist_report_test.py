@@ -1,5 +1,3 @@
-"""What the MNIST study prints and draws of finished runs."""
-
 import dataclasses
 import json
 

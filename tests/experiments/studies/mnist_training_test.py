@@ -1,5 +1,3 @@
-"""One training of the MNIST study with a tiny network: what it keeps, when it ends, and exact resume."""
-
 import dataclasses
 import json
 from unittest import mock

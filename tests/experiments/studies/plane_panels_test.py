@@ -1,5 +1,3 @@
-"""Panels of embeddings in the plane."""
-
 import numpy as np
 from PIL import Image
 

@@ -1,5 +1,3 @@
-"""Planned comparisons: settings chosen on emoji are those of every other data set and network."""
-
 import dataclasses
 
 import pytest

@@ -1,5 +1,3 @@
-"""The comparison of poolings, of what has been trained so far."""
-
 import csv
 
 import numpy as np

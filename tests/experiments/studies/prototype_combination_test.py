@@ -1,5 +1,3 @@
-"""Errors and bounds of averages are tabulated; the pictures are drawn."""
-
 import numpy as np
 import pytest
 

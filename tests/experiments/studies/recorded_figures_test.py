@@ -1,5 +1,3 @@
-"""Tables and pictures of single figures, from rows that keep what their studies measure."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""What sweeps, the search of figure 3.5 and figure 3.7 keep of their runs: tables and pictures follow from rows."""
-
 import pytest
 
 from experiments.plans.study import StudyOptions

@@ -1,5 +1,3 @@
-"""The design has resolution IV; its effects are those of the thesis, and of a known response."""
-
 import itertools
 
 import numpy as np

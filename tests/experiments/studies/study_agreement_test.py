@@ -1,5 +1,3 @@
-"""A recorded study beside print: ranks and signs, in tables, blocks and the picture."""
-
 import numpy as np
 import pytest
 import scipy.stats

@@ -1,5 +1,3 @@
-"""What the figure of tokens draws and counts."""
-
 import numpy as np
 import pytest
 

@@ -1,11 +1,9 @@
-"""The entropic optimum approaches the linear programme's, and both weigh the patches of the picture."""
-
 import numpy as np
 import pytest
 
 from experiments.studies.toy_transport import PROTOTYPES, entropic, linear_programme, picture
 from gsp_dml.prototype_costs import prototype_costs
-from tests.command_line import check_clean_failure, run_here
+from tests.command_line import check_clean_failure, done_here, run_here
 
 SMOOTHINGS = (0.5, 2.0, 10.0, 50.0, 250.0, 2000.0)
 
@@ -48,8 +46,7 @@ def test_the_whole_mass_is_average_pooling():
 
 
 def test_the_figure_is_drawn_without_data_or_training(tmp_path):
-    drawn = run_here("experiments.figure", "--id=5.2", f"--runs_dir={tmp_path}")
-    assert drawn.returncode == 0, drawn.stderr
+    drawn = done_here("experiments.figure", "--id=5.2", f"--runs_dir={tmp_path}")
     assert {path.name for path in (tmp_path / "figures" / "5.2").iterdir()} == {
         "figure_5_2.md",
         "figure_5_2.csv",

@@ -1,5 +1,3 @@
-"""Figure 5.9: its curve at two numbers of iterations, its table and its picture."""
-
 import gc
 
 import pytest

@@ -1,5 +1,3 @@
-"""Rows that are tuned alike: what is tried, what is chosen on validation classes alone, and what is recorded of it."""
-
 import dataclasses
 
 import pytest

@@ -1,5 +1,3 @@
-"""What the figure of zero-shot prediction counts and draws."""
-
 import types
 
 import numpy as np

@@ -1,11 +1,9 @@
-"""`experiments.tune` as a user runs it: refusals before anything is read, a search killed and resumed, its recipe."""
-
 import json
 import re
 
 import pytest
 
-from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here
+from tests.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_here
 
 GLYPHS = ["--dataset=glyphs", "--budget=smoke", "--methods=c2+gap"]
 
@@ -37,10 +35,8 @@ def test_a_search_its_recipe_and_a_table_with_it(tmp_path, glyph_cache):
     pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
     runs = [f"--runs_dir={tmp_path / 'runs'}", f"--cache_dir={glyph_cache}", *ONE_EVALUATION]
     search = [*GLYPHS, *runs, "--parameters=learning_rate=1e-4..1e-2:log", f"--output={tmp_path / 'mine.json'}"]
-    first = run_small_here("experiments.tune", *search, "--trials=1")
-    assert first.returncode == 0, first.stderr
-    second = run_small_here("experiments.tune", *search, "--trials=2")
-    assert second.returncode == 0, second.stderr
+    done_small_here("experiments.tune", *search, "--trials=1")
+    second = done_small_here("experiments.tune", *search, "--trials=2")
     assert re.search(r"\[2/2\] trial 1 of c2\+gap: learning_rate ", second.stderr)
     assert "[1/2]" not in second.stderr
     (chosen,) = json.loads((tmp_path / "mine.json").read_text())["methods"].values()

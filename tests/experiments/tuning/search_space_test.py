@@ -1,5 +1,3 @@
-"""Search space: what `--parameters` may say, and what it means for a method."""
-
 import math
 
 import pytest

@@ -1,7 +1,7 @@
-"""Search: trials that are a function of the seed and of those before, whatever kills the process between."""
-
 import json
 import math
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +9,8 @@ import pytest
 from common.errors import InvalidInput
 from common.training import NotFinite
 from experiments.settings.recipes import resolve
-from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, in_words, was_pruned
+from experiments.tuning import optuna_library
+from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, in_words, take_trial, was_pruned
 from experiments.tuning.search_space import parse_space
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
@@ -194,3 +195,42 @@ def test_settings_in_words():
 
 def test_the_best_of_nothing_is_nothing(tmp_path):
     assert search(SimpleNamespace(runs_dir=tmp_path, fingerprint="data")).best() is None
+
+
+def test_without_optuna_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    optuna_library.optuna.cache_clear()
+    with pytest.raises(InvalidInput, match="pip install -r requirements-tune.txt"):
+        optuna_library.optuna()
+
+
+@pytest.mark.parametrize("address", ["nonsense", "sqlite:////no/such/folder/tune.db", "oracle9://host/name"])
+def test_a_storage_that_cannot_be_opened(address):
+    pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
+    optuna_library.optuna.cache_clear()
+    with pytest.raises(InvalidInput, match="--storage.*expected the address of a database"):
+        optuna_library.open_storage(address)
+
+
+HOLD = """
+import pathlib, sys
+from experiments.tuning.search import take_trial
+lock = take_trial(pathlib.Path(sys.argv[1]), 3)
+print(lock is not None, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_trial_is_held_by_one_process_until_it_ends(tmp_path):
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "True\n"
+        assert take_trial(tmp_path, 3) is None
+        with take_trial(tmp_path, 4):
+            pass
+        other.kill()
+    with take_trial(tmp_path, 3) as lock:
+        assert lock is not None
+        assert take_trial(tmp_path, 3) is None
+    with take_trial(tmp_path, 3):
+        pass
