@@ -31,7 +31,6 @@ def test_glyphs_are_evaluated_under_both_rules_and_only_reported_afterwards(tmp_
     [
         (["--monitor=validation"], ["--monitor", "'validation'", "test_set, held_out"]),
         (["--monitor="], ["--monitor", "empty list"]),
-        (["--num_folds=5"], ["--num_folds would have no effect"]),
         (["--fold=1"], ["fold"]),
         (["--dataset=sop", "--method=plain,cpp"], ["--method", "'cpp'", "plain, ccp"]),
     ],

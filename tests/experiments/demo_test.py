@@ -4,31 +4,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from common.data import Dataset, Examples
 from experiments.settings import build
 from experiments.studies.demo_page import found_by
 from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here
+from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.tiny_network import tiny_network
 
 
 def few_emoji(data_dir=None, *, cache_dir, seed=0):
-    generator = np.random.default_rng(0)
-    patterns = generator.uniform(0, 255, (28, 32, 32, 3))
-
-    def examples(classes):
-        labels = np.repeat(classes, 6)
-        images = patterns[labels] + generator.normal(0, 60, (len(labels), 32, 32, 3))
-        return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
-
-    return Dataset(
-        name="emoji",
-        train=examples(np.arange(16)),
-        test=examples(np.arange(16, 28)),
-        class_names=[f"U+{place:04X} RUNNER <{place}>, U+FE0F VARIATION SELECTOR-16" for place in range(28)],
-        kind="memory_images",
-        native_size=32,
-        channels=3,
-    )
+    names = [f"U+{place:04X} RUNNER <{place}>, U+FE0F VARIATION SELECTOR-16" for place in range(28)]
+    return noisy_pictures("emoji", 16, 12, noise=60, copies=6, shape=(32, 32, 3), class_names=names)
 
 
 @pytest.fixture

@@ -57,13 +57,6 @@ def test_without_data_it_says_what_to_fetch(tmp_path):
     check_clean_failure(run_study(f"--runs_dir={tmp_path}"), "--data_dir", "train-images-idx3-ubyte", "mnist.npz")
 
 
-def test_a_file_that_is_missing_is_named(digits, tmp_path):
-    for path in digits.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "t10k-labels-idx1-ubyte").unlink()
-    check_clean_failure(run_study(f"--data_dir={tmp_path}"), "t10k-labels-idx1-ubyte", "no such file")
-
-
 @pytest.mark.parametrize(
     ("argument", "choices"),
     [

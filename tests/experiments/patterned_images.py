@@ -6,18 +6,33 @@ import numpy as np
 
 from common.data import Dataset, Examples
 
-IMAGES_PER_CLASS = 8
 
-
-def patterned_images(num_learned: int, num_test: int) -> Dataset:
-    """Classes to learn from and others, each of eight noisy pictures of a pattern of 32 x 32 pixels."""
+def patterned_images(num_learned: int, num_test: int, size: int = 32, copies: int = 8) -> Dataset:
+    """Classes to learn from and others, each of so many noisy pictures of a pattern of 8 x 8 squares."""
     generator = np.random.default_rng(0)
-    patterns = np.kron(generator.uniform(40, 215, (num_learned + num_test, 8, 8, 3)), np.ones((1, 4, 4, 1)))
+    squares = generator.uniform(40, 215, (num_learned + num_test, 8, 8, 3))
+    patterns = np.kron(squares, np.ones((1, size // 8, size // 8, 1)))
+    return _dataset("cifar10", patterns, num_learned, generator, noise=40, copies=copies)
 
-    def examples(classes: np.ndarray) -> Examples:
-        labels = np.repeat(classes, IMAGES_PER_CLASS)
-        images = patterns[labels] + generator.normal(0, 40, (len(labels), 32, 32, 3))
+
+def noisy_pictures(
+    name: str, num_learned: int, num_test: int, *, noise: float, copies: int, shape=(16, 16, 1), **fields
+) -> Dataset:
+    """Classes to learn from and others, each of so many pictures of random pixels with noise."""
+    generator = np.random.default_rng(0)
+    patterns = generator.uniform(0, 255, (num_learned + num_test, *shape))
+    return _dataset(name, patterns, num_learned, generator, noise=noise, copies=copies, **fields)
+
+
+def _dataset(name, patterns, num_learned, generator, *, noise, copies, gallery_copies=0, **fields) -> Dataset:
+    def examples(classes: np.ndarray, count: int) -> Examples:
+        labels = np.repeat(classes, count)
+        images = patterns[labels] + generator.normal(0, noise, (len(labels), *patterns.shape[1:]))
         return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
 
-    train, test = examples(np.arange(num_learned)), examples(np.arange(num_learned, num_learned + num_test))
-    return Dataset("cifar10", train=train, test=test, kind="memory_images", native_size=32)
+    learned, tested = np.split(np.arange(len(patterns)), [num_learned])
+    train, test = examples(learned, copies), examples(tested, copies)
+    gallery = examples(tested, gallery_copies) if gallery_copies else None
+    _, size, _, channels = patterns.shape
+    settings = {"kind": "memory_images", "native_size": size, "channels": channels}
+    return Dataset(name, train, test, gallery=gallery, **settings, **fields)

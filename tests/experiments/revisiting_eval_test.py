@@ -11,6 +11,7 @@ from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.reports import collect_method
 from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, done_small_here, run_here
+from tests.experiments.written_results import finished_result
 
 MODULE = "experiments.revisiting_eval"
 
@@ -50,9 +51,8 @@ def write_unit(folder, config, repeat, curves):
     embeddings = rng.normal(size=(4, 3))[labels] + 0.7 * rng.normal(size=(20, 3))
     write_arrays(path / "test_embeddings.npz", {"queries": embeddings, "query_labels": labels})
     test = {"P@1": 0.4, "R@1": 0.4, "R@2": 0.5, "R@4": 0.6, "R@8": 0.7, "MAP@R": 0.1}
-    result = {"status": "finished", "config_hash": "0123456789", "fold": 0, "repeat": repeat, "test": test}
-    rest = {"untrained": test, "steps": 30, "train_seconds": 2.0, "validation": {"best": {"P@1": 0.6, "step": 10}}}
-    write_json(path / "result.json", {**result, **rest, "deviations": []})
+    best = {"validation": {"best": {"P@1": 0.6, "step": 10}}, "deviations": []}
+    write_json(path / "result.json", {**finished_result(test, 0, repeat), **best})
     lines = [
         json.dumps({"step": 10 * epoch, "validation": {**dict(zip(METRICS, values)), "P@1": values[0]}})
         for epoch, values in enumerate(curves, start=1)

@@ -3,7 +3,6 @@
 import numpy as np
 import tensorflow as tf
 
-from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
@@ -14,6 +13,7 @@ from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from gsp_dml.perplexity_callback import pooled_features
+from tests.experiments.patterned_images import noisy_pictures
 
 OVERRIDES = {
     "embedding_dim": 8,
@@ -33,23 +33,8 @@ class TinyStudy:
 
     def __init__(self, folder):
         self.folder, self.has_data = folder, True
-        generator = np.random.default_rng(0)
-        patterns = generator.uniform(0, 255, (14, 16, 16, 1))
-
-        def examples(classes):
-            labels = np.repeat(classes, 5)
-            images = patterns[labels] + generator.normal(0, 60, (len(labels), 16, 16, 1))
-            return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
-
-        self.dataset = Dataset(
-            name="glyphs",
-            train=examples(np.arange(8)),
-            test=examples(np.arange(8, 14)),
-            class_names=[f"<letter & {index}>" for index in range(14)],
-            kind="memory_images",
-            native_size=16,
-            channels=1,
-        )
+        names = [f"<letter & {index}>" for index in range(14)]
+        self.dataset = noisy_pictures("glyphs", 8, 6, noise=60, copies=5, class_names=names)
         self.runs = UnitRuns(self.dataset, Places(str(folder)))
 
     def dataset_of(self, unit, config):

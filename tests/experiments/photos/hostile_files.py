@@ -2,7 +2,6 @@
 
 import io
 import struct
-import zipfile
 import zlib
 
 import numpy as np
@@ -50,18 +49,9 @@ def animation(kind="GIF", frames=300):
     return encoded(images[0], kind, save_all=True, append_images=images[1:], duration=1)
 
 
-def archive():
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as opened:
-        opened.writestr("photo.jpg", bytes(1_000_000))
-    return file.getvalue()
-
-
-SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 HTML = b"<!DOCTYPE html><script>alert(1)</script>"
 NO_PHOTOS = {
     "empty": (b"", 422, "empty"),
-    "text": (b"not a photo at all\n" * 20, 415, "known format"),
     "truncated JPEG": (jpeg((200, 200))[:-3000], 422, "cannot be read"),
     "JPEG start only": (b"\xff\xd8\xff\xe0", 415, "known format"),
     "truncated PNG": (encoded(photo((200, 200)), "PNG")[:-3000], 422, "cannot be read"),
@@ -73,11 +63,8 @@ NO_PHOTOS = {
     "GIF animation": (animation(frames=2), 422, "animation"),
     "WebP animation": (animation("WEBP"), 422, "animation"),
     "PNG animation": (animation("PNG"), 422, "animation"),
-    "SVG": (SVG, 415, "known format"),
     "HTML": (HTML, 415, "known format"),
-    "ZIP": (archive(), 415, "known format"),
     "PDF": (encoded(photo(), "PDF"), 415, "known format"),
     "TIFF": (encoded(photo(), "TIFF"), 415, "known format"),
-    "TIFF of floating-point numbers": (encoded(Image.new("F", (9, 9)), "TIFF"), 415, "known format"),
     "EPS": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", 415, "known format"),
 }

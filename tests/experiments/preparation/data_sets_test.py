@@ -3,6 +3,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import tarfile
 import time
 import zipfile
@@ -201,15 +202,19 @@ def test_a_hostile_archive_leaves_nothing(tmp_path):
     assert sorted(os.listdir(data_dir)) == [".prepare_data.lock", "CARS196.zip"]
 
 
-def test_damaged_images_of_ones_own_are_named(image_folder, tmp_path, capsys):
-    for source in sorted(image_folder.rglob("*.png"))[:16]:
-        target = tmp_path / "data" / source.parent.name / source.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(source.read_bytes())
-    damaged = tmp_path / "data" / "class01" / "2.png"
+@pytest.fixture
+def four_classes(image_folder, tmp_path):
+    """The folder of sixteen images."""
+    for number in range(4):
+        shutil.copytree(image_folder / f"class{number:02}", tmp_path / "data" / f"class{number:02}")
+    return tmp_path / "data"
+
+
+def test_damaged_images_of_ones_own_are_named(four_classes, tmp_path, capsys):
+    damaged = four_classes / "class01" / "2.png"
     damaged.write_bytes(damaged.read_bytes()[:100])
     with pytest.raises(InvalidInput, match=f"1 files of folder cannot be read.*{damaged}"):
-        prepare("folder", str(tmp_path / "data"), str(tmp_path / "cache"))
+        prepare("folder", str(four_classes), str(tmp_path / "cache"))
     assert "unreadable: 1" in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path)) == ["data"]
 
@@ -235,12 +240,8 @@ def test_check_lists_all_that_is_wrong_in_one_pass(tmp_path, capsys):
     assert f"fewer than 2 images left out: 1 (--min_images): {lonely}" in said.err
 
 
-def test_copies_are_kept_in_shards_from_the_time_that_they_are_asked_for(image_folder, tmp_path):
-    data_dir, cache = tmp_path / "data", tmp_path / "cache"
-    for source in sorted(image_folder.rglob("*.png"))[:16]:
-        target = data_dir / source.parent.name / source.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(source.read_bytes())
+def test_copies_are_kept_in_shards_from_the_time_that_they_are_asked_for(four_classes, tmp_path):
+    data_dir, cache = four_classes, tmp_path / "cache"
     prepare("folder", str(data_dir), str(cache), shorter_side=36, copies="shards")
     shards = set(cache.rglob("shard-*.bin"))
     assert len(shards) == 2  # of training and of test images

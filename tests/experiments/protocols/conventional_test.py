@@ -3,7 +3,6 @@ import json
 import numpy as np
 import pytest
 
-from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.protocols.conventional import ConventionalProtocol
@@ -12,6 +11,7 @@ from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
+from tests.experiments.patterned_images import noisy_pictures
 
 OVERRIDES = {
     "embedding_dim": 8,
@@ -35,25 +35,7 @@ pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 @pytest.fixture(scope="module")
 def dataset():
     """Ten training classes and five test classes of four noisy images; the test set has a gallery."""
-    generator = np.random.default_rng(0)
-    patterns = generator.uniform(0, 255, (15, 16, 16, 1))
-
-    def examples(classes, copies):
-        labels = np.repeat(classes, copies)
-        images = patterns[labels] + generator.normal(0, 90, (len(labels), 16, 16, 1))
-        return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
-
-    return Dataset(
-        name="glyphs",
-        train=examples(np.arange(10), 4),
-        test=examples(np.arange(10, 15), 4),
-        gallery=examples(np.arange(10, 15), 3),
-        class_names=[str(index) for index in range(15)],
-        deviations=("noise",),
-        kind="memory_images",
-        native_size=16,
-        channels=1,
-    )
+    return noisy_pictures("glyphs", 10, 5, noise=90, copies=4, gallery_copies=3, deviations=("noise",))
 
 
 @pytest.fixture(scope="module")

@@ -6,27 +6,17 @@ import pytest
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
-from experiments.reports.collect import UnitRun
 from experiments.rows.scores import Scores
 from experiments.runs.trained_model import run_configuration
 from experiments.studies.collages import without_unseen_letters
-
-
-def unit(path, repeat, noise):
-    """A finished unit of five well separated classes whose embeddings have some noise."""
-    generator = np.random.default_rng(repeat)
-    labels = np.repeat(np.arange(5), 8)
-    embeddings = np.eye(5)[labels] + noise * generator.normal(size=(40, 5))
-    folder = path / f"noise{noise}-{repeat}"
-    folder.mkdir()
-    np.savez(folder / "test_embeddings.npz", queries=embeddings.astype(np.float32), query_labels=labels)
-    result = {"test": {}, "untrained": {}, "validation": {"best": {}}, "steps": 1, "train_seconds": 1.0}
-    return UnitRun(folder, 0, repeat, {}, result)
+from tests.experiments.written_results import drawn_unit
 
 
 def test_estimates_average_seeds_and_differences_are_paired(tmp_path):
-    good = [unit(tmp_path, repeat, 0.3) for repeat in range(3)]
-    bad = [unit(tmp_path, repeat, 0.8) for repeat in range(3)]
+    good, bad = (
+        [drawn_unit(tmp_path / f"{noise}-{repeat}", repeat, repeat, noise) for repeat in range(3)]
+        for noise in (0.3, 0.8)
+    )
     first, second = Scores.of_runs(good), Scores.of_runs(bad)
     values = [
         evaluate_retrieval(u.test_embeddings()["queries"], u.test_embeddings()["query_labels"]).map_at_r for u in good

@@ -4,7 +4,6 @@ import types
 import numpy as np
 import pytest
 
-from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
@@ -28,38 +27,21 @@ from experiments.runs.trunk import trunk_of
 from experiments.settings import build
 from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, run_here
+from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.written_results import finished_result
 
 OVERRIDES = {"embedding_dim": 4, "image_size": 16, "num_folds": 2}
 
 
-def noisy_dataset(with_gallery):
+def noisy_dataset(**gallery):
     """Twelve training classes and five test classes of six noisy images."""
-    generator = np.random.default_rng(0)
-    patterns = generator.uniform(0, 255, (17, 16, 16, 1))
-
-    def examples(first, last, copies):
-        labels = np.repeat(np.arange(last - first), copies)
-        images = patterns[first + labels] + generator.normal(0, 120, (len(labels), 16, 16, 1))
-        return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
-
-    return Dataset(
-        name="glyphs",
-        train=examples(0, 12, 6),
-        test=examples(12, 17, 6),
-        gallery=examples(12, 17, 4) if with_gallery else None,
-        class_names=[str(index) for index in range(17)],
-        deviations=("noise",),
-        kind="memory_images",
-        native_size=16,
-        channels=1,
-    )
+    return noisy_pictures("glyphs", 12, 5, noise=120, copies=6, deviations=("noise",), **gallery)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A run directory of an untrained network, its data, and the embeddings of its test set and its gallery."""
-    dataset = noisy_dataset(with_gallery=True)
+    dataset = noisy_dataset(gallery_copies=4)
     config = resolve("glyphs", "pnca", "gap", "thesis", "smoke", OVERRIDES)
     identity = {**config.identity(build.data_fingerprint(dataset)), "fold": 1, "repeat": 0}
     directory = RunDirectory(tmp_path_factory.mktemp("run"), identity)
@@ -223,7 +205,7 @@ def test_a_folder_that_is_no_run_ends_the_command(tmp_path):
 
 
 def test_features_side_by_side_have_no_metric_matrix(tmp_path):
-    dataset = noisy_dataset(with_gallery=False)
+    dataset = noisy_dataset()
     config = resolve("glyphs", "margin+shared", "gap", "thesis", "smoke", OVERRIDES)
     model = build.build_model(config, dataset, 6)
     with pytest.raises(InvalidInput, match="received one with --loss=margin.shared, whose features are brought"):

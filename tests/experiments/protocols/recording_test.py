@@ -59,25 +59,19 @@ def test_rows_keep_the_perplexities_of_the_selected_validation(tmp_path):
     assert row["extras"]["prototype_perplexity"] == pytest.approx(0.8 - 0.1 * place)
 
 
-def test_rows_have_the_figures_of_the_runs_report(recorded, tiny_methods, tiny):
-    study = StudyRows(recorded)
-    expected = MethodReport(tiny.config("pnca", "gap"), tiny_methods[0], 1).row().cells
-    for scores, kind in ((training_scores, "single 8-D"), (collection_scores, "concatenated 16-D")):
-        for metric in ("P@1", "MAP@R"):
-            interval, ours = expected[kind, metric].estimate.interval, scores(study, "pnca+gap").estimate(metric)
-            assert [ours.estimate, ours.low, ours.high] == pytest.approx(
-                [interval.estimate, interval.low, interval.high], abs=1e-6
-            )
-
-
-def test_the_paired_difference_is_that_of_the_report(recorded, tiny_methods, tiny):
+def test_rows_have_the_figures_and_the_paired_difference_of_the_runs_report(recorded, tiny_methods, tiny):
     gap, gsp = (MethodReport(tiny.config("pnca", name), runs, 1) for name, runs in zip(("gap", "gsp"), tiny_methods))
-    expected = gsp.row(gap).cells["single minus pnca+gap", "MAP@R"].estimate.interval
-    study = StudyRows(recorded)
-    ours = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
-    assert [ours.estimate, ours.low, ours.high] == pytest.approx(
-        [expected.estimate, expected.low, expected.high], abs=1e-6
-    )
+    expected, study = gsp.row(gap).cells, StudyRows(recorded)
+    ours = {
+        (kind, metric): scores(study, "pnca+gsp").estimate(metric)
+        for scores, kind in ((training_scores, "single 8-D"), (collection_scores, "concatenated 16-D"))
+        for metric in ("P@1", "MAP@R")
+    }
+    difference = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
+    for key, found in {**ours, ("single minus pnca+gap", "MAP@R"): difference}.items():
+        interval = expected[key].estimate.interval
+        bounds = interval.estimate, interval.low, interval.high
+        assert (found.estimate, found.low, found.high) == pytest.approx(bounds, abs=1e-6)
 
 
 def test_recording_twice_changes_no_byte(recorded, tiny_methods):

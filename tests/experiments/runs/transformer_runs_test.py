@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from common.backbones import vision_transformer
-from common.data import Dataset, Examples
 from common.deployment import load_embedder
 from common.errors import InvalidInput
 from experiments.deployment.run_model import RunModel
@@ -19,6 +18,7 @@ from experiments.settings.recipes import resolve
 from tests import presets
 from tests.command_line import run_program
 from tests.eager_functions import eagerly
+from tests.experiments.patterned_images import patterned_images
 from tests.interrupted_training import stop_after_second_checkpoint
 
 SETTINGS = {
@@ -39,23 +39,6 @@ from common.deployment import load_embedder
 embeddings = load_embedder(sys.argv[1]).embed(np.load(sys.argv[2]))
 np.save(sys.argv[3], embeddings)
 """
-
-
-def dataset_of(size, num_classes=6, copies=4, num_test=4):
-    """Noisy pictures of one pattern per class."""
-    generator = np.random.default_rng(0)
-    patterns = generator.uniform(40, 215, (num_classes + num_test, 4, 4, 3)).repeat(size // 4, 1).repeat(size // 4, 2)
-
-    def examples(classes, count):
-        labels = np.repeat(classes, count)
-        images = patterns[labels] + generator.normal(0, 40, (len(labels), size, size, 3))
-        return Examples(labels, inputs=np.clip(images, 0, 255).astype(np.uint8))
-
-    train, test = (
-        examples(np.arange(num_classes), copies),
-        examples(np.arange(num_classes, num_classes + num_test), 2),
-    )
-    return Dataset("cifar10", train=train, test=test, kind="memory_images", native_size=size)
 
 
 def configuration(backbone, pooling="gap", loss="c2", **overrides):
@@ -81,7 +64,7 @@ def small_transformer(monkeypatch, functions_run_eagerly):
 
 @pytest.fixture(scope="module")
 def dataset():
-    return dataset_of(32)
+    return patterned_images(6, 4, copies=4)
 
 
 @pytest.fixture
@@ -135,7 +118,7 @@ def test_the_shapes_of_dinov2_small(pooling, tmp_path_factory, tmp_path):
     """Two blocks of its twelve, of the same shapes: a pooling sees what the last one gives."""
     folder = tmp_path_factory.getbasetemp() / "dinov2_small"
     preset = folder if folder.exists() else presets.dinov2_small(folder)
-    photographs = dataset_of(224, num_classes=4, copies=3, num_test=2)
+    photographs = patterned_images(4, 2, size=224, copies=3)
     own = UnitRuns(photographs, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
     config = configuration(f"kerashub:{preset}", pooling, **FROZEN, image_size=224)
     lower = assert_runs_loads_and_deploys(own, config, photographs, tmp_path).model.backbone.lower

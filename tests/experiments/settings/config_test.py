@@ -7,28 +7,10 @@ from experiments.settings.config import ExperimentConfig, by_flag_names
 from experiments.settings.method_names import LOSSES
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.composers import MemorySettings
-from experiments.settings.parts import AROUND, all_settings, parts_of
+from experiments.settings.parts import AROUND, all_settings
 from experiments.settings.recipes import resolve
 
 MEMORY = resolve("cars196", "c1+xbm", "gsp", "thesis", "full", {"xbm_batches": 3})
-
-
-def test_parts_are_those_of_the_method():
-    assert [kind.__name__ for kind in parts_of("margin+distance+rho+xbm", "plain", "gmp+gsp")] == [
-        "MarginLossSettings",
-        "RhoSettings",
-        "MemorySettings",
-        "RegularizerSettings",
-        "TransportPoolingSettings",
-        "ZeroShotSettings",
-    ]
-    assert [kind.__name__ for kind in parts_of("ms", "ccp", "gap")] == [
-        "MultiSimilaritySettings",
-        "RegularizerSettings",
-        "ProjectionSettings",
-        "AnchorSettings",
-    ]
-    assert "AnchorSettings" not in [kind.__name__ for kind in parts_of("c2", "ccp", "gap")]
 
 
 def test_a_part_gives_its_values_and_another_method_has_none():

@@ -48,10 +48,6 @@ def test_values_of_the_benchmark(dataset, loss, expected):
     assert {name: getattr(config, name) for name in expected} == expected
 
 
-def test_every_data_set_has_a_recipe():
-    assert set(LOSSES_OF) == set(build.DATASETS)
-
-
 @pytest.mark.parametrize(
     ("method", "expected"),
     [

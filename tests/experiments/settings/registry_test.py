@@ -90,8 +90,6 @@ def loss_of(annotation, default):
         (bool, 1),
         (str, None),
         (list, []),
-        (dict[str, int], None),
-        (complex, 1),
     ],
 )
 def test_a_setting_of_another_type_is_refused(registry, annotation, default):

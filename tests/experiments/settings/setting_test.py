@@ -6,7 +6,6 @@ from common.errors import InvalidInput
 from experiments.settings.method_names import LOSSES
 from experiments.settings.parts import all_settings
 from experiments.settings.recipes import resolve
-from experiments.settings.setting import FINITE, NumberRange
 
 CONFIGS = [
     resolve("sop", "c2", "gsp", "thesis", "full", {}, "ccp"),
@@ -58,10 +57,3 @@ def test_what_is_not_finite_is_refused_by_name(name, value):
 def test_ends(name, inside, outside):
     assert all(value in RANGES[name] for value in inside)
     assert not any(value in RANGES[name] for value in outside)
-
-
-def test_ranges_are_written_as_intervals():
-    assert str(RANGES["transport_ratio"]) == "(0, 1]"
-    assert str(RANGES["weight_decay"]) == "[0, inf)"
-    assert str(FINITE) == "(-inf, inf)"
-    assert str(NumberRange(2, 60, True, True)) == "[2, 60]"

@@ -1,24 +1,15 @@
 import csv
 
-import numpy as np
-
-from experiments.reports.collect import UnitRun
 from experiments.rows.rows import Extras
 from experiments.rows.store import StudyRows
 from experiments.settings.recipes import resolve
 from experiments.studies import collages
 from experiments.studies.poolings import report
+from tests.experiments.written_results import drawn_unit
 
 
-def drawn_unit(folder, name, repeat, configuration=None):
-    """A finished unit of five well separated classes."""
-    labels = np.repeat(np.arange(5), 8)
-    noise = np.random.default_rng([*name.encode(), repeat]).normal(size=(40, 5))
-    path = folder / f"{name}-{repeat}"
-    path.mkdir(parents=True)
-    np.savez(path / "test_embeddings.npz", queries=np.eye(5)[labels] + 0.8 * noise, query_labels=labels)
-    result = {"test": {}, "untrained": {}, "validation": {"best": {}}, "steps": 1, "train_seconds": 1.0}
-    return UnitRun(path, 0, repeat, configuration or {}, result)
+def unit_of(folder, name, repeat, configuration=None):
+    return drawn_unit(folder / f"{name}-{repeat}", repeat, [*name.encode(), repeat], 0.8, configuration)
 
 
 def test_a_difference_is_of_the_same_trainings_and_the_others_are_named(tmp_path):
@@ -26,7 +17,7 @@ def test_a_difference_is_of_the_same_trainings_and_the_others_are_named(tmp_path
     configs = [resolve("glyphs", "c2", pooling, "thesis", "smoke", {}) for pooling in repeats]
     runs = [
         [
-            drawn_unit(tmp_path / config.name, config.pooling, repeat, config.as_dict())
+            unit_of(tmp_path / config.name, config.pooling, repeat, config.as_dict())
             for repeat in repeats[config.pooling]
         ]
         for config in configs
@@ -46,7 +37,7 @@ def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch
 
     def trained(dataset, configs):
         return [
-            [drawn_unit(tmp_path / "+".join(map(str, names)), "run", repeat) for repeat in next(repeats)]
+            [unit_of(tmp_path / "+".join(map(str, names)), "run", repeat) for repeat in next(repeats)]
             for names in configs
         ]
 

@@ -39,11 +39,3 @@ def test_one_loss_three_poolings():
 def test_the_spread_counts_trainings_that_select():
     points = 100 * np.array([[0.5, 0.2], [SELECTS_FROM, 0.9], [0.98, 0.95]])  # weight on own tokens, MAP@R
     assert spread_of(points) == ["20.00", "90.00", "95.00", "2 of 3", "74.3"]
-
-
-def test_nothing_but_validation_ends_a_full_training():
-    cells = FIGURES["5.4"](StudyOptions(DEFAULTS["5.4"]["dataset"], "full")).cells(NothingFinished())
-    assert len(cells) == 12
-    assert {(cell.config.max_steps // cell.config.steps_per_evaluation, cell.config.patience) for cell in cells} == {
-        (10_000, 30)
-    }

@@ -11,12 +11,7 @@ from experiments.reports.attention import ImageAttention
 from experiments.reports.intervals import interval_of_runs
 from experiments.studies import zero_shot_prediction
 from experiments.studies.figures import FIGURES
-from experiments.studies.zero_shot_prediction import (
-    RIDGES,
-    attributes_of,
-    dominant_colors,
-    gain_sentences,
-)
+from experiments.studies.zero_shot_prediction import RIDGES, attributes_of, dominant_colors, gain_sentences
 from gsp_dml.zero_shot_evaluation import FITS, zero_shot_accuracy
 
 

@@ -11,15 +11,12 @@ GLYPHS = ["--dataset=glyphs", "--budget=smoke", "--methods=c2+gap"]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--parameters=learning_rat"], "learning_rat"),
         (["--parameters=transport_ratio"], "expected settings of c2+gap"),
         (["--parameters=learning_rate", "--learning_rate=1e-3"], "Given and searched at once: learning_rate"),
         (["--tuning_folds=9"], "expected at most 4, the folds"),
         (["--trials=0"], "trials"),
         (["--search=grid"], "search"),
-        (["--storage=nonsense"], "--storage"),
         (["--recipe=tuned.json"], "expected a file that exists"),
-        (["--parameters=xbm_batches,learning_rate"], "received 'xbm_batches'"),
     ],
 )
 def test_bad_input_is_refused(arguments, said, tmp_path):

@@ -92,9 +92,3 @@ def test_choices_stand_in_their_order():
     axes = Figure().subplots()
     pictures.show_range(axes, Parameter("samples_per_class", int, choices=(2, 4, 8)), [2, 4, 8])
     assert [text.get_text() for text in axes.get_xticklabels()] == ["2", "4", "8"]
-
-
-def test_a_search_with_few_trials_says_nothing_of_importance():
-    search = SimpleNamespace(space={"a": 1, "b": 2})
-    assert pictures._importances(search, 7) == {}
-    assert pictures._importances(SimpleNamespace(space={"a": 1}), 100) == {}
