@@ -1,25 +1,18 @@
 import json
 import os
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from experiments.settings import build
 from experiments.settings.recipes import resolve
 from tests.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, done_here, run_here
+from tests.experiments.patterned_images import write_photos
 
 
 @pytest.fixture
 def photos(tmp_path):
     """Twelve classes of three photos, and four with one."""
-    for label in range(16):
-        folder = tmp_path / "photos" / f"class{label:02}"
-        folder.mkdir(parents=True)
-        for number in range(1 if label % 4 == 3 else 3):
-            pixels = np.random.default_rng([label, number]).integers(0, 256, (24, 24, 3), np.uint8)
-            Image.fromarray(pixels).save(folder / f"{number}.png")
-    return tmp_path / "photos"
+    return write_photos(tmp_path / "photos", {f"class{label:02}": 1 if label % 4 == 3 else 3 for label in range(16)})
 
 
 def fair_eval(photos, *arguments):

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import numpy as np
+from PIL import Image
 
 from common.data import Dataset, Examples
+
+
+def write_photos(folder: pathlib.Path, counts: dict[str, int], seed: int = 0, ending: str = "png") -> pathlib.Path:
+    """Files of random pixels: of each class so many, in a folder of its name."""
+    generator = np.random.default_rng(seed)
+    for name, count in counts.items():
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            pixels = generator.integers(0, 256, (40, 40, 3), np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.{ending}")
+    return folder
 
 
 def patterned_images(num_learned: int, num_test: int, size: int = 32, copies: int = 8) -> Dataset:

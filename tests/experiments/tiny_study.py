@@ -14,6 +14,7 @@ from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from gsp_dml.perplexity_callback import pooled_features
 from tests.experiments.patterned_images import noisy_pictures
+from tests.experiments.written_results import finished_result
 
 OVERRIDES = {
     "embedding_dim": 8,
@@ -61,11 +62,7 @@ class TinyStudy:
         if queries is None:
             queries = np.eye(8)[labels - 8] + noise * generator.normal(size=(len(labels), 8))
         metrics = evaluate_retrieval(queries, labels).as_dict()
-        result = {
-            "config_hash": config.hash(self.runs.fingerprint),
-            "fold": fold,
-            "repeat": repeat,
-            "test": metrics,
+        result = finished_result(metrics, fold, repeat, config.hash(self.runs.fingerprint)) | {
             "untrained": {**metrics, "P@1": 0.25, "MAP@R": 0.125},
             "validation": {"best": {"MAP@R": 0.4, "step": 60}},
             "steps": 60,

@@ -7,6 +7,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments.reports.collect import UnitRun, collect, collect_method, same_trainings
 from experiments.settings.config import identity_digest
+from tests.experiments.written_results import finished_result
 
 CONFIG = {"loss": "pnca", "learning_rate": 0.1}
 HASH = identity_digest(CONFIG)[:10]
@@ -16,19 +17,9 @@ def write_unit(runs_dir, fold, repeat, /, *, method="pnca+gsp", config=CONFIG, d
     folder_hash = identity_digest(config)[:10]
     path = runs_dir / "fair" / dataset / f"{method}-{folder_hash}" / f"fold{fold}-repeat{repeat}"
     path.mkdir(parents=True)
-    result = {
-        "format": 1,
-        "status": "finished",
-        "fold": fold,
-        "repeat": repeat,
-        "config_hash": folder_hash,
-        "test": {"P@1": 0.8, "MAP@R": 0.5 + fold / 100, "note": None},
-        "untrained": {"MAP@R": 0.16, "P@1": 0.2},
-        "validation": {"best": {"MAP@R": 0.4, "step": 20}},
-        "steps": 40,
-        "train_seconds": 3.5,
-        "deviations": ["one image less"],
-    }
+    test = {"P@1": 0.8, "MAP@R": 0.5 + fold / 100, "note": None}
+    result = finished_result(test, fold, repeat, folder_hash)
+    result |= {"untrained": {"MAP@R": 0.16, "P@1": 0.2}, "deviations": ["one image less"]}
     (path / "config.json").write_text(json.dumps({**config, "fold": fold, "repeat": repeat}))
     (path / "result.json").write_text(json.dumps({**result, **changes}))
     return path

@@ -18,6 +18,8 @@ from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.site.example_images import DataFolder
 from experiments.site.groups import read_studies
+from tests.experiments.patterned_images import write_photos
+from tests.experiments.written_results import finished_result
 
 CONFIG = resolve(
     "folder",
@@ -30,21 +32,12 @@ CONFIG = resolve(
 OLD = "0123456789abcdef"  # a fingerprint of file names
 
 
-def write_folder(folder, seed):
-    generator = np.random.default_rng(seed)
-    for number in range(8):
-        (folder / f"c{number}").mkdir(parents=True)
-        for image in range(3):
-            pixels = generator.integers(0, 256, (40, 40, 3)).astype(np.uint8)
-            Image.fromarray(pixels).save(folder / f"c{number}" / f"{image}.bmp")
-    return str(folder)
-
-
 class Place:
     """Data folders `a` and `b` with equal names, a cache and a folder for runs."""
 
     def __init__(self, root):
-        self.a, self.b = write_folder(root / "a", 0), write_folder(root / "b", 1)
+        counts = {f"c{number}": 3 for number in range(8)}
+        self.a, self.b = (str(write_photos(root / name, counts, seed, "bmp")) for seed, name in enumerate("ab"))
         self.cache, self.runs = str(root / "cache"), str(root / "runs")
 
     def load(self, data_dir):
@@ -59,16 +52,8 @@ class Place:
         run = RunDirectory(runs.unit_dir(CONFIG, 0, 0), {**CONFIG.identity(runs.fingerprint), "fold": 0, "repeat": 0})
         labels = runs.dataset.test.labels
         embeddings = np.random.default_rng(0).normal(size=(len(labels), 8))
-        result = {
-            "config_hash": CONFIG.hash(runs.fingerprint),
-            "fold": 0,
-            "repeat": 0,
-            "status": "finished",
-            "test": evaluate_retrieval(embeddings, labels).as_dict(),
-            "train_seconds": 60.0,
-            "steps": 20,
-            "untrained": evaluate_retrieval(embeddings, labels).as_dict(),
-        }
+        metrics = evaluate_retrieval(embeddings, labels).as_dict()
+        result = finished_result(metrics, config_hash=CONFIG.hash(runs.fingerprint))
         run.write_result(result, {"queries": embeddings, "query_labels": labels}, [np.zeros(3)])
         return run.path
 

@@ -1,8 +1,7 @@
-import numpy as np
 import pytest
-from PIL import Image
 
 from tests.command_line import done_here, run_here
+from tests.experiments.patterned_images import write_photos
 
 WRONG = {
     "budget": ("ful", "Did you mean full?"),
@@ -18,13 +17,7 @@ WRONG = {
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     """Eight classes of three noisy images."""
-    folder, generator = tmp_path_factory.mktemp("given") / "photos", np.random.default_rng(0)
-    for name in "abcdefgh":
-        (folder / name).mkdir(parents=True)
-        for number in range(3):
-            pixels = generator.integers(0, 255, (40, 40, 3), np.uint8)
-            Image.fromarray(pixels).save(folder / name / f"{number}.png")
-    return folder
+    return write_photos(tmp_path_factory.mktemp("given") / "photos", dict.fromkeys("abcdefgh", 3))
 
 
 def refused(folder, tmp_path, *arguments):
