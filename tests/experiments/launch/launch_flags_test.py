@@ -20,13 +20,6 @@ def test_every_flag_is_refused_without_a_launch_that_reads_it(launch, name):
             check_launch(launch, [name], True, NEVER)
 
 
-@pytest.mark.parametrize("launch", launch_flags.LAUNCHES)
-def test_a_launch_that_would_train_nothing_is_refused(launch):
-    with pytest.raises(InvalidInput, match=rf"--launch={launch} would have no effect: --report_only trains nothing"):
-        check_launch(launch, [], False, NEVER)
-    check_launch(None, [], False, NEVER)
-
-
 def test_slurm_needs_submitit_and_its_programs(monkeypatch):
     monkeypatch.setattr(launch_flags.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InvalidInput, match=r"needs submitit, which is missing\. Install it: pip install submitit"):

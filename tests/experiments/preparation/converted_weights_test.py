@@ -181,13 +181,6 @@ def test_pytorch_files(torch, parameters, folder, arrange, zipped):
     assert result.ignored == expected.get(arrange, ())
 
 
-def test_a_photograph_experiment_without_a_file_names_this_command():
-    config = resolve("cub200", "c2", "gap", "thesis", "full", {})
-    photographs = types.SimpleNamespace(name="cub200", kind="image_files", channels=3)
-    with pytest.raises(InvalidInput, match=r"python -m experiments\.convert_weights .*bn_inception-52deb4733\.pth"):
-        build.build_backbone(config, photographs)
-
-
 def test_keras_networks_are_made_for_the_image_size():
     config = resolve("cub200", "c2", "gap", "thesis", "full", {"backbone": "MobileNet", "weights": "none"})
     backbone = build.build_backbone(config, types.SimpleNamespace(name="cub200", kind="image_files", channels=3))

@@ -1,13 +1,9 @@
-import json
-
 import numpy as np
 import pytest
 
 from common.data import Dataset, Examples
-from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.rows.scores import Scores
-from experiments.runs.trained_model import run_configuration
 from experiments.studies.collages import without_unseen_letters
 from tests.experiments.written_results import drawn_unit
 
@@ -52,11 +48,3 @@ def test_pre_training_never_sees_letters_that_validate_or_test():
     kept = without_unseen_letters(glyphs, collages)
     assert [kept.class_names[label] for label in np.unique(kept.train.labels)] == ["A", "+"]
     assert [kept.class_names[label] for label in np.unique(kept.test.labels)] == ["B", "-"]
-
-
-def test_what_is_no_run_directory_is_said(tmp_path):
-    with pytest.raises(InvalidInput, match="no run directory"):
-        run_configuration(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({"dataset": "glyphs"}))
-    with pytest.raises(InvalidInput, match="another version"):
-        run_configuration(tmp_path)

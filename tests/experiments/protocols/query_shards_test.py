@@ -56,11 +56,6 @@ def test_shards_are_contiguous_and_as_even_as_can_be(num_queries, total):
     assert {len(part) for part in parts} <= {num_queries // total, -(-num_queries // total)}
 
 
-def test_a_shard_by_its_name():
-    assert parse_shard("2/4") == (2, 4)
-    assert str(Shard(2, 4)) == "2/4"
-
-
 @pytest.mark.parametrize(
     "text", ["", "2", "0/4", "5/4", "2/0", "1/2/3", "-1/2", "1.0/2", "a/b", "²/4", f"1/{4000 * '9'}"]
 )

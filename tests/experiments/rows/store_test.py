@@ -14,10 +14,6 @@ from experiments.rows.store import CLASS_SCORES, PICTURES, ROWS, StudyRows, lock
 from tools.documents.tables import joined_studies
 
 
-def test_a_folder_that_is_not_there_has_no_rows(tmp_path):
-    assert StudyRows(tmp_path / "nothing").rows == []
-
-
 @pytest.mark.parametrize("line", ["{", "[]", "7", '{"kind": "training"}', "\udcff"])
 def test_a_damaged_line_is_named(recorded, line):
     text = (recorded / ROWS).read_text()

@@ -67,13 +67,6 @@ def test_units_are_counted_and_may_be_allowed(monkeypatch, tmp_path):
     UnitRuns(dataset_of(), Places(str(tmp_path), allow_cpu=True)).check(units)
 
 
-def test_what_can_be_trained_passes():
-    for loss, pooling, method in (("c2", "gap", "plain"), ("pnca", "gsp", "plain"), ("ms", "gsp", "ccp")):
-        config = config_of(loss, pooling, method, **(FOLDED if pooling == "gsp" else {}))
-        check_configurations([config], None)
-        check_unit(config, dataset_of(), 0, 0)
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -80,11 +80,6 @@ def test_values_that_do_not_fit_are_refused_by_their_flags(given, message):
         check_fits(dataset_of(8), given, None)
 
 
-def test_values_that_fit_pass():
-    check_fits(dataset_of(8), {"num_folds": 2, "classes_per_batch": 4}, None)
-    check_fits(dataset_of(8), {"classes_per_batch": 8}, "conventional")
-
-
 def test_too_few_classes_are_said_without_a_flag_that_was_not_given():
     with pytest.raises(InvalidInput) as error:
         check_fits(dataset_of(3), {}, None)

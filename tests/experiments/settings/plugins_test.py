@@ -80,13 +80,6 @@ def test_the_hash_has_the_source_of_what_is_used_and_of_nothing_else(plugin):
         check_stored_plugins(stated, "runs/x")
 
 
-def test_a_run_without_its_plug_in_names_the_flag():
-    stated = {"loss": {"plugin": "my_losses", "source": "sha256:0"}}
-    with pytest.raises(InvalidInput, match="runs/x: received 'none', expected my_losses, .* Add --plugin=my_losses"):
-        check_stored_plugins(stated, "runs/x")
-    check_stored_plugins(None, "runs/x")
-
-
 def test_a_package_and_an_entry_point(tmp_path, monkeypatch):
     package = tmp_path / "tiny_package"
     package.mkdir()

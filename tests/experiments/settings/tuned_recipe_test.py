@@ -27,12 +27,6 @@ def test_its_values_lie_over_the_named_recipe_and_under_flags(path):
     assert (given.values["learning_rate"], given.sources["learning_rate"]) == (2e-4, GIVEN)
 
 
-def test_a_run_is_the_same_whoever_gives_the_value(path):
-    by_file = resolve("glyphs", "c2", "gap", path, "smoke", {})
-    by_flag = resolve("glyphs", "c2", "gap", "thesis", "smoke", {"learning_rate": 5e-4})
-    assert by_file.hash("data") == by_flag.hash("data")
-
-
 def test_a_method_that_was_not_tuned_is_refused(path):
     with pytest.raises(InvalidInput, match=r"received 'ms\+gap', expected one of those .* c2\+ccp\+gap, c2\+gap"):
         resolve("glyphs", "ms", "gap", path, "smoke", {})
@@ -46,11 +40,6 @@ def test_a_file_that_is_something_else_is_refused(text, tmp_path):
     (tmp_path / "other.json").write_text(text)
     with pytest.raises(InvalidInput, match="which holds something else"):
         TunedRecipe.read(str(tmp_path / "other.json"))
-
-
-def test_a_file_that_is_missing_is_refused(tmp_path):
-    with pytest.raises(InvalidInput, match="expected a file that exists"):
-        TunedRecipe.read(str(tmp_path / "none.json"))
 
 
 def test_a_named_recipe_that_there_is_not_is_refused_as_always(tmp_path):

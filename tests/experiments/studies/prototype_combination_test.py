@@ -9,7 +9,6 @@ from experiments.studies import prototype_combination as study_module
 from experiments.studies.figures import FIGURES
 from experiments.studies.prototype_combination import (
     PrototypePlane,
-    choose_prototypes,
     proposition_figures,
     shared_hulls,
 )
@@ -21,13 +20,6 @@ def features(seed=0, images=12, dim=2):
     centers = generator.normal(scale=0.3, size=(images, 1, dim))
     local = centers + generator.normal(scale=0.2, size=(images, 16, dim))
     return local / np.linalg.norm(local, axis=-1).max()
-
-
-def test_all_features_as_prototypes_leave_no_error():
-    local = features(images=3)
-    found = prototype_combination(local, choose_prototypes(local, 48))
-    assert found.covering_radius == pytest.approx(0, abs=1e-12)
-    np.testing.assert_allclose(found.errors, 0, atol=1e-12)
 
 
 def test_classes_with_the_same_active_prototypes_share_a_hull():

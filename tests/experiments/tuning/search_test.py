@@ -2,7 +2,6 @@ import json
 import math
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +9,7 @@ from common.errors import InvalidInput
 from common.training import NotFinite
 from experiments.settings.recipes import resolve
 from experiments.tuning import optuna_library
-from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, in_words, take_trial, was_pruned
+from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, take_trial, was_pruned
 from experiments.tuning.search_space import parse_space
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
@@ -185,16 +184,6 @@ def test_searches_that_cannot_be_compared_are_kept_apart(tmp_path):
     ]
     assert len({found.name for found in (search(runs), *others)}) == 7
     assert search(runs).name == search(runs).name
-
-
-def test_settings_in_words():
-    assert in_words({"learning_rate": 0.00123456, "samples_per_class": 4, "sampler": "spc"}) == (
-        "learning_rate 0.001235, samples_per_class 4, sampler spc"
-    )
-
-
-def test_the_best_of_nothing_is_nothing(tmp_path):
-    assert search(SimpleNamespace(runs_dir=tmp_path, fingerprint="data")).best() is None
 
 
 def test_without_optuna_the_extra_is_named(monkeypatch):
