@@ -141,7 +141,7 @@ def test_runs_have_the_recalls_of_their_data_set_also_if_they_did_not_measure_th
     again = run_here(MODULE, *arguments, "--report_only", f"--record={tmp_path / 'rows'}")
     assert again.stdout == first.stdout
     (row,) = StudyRows(tmp_path / "rows").rows
-    assert row["command"].startswith("python -m experiments.fair_eval --dataset=sop ")
+    assert row["command"].startswith("python -m experiments.fair_eval --dataset=folder ")
     assert str(tmp_path) not in row["command"]
     assert {name: row["test"][name] for name in expected} == pytest.approx(expected)
     scored = run_here("experiments.evaluate", f"--embeddings={result_path.parent}")
