@@ -4,13 +4,7 @@ import pytest
 from common.errors import InvalidInput
 from common.losses import ContrastiveLoss, CrossBatchMemoryLoss, MatryoshkaLoss, ProxyNCALoss, TripletLoss
 from common.references import References
-
-BATCH, DIM = 12, 7
-
-
-def random_batch(seed=0, size=BATCH):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(size, DIM)), np.arange(size) % 4
+from tests.common.losses.component_loss_test import BATCH, DIM, random_batch
 
 
 @pytest.mark.parametrize("given", [False, True])

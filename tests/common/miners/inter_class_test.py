@@ -40,17 +40,6 @@ def test_fewer_than_three_classes_have_no_triplet(mode, labels):
     assert len(inter_class(embeddings, np.array(labels, int), (0, 0), **mode).anchors) == 0
 
 
-@pytest.mark.parametrize("mode", MODES, ids=str)
-def test_a_compiled_function_draws_the_same_and_a_seed_others(mode):
-    embeddings, labels = random_batch()
-    compiled = tf.function(lambda step: inter_class(embeddings, labels, tf.stack([0, step]), **mode))
-    drawn = [inter_class(embeddings, labels, (0, step), **mode) for step in (1, 2)]
-    for step, expected in enumerate(drawn, 1):
-        for part, other in zip(compiled(tf.constant(step)), expected):
-            np.testing.assert_array_equal(part, other)
-    assert any((part.numpy() != other.numpy()).any() for part, other in zip(*drawn))
-
-
 def circle(angles, dim):
     points = np.zeros((len(angles), dim))
     points[:, 0], points[:, 1] = np.cos(np.radians(angles)), np.sin(np.radians(angles))

@@ -1,11 +1,24 @@
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from scipy import stats
 
-from common.miners import Triplets, batch_hard, distance_weighted, pairs_of, random_triplets, semi_hard, soft_hard
+from common.miners import (
+    Triplets,
+    batch_hard,
+    distance_weighted,
+    inter_class,
+    intra_class,
+    pairs_of,
+    random_triplets,
+    semi_hard,
+    soft_hard,
+)
 from common.miners.triplets import draw
 from common.references import References
+from tests.common.miners.inter_class_test import MODES
 
 DRAWING = [random_triplets, semi_hard, soft_hard, distance_weighted]
 
@@ -37,14 +50,6 @@ def test_triplets_are_of_an_anchor_a_positive_and_a_negative(miner):
                 assert (negatives % 7 != 0).all()
 
 
-@pytest.mark.parametrize("miner", DRAWING)
-def test_a_seed_draws_the_same_and_another_seed_others(miner):
-    embeddings, labels = random_batch()
-    draws = [np.stack(miner(embeddings, labels, (0, seed))) for seed in (4, 4, 5)]
-    np.testing.assert_array_equal(draws[0], draws[1])
-    assert draws[0].shape != draws[2].shape or (draws[0] != draws[2]).any()
-
-
 def test_anchors_without_a_partner_are_left_out(miner):
     embeddings, _ = random_batch(size=4)
     for labels in ([0, 0, 0, 0], [0, 1, 2, 3]):
@@ -52,12 +57,16 @@ def test_anchors_without_a_partner_are_left_out(miner):
     assert set(random_triplets(embeddings, np.array([0, 0, 1, 2]), (0, 0)).anchors.numpy()) == {0, 1}
 
 
-def test_a_compiled_function_draws_the_same(miner):
+@pytest.mark.parametrize(
+    "miner", [*DRAWING, batch_hard, intra_class, *(functools.partial(inter_class, **mode) for mode in MODES)]
+)
+def test_a_compiled_function_draws_the_same_and_another_seed_others(miner):
     embeddings, labels = random_batch()
     compiled = tf.function(lambda step: miner(embeddings, labels, tf.stack([0, step])))
-    for step in (1, 2):
-        for part, expected in zip(compiled(tf.constant(step)), miner(embeddings, labels, (0, step))):
-            np.testing.assert_array_equal(part, expected)
+    drawn = [np.stack(miner(embeddings, labels, (0, step))) for step in (1, 2)]
+    for step, expected in enumerate(drawn, 1):
+        np.testing.assert_array_equal(compiled(tf.constant(step)), expected)
+    assert miner is batch_hard or not np.array_equal(*drawn)
 
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0, 1.0, 1.0], [0.1, 0.2, 0.3, 0.4], [1e-30, 1e-31, 3e-30, 6e-30]])
