@@ -69,16 +69,6 @@ def test_averages_follow_their_formula_and_trade_places_with_the_weights():
         ProxyRateOptimizer(keras.optimizers.Adam(), ema_decay=1.0)
 
 
-def test_the_state_of_both_paces_is_kept():
-    slow, fast = tf.Variable([1.0]), tf.Variable([2.0])
-    update = ProxyRateOptimizer(keras.optimizers.Adam(1e-3), multiplier=10.0)
-    update.build([slow], [fast])
-    update.apply([tf.constant([0.5]), tf.constant([-0.25])], [slow, fast], [fast])
-    kept = [np.array(variable).ravel().tolist() for variable in update.variables]
-    assert [pytest.approx(0.1 * 0.5)] in kept
-    assert [pytest.approx(0.1 * -0.25)] in kept
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
