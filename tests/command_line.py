@@ -38,7 +38,7 @@ ONE_EVALUATION = ["--max_steps=2", "--steps_per_evaluation=2"]  # for what is as
 
 
 @contextlib.contextmanager
-def _without_flags() -> Iterator[None]:
+def without_flags() -> Iterator[None]:
     """Within it, flags are absl's own, as in a new process; those of other tests are back afterwards."""
     by_module = flags.FLAGS.flags_by_module_dict().items()
     own = {flag.name for module, defined in by_module if module.startswith("absl") for flag in defined}
@@ -62,7 +62,7 @@ def run_here(module: str, *arguments: str, cwd: str | os.PathLike = ".") -> subp
 
     output, errors, before, code = io.StringIO(), io.StringIO(), os.getcwd(), 0
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_without_flags())
+        stack.enter_context(without_flags())
         stack.enter_context(restored_tables())
         stack.enter_context(mock.patch.object(app, "_run_init", lambda argv, parse: parse(argv)))
         stack.enter_context(mock.patch.object(sys, "argv", [module, *arguments]))
@@ -174,7 +174,7 @@ def run_study_here(kind: str, *arguments: str) -> None:
     from experiments import figure, table
     from experiments.plans.study_command import define_study_flags
 
-    with _without_flags():
+    with without_flags():
         define_study_flags({**figure.EXTERNAL_FIGURES, **figure.FIGURES, **table.TABLES})
         flags.FLAGS([kind, *arguments])
         {"figure": figure, "table": table}[kind].main()

@@ -11,17 +11,17 @@ import time
 import numpy as np
 import pytest
 from absl import flags
-from absl.testing import flagsaver
 from PIL import Image
 
 from common.deployment import load_embedder, save_model
 from common.index import EmbeddingIndex
-from experiments.photos.actions import FLAGS, run
+from experiments.photos.actions import run
 from experiments.photos.gallery import Gallery
 from experiments.photos.network import PhotoNetwork
 from experiments.photos.server import listen, make_server
 from experiments.photos.service import Limits, PhotoService
 from gsp_dml import GeneralizedSumPooling
+from tests.command_line import without_flags
 from tests.common.deployment.small_models import of_images
 
 CLASSES = ("jay", "kea", "owl")
@@ -56,30 +56,18 @@ def photos(tmp_path):
 
 @pytest.fixture
 def run_here(tmp_path, monkeypatch):
-    """Runs an action of `experiments.search` in this process, where another command's flags may be defined already."""
+    """Runs an action of `experiments.search` in this process; errors are raised."""
     from experiments.search import define_flags  # here, for `run_module` warns of commands that are imported already
 
-    names = [
-        name for name in {name for names in (*FLAGS.values(), ["plugin"]) for name in names} if name in flags.FLAGS
-    ]
-    others = {name: flags.FLAGS[name] for name in names}
-    for name in others:
-        delattr(flags.FLAGS, name)
-    before = set(flags.FLAGS)
-    define_flags()
-    own = set(flags.FLAGS) - before
     monkeypatch.chdir(tmp_path)
 
     def run_with(action, *arguments):
-        with flagsaver.flagsaver():
+        with without_flags():
+            define_flags()
             flags.FLAGS(["search", *arguments])
             run(action, flags.FLAGS)
 
-    yield run_with
-    for name in own:
-        delattr(flags.FLAGS, name)
-    for name, flag in others.items():
-        flags.FLAGS[name] = flag
+    return run_with
 
 
 EXTRA = ("fastapi", "uvicorn", "python_multipart")

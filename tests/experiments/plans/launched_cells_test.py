@@ -1,6 +1,5 @@
 import pytest
 from absl import flags
-from absl.testing import flagsaver
 
 from common.errors import InvalidInput
 from experiments.launch.unit_task import Failure
@@ -10,14 +9,14 @@ from experiments.plans.study_command import define_study_flags
 from experiments.plans.study_runs import StudyRuns
 from experiments.settings.flags import unit_values
 from experiments.settings.places import Places
+from tests.command_line import without_flags
 from tests.experiments.tiny_study import TinyStudy
 
 
 @pytest.fixture
 def tiny(tmp_path):
-    if "id" not in flags.FLAGS:
+    with without_flags():
         define_study_flags(["3.3"])
-    with flagsaver.flagsaver():
         flags.FLAGS(["table", f"--runs_dir={tmp_path}", "--checkpoint_seconds=7", "--decoded_images_mb=9"])
         yield TinyStudy(tmp_path)
 

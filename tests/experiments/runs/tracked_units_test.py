@@ -1,10 +1,15 @@
+import json
+
 import pytest
 
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from common.training.trackers.tracked_run import TrackedRun
 from experiments.runs.tracked_units import follow_pictures, tracked_unit
 from experiments.settings.recipes import resolve
+from tests.command_line import check_clean_failure, run_here
 from tests.common.training.trackers.tracked_run_test import Memory
+from tests.experiments.tiny_study import TinyStudy
+from tests.mlflow_server import free_port, needs_server
 
 
 class Remembering(TrackerChoice):
@@ -38,3 +43,43 @@ def test_pictures_of_a_report_are_a_run_of_their_own_once(tmp_path, kind):
         follow_pictures(choice, tmp_path, "Report")
     kinds = [what[0] for what in choice.told]
     assert kinds == (["start", "picture", "finish"] if kind == "mlflow" else [])
+
+
+@pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
+def test_a_unit_that_is_stopped_and_resumed_is_one_run_with_every_step_once(tmp_path):
+    study, choice = TinyStudy(tmp_path), Remembering("mlflow")
+    choice.told.clear()
+    study.runs.tracker = choice
+    config = study.config("c2", "gap", max_steps=6, steps_per_evaluation=1, patience=100)
+
+    def stop(step, metrics):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        study.runs.train(config, 0, 0, checkpoint_seconds=0, watch=stop)
+    study.runs.train(config, 0, 0)
+    folder = study.runs.unit_dir(config, 0, 0)
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    logged = [(what[2], what[1]["loss"], what[1]["validation/MAP@R"]) for what in choice.told if what[0] == "log"]
+    assert logged == [(place, each["loss"], each["validation"]["MAP@R"]) for place, each in enumerate(records, 1)]
+    assert len(logged) == 6
+    (figures,) = [what[1] for what in choice.told if what[0] == "result"]
+    test = json.loads((folder / "result.json").read_text())["test"]
+    assert {f"test/{name}": value for name, value in test.items()}.items() <= figures.items()
+    assert json.loads((folder / "config.json").read_text()).keys().isdisjoint({"tracker", "tracker_uri"})
+
+
+@needs_server
+@pytest.mark.slow
+def test_a_server_that_does_not_answer_is_refused_before_any_folder(tmp_path):
+    url = f"http://127.0.0.1:{free_port()}"
+    refused = run_here(
+        "experiments.fair_eval",
+        "--dataset=glyphs",
+        f"--runs_dir={tmp_path}",
+        "--tracker=mlflow",
+        f"--tracker_uri={url}",
+    )
+    check_clean_failure(refused, "Invalid --tracker_uri", url, "Start it (mlflow server)")
+    assert list(tmp_path.iterdir()) == []

@@ -5,17 +5,14 @@ from absl.testing import flagsaver
 from common.errors import InvalidInput
 from common.training.trackers import TrackerChoice
 from experiments.settings import tracker_flags
+from tests.command_line import without_flags
 
 
 @pytest.fixture(autouse=True)
 def defined():
-    """The flags, for the tests of this file alone: other files define those of whole commands."""
-    is_new = "tracker" not in flags.FLAGS
-    if is_new:
+    with without_flags():
         tracker_flags.define_tracker_flags()
-    yield
-    for name in tracker_flags.TRACKER_FLAGS if is_new else ():
-        delattr(flags.FLAGS, name)
+        yield
 
 
 def chosen(*arguments, trains=True):
