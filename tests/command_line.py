@@ -124,11 +124,6 @@ def start_module(module: str, *arguments: str, fresh: str | None = None) -> subp
     return start_program(["-m", module, *arguments], fresh=fresh)
 
 
-def start_small(module: str, *arguments: str) -> subprocess.Popen | ServedProcess:
-    """`start_module` with a network of one convolution for the small ones (resnet10, resnet20), and no graphs."""
-    return start_module(SMALL_COMMAND, module, *arguments)
-
-
 def run_small(module: str, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess:
     """`run_module`, so."""
     return run_module(SMALL_COMMAND, module, *arguments, timeout=timeout)

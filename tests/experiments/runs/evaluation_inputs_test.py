@@ -180,11 +180,9 @@ def kept(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("pooling", [pytest.param("gap", marks=pytest.mark.release), "gsp"])
-def test_a_unit_has_the_same_bits_with_any_budget_and_frees_it_in_the_end(dataset, tmp_path, kept, pooling):
+def test_a_unit_has_the_same_bits_with_any_budget_and_frees_it_in_the_end(dataset, tmp_path, kept):
     """Once a budget is there, validation images that are deleted after the first validation are not missed."""
-    own = {"num_prototypes": 4, "gsp_memory_size": 16} if pooling == "gsp" else {}
-    config, cache = configuration(pooling=pooling, **own), str(tmp_path / "cache")
+    config, cache = configuration(pooling="gsp", num_prototypes=4, gsp_memory_size=16), str(tmp_path / "cache")
     left = []
     for budget in (0, 1):
         runs = UnitRuns(dataset, Places(str(tmp_path / f"runs{budget}"), cache, decoded_images_mb=budget))
