@@ -1,4 +1,4 @@
-"""Batches chosen by embeddings of the training set: coreset, distances, Fréchet."""
+"""Batches chosen by embeddings of the training set: coreset, distances, Fréchet, hard negatives."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from common.data.dataset import Examples
 from common.data.random_batches import MPerClassBatches
 from common.errors import check_choice, check_non_negative, invalid
 
-CRITERIA = ("coreset", "distances", "frechet")
+CRITERIA = ("coreset", "distances", "frechet", "hard_negatives")
 _POOL, _NUM_CANDIDATES, _NUM_BINS = 1024, 10, 50  # examples of B*, m, and bins of a histogram
 
 
 class MemoryBatches(MPerClassBatches):
-    """SPC-n batches that resemble B*, up to 1,024 random examples of the training set.
+    """Choose SPC-n batches by a memory of embeddings, one of each example.
 
-    The memory holds an embedding of each example. Each batch draws its own B* and
+    Each batch draws B*, up to 1,024 random examples of the training set, and
 
     - `coreset` (GC): takes a random example of B*, then time and again the one farthest from those taken, of a class
       not taken yet; n - 1 random others of its class join each.
     - `distances` (DDM): is that of 10 random SPC-n batches with the smallest of `histogram_distances` to B*.
     - `frechet` (FRD): is that of 10 random SPC-n batches with the smallest of `frechet_distances` to B*.
+    - `hard_negatives`: takes `nearest_of_classes` of a random example, from the whole training set instead of B*; n - 1
+      random others of its class join each.
 
     A batch is a pure function of memory, seed, epoch and place. Without a memory it is random.
 
@@ -31,10 +33,12 @@ class MemoryBatches(MPerClassBatches):
     others of their classes, 10 batches and 50 bins are its public code's. That code lets classes recur, looks the
     coreset's places up in another random set, and compares sorted heights of bins. The dissertation replaces the
     memory's rows as they are trained; `remember` replaces all of them, so that training can resume exactly.
+    Hard negatives: Ge, Huang, Dong, Scott: Deep Metric Learning with Hierarchical Triplet Loss, ECCV 2018, whose
+    anchor-neighbour sampling takes the classes with the smallest mean distance to a class; here nearest examples count.
 
     Args:
         labels, classes_per_batch, samples_per_class, seed: see `MPerClassBatches`; one label each.
-        criterion: `coreset`, `distances` or `frechet`.
+        criterion: `coreset`, `distances`, `frechet` or `hard_negatives`.
 
     Raises:
         InvalidInput: as `MPerClassBatches`, or an unknown criterion.
@@ -87,6 +91,9 @@ class MemoryBatches(MPerClassBatches):
         generator, memory = np.random.default_rng((self.seed, epoch, place)), self.memory
         if memory is None:
             return self._random_batch(generator)
+        if self.criterion == "hard_negatives":
+            first = int(generator.integers(len(memory)))
+            return self._joined(generator, nearest_of_classes(memory, self._class_of, self.classes_per_batch, first))
         pool = generator.choice(len(memory), min(_POOL, len(memory)), replace=False)
         if self.criterion == "coreset":
             return self._coreset_batch(generator, memory, pool)
@@ -102,6 +109,10 @@ class MemoryBatches(MPerClassBatches):
             pool = np.append(pool, self._drawn_of(generator, self._classes(generator), 1))
         first = int(generator.integers(len(pool)))
         anchors = pool[greedy_coreset(memory[pool], self._class_of[pool], self.classes_per_batch, first)]
+        return self._joined(generator, anchors)
+
+    def _joined(self, generator: np.random.Generator, anchors: np.ndarray) -> np.ndarray:
+        """Return each anchor with n - 1 others of its class."""
         return np.concatenate([np.append(anchor, self._others(generator, anchor)) for anchor in anchors])
 
     def _others(self, generator: np.random.Generator, anchor: int) -> np.ndarray:
@@ -126,6 +137,21 @@ def greedy_coreset(points: np.ndarray, classes: np.ndarray, count: int, first: i
         nearest[classes == classes[chosen[-1]]] = -1.0
         chosen.append(int(np.argmax(nearest)))
     return np.array(chosen)
+
+
+def nearest_of_classes(points: np.ndarray, classes: np.ndarray, count: int, first: int) -> np.ndarray:
+    """Return `first` and the nearest places of other classes, one each.
+
+    Distances are Euclidean, from `first`. They ascend, and equal ones keep the order of places.
+
+    Args:
+        points, classes: `[points, dim]` and integers `[points]`, of `count` classes or more.
+        count, first: the number of places, and the first one.
+    """
+    distances = np.einsum("nd,nd->n", points, points) - 2 * (points @ points[first])  # squared, less a constant
+    distances[first] = -np.inf
+    order = np.argsort(distances, kind="stable")
+    return order[np.sort(np.unique(classes[order], return_index=True)[1])[:count]]
 
 
 def histogram_distances(sets: Sequence[np.ndarray], others: np.ndarray) -> np.ndarray:

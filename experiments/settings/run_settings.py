@@ -188,7 +188,8 @@ class TrainingSettings(Settings, title="Training"):
     sampler: str = setting(
         "batches: `rounds` (all classes in turn; default), `m_per_class` (these, interleaved as in the published "
         "code), `spc` (random classes), `spc_r` (any images, with a pair); or chosen by embeddings as of the last "
-        "validation: `coreset` (far apart), `distances` or `frechet` (distributed like 1,024 random images)",
+        "validation: `coreset` (far apart), `distances` or `frechet` (distributed like 1,024 random images), "
+        "`hard_negatives` (an image and the nearest other classes)",
         "rounds",
     )
     image_noise: float = setting(

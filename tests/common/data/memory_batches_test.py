@@ -5,7 +5,13 @@ import pytest
 from scipy import linalg, spatial, stats
 
 from common.data import MemoryBatches, TwoViews, memory_batches
-from common.data.memory_batches import CRITERIA, frechet_distances, greedy_coreset, histogram_distances
+from common.data.memory_batches import (
+    CRITERIA,
+    frechet_distances,
+    greedy_coreset,
+    histogram_distances,
+    nearest_of_classes,
+)
 from common.errors import InvalidInput
 
 LABELS = np.random.default_rng(0).permutation(np.repeat([7, 2**40, 3, 11, 5], [4, 9, 6, 2, 12]))
@@ -27,6 +33,27 @@ def test_a_coreset_takes_the_farthest_example_of_a_new_class():
             free = [i for i in range(33) if classes[i] not in classes[chosen]]
             chosen.append(max(free, key=lambda i: min(np.linalg.norm(POINTS[i] - POINTS[j]) for j in chosen)))
         np.testing.assert_array_equal(greedy_coreset(POINTS, classes, 6, first), chosen)
+
+
+def test_hard_negatives_are_the_nearest_of_each_other_class():
+    for first in range(33):
+        nearest = {}
+        for place in sorted(range(33), key=lambda i: np.linalg.norm(POINTS[i] - POINTS[first])):
+            nearest.setdefault(LABELS[place], place)
+        for count in (1, 3, 5):
+            found = nearest_of_classes(POINTS, LABELS, count, first)
+            np.testing.assert_array_equal(found, list(nearest.values())[:count])
+    twins = np.zeros((4, 2))  # an anchor is itself beside equal points
+    np.testing.assert_array_equal(nearest_of_classes(twins, np.array([0, 1, 1, 0]), 2, 3), [3, 1])
+
+
+def test_hard_negatives_are_searched_in_the_whole_memory(monkeypatch):
+    monkeypatch.setattr(memory_batches, "_POOL", 2)
+    anchors = set()
+    for batch in np.concatenate([sampler("hard_negatives").epoch(epoch) for epoch in range(60)]):
+        np.testing.assert_array_equal(batch[::2], nearest_of_classes(POINTS, LABELS, 3, batch[0]))
+        anchors.add(batch[0])
+    assert len(anchors) == 33
 
 
 def test_distances_of_distributions_are_scipys():

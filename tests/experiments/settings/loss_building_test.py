@@ -36,6 +36,7 @@ def test_samplers_are_built_by_name():
         "coreset": "MemoryBatches",
         "distances": "MemoryBatches",
         "frechet": "MemoryBatches",
+        "hard_negatives": "MemoryBatches",
     }
     for sampler, name in expected.items():
         overrides = {"sampler": sampler, "classes_per_batch": 4, "samples_per_class": 2}
