@@ -18,7 +18,9 @@ import pathlib
 from absl import flags
 
 from common.errors import check_choice
+from common.progress import write_notice
 from experiments.plans.study import StudyOptions
+from experiments.preparation.machine import device_line
 from experiments.protocols.fair import trained_units
 from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report, write_tables
@@ -45,6 +47,8 @@ def main() -> None:
     check_choice("--dataset", values.dataset, COLLAGES)
     experiment_flags.check_dataset_flags(values)
     experiment_flags.check_distinct("--loss", values.loss)
+    if not values.report_only:
+        write_notice(device_line())
     starts = starts_of(values.dataset, values.weights, values.starts)
     datasets = {
         suffix: build.load_dataset(values.dataset + suffix, values.data_dir, values.cache_dir, values.seed or 0)

@@ -17,6 +17,8 @@ from absl import flags
 
 from common import data
 from common.errors import check_choice
+from common.progress import write_notice
+from experiments.preparation.machine import device_line
 from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
@@ -40,6 +42,7 @@ def main() -> None:
     overrides = {name: values[name].value for name in TUNABLE if values[name].present}
     chosen_values: dict[str, Any] = {**BUDGET_SETTINGS[values.budget], **overrides}
     settings = MnistSettings(**chosen_values)
+    write_notice(device_line())
     places = {"runs_dir": values.runs_dir, "checkpoint_seconds": values.checkpoint_seconds}
     used: list[MnistSettings] = []
     runs: list[UnitRun] = []
