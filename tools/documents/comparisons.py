@@ -79,8 +79,11 @@ def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.
 
 
 def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Average metrics without training over methods' runs; see `means_without_training`."""
-    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels]
+    """Average metrics without training over the first method's runs.
+
+    Other methods may change the network's stride. See `means_without_training`.
+    """
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == labels[0]]
     closed_forms = [row["extras"].get(CLOSED_FORM, {}) for row in rows]
     return means_without_training([row[UNTRAINED] for row in rows], closed_forms)
 
