@@ -27,6 +27,7 @@ def load_manifest(
     seed: int = 0,
     problems: list[InvalidInput] | None = None,
     single_images: bool = False,
+    label_column: str = "label",
 ) -> Dataset:
     """Load the images of a table, with the split that it gives.
 
@@ -45,6 +46,7 @@ def load_manifest(
         problems: a list that gets the errors of rows and classes, for a report on all of them; these rows are left
             out. None: the errors are raised.
         single_images: whether a training class may have one image; see `without_small_classes`.
+        label_column: name of the column with the labels, such as a level of a hierarchy.
 
     Raises:
         InvalidInput: no table, a column or an image that is missing, a value that is not allowed, rows that contradict
@@ -53,7 +55,9 @@ def load_manifest(
     """
     path = _find(data_dir)
     read = _read_parquet if path.endswith(".parquet") else read_csv_table
-    places, columns = read(path, _COLUMNS)
+    label_column = label_column.strip().lower()
+    places, columns = read(path, [label_column if name == "label" else name for name in _COLUMNS])
+    columns["label"] = columns[label_column]
     columns["split"] = [split.lower() for split in columns["split"]]
     found: list[InvalidInput] = []
     paths, kept = _sound_rows(path, places, columns, found)

@@ -122,7 +122,7 @@ BACKBONES: dict[str, Callable[..., keras.Model]] = {
     "token_embedding": _when_called(lambda: backbones.token_embedding),
 }
 FEWEST_IMAGES = 2  # of a training class: a pair
-DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable")  # arguments of `load_dataset`
+DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable", "label_column")  # arguments of `load_dataset`
 AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
     "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
@@ -149,6 +149,7 @@ def load_dataset(
     train_fraction: float | None = None,
     min_images: int | None = None,
     skip_unreadable: bool | None = None,
+    label_column: str | None = None,
 ) -> data.Dataset:
     """Load a data set by name.
 
@@ -157,6 +158,7 @@ def load_dataset(
         min_images: fewest images of a training class of custom data, whose smaller ones are left out with a notice;
             None for the default, 2.
         skip_unreadable: whether to leave out images of custom data that cannot be read, with a notice.
+        label_column: of a manifest; None for `label`.
 
     Raises:
         InvalidInput: files are missing (the message gives names, source and layout) or wrong.
@@ -165,6 +167,8 @@ def load_dataset(
     given: dict[str, Any] = {} if train_fraction is None else {"train_fraction": train_fraction}
     if name not in OWN_DATASETS:
         return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **given)
+    if label_column is not None:
+        given["label_column"] = label_column
     skipped: list[InvalidInput] = []
     if name == "folder" and skip_unreadable:
         given["skipped"] = skipped

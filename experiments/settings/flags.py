@@ -224,6 +224,8 @@ def check_dataset_flags(values: flags.FlagValues) -> None:
         refuse_flags(values, "data_dir", because=f"{values.dataset} needs no files")
     if values.dataset != "folder" and "train_fraction" in values:
         refuse_flags(values, "train_fraction", because=f"{values.dataset} has a split of its own")
+    if values.dataset != "manifest" and "label_column" in values:
+        refuse_flags(values, "label_column", because=f"{values.dataset} is no table")
     if values.dataset not in OWN_DATASETS and "min_images" in values:
         refuse_flags(values, "min_images", "skip_unreadable", because=f"{values.dataset} is used as a whole")
 

@@ -84,4 +84,5 @@ def _load(values: flags.FlagValues, overrides: Mapping[str, Any]) -> data.Datase
     seed, share = overrides.get("seed", 0), overrides.get("train_fraction")
     share = share if share is not None and 0 < share < 1 and values.dataset == "folder" else None
     usable = max(build.FEWEST_IMAGES, overrides.get("min_images") or 0), overrides.get("skip_unreadable")
-    return build.load_dataset(values.dataset, values.data_dir, values.cache_dir, max(0, seed), share, *usable)
+    column = overrides.get("label_column") if values.dataset == "manifest" else None
+    return build.load_dataset(values.dataset, values.data_dir, values.cache_dir, max(0, seed), share, *usable, column)

@@ -253,6 +253,7 @@ def _without_effect(values: dict) -> set[str]:
     """Return those settings of every run that these values make irrelevant."""
     has_effect = {
         "train_fraction": values["dataset"] == "folder",
+        "label_column": values["dataset"] == "manifest",
         **dict.fromkeys(("min_images", "skip_unreadable"), values["dataset"] in OWN_DATASETS),
         "evaluation_antialias": values["crop"] in CROPS_OF_FILES,
         "copies": values["crop"] in CROPS_OF_FILES and values.get("evaluation_antialias", True),

@@ -67,6 +67,9 @@ class ProtocolSettings(Settings, title="Protocol"):
     skip_unreadable: bool | None = setting(
         "folder, manifest: leave out images that cannot be read, and name them (default: no)", None
     )
+    label_column: str | None = setting(
+        "manifest: column of the labels, such as a level of a hierarchy (default: label)", None
+    )
     left_out_images: float | None = setting(
         "share of the images of each training class with four or more that nothing is learned from: those that "
         "--pads_images would hold back, whose price this shows (default: none)",

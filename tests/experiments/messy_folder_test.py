@@ -46,7 +46,7 @@ def test_what_cannot_be_used_is_left_out_and_named(photos):
     assert "others than" not in shown.stderr
 
 
-@pytest.mark.parametrize("flag", ["--min_images=3", "--skip_unreadable"])
+@pytest.mark.parametrize("flag", ["--min_images=3", "--skip_unreadable", "--label_column=genus"])
 def test_other_data_sets_are_used_as_a_whole(flag):
     finished = run_here("experiments.fair_eval", "--dataset=glyphs", "--explain", flag)
     check_clean_failure(finished, flag.partition("=")[0], "would have no effect")
@@ -67,4 +67,6 @@ def test_hashes_are_those_of_before_at_the_defaults():
     assert not {"min_images", "skip_unreadable"} & config.stored().keys()
     other = resolve("folder", "c2", "gap", "thesis", "smoke", {"min_images": 3})
     assert other.stored()["min_images"] == 3
-    assert build.drawn_by(other) == (0, None, 3, None)
+    levels = resolve("manifest", "c2", "gap", "thesis", "smoke", {"label_column": "genus"})
+    assert build.drawn_by(levels)[-1] == "genus"
+    assert build.drawn_by(other) == (0, None, 3, None, None)

@@ -71,6 +71,16 @@ def test_labels_may_be_numbers_and_other_columns_are_ignored(folder):
     np.testing.assert_array_equal(load_manifest(path).train.labels, dataset.train.labels)
 
 
+def test_another_column_may_hold_the_labels(folder):
+    rows = [(path, label, "bird" if label == "owl" else "other", split) for path, label, split in ROWS]
+    path = write_csv(folder, rows, header="path,label,Genus,split")
+    dataset = load_manifest(path, label_column="genus")
+    assert dataset.class_names == ("bird", "other")
+    np.testing.assert_array_equal(dataset.train.labels, load_manifest(path).train.labels.clip(0, 1))
+    with pytest.raises(InvalidInput, match="a header with path, family, split"):
+        load_manifest(path, label_column="family")
+
+
 def test_absolute_paths_a_gallery_and_a_class_in_train_and_test(folder):
     rows = [(str(folder / path), label, "gallery" if split == "validation" else split) for path, label, split in ROWS]
     rows[1] = (rows[1][0], "emu", "test")
