@@ -113,5 +113,5 @@ def test_another_number_of_sub_classes_is_named(tmp_path):
     coarse = fixture.COARSE_OF_FINE.copy()
     coarse[coarse == 3] = 2
     fixture.write_binary(tmp_path / "cifar-100-binary", fixture.cifar100_parts(), names, coarse)
-    with pytest.raises(InvalidInput, match="super-class flowers.*10 classes"):
+    with pytest.raises(InvalidInput, match="super-class large_man-made.*10 classes"):
         load_cifar_collage(str(tmp_path))
