@@ -40,6 +40,7 @@ _GPU = "an RTX 2080 Ti"
 _PROCESSOR_RATIO = 20
 _EMBEDDING_SHARE = 1 / 3  # of a training step is its forward pass, which is all that embedding takes
 _NETWORK_RATIO = {"resnet50": 2.0}  # multiplications over BN-Inception's: 4.1 and 2.0 billion at 224 pixels
+_STRIDE_RATIO = 2.4  # of output stride 16 over 32: efficientnet_lite0 at 96 pixels, `benchmarks.estimates`
 _CCP_RATIO = 105 / 97  # thesis chapter 3: milliseconds a batch with and without
 # Steps until the end of training; thesis table 3.3 prints 48,000 to 131,000 for the large sets, nothing for the others.
 _EXPECTED_STEPS = {True: 90_000, False: 10_000}
@@ -58,34 +59,37 @@ class Rate(NamedTuple):
     hardware: str  # in words
     seconds_per_embedding: float = 0.0  # of a validation or test image; 0 if `seconds_per_image` includes these
     seconds_per_watched_image: float = 0.0  # for the figures of an image that PADS' policy watches; 0 if included
+    start_seconds: float = _START_SECONDS
+    num_tests: int = 2  # passes over the test set: before training, and after it
 
 
 def rate_of(config: ExperimentConfig, finished: Sequence[tuple[ExperimentConfig, UnitRun]]) -> Rate:
     """Return the speed of a configuration's cells.
 
-    Published and measured figures are the source. Finished runs of the same network tell this machine's ratio to them.
+    Published and measured figures are the source. Finished runs of the same network tell this machine's ratio to them,
+    and have its features of the test set.
     """
     rate = _known_rate(config)
     ratios = [
-        max(unit.measured["train_seconds"] - _START_SECONDS, 1.0)
-        / _training_seconds(other, _known_rate(other), unit.measured["steps"])
+        unit.measured["train_seconds"] / _seconds(other, _known_rate(other), unit.measured["steps"])
         for other, unit in finished
         if (other.backbone, other.cached_features) == (config.backbone, config.cached_features)
     ]
     if not ratios:
         return rate
     ratio = statistics.median(ratios)
-    return Rate(rate[0] * ratio, "this machine", rate[2] * ratio, rate[3] * ratio)
+    return Rate(rate[0] * ratio, "this machine", rate[2] * ratio, rate[3] * ratio, _START_SECONDS * ratio, num_tests=1)
 
 
 def _known_rate(config: ExperimentConfig) -> Rate:
     if config.cached_features:
         return Rate(_CACHED_SECONDS_PER_IMAGE, "2 CPU cores", 0.0, _FIGURES_SECONDS_PER_IMAGE)
+    stride = _STRIDE_RATIO if config.output_stride == 16 else 1.0
     if config.backbone == "efficientnet_lite0":
-        seconds = _LITE0_SECONDS_PER_IMAGE * (config.image_size / _LITE0_SIZE) ** 2
+        seconds = _LITE0_SECONDS_PER_IMAGE * (config.image_size / _LITE0_SIZE) ** 2 * stride
         return Rate(seconds, "2 CPU cores", seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
     if recipe_of(config.dataset) in PHOTOGRAPHS:
-        seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0)
+        seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0) * stride
         return Rate(seconds, _GPU, seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
     if config.dataset in CIFAR:
         return Rate(_CIFAR_SECONDS_PER_IMAGE * (config.image_size / _CIFAR_SIZE) ** 2, "2 CPU cores")
@@ -105,19 +109,18 @@ def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
     if config.budget == "full":
         turns = 2 if config.feature_schedule == IN_TURN else 1
         steps = min(steps, turns * _EXPECTED_STEPS[recipe_of(config.dataset) in LARGE_DATASETS])
-    _, _, testing = _num_images(config)
-    tests = 2 * testing * rate.seconds_per_embedding  # before training, and after it
-    return _START_SECONDS + _training_seconds(config, rate, steps) + tests
+    return _seconds(config, rate, steps)
 
 
-def _training_seconds(config: ExperimentConfig, rate: Rate, steps: int) -> float:
+def _seconds(config: ExperimentConfig, rate: Rate, steps: int) -> float:
     ratio = _CCP_RATIO if config.method == "ccp" else 1.0
     training = steps * config.batch_size * rate.seconds_per_image * ratio
-    learned, validating, _ = _num_images(config)
+    learned, validating, testing = _num_images(config)
     watched = _watched_images(config, steps, learned)
-    embedded = -(-steps // config.steps_per_evaluation) * validating + watched
+    embedded = -(-steps // config.steps_per_evaluation) * validating + rate.num_tests * testing + watched
     embedded += _images_of_method(config, steps, learned)
-    return training + embedded * rate.seconds_per_embedding + watched * rate.seconds_per_watched_image
+    passes = embedded * rate.seconds_per_embedding + watched * rate.seconds_per_watched_image
+    return rate.start_seconds + training + passes
 
 
 def seconds_on_processor(config: ExperimentConfig, cores: int) -> float:
