@@ -16,32 +16,21 @@ _OPACITY = 0.6
 
 @dataclass(frozen=True)
 class ImageAttention:
-    """An image with its pooling weights.
+    """An image with its pooling weights."""
 
-    Args:
-        image: `[height, width, channels]`, 0..255, grey or RGB.
-        name: of its class.
-        total: pooling weights, `[rows, columns]`, with sum one.
-        prototypes: the part of each drawn prototype, by name, `[rows, columns]`; over all prototypes they sum to one.
-    """
-
-    image: np.ndarray
-    name: str
-    total: np.ndarray
+    image: np.ndarray  # `[height, width, channels]`, 0..255, grey or RGB
+    name: str  # of its class
+    total: np.ndarray  # pooling weights `[rows, columns]`, with sum one
+    # the part of each drawn prototype, by name, `[rows, columns]`; over all prototypes they sum to one
     prototypes: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, *, title: str = "") -> None:
     """Draw a row per image, with its pooling weights, as a PNG.
 
-    A row shows the image, its total weight and one panel per prototype. Colours of the total are scaled to its own
-    range in each row. Above it stands that range as a multiple of the uniform weight: a narrow range means that the
-    pooling hardly selects. Prototypes of a row share one scale.
-
-    Args:
-        images: at least one, all with the same prototypes.
-        path: where the PNG goes.
-        title: above the panels.
+    A row shows the image, its total weight and one panel per prototype, the same ones in all rows. Colours of the total
+    are scaled to its own range in each row. Above it stands that range as a multiple of the uniform weight: a narrow
+    range means that the pooling hardly selects. Prototypes of a row share one scale.
     """
     columns = 2 + len(images[0].prototypes)
     size = 1.55 * columns, 1.72 * len(images) + 0.4
@@ -59,14 +48,11 @@ def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, 
 def overlays(attention: ImageAttention, name: str, of_total: str, of_prototype: str) -> list[tuple[str, np.ndarray]]:
     """Return captions and pixels: the image, its total weight, and each prototype.
 
+    Pixels are `[height, width, 3]`, 0..1.
+
     Args:
-        attention: of an image.
-        name: caption of the image.
         of_total: template with two places, the range of the total as multiples of the uniform weight.
         of_prototype: template with two places, the prototype's name and its share of the weight in percent.
-
-    Returns:
-        Pixels are `[height, width, 3]`, 0..1.
     """
     image, relative = as_rgb(attention.image), attention.total * attention.total.size
     low, high = float(relative.min()), float(relative.max())
@@ -79,12 +65,9 @@ def overlays(attention: ImageAttention, name: str, of_total: str, of_prototype: 
 
 
 def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:
-    """Blend an image with the colours of its attention.
+    """Blend an image `[height, width, 3]`, 0..1, with colours of attention `[rows, columns]`.
 
-    Args:
-        image: `[height, width, 3]`, 0..1.
-        attention: `[rows, columns]`.
-        lowest, highest: the values at the ends of the colour scale.
+    The colour scale reaches from `lowest` to `highest`.
     """
     from matplotlib import colormaps
 

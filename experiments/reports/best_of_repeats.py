@@ -21,11 +21,7 @@ CONFIDENCE = 0.95
 
 @functools.cache
 def spread_of_best(count: int) -> float:
-    """Return the standard deviation of the largest of `count` standard normal numbers.
-
-    Args:
-        count: at least 1.
-    """
+    """Return the standard deviation of the largest of `count` standard normal numbers."""
     points = np.linspace(-9, 9, 20_001)
     cumulative = np.array([NormalDist().cdf(point) for point in points]) ** count
     weights, centers = np.diff(cumulative), (points[1:] + points[:-1]) / 2
@@ -52,11 +48,7 @@ def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate
 
 
 def mean_estimate(scores: ClassScores) -> FairEstimate:
-    """Estimate the mean over repeats, for new test classes and new runs.
-
-    Args:
-        scores: as in `best_estimate`.
-    """
+    """Estimate the mean over repeats, for new test classes and new runs."""
     members = [[(0, repeat)] for repeat in range(len(scores.sums))]
     bound = class_clustered_interval(scores, members=members, confidence=CONFIDENCE)
     spread = float(scores.means.std(ddof=1)) if len(scores.sums) > 1 else None
@@ -64,13 +56,7 @@ def mean_estimate(scores: ClassScores) -> FairEstimate:
 
 
 def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: int, decides: bool) -> FairEstimate:
-    """Subtract the unbiased repeats' mean from the best biased repeat.
-
-    Args:
-        scores: of the repeats that stopped on the test set, a row each.
-        unbiased_scores: of those that stopped on other data.
-        best, decides: as in `best_estimate`.
-    """
+    """Subtract the mean of repeats that stopped on other data from the best biased one."""
     difference = scores.rows([best]).minus(unbiased_scores.average())
     bound = class_clustered_interval(difference, confidence=CONFIDENCE)
     of_training, of_best = None, _best_variance(scores, decides)

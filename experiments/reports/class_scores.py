@@ -20,10 +20,6 @@ class ClassScores:
     Args:
         sums: sum of the score over a class' queries `[models, classes]`, float64; fractions times queries.
         counts: queries of each class `[classes]`, at least one.
-
-    Raises:
-        ValueError: when shapes disagree.
-        InvalidInput: when a sum is not finite, a class has no query, or there are fewer than two classes.
     """
 
     sums: np.ndarray
@@ -52,16 +48,7 @@ class ClassScores:
 
     @classmethod
     def from_queries(cls, scores: np.ndarray, labels: np.ndarray) -> ClassScores:
-        """Sum per-query scores by class, in the order of labels.
-
-        Args:
-            scores: of every query under every model or collection `[models, queries]`.
-            labels: the queries' classes `[queries]`.
-
-        Raises:
-            ValueError: when shapes disagree.
-            InvalidInput: as for the class.
-        """
+        """Sum scores `[models, queries]` by class, in the order of labels `[queries]`."""
         scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
         if scores.ndim != 2 or labels.shape != scores.shape[1:]:
             raise ValueError(
@@ -74,11 +61,7 @@ class ClassScores:
 
     @classmethod
     def stacked(cls, parts: Sequence[ClassScores]) -> ClassScores:
-        """Stack the models of several scores of one test set.
-
-        Raises:
-            ValueError: when the test sets differ.
-        """
+        """Stack the models of several scores of one test set."""
         for part in parts[1:]:
             part._check_test_set(parts[0])
         return cls(np.concatenate([part.sums for part in parts]), parts[0].counts)
@@ -98,22 +81,14 @@ class ClassScores:
         return ClassScores(self.sums[index], self.counts)
 
     def average(self, weights: np.ndarray | None = None) -> ClassScores:
-        """Average the models, or sum them by weight, into a single row.
-
-        Args:
-            weights: `[models]`.
-        """
+        """Average the models, or sum them by weight `[models]`, into a single row."""
         row = self.sums.mean(axis=0) if weights is None else weights @ self.sums
         return ClassScores(row[None], self.counts)
 
     def minus(self, other: ClassScores) -> ClassScores:
         """Subtract another method's scores, by model and class.
 
-        Args:
-            other: scores of as many models on the same test set, in the same order; or of one model.
-
-        Raises:
-            ValueError: when models or test sets differ.
+        The other has as many models in the same order, or one, on the same test set.
         """
         self._check_test_set(other)
         if len(other.sums) not in (1, len(self.sums)):

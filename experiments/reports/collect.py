@@ -28,23 +28,14 @@ _UNIT = re.compile(r"fold([0-9]{1,4})-repeat([0-9]{1,4})")
 
 @dataclass(frozen=True)
 class UnitRun:
-    """One fold and repeat of one configuration.
-
-    Args:
-        path: its folder.
-        fold: from 0.
-        repeat: from 0.
-        config: `config.json`; empty when it is missing or damaged.
-        result: `result.json` of a finished run, else `None`.
-        problem: why an existing result, or its copy, cannot be used; `None` without a problem, as when unfinished.
-    """
+    """One fold and repeat of one configuration."""
 
     path: pathlib.Path
     fold: int
     repeat: int
-    config: dict
-    result: dict | None
-    problem: str | None = None
+    config: dict  # `config.json`; empty if missing or damaged
+    result: dict | None  # `result.json` of a finished run
+    problem: str | None = None  # why an existing result, or its copy, cannot be used
 
     @property
     def is_finished(self) -> bool:
@@ -67,11 +58,7 @@ class UnitRun:
         return numbers(self.result.get("untrained")) if self.result else {}
 
     def test_embeddings(self) -> dict[str, np.ndarray]:
-        """Load the arrays of `test_embeddings.npz` by name.
-
-        Raises:
-            InvalidInput: when the file is missing or damaged.
-        """
+        """Load the arrays of `test_embeddings.npz` by name."""
         return read_test_embeddings(self.path)
 
     def validation_curve(self, metric: str = "MAP@R") -> tuple[np.ndarray, np.ndarray]:
@@ -87,23 +74,14 @@ class UnitRun:
 
 @dataclass(frozen=True)
 class MethodRuns:
-    """All folds and repeats of one configuration of one method.
-
-    Args:
-        path: its folder.
-        protocol: e.g. `"fair"`.
-        dataset: the data set's flag.
-        method: the folder's name without the hash.
-        config_hash: the folder's hash.
-        units: every fold and repeat that has a folder, in order.
-    """
+    """All folds and repeats of one configuration of one method."""
 
     path: pathlib.Path
-    protocol: str
+    protocol: str  # e.g. `"fair"`
     dataset: str
-    method: str
+    method: str  # the folder's name without the hash
     config_hash: str
-    units: tuple[UnitRun, ...]
+    units: tuple[UnitRun, ...]  # every fold and repeat that has a folder, in order
 
     @property
     def finished(self) -> dict[tuple[int, int], UnitRun]:
@@ -142,10 +120,7 @@ class MethodRuns:
 def collect(runs_dir, protocol: str | None = None, dataset: str | None = None) -> list[MethodRuns]:
     """List configurations under `runs_dir` that have runs, sorted by folder name.
 
-    Args:
-        runs_dir: the folder that holds `<protocol>/<data set>/...`; when it does not exist there are no runs.
-        protocol: only this protocol.
-        dataset: only this data set.
+    A folder that does not exist has no runs.
     """
     found = []
     for path in sorted(pathlib.Path(runs_dir).glob(f"{protocol or '*'}/{dataset or '*'}/*-*/")):
@@ -158,8 +133,7 @@ def collect(runs_dir, protocol: str | None = None, dataset: str | None = None) -
 def collect_method(path) -> MethodRuns:
     """Collect the runs in a configuration's folder (`.../<protocol>/<data set>/<method>-<hash>`).
 
-    Args:
-        path: the folder; it may not exist yet.
+    The folder may not exist yet.
     """
     path = pathlib.Path(path)
     method, _, config_hash = path.name.rpartition("-")

@@ -33,22 +33,15 @@ Pair = tuple[str, str]  # (method, reference)
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Test results of one difference in a table.
+    """Test results of one difference in a table."""
 
-    Attributes:
-        bounds: the difference with its interval, the training's part pooled where that is allowed.
-        p: of this difference alone; `None` if runs have no part in the interval.
-        p_holm: after Holm over the table; equals `p` for a planned comparison; `None` if untested.
-        detectable: the smallest true difference that would be starred in 80 % of studies, whatever the others are; 0
-            if untested or constant.
-        num_pooled: number of comparisons that share the training variance; 1: its own.
-    """
-
-    bounds: Interval
-    p: float | None
-    p_holm: float | None
+    bounds: Interval  # the difference; the training's part is pooled where that is allowed
+    p: float | None  # of this difference alone; `None` if runs have no part in the interval
+    p_holm: float | None  # after Holm over the table; equals `p` for a planned comparison; `None` if untested
+    # the smallest true difference that would be starred in 80 % of studies, whatever the others are; 0 if untested or
+    # constant
     detectable: float
-    num_pooled: int
+    num_pooled: int  # comparisons that share the training variance; 1: its own
 
     @property
     def is_significant(self) -> bool:
@@ -66,14 +59,10 @@ class Comparison:
 def compare(
     differences: Mapping[tuple[str, Pair], Interval], planned: tuple[str, Pair] | None = None
 ) -> dict[tuple[str, Pair], Comparison]:
-    """Test the differences of a table.
+    """Test the differences of a table, by column and pair of methods.
 
     Args:
-        differences: of the table, by column and pair of methods.
         planned: the key of the one comparison that was planned; `None`: Holm over all.
-
-    Raises:
-        InvalidInput: when the planned comparison is not among them.
     """
     if planned is not None and planned not in differences:
         raise InvalidInput(
@@ -112,12 +101,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def bartlett_p_value(variances: Sequence[Variance]) -> float:
-    """Return the p value of Bartlett's test that variances are equal.
+    """Return the p value of Bartlett's test that variances, two or more above zero, are equal.
 
     `scipy.stats.bartlett` takes samples; this takes variances with their degrees of freedom.
-
-    Args:
-        variances: at least two, above zero.
     """
     from scipy.stats import chi2
 

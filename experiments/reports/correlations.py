@@ -12,15 +12,9 @@ from common.errors import InvalidInput, check_fraction
 
 @dataclass(frozen=True)
 class Correlation:
-    """Spearman's coefficient and its interval.
+    """Spearman's coefficient and the ends of its percentile bootstrap interval."""
 
-    Args:
-        estimate: in [-1, 1].
-        low, high: ends of the percentile bootstrap interval.
-        num_runs, num_groups: number of runs and of groups.
-    """
-
-    estimate: float
+    estimate: float  # in [-1, 1]
     low: float
     high: float
     num_runs: int
@@ -33,11 +27,7 @@ class Correlation:
 
 
 def spearman(first, second) -> float:
-    """Return the rank correlation, with mean ranks for ties; NaN if constant.
-
-    Args:
-        first, second: `[runs]`.
-    """
+    """Return the rank correlation of `[runs]`, with mean ranks for ties; NaN if constant."""
     return float(spearman_rows(first, second))
 
 
@@ -52,17 +42,11 @@ def spearman_rows(first, second) -> np.ndarray:
 
 
 def kendall_rows(first, second) -> np.ndarray:
-    """Compute Kendall's tau-b along the last axis, ties left out.
+    """Compute Kendall's tau-b along the last axis, ties left out; NaN if constant.
 
         tau = sum_ij s_ij t_ij / sqrt(sum_ij s_ij^2 sum_ij t_ij^2),   s_ij = sign(x_i - x_j), t_ij = sign(y_i - y_j)
 
     `scipy.stats.kendalltau` takes one sample at a time.
-
-    Args:
-        first, second: x and y, `[..., runs]`.
-
-    Returns:
-        `[...]`; NaN where all of one are equal.
     """
     signs = [np.sign(values[..., :, None] - values[..., None, :]) for values in map(np.asarray, (first, second))]
     norm = np.sqrt((signs[0] ** 2).sum(axis=(-2, -1)) * (signs[1] ** 2).sum(axis=(-2, -1)))
@@ -77,15 +61,11 @@ def spearman_interval(
     Folds of one method resemble each other more than two methods do, so whole methods are drawn, not runs. With few
     groups the interval is too short rather than too wide.
 
+    Draws in which a figure does not vary are left out.
+
     Args:
         first, second: figures `[runs]`, finite.
         groups: the method of each run `[runs]`.
-        num_resamples: draws of as many groups as there are; those in which a figure does not vary are left out.
-        seed: of the draws.
-        confidence: in (0, 1).
-
-    Raises:
-        InvalidInput: less than three groups, arrays of different lengths, or a figure that does not vary.
     """
     first, second, groups = np.asarray(first, np.float64), np.asarray(second, np.float64), np.asarray(groups)
     check_fraction("confidence", confidence)
@@ -111,12 +91,7 @@ def spearman_interval(
 def draws_by_size(
     members: Sequence[np.ndarray | list[int]], num_resamples: int, generator: np.random.Generator
 ) -> list[np.ndarray]:
-    """Draw groups with replacement.
-
-    Args:
-        members: indices of each group's runs.
-        num_resamples: draws of as many groups as there are.
-        generator: of the draws.
+    """Draw groups of runs with replacement, as many as there are.
 
     Returns:
         Indices `[resamples, runs]`, one array for each number of runs.

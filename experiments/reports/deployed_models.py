@@ -25,12 +25,10 @@ def models_table(
     """Build the table of docs/deploy.md.
 
     Args:
-        title: above the table.
         folds: of each fold's model, its scores by metric, one row each.
         joined: the same of their concatenation.
         final: the same of the model on all training classes.
         steps: at which each fold's weights were taken.
-        final_steps: how long the final model was trained.
         dim: size of a single embedding.
     """
     mean = {metric: ClassScores.stacked([of[metric] for of in folds]).average() for metric in METRICS}

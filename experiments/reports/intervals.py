@@ -19,32 +19,19 @@ _SMALLEST_P = 1e-15
 
 @dataclass(frozen=True)
 class Interval:
-    """A two-sided confidence interval and the sources of its width, as fractions.
-
-    Args:
-        estimate: the figure itself.
-        low, high: the ends, for all that the interval's `kind` names.
-        class_error: standard error from the choice of test classes; 0 for an interval of runs only.
-        training_error: standard error from the repeats; `None` when nothing was repeated, and then the interval is for
-            these trained networks only.
-        class_freedom, training_freedom: degrees of freedom of the two; 0 for a part that it does not have.
-        confidence: the level, e.g. 0.95.
-        class_skewness: of the estimate over choices of test classes, see `skewed_quantiles`.
-        same_splits: whether the runs share their training classes, so that the interval is for these splits alone.
-        num_runs: behind the training's part; 0 if not known. Only equal designs are pooled.
-    """
+    """A two-sided confidence interval, as fractions, and the sources of its width."""
 
     estimate: float
-    low: float
+    low: float  # the ends, for all that the interval's `kind` names
     high: float
-    class_error: float
-    training_error: float | None
-    class_freedom: float
+    class_error: float  # standard error from the choice of test classes; 0 for an interval of runs only
+    training_error: float | None  # standard error from the repeats; `None`: nothing was repeated
+    class_freedom: float  # degrees of freedom; 0 for a part that it does not have
     training_freedom: float
     confidence: float
-    class_skewness: float = 0.0
-    same_splits: bool = False
-    num_runs: int = 0
+    class_skewness: float = 0.0  # of the estimate over choices of test classes, see `skewed_quantiles`
+    same_splits: bool = False  # runs share training classes: the interval is for these splits alone
+    num_runs: int = 0  # behind the training's part; 0 if unknown; only equal designs are pooled
 
     @property
     def kind(self) -> str:
@@ -82,9 +69,6 @@ class Interval:
         """Return the displayed ends, cut at 0 (differences: -1) and 1.
 
         Verdicts and detectable differences use the width before the cut.
-
-        Args:
-            of_difference: whether it is of the difference of two figures.
         """
         return max(self.low, -1.0 if of_difference else 0.0), min(self.high, 1.0)
 
@@ -177,11 +161,8 @@ def interval(
     estimates of variance components", 1946.
 
     Args:
-        estimate: the figure.
         of_classes: variance and degrees of freedom from the choice of test classes; `None`: of runs only.
         of_training: the same from training; `None`: nothing was repeated.
-        confidence: in (0, 1).
-        class_skewness: of the estimate over choices of classes.
     """
     known = [part for part in (of_classes, of_training) if part]
     quantiles = [student_quantile(0.5 + confidence / 2, part_freedom) for _, part_freedom in known]
@@ -225,9 +206,6 @@ def cochran_share(training_freedom: float) -> float:
 
     It is 1/2, or 2/3 if training has at most two degrees of freedom. With 1/2, a single split of three runs had 6.0 %
     false alarms where runs differ far more than classes: two degrees look small too often.
-
-    Args:
-        training_freedom: degrees of freedom of the training's part.
     """
     return 2 / 3 if training_freedom <= 2 else 1 / 2
 
@@ -245,12 +223,7 @@ def satterthwaite_freedom(parts: Sequence[Variance]) -> float:
 
 
 def student_quantile(probability: float, freedom: float) -> float:
-    """Return Student's quantile: `x` with P(T <= x) = `probability`.
-
-    Args:
-        probability: in (0, 1).
-        freedom: degrees of freedom, > 0.
-    """
+    """Return Student's quantile: `x` with P(T <= x) = `probability`, for `freedom` > 0."""
     from scipy.special import stdtrit  # which `scipy.stats.t.ppf` calls, after checks that take longer
 
     return float(stdtrit(freedom, probability))
@@ -272,11 +245,6 @@ def skewed_quantiles(freedom: float, skewness: float, confidence: float) -> tupl
 
     Reference: Johnson, "Modified t tests and confidence intervals for asymmetrical populations", 1978; Hall, "The
     Bootstrap and Edgeworth Expansion", 1992, 2.4.
-
-    Args:
-        freedom: degrees of freedom of the standard error.
-        skewness: of the estimate.
-        confidence: in (0, 1).
     """
     quantile = student_quantile(0.5 + confidence / 2, freedom)
     towards_tail, other = (float(end) for end in shifted_quantiles(quantile, skewness, freedom + 1))
@@ -286,13 +254,7 @@ def skewed_quantiles(freedom: float, skewness: float, confidence: float) -> tupl
 def shifted_quantiles(
     quantile: float | np.ndarray, skewness: float | np.ndarray, num_classes: float | np.ndarray
 ) -> tuple[float | np.ndarray, float | np.ndarray]:
-    """Apply the formula of `skewed_quantiles`: return tail side, then other side.
-
-    Args:
-        quantile: Student's.
-        skewness: of the estimate.
-        num_classes: effective number of classes.
-    """
+    """Apply the formula of `skewed_quantiles`: return tail side, then other side."""
     shift = np.abs(skewness) * (2 * quantile**2 + 1) / 6
     tail = quantile + shift * (1 + 24 / num_classes)
     tail = np.where(np.less(num_classes, FEWEST_CLASSES), np.minimum(tail, 2 * quantile), tail)

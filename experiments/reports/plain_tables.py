@@ -28,21 +28,13 @@ _LATEX = str.maketrans(
 
 @dataclass(frozen=True)
 class PlainTable:
-    """Rows of text under a header.
+    """Rows of text under a header."""
 
-    Args:
-        title: above the table; may be empty.
-        header: names of the columns; the first column is aligned left, the others right.
-        rows: as many entries as the header has.
-        notes: sentences below.
-        hanging: indices of rows that belong to the row above them and are set apart from it.
-    """
-
-    title: str
-    header: Sequence[str]
+    title: str  # above the table; may be empty
+    header: Sequence[str]  # the first column is aligned left, the others right
     rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-    hanging: Collection[int] = ()
+    notes: Sequence[str] = ()  # sentences below
+    hanging: Collection[int] = ()  # indices of rows that belong to the row above them
 
     def as_text(self) -> str:
         """Align columns within `TERMINAL_WIDTH`; empty lines separate rows with others hanging below them.

@@ -41,16 +41,7 @@ def picture(
     is_framed: bool = False,
     sharex: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield a figure and its panels; then write it as a PNG.
-
-    Args:
-        path: where the PNG goes.
-        width, height: in inches.
-        rows, columns: of panels.
-        dpi: dots per inch.
-        is_framed: whether panels have lines above and on the right.
-        sharex: whether panels share their x axis.
-    """
+    """Yield a figure, its size in inches, and its panels; then write it as a PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
@@ -63,17 +54,11 @@ def picture(
 
 @dataclass(frozen=True)
 class Curve:
-    """The validation metric of one run over its training steps.
+    """The validation metric of one run over its training steps."""
 
-    Args:
-        method: group and colour of the run.
-        steps: `[evaluations]`, increasing.
-        values: the metric at these steps, a fraction `[evaluations]`.
-    """
-
-    method: str
-    steps: Sequence[int] | np.ndarray
-    values: Sequence[float] | np.ndarray
+    method: str  # group and colour of the run
+    steps: Sequence[int] | np.ndarray  # `[evaluations]`, increasing
+    values: Sequence[float] | np.ndarray  # the metric at these steps, a fraction `[evaluations]`
 
 
 def validation_curves(
@@ -81,17 +66,8 @@ def validation_curves(
 ) -> None:
     """Draw each run thin and each method's mean thick, as a PNG.
 
-    A run that stopped early stays in its method's mean with its last value; the mean would jump otherwise. The file is
-    written atomically.
-
-    Args:
-        series: the runs; runs without an evaluation are passed over.
-        path: where the PNG goes.
-        metric: its name, for the axis.
-        title: above the axes.
-
-    Raises:
-        InvalidInput: when no run has an evaluation.
+    A run that stopped early stays in its method's mean with its last value; the mean would jump otherwise. Runs without
+    an evaluation are skipped.
     """
     series = [curve for curve in series if len(curve.steps)]
     if not series:
@@ -120,9 +96,6 @@ def validation_curves(
 def mean_curve(runs: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
     """Average runs on the union of their steps, interpolating between evaluations.
 
-    Args:
-        runs: at least one, each with at least one evaluation.
-
     Returns:
         Steps and means `[steps]`, from the first step that all runs have reached; beyond its end a run counts with its
         last value.
@@ -147,13 +120,6 @@ def interval_bars(
 
     Args:
         groups: by series (a loss), the figures by method (a pooling), as fractions.
-        path: where the PNG goes.
-        metric: its name, for the axis.
-        title: above the axes.
-        untrained: the figure of the network before training, as a fraction, for a line; None draws none.
-
-    Raises:
-        InvalidInput: there is no figure.
     """
     methods = list(dict.fromkeys(method for figures in groups.values() for method in figures))
     if not methods:
@@ -224,20 +190,13 @@ def sweep_lines(
     title: str = "",
     logarithmic: bool = False,
 ) -> None:
-    """Draw a line with error bars per series, as a PNG, atomically.
+    """Draw a line with error bars per series, in percent, as a PNG.
 
-    Lines are dotted if runs have no part in the interval.
+    Lines are dotted if runs have no part in the interval. Series without points are skipped.
 
     Args:
-        series: points by name of the series; series without points are passed over.
-        path: where the PNG goes.
-        x_label, y_label: of the axes; values are drawn in percent.
         effects: differences of some of the series from their baselines, in a panel below.
-        title: above the axes.
         logarithmic: whether the hyper-parameter doubles from point to point.
-
-    Raises:
-        InvalidInput: there is no point.
     """
     series = {name: points for name, points in series.items() if points}
     if not series:

@@ -14,15 +14,9 @@ METRICS = ("P@1", "MAP@R")  # of every test set, before and after training
 def objection_to(
     result: dict, fold: int, repeat: int, config_hash: str, identity: Mapping[str, Any] | None = None
 ) -> str | None:
-    """Explain why a finished result cannot be shown; `None` if it can.
+    """Explain why the result in a run's folder cannot be shown; `None` if it can.
 
     Reports format, average and compare its figures, so text or NaN instead of a number is named here.
-
-    Args:
-        result: the content of the file.
-        fold, repeat: what its folder's name says.
-        config_hash: of its folder's parent.
-        identity: what `config.json` says; None if it is missing or damaged.
     """
     version = format_objection(result.get("format", FORMAT_VERSION))
     if version:

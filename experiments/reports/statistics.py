@@ -57,18 +57,11 @@ Members = Sequence[Sequence[Model]]  # the models that each row of scores is mad
 
 @dataclass(frozen=True)
 class FairEstimate:
-    """One figure of the fair protocol, in fractions.
+    """One figure of the fair protocol, in fractions."""
 
-    Args:
-        mean: the mean over collections.
-        std: the thesis' spread over collections (see the module's text on what it leaves out); `None` when the figure
-            has no collections.
-        interval: `None` when per-query scores were not given.
-    """
-
-    mean: float
-    std: float | None = None
-    interval: Interval | None = None
+    mean: float  # over collections
+    std: float | None = None  # the thesis' spread over collections (see the module's text); `None` without collections
+    interval: Interval | None = None  # `None` without per-query scores
 
 
 def collections(num_folds: int, num_repeats: int) -> list[tuple[int, ...]]:
@@ -87,13 +80,8 @@ def class_clustered_interval(
     """Compute a mean score's interval from test classes, folds and repeats.
 
     Args:
-        scores: of every class under every model or collection.
         members: the (fold, repeat) pairs behind each row, as in `Scores.members`; `None`: the rows are averaged as they
             are, and the spread of training is not known.
-        confidence: in (0, 1).
-
-    Raises:
-        ValueError: when there are not as many members as rows.
     """
     row_weights, of_training, shared, same_splits = _training_variance(scores, members)
     averaged = scores.average(row_weights)
@@ -111,15 +99,6 @@ def paired_difference(
 
     Scores are subtracted row by row and class by class first, so shared difficulty of a class or fold cancels. Two runs
     of one repeat need not be alike.
-
-    Args:
-        first: scores of the one method's models or collections.
-        second: scores of the other method's, in the same order.
-        members: the (fold, repeat) pairs behind each row, as in `class_clustered_interval`.
-        confidence: in (0, 1).
-
-    Raises:
-        ValueError: as there, and when the two methods have different models or test sets.
     """
     if len(first.sums) != len(second.sums):
         raise ValueError(

@@ -18,22 +18,15 @@ Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
 
 @dataclass(frozen=True)
 class TableCell:
-    """A measured figure and the target of its comparison.
-
-    Args:
-        estimate: the measured figure, in fractions.
-        target: the printed figure and the rule of the comparison; `None` where none is due (the untrained row).
-        is_difference: whether the figure is the difference of two methods; it is shown with its sign, tested with the
-            table's other differences, and shown with the smallest difference that the design could have detected.
-        baseline: of a difference: the row that was subtracted; empty: the one that the column is named after.
-        comparison: of a difference: its test results, see `compared`.
-    """
+    """A measured figure, in fractions, and the target of its comparison."""
 
     estimate: FairEstimate
+    # the printed figure and the rule of the comparison; `None` where none is due (the untrained row)
     target: Target | None = None
+    # of two methods: shown with its sign, tested, shown with the smallest detectable difference
     is_difference: bool = False
-    baseline: str = ""
-    comparison: Comparison | None = None
+    baseline: str = ""  # of a difference: the row that was subtracted; empty: the one that the column is named after
+    comparison: Comparison | None = None  # test results of a difference, see `compared`
 
     @property
     def published(self) -> PublishedValue | None:
@@ -72,12 +65,7 @@ class TableRow:
 def compared(rows: Sequence[TableRow], planned: tuple[str, Column] | None = None) -> list[TableRow]:
     """Attach the tests of their differences to rows not yet compared.
 
-    Args:
-        rows: all rows of a table.
-        planned: (method, column) of the one comparison that was planned before the study; `None`: Holm over all.
-
-    Raises:
-        InvalidInput: when the planned comparison is not among them.
+    `planned` is (method, column) of the one comparison that was planned before the study; `None`: Holm over all.
     """
     cells = [(row.method, column, cell) for row in rows for column, cell in row.cells.items() if cell.is_difference]
     if planned is None and any(cell.comparison for _, _, cell in cells):

@@ -66,29 +66,17 @@ DETECTABLE_NOTE = (
 
 
 class CellText(NamedTuple):
-    """The words of a cell; missing parts are empty.
+    """The words of a cell; missing parts are empty."""
 
-    Attributes:
-        figure: percent, with the spread over collections; a star at a significant difference.
-        interval: its interval.
-        published: the printed figure.
-        difference: measured minus printed, with the interval that the verdict rests on.
-        verdict: in one word or two; the reason stands apart.
-        margin: that the verdict rests on.
-        reason: why measured and printed are not comparable, or the verdict is inconclusive.
-        p_values: of a difference, single and after Holm.
-        detectable: the smallest difference that the design could have detected.
-    """
-
-    figure: str
+    figure: str  # percent, with the spread over collections; a star at a significant difference
     interval: str = ""
     published: str = ""
-    difference: str = ""
-    verdict: str = ""
-    margin: str = ""
-    reason: str = ""
-    p_values: str = ""
-    detectable: str = ""
+    difference: str = ""  # measured minus printed, with the interval that the verdict rests on
+    verdict: str = ""  # in one word or two
+    margin: str = ""  # that the verdict rests on
+    reason: str = ""  # why measured and printed are not comparable, or the verdict is inconclusive
+    p_values: str = ""  # of a difference, single and after Holm
+    detectable: str = ""  # the smallest difference that the design could have detected
 
 
 def cell_text(cell: TableCell | None) -> CellText:

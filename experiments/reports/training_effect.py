@@ -33,12 +33,7 @@ def means_without_training(untrained: Iterable[Mapping], closed_forms: Iterable[
 
 
 def rows_without_training(results: Iterable[Mapping], size: str) -> list[TableRow]:
-    """Return the table rows of runs' figures without training, the backbone's first.
-
-    Args:
-        results: of finished runs.
-        size: the columns' heading, before the metric.
-    """
+    """Return finished runs' figures without training as rows, the backbone's first."""
     results = list(results)
     means = means_without_training(
         [result[UNTRAINED] for result in results if result.get(UNTRAINED)],
@@ -51,12 +46,7 @@ def rows_without_training(results: Iterable[Mapping], size: str) -> list[TableRo
 
 
 def training_did_not_help(trained: float, untrained: float | None) -> str | None:
-    """Return a clause if training did not raise the score, else None.
-
-    Args:
-        trained: MAP@R on the test classes, in [0, 1].
-        untrained: the same of the backbone's average features before training; None where it was not measured.
-    """
+    """Return a clause if training did not raise MAP@R on the test classes, else None."""
     if untrained is None or trained > untrained:
         return None
     return (
@@ -68,8 +58,7 @@ def training_did_not_help(trained: float, untrained: float | None) -> str | None
 def runs_without_problem(problems: Sequence[Sequence[object] | None]) -> str | None:
     """Return a clause on CCP runs without projection problems, or None.
 
-    Args:
-        problems: for each run its projection problems in order; None for a run of another method.
+    A run of another method has None instead of its problems.
     """
     of_ccp = [found for found in problems if found is not None]
     without = sum(not found for found in of_ccp)

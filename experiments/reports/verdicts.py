@@ -40,26 +40,16 @@ _HALF_POINT = 0.5  # gains in the text to whole points
 
 @dataclass(frozen=True)
 class Target:
-    """The printed figure to compare with, and the rule of the comparison.
+    """The printed figure to compare with, and the rule of the comparison."""
 
-    Args:
-        published: the printed cell or, of two rows, their difference (`published_difference`), in percent; `None`:
-            there is none.
-        margin: how far from it counts as the same, in percentage points.
-        reasons: why the two cannot be compared, from `incomparable_reasons` or the caller's own (a missing fold).
-        error: variance (squared points) and degrees of freedom of the printed figure; `None`: as ours.
-        rounding: half of the last printed digit, in points.
-        at_least: the thesis says "more than"; the margin is then zero.
-        same_test_set: whether the published figure is of our test set; otherwise the choice of classes counts as well.
-    """
-
-    published: PublishedValue | None
-    margin: float = TOLERANCE
+    published: PublishedValue | None  # the printed cell or, of two rows, their difference, in percent
+    margin: float = TOLERANCE  # in points
+    # why the two cannot be compared, from `incomparable_reasons` or the caller's own (a missing fold)
     reasons: tuple[str, ...] = ()
-    error: Variance | None = None
-    rounding: float = HALF_DIGIT
-    at_least: bool = False
-    same_test_set: bool = True
+    error: Variance | None = None  # of the printed figure, in squared points; `None`: as ours
+    rounding: float = HALF_DIGIT  # half of the last printed digit, in points
+    at_least: bool = False  # the thesis says "more than"; the margin is then zero
+    same_test_set: bool = True  # else the choice of classes counts as well
 
     @property
     def printed_value(self) -> float:
@@ -79,35 +69,21 @@ class Target:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judgement of a measured figure beside a printed one.
+    """The judgement of a measured figure beside a printed one."""
 
-    Attributes:
-        word: `reproduced`, `above`, `below`, `inconclusive` or `not comparable`.
-        reason: why it cannot be said, for the last two; may be empty.
-        gap: measured minus printed, in points; `None` where they are not comparable.
-        low, high: the 90 % interval of the gap that the word rests on; `None` without one.
-        margin: that the word rests on, in points.
-    """
-
-    word: str
-    reason: str = ""
-    gap: float | None = None
-    low: float | None = None
+    word: str  # `reproduced`, `above`, `below`, `inconclusive` or `not comparable`
+    reason: str = ""  # of the last two; may be empty
+    gap: float | None = None  # measured minus printed, in points; `None` where they are not comparable
+    low: float | None = None  # the 90 % interval of the gap that the word rests on; `None` without one
     high: float | None = None
-    margin: float | None = None
+    margin: float | None = None  # that the word rests on, in points
 
     def __str__(self) -> str:
         return f"{self.word}: {self.reason}" if self.reason else self.word
 
 
 def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
-    """Judge a measured figure against its target.
-
-    Args:
-        mean: the figure, as a fraction.
-        bounds: its interval, or `None`.
-        target: the printed figure and rule.
-    """
+    """Judge a measured figure, a fraction, against its target."""
     objections = target.objections
     if objections:
         return Verdict(NOT_COMPARABLE, "; ".join(objections))
@@ -120,12 +96,7 @@ def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
 
 
 def half_effect(first: PublishedValue | None, second: PublishedValue | None) -> float:
-    """Return half of a row's printed difference to its baseline, or `TOLERANCE`.
-
-    Args:
-        first: the row's printed cell.
-        second: its baseline's.
-    """
+    """Return half of a row's printed difference to its baseline, or `TOLERANCE`."""
     if first is None or second is None or not (first.is_target and second.is_target):
         return TOLERANCE
     return abs(check_given("published value", first.value) - check_given("published value", second.value)) / 2
@@ -154,13 +125,7 @@ def error_of_collections(std: float | None, folds: int = 4, repeats: int = 3) ->
 
     The ± is sqrt(sum_k (R - 1)/R s_k^2) / F, the error of the mean sqrt(sum_k s_k^2 / R) / F.
 
-    Args:
-        std: the ±, in points.
-        folds: of the thesis.
-        repeats: of each fold in the thesis, at least two.
-
-    Returns:
-        Variance in squared points, and degrees of freedom.
+    The variance is in squared points, of a ± in points.
     """
     return None if std is None else (std**2 / (repeats - 1), folds * (repeats - 1))
 
@@ -181,7 +146,6 @@ def gain_verdict(
         gain: ours, as a fraction; a number where nothing was repeated.
         printed: in percentage points, above 0; the margin is half of it.
         at_least: the thesis says "more than": ours must lie above it.
-        metric: of the gain.
 
     Returns:
         The verdict's word, and a sentence with both figures, interval and margin.
@@ -243,27 +207,16 @@ PLANNED_SETS = 3  # emoji (with clutter), Caltech-101, Cars196
 
 
 class SetSummary(NamedTuple):
-    """A difference over data sets.
+    """A difference over data sets."""
 
-    Attributes:
-        mean: over data sets.
-        low, high: ends of Student's 95 % interval for new data sets; NaN with one set.
-        differences: of each set.
-    """
-
-    mean: float
-    low: float
+    mean: float  # over data sets
+    low: float  # ends of Student's 95 % interval for new data sets; NaN with one set
     high: float
-    differences: tuple[float, ...]
+    differences: tuple[float, ...]  # of each set
 
 
 def summary_over_sets(differences: Sequence[float], confidence: float = 0.95) -> SetSummary:
-    """Average differences over data sets, the unit of the summary.
-
-    Args:
-        differences: one for each independent data set, at least one.
-        confidence: of Student's interval, whose degrees of freedom are one less than the sets.
-    """
+    """Average differences over independent data sets, the unit of the summary."""
     mean, count = float(np.mean(differences)), len(differences)
     half = np.nan
     if count > 1:
@@ -278,8 +231,7 @@ def claim_verdict(summary: SetSummary | None, has_significant_loss: bool, smalle
     The rule is `CLAIM_RULE`, that of docs/results/plan.md, written before the first run.
 
     Args:
-        summary: of `summary_over_sets`, relative to the baseline; None without a study.
-        has_significant_loss: whether any study has a significant loss.
+        summary: relative to the baseline; None without a study.
         smallest_gain: the smallest that the thesis prints, relative to the baseline; 0: none.
     """
     if summary is None or len(summary.differences) < PLANNED_SETS:
