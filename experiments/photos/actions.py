@@ -41,15 +41,7 @@ FLAGS = {
 
 
 def run(action: str, values: flags.FlagValues) -> None:
-    """Run one of `FLAGS`' actions.
-
-    Args:
-        action: its name.
-        values: of the command line.
-
-    Raises:
-        InvalidInput: flags that it does not read, or invalid files of its flags.
-    """
+    """Run one of `FLAGS`' actions; refuse flags that it does not read."""
     others = sorted({name for names in FLAGS.values() for name in names} - set(FLAGS[action]))
     refuse_flags(values, *others, because=f"{action} does not read it")
     for name in ("csv", "html"):
@@ -259,9 +251,6 @@ def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *
     """Read `--embeddings`, or embed `--images` by the chosen model.
 
     Args:
-        values: of the command line.
-        parts: see `embed_photos`.
-        index: that exists already, whose model must be the same.
         adds: whether the index, which keeps its model, receives the photos; it skips known ones.
     """
     known = set(index.ids) if index is not None and adds else set()

@@ -36,11 +36,7 @@ _Row = Annotated[int, Path(ge=0, le=2**53)]
 
 
 def make_app(service: PhotoService) -> FastAPI:
-    """Build the page and its JSON routes, with their error answers.
-
-    Args:
-        service: what answers.
-    """
+    """Build the page and its JSON routes, with their error answers."""
     # FastAPI's own pages of documentation load scripts from elsewhere.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     uploads = asyncio.Semaphore(_UPLOADS_AT_ONCE)
@@ -106,11 +102,7 @@ def _answer_errors(app: FastAPI) -> None:
 
 
 async def _uploaded_file(request: Request) -> bytes:
-    """Return the only file of a form.
-
-    Raises:
-        Refused: the request is no form, the form has anything else, or it takes too long to arrive.
-    """
+    """Return the only file of a form; refuse other requests and slow ones."""
     expected = f"a form (multipart/form-data) with one file named {_FIELD}"
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refused(415, f"Received another content type; expected {expected}.")

@@ -24,31 +24,20 @@ _NUM_NAMED = 3
 
 
 class Finding(NamedTuple):
-    """A photo to look at.
+    """A photo to look at."""
 
-    Attributes:
-        kind: one of `EXACT`, `NEAR`, `LABEL`, `OUTLIER`, `TINY`.
-        score: sorts findings of a kind; "" where there is none.
-        path: of the photo.
-        label: its class, or "".
-        suggestion: another class for `LABEL`, the path of the other photo for copies, else "".
-        beside: paths that show why.
-    """
-
-    kind: str
-    score: str
-    path: str
-    label: str
-    suggestion: str
-    beside: tuple[str, ...] = ()
+    kind: str  # `EXACT`, `NEAR`, `LABEL`, `OUTLIER` or `TINY`
+    score: str  # sorts findings of a kind; "" where there is none
+    path: str  # of the photo
+    label: str  # its class, or ""
+    suggestion: str  # another class for `LABEL`, the path of the other photo for copies, else ""
+    beside: tuple[str, ...] = ()  # paths that show why
 
 
 def examine(index: EmbeddingIndex, threshold: float) -> list[Finding]:
     """Find photos to look at, copies across classes first.
 
-    Args:
-        index: of the photos, by cosine; their files are read.
-        threshold: cosine from which on photos are near copies.
+    The index is by cosine, as is `threshold`, from which on photos are near copies; the files are read.
     """
     labels = [""] * len(index) if index.labels is None else list(index.labels)
     exact = exact_copies(index.ids, labels)

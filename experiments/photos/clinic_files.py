@@ -36,15 +36,7 @@ class Move(NamedTuple):
 
 
 def write_clinic(folder: str, name: str, num_photos: int, findings: Sequence[Finding], most: int) -> None:
-    """Write `index.html` and `findings.csv`.
-
-    Args:
-        folder: for both; made if missing.
-        name: of the collection.
-        num_photos: that were looked at.
-        findings: by kind.
-        most: findings of a kind on the page; all are in the table.
-    """
+    """Write `index.html`, with `most` findings of a kind, and `findings.csv` with all."""
     os.makedirs(folder, exist_ok=True)
     write_csv(os.path.join(folder, "findings.csv"), HEADER, [each[:5] for each in findings])
     root = os.path.commonpath([os.path.dirname(os.path.abspath(each.path)) for each in findings] or ["."])
@@ -87,10 +79,6 @@ def planned_moves(decisions: str, root: str, removed: str) -> list[Move]:
         decisions: a CSV file with the columns `action` (move or remove), `path` and `class`.
         root: the folder of class folders; a class is a path below it.
         removed: the folder that receives removed photos.
-
-    Raises:
-        InvalidInput: no such file or photo, a photo outside of `root`, a class that leaves `root`, or a target that
-            exists; with the line.
     """
     if not os.path.isfile(decisions):
         raise invalid("--apply", received=decisions, expected="the decisions.csv that the clinic's page saves")
@@ -118,12 +106,7 @@ def planned_moves(decisions: str, root: str, removed: str) -> list[Move]:
 
 
 def carry_out(moves: Sequence[Move], log: str) -> None:
-    """Move the files; `log` lists the moves that were made, also after an error.
-
-    Args:
-        moves: of `planned_moves`.
-        log: a CSV file with the columns `from` and `to`, written anew.
-    """
+    """Move the files; `log` (CSV) lists the moves that were made, also after an error."""
     done = []
     try:
         for move in moves:

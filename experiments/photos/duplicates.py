@@ -23,10 +23,6 @@ def read_pairs(path: str, index: EmbeddingIndex) -> tuple[np.ndarray, np.ndarray
     Args:
         path: a CSV file with the columns `first`, `second` (paths, relative to the file's folder or absolute) and
             `same` (1 or 0, true or false, yes or no).
-        index: has the photos.
-
-    Raises:
-        InvalidInput: no such file, a column that is missing, a photo that is not in the index; with the line.
     """
     if not os.path.isfile(path):
         raise invalid("--pairs", received=path, expected=f"a CSV file with the columns {', '.join(_PAIR_COLUMNS)}")

@@ -32,15 +32,10 @@ _VIDEOS = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg")
 
 
 class Photos(NamedTuple):
-    """Image files in order.
+    """Image files in order."""
 
-    Attributes:
-        paths: absolute.
-        labels: the class of each ("" for none), or None where none has one.
-    """
-
-    paths: list[str]
-    labels: list[str] | None
+    paths: list[str]  # absolute
+    labels: list[str] | None  # the class of each ("" for none), or None where none has one
 
     def without(self, known: set[str]) -> Photos:
         """Select the photos whose paths are not known."""
@@ -56,9 +51,6 @@ def find_photos(place: str) -> Photos:
         place: a folder (photos at any depth; a photo's label is the path of its folder, unless all are in `place`
             itself, as frames of a video are), a `.csv` or `.parquet` table with a column `path` and possibly `label`,
             or an image file.
-
-    Raises:
-        InvalidInput: there is nothing, no image in it, or a path is there twice.
     """
     if os.path.isdir(place):
         found = find_image_files(place, "--images")
@@ -92,10 +84,6 @@ def embed_photos(
     decoded to its end, since a network would take the missing pixels of a damaged JPEG file for grey ones.
 
     Args:
-        photos: to embed.
-        embedder: the model.
-        parts: a folder for parts, made if need be.
-        batch_size: photos in a pass through the network.
         skip: photos that cannot be read are left out, and named on the standard output; else they are an error.
 
     Raises:

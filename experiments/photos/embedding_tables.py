@@ -17,21 +17,13 @@ _DIGEST = "model_digest"
 
 
 class EmbeddingTable(NamedTuple):
-    """Embeddings of photos.
+    """Embeddings of photos."""
 
-    Attributes:
-        embeddings: `[photos, dim]`, float32.
-        paths: one of each.
-        labels: the class of each as text, or None.
-        model_digest: of the model that made them, or None where that is not known.
-        digests: of the photos' files, or None; not in a file of this table.
-    """
-
-    embeddings: np.ndarray
+    embeddings: np.ndarray  # `[photos, dim]`, float32
     paths: list[str]
-    labels: list[str] | None
-    model_digest: str | None
-    digests: list[str] | None = None
+    labels: list[str] | None  # classes as text
+    model_digest: str | None  # None if unknown
+    digests: list[str] | None = None  # of the photos' files; not in a file of this table
 
 
 def check_table_name(flag: str, path: str) -> None:
@@ -67,11 +59,7 @@ def write_table(path: str, table: EmbeddingTable) -> None:
 
 
 def read_table(path: str) -> EmbeddingTable:
-    """Read a file of `write_table`, or any with `embeddings` and `paths`.
-
-    Raises:
-        InvalidInput: no such file, or one that cannot be read or lacks something.
-    """
+    """Read a file of `write_table`, or any with `embeddings` and `paths`."""
     if not os.path.isfile(path):
         fix = "`python -m experiments.search embed` writes one."
         raise invalid("--embeddings", received=path, expected="an .npz or .parquet file that exists", fix=fix)

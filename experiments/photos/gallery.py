@@ -22,13 +22,7 @@ _MOST_VALUES = 200  # of a column, for a list to choose from
 class Gallery:
     """The page's view of an index; clients name photos by row, never by path.
 
-    Args:
-        index: with at least one photo.
-        name: displayed name of the index.
-        max_pixels: photos with more of them are not shown.
-
-    Raises:
-        InvalidInput: the index is empty.
+    Photos with more than `max_pixels` are not shown.
     """
 
     def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int) -> None:
@@ -71,14 +65,7 @@ class Gallery:
     ) -> list[dict[str, Any]]:
         """Return up to `count` photos nearest an embedding `[1, dim]`, nearest first.
 
-        Args:
-            embedding: of the query.
-            count: how many.
-            label: only photos of this class; None for all.
-            where: texts COLUMN=VALUE; only photos with all of these metadata.
-
-        Raises:
-            Refused: there is no such class, column or value.
+        Only those of the class `label` and with all metadata of `where`, texts COLUMN=VALUE; others are refused.
         """
         among = self._chosen(label, where)
         count = min(count, len(self) if among is None else len(among))
@@ -108,11 +95,7 @@ class Gallery:
         return {"row": row, "name": shown_text(path[self._root :]), "label": label, "picture": picture}
 
     def picture(self, row: int, side: int = PICTURE_SIDE) -> bytes:
-        """Return a JPEG of a photo with at most `side` pixels a side.
-
-        Raises:
-            Refused: there is no such row, or its file is gone or no picture any more.
-        """
+        """Return a JPEG of a photo with at most `side` pixels a side."""
         contents = self.contents(row)
         copy = small_copy(contents, side, self._max_pixels)
         if isinstance(copy, str):
@@ -120,11 +103,7 @@ class Gallery:
         return copy
 
     def contents(self, row: int) -> bytes:
-        """Return a photo's file.
-
-        Raises:
-            Refused: there is no such row, or its file is gone.
-        """
+        """Return a photo's file; refuse if it is gone."""
         self.check_row(row)
         contents = contents_of(self.index.ids[row])
         if isinstance(contents, str):

@@ -42,12 +42,7 @@ def refusal(error: Refused) -> JSONResponse:
 
 
 class Rate:
-    """A token bucket: a minute's requests at once, then at their rate.
-
-    Args:
-        per_minute: > 0.
-        now: gives the time in seconds.
-    """
+    """A token bucket: a minute's requests at once, then at their rate (> 0)."""
 
     def __init__(self, per_minute: int, now: Callable[[], float] = time.monotonic) -> None:
         self.per_minute, self._now = per_minute, now
@@ -65,12 +60,10 @@ class Rate:
 
 
 class Hosts:
-    """Names that requests may use for the page.
+    """Names, in lower case and without a port, that requests may use for the page.
 
-    Args:
-        names: in lower case, without a port.
-        any_address: whether any IP address will do, for a page that other machines may open: what a domain name is made
-            to point to is no concern there, for the browser then sends the name.
+    A page that other machines may open takes any IP address, too: what a domain name is made to point to is no concern
+    there, for the browser then sends the name.
     """
 
     def __init__(self, names: frozenset[str], any_address: bool = False) -> None:
@@ -89,13 +82,9 @@ class Hosts:
 
 
 class Guard:
-    """An ASGI application around another one; refusals are JSON objects with an `error`.
+    """An ASGI application around the page; refusals are JSON objects with an `error`.
 
-    Args:
-        app: the page.
-        hosts: names by which it may be asked for.
-        upload_bytes: most bytes of a file.
-        searches_per_minute: most searches, over all clients; of other requests, 50 times as many.
+    Its limits are the bytes of a file and, over all clients, searches per minute; of other requests, 50 times as many.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Hosts, upload_bytes: int, searches_per_minute: int) -> None:

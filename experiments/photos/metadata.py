@@ -19,9 +19,6 @@ def read_metadata(path: str) -> dict[str, dict[str, str]]:
 
     A path is relative to the file's folder, or absolute. The column `label` is left out, since labels are of
     `--images`.
-
-    Raises:
-        InvalidInput: a file that cannot be read, has no other column, or names a photo twice.
     """
     if not path.endswith(".csv"):
         raise invalid("--metadata", received=path, expected="a .csv file with a column path")

@@ -85,14 +85,7 @@ def choose_model(
 ) -> ChosenModel:
     """Return the model that flags and index choose, without loading it.
 
-    Args:
-        values: of the command line: `--model`, or flags of an untrained network.
-        folder: of the index; None without one.
-        index: that exists in the folder, whose model is the default.
-
-    Raises:
-        InvalidInput: flags that contradict each other or the index, an index that keeps no model, or a network that
-            needs training.
+    An existing index brings its own model, unless it keeps none.
     """
     if values.model:
         refuse_flags(values, *FLAGS, because="--model has been made already")
@@ -114,12 +107,8 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
     """Load a chosen model, or build it from published weights.
 
     Args:
-        chosen: the model.
         digest: of the model that made the index; None for any.
         keep_in: the folder of an index that keeps a copy, made if missing; None for no copy.
-
-    Raises:
-        InvalidInput: a file that is no model, another model than the index's, or a file that changed while it was read.
     """
     import_tensorflow()
     from common.deployment import load_embedder, save_model

@@ -17,23 +17,14 @@ KNOWN, UNLIKE = "known", "unlike everything in the index"
 
 
 class Found(NamedTuple):
-    """Results of one query.
+    """Results of one query."""
 
-    Attributes:
-        query: path.
-        label: the query's class, "" where it is unknown.
-        ids: of its neighbours, nearest first.
-        labels: their classes, "" for none.
-        similarities: with the query.
-        verdict: `KNOWN` or `UNLIKE`; "" unless asked for.
-    """
-
-    query: str
-    label: str
-    ids: list[str]
-    labels: list[str]
-    similarities: list[float]
-    verdict: str = ""
+    query: str  # path
+    label: str  # the query's class, "" if unknown
+    ids: list[str]  # of its neighbours, nearest first
+    labels: list[str]  # their classes, "" for none
+    similarities: list[float]  # with the query
+    verdict: str = ""  # `KNOWN` or `UNLIKE`; "" unless asked for
 
 
 def find_neighbors(
@@ -50,13 +41,8 @@ def find_neighbors(
     """Find each query's k nearest photos, except itself (by path).
 
     Args:
-        index: to search.
-        queries: photos of the model that made the index.
         k, among, approximate, expansion, reranking: see `EmbeddingIndex.search`.
         reject: similarity of the nearest photo below which a query is `UNLIKE` the index; None: no verdict.
-
-    Raises:
-        InvalidInput: embeddings of another model or length, or k larger than the index.
     """
     index.check_model(queries.model_digest)
     depth = k + 1 if k < (len(index) if among is None else len(among)) else k

@@ -24,15 +24,10 @@ _SHOWN_SIDE = 320  # pixels of the overlay, at least
 
 
 class Attention(NamedTuple):
-    """Pooling weights over a photo.
+    """Pooling weights over a photo."""
 
-    Attributes:
-        weights: `[rows, columns]`, as multiples of the weight that average pooling would give; mean 1.
-        seen: the network's view of the photo, `[size, size, channels]`, 0..255.
-    """
-
-    weights: np.ndarray
-    seen: np.ndarray
+    weights: np.ndarray  # `[rows, columns]`, as multiples of the weight that average pooling would give; mean 1
+    seen: np.ndarray  # the network's view of the photo, `[size, size, channels]`, 0..255
 
     def overlay(self) -> str:
         """Return the photo under the weights' colours, as a JPEG data address."""
@@ -53,14 +48,7 @@ class _Parts:
 
 
 class PhotoNetwork:
-    """A deployed model of images, asked for one photo at a time.
-
-    Args:
-        embedder: the model.
-
-    Raises:
-        InvalidInput: it is a model of tokens.
-    """
+    """A deployed model of images, asked for one photo at a time."""
 
     def __init__(self, embedder: Embedder) -> None:
         if embedder.image_size is None:

@@ -22,15 +22,9 @@ _COMPONENTS = 50  # that t-SNE compares
 
 
 def write_map(path: str, index: EmbeddingIndex, name: str) -> int:
-    """Write a self-contained HTML file; a photo's file opens from where it lies.
+    """Write a self-contained HTML file; return the number of photos on the map.
 
-    Args:
-        path: of the file.
-        index: of the photos. Of more than `MOST_PHOTOS`, evenly spaced ones are shown.
-        name: of the collection.
-
-    Returns:
-        The number of photos on the map.
+    Of more than `MOST_PHOTOS`, evenly spaced ones are shown. A photo's file opens from where it lies.
     """
     rows = np.unique(np.linspace(0, len(index) - 1, min(len(index), MOST_PHOTOS)).astype(int))
     pixels = next(pixels for most, pixels in _TILE_PIXELS if len(rows) <= most)
@@ -60,10 +54,9 @@ def write_map(path: str, index: EmbeddingIndex, name: str) -> int:
 
 
 def arranged(embeddings: np.ndarray) -> np.ndarray:
-    """Arrange embeddings `[photos, dim]` in the unit square by t-SNE of their principal components.
+    """Arrange embeddings in the unit square by t-SNE of their principal components.
 
-    Returns:
-        `[photos, 2]`, in [0, 1]. Fewer than four photos lie on a diagonal.
+    `[photos, dim]` become `[photos, 2]`, in [0, 1]. Fewer than four photos lie on a diagonal.
     """
     from sklearn.decomposition import PCA
 
@@ -83,11 +76,7 @@ def _neighbors(embeddings: np.ndarray, metric: str) -> list[list[int]]:
 
 
 def _sheets(paths: list[str], pixels: int) -> tuple[list[str], list[list[int]]]:
-    """Draw small copies on sheets.
-
-    Returns:
-        Data addresses of the sheets, and width and height of each copy; zeros for a file that is no picture.
-    """
+    """Draw small copies on sheets: data addresses, and each copy's size (zeros for no picture)."""
     per_sheet = _TILES_PER_SIDE**2
     sheets, sizes = [], []
     with progress_bar(total=len(paths), desc="small copies", unit="image") as bar:

@@ -25,9 +25,6 @@ def push(values: flags.FlagValues) -> None:
     """Make the collection of `--collection` equal to the index.
 
     A point's id follows from the photo's path, so a second push replaces it; points of other photos are deleted.
-
-    Raises:
-        InvalidInput: no client is installed, no server answers, or the collection has other vectors.
     """
     index = EmbeddingIndex.load(values.index)
     with_client = _client(values.url)
@@ -48,18 +45,10 @@ def push_index(index: EmbeddingIndex, client: QdrantClient, collection: str) -> 
     """Write all photos of an index as points, and delete the points of others.
 
     A point has the embedding, and as payload `path`, `label`, `digest` and the metadata. The next push completes an
-    interrupted one.
-
-    Args:
-        index: whose rows are written.
-        client: connected to a server, or local.
-        collection: made if it does not exist.
+    interrupted one. A missing collection is made.
 
     Returns:
         The numbers of points written and deleted.
-
-    Raises:
-        InvalidInput: the collection has vectors of another size or distance.
     """
     from qdrant_client import models
 

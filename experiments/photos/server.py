@@ -34,11 +34,7 @@ _MEGA = 1_000_000
 
 
 def serve(values: flags.FlagValues) -> None:
-    """Serve the page until Ctrl-C or SIGTERM.
-
-    Raises:
-        InvalidInput: packages are missing, the index or the model cannot be read, or the address is taken.
-    """
+    """Serve the page until Ctrl-C or SIGTERM."""
     check_packages()
     if not values.index:
         raise InvalidInput("Missing --index: expected a folder that `experiments.search index` has written.")
@@ -79,15 +75,7 @@ def check_packages() -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket for connections.
-
-    Args:
-        host: name or address of this machine.
-        port: 0 for any that is free.
-
-    Raises:
-        InvalidInput: the port is taken or not allowed, or the host is none of this machine's.
-    """
+    """Open a socket for connections; port 0 is any free one."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
@@ -122,11 +110,6 @@ def make_server(service: PhotoService, listener: socket.socket, host: str) -> uv
     """Make the server, whose `run(sockets=[listener])` answers until the process ends.
 
     Pending requests then get a few seconds.
-
-    Args:
-        service: what answers.
-        listener: of `listen`.
-        host: as the user has given it.
     """
     from uvicorn import Config, Server
 

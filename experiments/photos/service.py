@@ -19,27 +19,15 @@ _CACHED_PICTURES = 512  # about 20 kB each
 
 
 class Limits(NamedTuple):
-    """Bounds on requests.
+    """Bounds on requests."""
 
-    Attributes:
-        upload_bytes: most bytes of an uploaded file.
-        pixels: most pixels of a photo, width times height.
-        searches_per_minute: over all clients.
-    """
-
-    upload_bytes: int
-    pixels: int
-    searches_per_minute: int
+    upload_bytes: int  # of a file
+    pixels: int  # of a photo, width times height
+    searches_per_minute: int  # over all clients
 
 
 class PhotoService:
-    """The answers to all requests of the page.
-
-    Args:
-        gallery: the photos that are searched.
-        network: the model of the index; None: only photos of the index can be looked up.
-        limits: on photos and requests.
-    """
+    """The answers to all requests; without a network, only photos of the index are looked up."""
 
     def __init__(self, gallery: Gallery, network: PhotoNetwork | None, limits: Limits) -> None:
         self.gallery, self.limits = gallery, limits
@@ -65,17 +53,9 @@ class PhotoService:
     def search(
         self, contents: bytes, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
     ) -> dict[str, Any]:
-        """Find the neighbours of an uploaded photo.
+        """Find the neighbours of an uploaded photo, or of a part of it once upright.
 
-        Args:
-            contents: of the file.
-            count: of neighbours.
-            label: only of this class; None for all.
-            where: only with these metadata, texts COLUMN=VALUE.
-            crop: the part of the upright photo that is compared; None for all of it.
-
-        Raises:
-            Refused: the file is no photo that can be read, or there is no such class, column or value.
+        `label` and `where`: see `Gallery.nearest`.
         """
         network = self._able_network()
         began = time.perf_counter()
@@ -102,11 +82,7 @@ class PhotoService:
         return _answer(self.gallery.described(row), attention, found, began)
 
     def picture(self, row: int, large: bool = False) -> bytes:
-        """Return a small (or large) copy of a photo of the index, as JPEG.
-
-        Raises:
-            Refused: there is no such row, or no picture any more.
-        """
+        """Return a small (or large) copy of a photo of the index, as JPEG."""
         with self._few_pictures:
             return self.gallery.picture(row, LARGE_SIDE) if large else self._cached(row)
 

@@ -67,30 +67,16 @@ def write_csv(path: str, header: Sequence[str], rows: Sequence[Sequence[object]]
 
 
 class Tile(NamedTuple):
-    """One photo of a strip.
-
-    Attributes:
-        path: of the image file.
-        caption: below it, such as a similarity.
-        label: its class; the name of the file is shown where it is "".
-        role: "query", "right", "wrong" (of the query's class or not), or "" for neither.
-    """
+    """One photo of a strip."""
 
     path: str
-    caption: str
-    label: str = ""
-    role: str = ""
+    caption: str  # below it, such as a similarity
+    label: str = ""  # its class; the name of the file is shown where it is ""
+    role: str = ""  # "query", "right", "wrong" (of the query's class or not), or "" for neither
 
 
 def write_strips(path: str, title: str, summary: str, strips: Sequence[Sequence[Tile]]) -> None:
-    """Write a self-contained HTML file whose photos link to their files.
-
-    Args:
-        path: of the file.
-        title: of the page.
-        summary: a sentence above the strips.
-        strips: photos that belong together, in order.
-    """
+    """Write a self-contained HTML file whose photos link to their files."""
     shown = [[_values(tile) for tile in strip] for strip in strips]
     values = {"title": title, "summary": shown_text(summary), "strips": shown}
     write_text(path, render("strips.html", generator="experiments.search", **values))
@@ -109,12 +95,7 @@ def _values(tile: Tile) -> dict[str, str]:
 
 
 def thumbnail_of(path: str, pixels: int = _PIXELS) -> str:
-    """Return a small copy as a data address, or explain the failure.
-
-    Args:
-        path: of the photo.
-        pixels: of its longer side, at most.
-    """
+    """Return a small copy of a photo as a data address, or explain the failure."""
     image = small_picture(path, pixels)
     return shown_text(image) if isinstance(image, str) else data_address(image)
 

@@ -29,26 +29,16 @@ _TABLES = (".csv", ".parquet")
 
 
 class SyncPlan(NamedTuple):
-    """Differences between an index and its photos.
+    """Differences between an index and its photos."""
 
-    Attributes:
-        sources: of each photo `[photos]`, int64: the row with its embedding, or -1.
-        added, changed: photos (places) that the index lacks, or has with other contents.
-        renamed: photos that the index has under a path that is gone, with their rows.
-        relabelled: photos whose label is another, except renamed ones.
-        removed: rows whose photos are gone.
-        others: rows of photos elsewhere, which are kept.
-        unread: photos that --skip_unreadable leaves out.
-    """
-
-    sources: np.ndarray
-    added: list[int]
-    changed: list[int]
-    renamed: dict[int, int]
-    relabelled: list[int]
-    removed: list[int]
-    others: list[int]
-    unread: frozenset[int] = frozenset()
+    sources: np.ndarray  # of each photo `[photos]`, int64: the row with its embedding, or -1
+    added: list[int]  # photos (places) that the index lacks
+    changed: list[int]  # photos that it has with other contents
+    renamed: dict[int, int]  # photos that it has under a path that is gone, with their rows
+    relabelled: list[int]  # photos whose label is another, except renamed ones
+    removed: list[int]  # rows whose photos are gone
+    others: list[int]  # rows of photos elsewhere, which are kept
+    unread: frozenset[int] = frozenset()  # photos that --skip_unreadable leaves out
 
     @property
     def to_embed(self) -> list[int]:
@@ -95,10 +85,7 @@ def sync(values: flags.FlagValues) -> None:
 
 
 def remove(values: flags.FlagValues) -> None:
-    """Remove the photos of `--images`, `--label` or `--where` from the index.
-
-    Their files stay.
-    """
+    """Remove the photos of `--images`, `--label` or `--where` from the index; their files stay."""
     index = EmbeddingIndex.load(values.index)
     if not (values.images or values.label or values.where):
         raise InvalidInput("Missing --images, --label or --where: expected the photos that the index should forget.")
@@ -133,14 +120,9 @@ def photo_digests(paths: Sequence[str], index_folder: str) -> list[str]:
 
 
 def plan_sync(index: EmbeddingIndex, photos: Photos, digests: Sequence[str], images: str) -> SyncPlan:
-    """Compare an index with its photos.
+    """Compare an index with its photos, whose digests are "" if unreadable.
 
-    Args:
-        index: to be brought up to date.
-        photos: that it should have.
-        digests: of their files; "" for an unreadable one.
-        images: the folder or table of the photos. The index loses photos below the folder that are gone, or all photos
-            that the table lacks.
+    The index loses photos below the folder `images` that are gone, or all photos that the table `images` lacks.
     """
     ids, listed = list(index.ids), set(photos.paths)
     row_of = {path: row for row, path in enumerate(ids)}
@@ -205,10 +187,7 @@ def _are_unreadable(paths: Sequence[str]) -> bool:
 
 
 def _without_unread(plan: SyncPlan, index: EmbeddingIndex, photos: Photos, table: EmbeddingTable) -> SyncPlan:
-    """Leave out unreadable photos.
-
-    The index loses the former version of a changed one.
-    """
+    """Leave out unreadable photos; the index loses the former version of a changed one."""
     read = set(table.paths)
     unread = frozenset(place for place in plan.to_embed if photos.paths[place] not in read)
     added, changed = ([place for place in places if place not in unread] for places in (plan.added, plan.changed))
@@ -220,10 +199,7 @@ def _without_unread(plan: SyncPlan, index: EmbeddingIndex, photos: Photos, table
 def _apply(
     index: EmbeddingIndex, photos: Photos, digests: Sequence[str], plan: SyncPlan, embeddings: np.ndarray
 ) -> None:
-    """Replace the rows of the index at once.
-
-    Photos elsewhere come first, then `photos` in their order.
-    """
+    """Replace the rows of the index at once: photos elsewhere, then `photos` in their order."""
     kept = [place for place in range(len(photos.paths)) if place not in plan.unread]
     old_ids, old_digests = list(index.ids), list(index.digests or [""] * len(index))
     labels = None

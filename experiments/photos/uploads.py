@@ -21,13 +21,7 @@ _MEGA = 1_000_000
 
 
 class Refused(InvalidInput):
-    """A refused request.
-
-    Args:
-        status: of HTTP, 4xx or 503.
-        message: the received and the expected value.
-        seconds: after which it may be sent again, or None.
-    """
+    """A refused request: its HTTP status (4xx or 503), and seconds until it may be repeated."""
 
     def __init__(self, status: int, message: str, seconds: int | None = None) -> None:
         super().__init__(message)
@@ -35,20 +29,10 @@ class Refused(InvalidInput):
 
 
 def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) -> np.ndarray:
-    """Return the pixels of an uploaded file.
+    """Return the pixels of an uploaded file, uint8 `[height, width, 3]`.
 
-    Only the header is read before the size check, so a small file that declares a huge picture costs nothing.
-
-    Args:
-        contents: of the file; its name and its declared type are not looked at.
-        max_pixels: most pixels (width times height) of a photo.
-        exif_orientation: turn the photo as its EXIF orientation says.
-
-    Returns:
-        uint8 `[height, width, 3]`.
-
-    Raises:
-        Refused: it is empty, in another format, animated, too large, or cannot be read to its end.
+    Only the header is read before the size check, so a small file that declares a huge picture costs nothing. The
+    file's name and declared type are ignored.
     """
     if not contents:
         raise Refused(422, "The file is empty; expected a photo.")
@@ -85,11 +69,7 @@ class Crop(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Crop:
-        """Read a text LEFT,TOP,RIGHT,BOTTOM.
-
-        Raises:
-            Refused: it is no rectangle within the photo.
-        """
+        """Read a text LEFT,TOP,RIGHT,BOTTOM; refuse others."""
         try:
             left, top, right, bottom = (float(value) for value in text.split(","))
         except ValueError:
@@ -100,11 +80,7 @@ class Crop(NamedTuple):
         return cls(left, top, right, bottom)
 
     def cut(self, photo: np.ndarray) -> np.ndarray:
-        """Return this part of a photo `[height, width, 3]`, its edges rounded to pixels.
-
-        Raises:
-            Refused: it has fewer than 8 pixels on a side.
-        """
+        """Return this part of a photo `[height, width, 3]`, its edges rounded to pixels."""
         height, width = photo.shape[:2]
         left, right = round(self.left * width), round(self.right * width)
         top, bottom = round(self.top * height), round(self.bottom * height)
@@ -115,13 +91,7 @@ class Crop(NamedTuple):
 
 
 def small_copy(contents: bytes, longer_side: int, max_pixels: int) -> bytes | str:
-    """Convert an indexed photo to JPEG without metadata, or explain the failure.
-
-    Args:
-        contents: of the file.
-        longer_side: most pixels in width and height.
-        max_pixels: most pixels of the photo.
-    """
+    """Convert an indexed photo to JPEG without metadata, or explain the failure."""
     try:
         with open_image(contents) as image:
             _check_size(image, max_pixels)

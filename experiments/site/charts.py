@@ -19,12 +19,7 @@ _SHAPES = ("circle", "square", "triangle", "diamond", "inverted triangle")
 
 
 def curve_chart(curves: Sequence[Curve], metric: str) -> dict[str, Any] | None:
-    """Chart a thin line per run and a thick mean per method.
-
-    Args:
-        curves: the runs, each with one or more evaluations; None is returned without one.
-        metric: its name.
-    """
+    """Chart a thin line per run and a thick mean per method; None without a run."""
     if not curves:
         return None
     values = 100 * np.concatenate([np.asarray(curve.values) for curve in curves])
@@ -56,11 +51,7 @@ def curve_chart(curves: Sequence[Curve], metric: str) -> dict[str, Any] | None:
 
 
 def map_chart(record: dict) -> dict[str, Any] | None:
-    """Chart test embeddings, with a colour and shape per class; None without classes.
-
-    Args:
-        record: from `embedding_map.map_record`.
-    """
+    """Chart `embedding_map.map_record`, a colour and shape per class; None without classes."""
     classes = record.get("classes")
     if not classes:
         return None

@@ -33,11 +33,7 @@ class Drawings:
     def record(self, kind: str, unit: UnitRun, options: Sequence, draw) -> dict:
         """Return a run's record, cached for the same result and options.
 
-        Args:
-            kind: of the drawing, a word.
-            unit: a finished run.
-            options: JSON values that change the drawing.
-            draw: makes the record. One with a true `"is_incomplete"` is not kept, so that it is tried again.
+        `draw` makes it. A record with a true `"is_incomplete"` is not kept, so that it is tried again.
         """
         result = hashlib.sha256((unit.path / "result.json").read_bytes()).hexdigest()
         basis = json.dumps([_VERSION, kind, result, unit.config, options], sort_keys=True)

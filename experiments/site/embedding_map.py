@@ -35,13 +35,8 @@ def plane(vectors: np.ndarray) -> np.ndarray:
 def map_record(unit: UnitRun, load: Callable[[], Dataset], num_classes: int) -> dict:
     """Map test embeddings of some classes, the retrieval grid's included, by t-SNE.
 
-    Args:
-        unit: a finished run.
-        load: gives the data set, for the classes' names, or raises `InvalidInput`.
-        num_classes: how many classes are shown, with at most 30 examples each.
-
-    Raises:
-        InvalidInput: the run's test embeddings are missing or damaged.
+    At most 30 examples of each class are shown. `load` gives the data set, for the classes' names, or raises
+    `InvalidInput`, as do test embeddings that are missing or damaged.
     """
     arrays = unit.test_embeddings()
     labels = arrays["query_labels"]

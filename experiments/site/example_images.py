@@ -14,12 +14,7 @@ from experiments.settings.config import ExperimentConfig
 
 
 class DataFolder:
-    """Loader of data sets, each once, with reasons for failures.
-
-    Args:
-        data_dir: folder of data sets' official files, or None.
-        cache_dir: folder for prepared images, or None for the default.
-    """
+    """Loader of data sets, each once, with reasons for failures."""
 
     def __init__(self, data_dir: str | None, cache_dir: str | None):
         self.data_dir, self.cache_dir = data_dir, cache_dir
@@ -27,11 +22,7 @@ class DataFolder:
         self._read: dict[tuple, Dataset] = {}
 
     def dataset_of(self, unit: UnitRun, config: ExperimentConfig) -> Dataset:
-        """Load the data that a run was made with.
-
-        Raises:
-            InvalidInput: they are not there, or others than the run's are.
-        """
+        """Load the data that a run was made with; raise `InvalidInput` for others."""
         key = config.dataset, *build.drawn_by(config)
         if key not in self._loaded:
             try:
@@ -48,13 +39,7 @@ class DataFolder:
 
 
 def pictures(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> np.ndarray:
-    """Return the network's input images, `[examples, height, width, channels]` in 0..255.
-
-    Args:
-        examples: of `dataset`.
-        config: says to what size they are cut.
-        dataset: as loaded.
-    """
+    """Return the network's input images, `[examples, height, width, channels]` in 0..255."""
     return np.concatenate([np.asarray(batch) for batch in image_batches(examples, config, dataset)])
 
 

@@ -27,11 +27,7 @@ def mean_score(units: Iterable[UnitRun]) -> float:
 
 
 def verdict_of(units: Iterable[UnitRun]) -> str | None:
-    """Say whether training helped, in a sentence; None without figures before and after.
-
-    Args:
-        units: finished runs of a method.
-    """
+    """Say whether training helped, in a sentence; None without figures before and after."""
     known = [unit.measured for unit in units if unit.measured.get("untrained")]
     if not known:
         return None
@@ -56,19 +52,7 @@ def first_look_record(
     num_queries: int,
     num_neighbors: int,
 ) -> dict[str, Any]:
-    """Record neighbours before and after training, and mixed-up classes.
-
-    Args:
-        unit: a finished run.
-        config: its configuration.
-        load: gives the data set.
-        drawings: where images go.
-        cache_dir: folder for prepared images, or None for the default.
-        num_queries, num_neighbors: how many are shown.
-
-    Raises:
-        InvalidInput: the data set or the run's test embeddings are missing or damaged.
-    """
+    """Record neighbours before and after training, and mixed-up classes."""
     arrays, dataset = unit.test_embeddings(), load()
     labels, gallery = arrays["query_labels"], dataset.gallery
     searched = dataset.test if gallery is None else gallery
@@ -102,18 +86,14 @@ def first_look_record(
 
 
 def _are_known(weights: str) -> bool:
-    """Return whether initial weights can be loaded again.
-
-    Runs record the digest of a file, not its place.
-    """
+    """Return whether initial weights can be loaded again: runs record a file's digest, not its place."""
     return weights != "none" and not is_file(weights)
 
 
 def _mixed_up(arrays: dict[str, np.ndarray], found_labels: np.ndarray) -> list[tuple[int, int, int]]:
     """Return the pairs of classes that find each other first most often.
 
-    Returns:
-        A query, the first of what it finds, and the number of such queries of both classes, most first.
+    A pair is a query, the first of what it finds, and the number of such queries of both classes, most first.
     """
     queries, labels, gallery = arrays["queries"], arrays["query_labels"], arrays.get("gallery")
     nearest = neighbors_of(queries, gallery, np.arange(len(queries)), 1)[:, 0]

@@ -30,36 +30,19 @@ _FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # allowe
 
 
 class Study(NamedTuple):
-    """The content of a section of the report.
-
-    Attributes:
-        title: of the section.
-        methods: in order of their names, each with the number of repeats that any fold has begun.
-        rows: of the table; none before a method is complete.
-        curves: of the picture.
-        metric: of the curves.
-        notes: sentences below the table.
-        missing: missing and unusable runs, a line each.
-    """
+    """The content of a section of the report."""
 
     title: str
-    methods: list[MethodReport]
-    rows: list[reports.TableRow]
+    methods: list[MethodReport]  # in order of their names, each with the number of repeats that any fold has begun
+    rows: list[reports.TableRow]  # none before a method is complete
     curves: list[reports.Curve]
-    metric: str
-    notes: list[str]
-    missing: list[str]
+    metric: str  # of the curves
+    notes: list[str]  # sentences below the table
+    missing: list[str]  # missing and unusable runs, a line each
 
 
 def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list[str]]:
-    """Group runs into studies, the fair protocol's first.
-
-    Args:
-        found: from `reports.collect`.
-
-    Returns:
-        The studies, and a line for each configuration that no study can show.
-    """
+    """Group runs into studies, the fair protocol's first; explain those that none can show."""
     groups: dict[tuple, list[tuple[ExperimentConfig, reports.MethodRuns]]] = {}
     problems = []
     for runs in found:

@@ -24,12 +24,7 @@ def _environment() -> Environment:
 
 
 def render(template: str, **values: object) -> str:
-    """Fill in a template of this room.
-
-    Args:
-        template: its file name in `templates`.
-        **values: texts are escaped, and may be called or looked into as templates do.
-    """
+    """Fill in a template of this room, by its file name in `templates`; texts are escaped."""
     return _environment().get_template(template).render(**values)
 
 

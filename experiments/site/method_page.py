@@ -25,13 +25,11 @@ _HEADS = ("run", "state", "best validation", "test P@1", "test MAP@R", "untraine
 
 
 def method_page(method: MethodReport, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
-    """Build the page of one configuration.
+    """Build the page of a configuration and its runs, with records of a drawn one.
 
     Args:
-        method: the configuration and its runs.
         records: of `retrieval`, `attention` and `map`, each with a `"reason"` where something is left out; none
             without a finished run.
-        drawn: the run that the records are of.
         output: the report's folder, which links to runs start from.
     """
     config, runs = method.config, method.runs

@@ -18,14 +18,7 @@ _SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ ", "inconclusive"
 
 
 def index_page(studies: Sequence[Study], problems: Sequence[str], source: str, looks: Mapping[str, dict | None]) -> str:
-    """Build the first page.
-
-    Args:
-        studies: in order.
-        problems: runs that no study can show, a line each.
-        source: the runs' folder, as it was given.
-        looks: beginnings of studies of custom data, by title; see `first_look.first_look_record`.
-    """
+    """Build the first page; `problems` are of runs that no study can show."""
     methods = [method for study in studies for method in study.methods]
     finished = sum(len(method.runs.finished) for method in methods)
     begun = sum(len(method.runs.units) for method in methods)

@@ -31,36 +31,17 @@ FIRST_LOOK = (6, 5)  # queries, and neighbours of each
 
 
 class DrawingOptions(NamedTuple):
-    """Amounts to draw of each method.
+    """Amounts to draw of each method."""
 
-    Attributes:
-        num_queries, num_neighbors: of the retrieval grid.
-        num_images, num_prototypes: of the attention maps; the most used prototypes.
-        num_classes: of the map of embeddings.
-    """
-
-    num_queries: int = 8
+    num_queries: int = 8  # of the retrieval grid, as `num_neighbors`
     num_neighbors: int = 8
-    num_images: int = 6
+    num_images: int = 6  # of the attention maps, as `num_prototypes`, the most used ones
     num_prototypes: int = 4
-    num_classes: int = 10
+    num_classes: int = 10  # of the map of embeddings
 
 
 def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder, options: DrawingOptions) -> str:
-    """Draw missing images, write the pages, and remove obsolete ones.
-
-    Args:
-        runs_dir: the folder of runs.
-        output: the report's folder.
-        data: where pictures come from.
-        options: how much is drawn.
-
-    Returns:
-        A line for the terminal.
-
-    Raises:
-        InvalidInput: there is no run, or something else is in the way of the report.
-    """
+    """Draw missing images, write the pages, remove obsolete ones; return a line for people."""
     found = runs_under(runs_dir)
     check_output(output)
     studies, problems = read_studies(found)
@@ -82,11 +63,7 @@ def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder,
 
 
 def runs_under(runs_dir: pathlib.Path) -> list[reports.MethodRuns]:
-    """List all configurations in a folder of runs.
-
-    Raises:
-        InvalidInput: there is no such folder, or no run in it.
-    """
+    """List all configurations in a folder of runs."""
     if not runs_dir.is_dir():
         raise invalid("--runs", received=str(runs_dir), expected="an existing folder of runs")
     found = reports.collect(runs_dir)
@@ -101,11 +78,7 @@ def runs_under(runs_dir: pathlib.Path) -> list[reports.MethodRuns]:
 
 
 def check_output(output: pathlib.Path) -> None:
-    """Refuse a folder whose pages are not from this command.
-
-    Raises:
-        InvalidInput: `output` is a file, or its index is no report.
-    """
+    """Refuse a folder whose pages are not from this command."""
     if output.exists() and not output.is_dir():
         raise invalid("--output", received=str(output), expected="a folder, or a name that is free")
     index = output / "index.html"

@@ -17,24 +17,14 @@ from experiments.site.example_images import class_name, pictures
 
 
 def shown_classes(labels: np.ndarray, count: int) -> np.ndarray:
-    """Draw classes with two examples or more, alike for every method.
-
-    Args:
-        labels: of the test examples `[examples]`.
-        count: most classes.
-    """
+    """Draw classes of `labels` `[examples]` with two or more, alike for every method."""
     classes, sizes = np.unique(labels, return_counts=True)
     eligible = classes[sizes >= 2] if (sizes >= 2).any() else classes
     return np.random.default_rng(0).permutation(eligible)[:count]
 
 
 def drawn_queries(labels: np.ndarray, count: int) -> np.ndarray:
-    """Draw an example of each of some classes, whatever is found for it.
-
-    Args:
-        labels: of the test examples `[examples]`.
-        count: most queries.
-    """
+    """Draw an example of each of some classes, whatever is found for it."""
     generator = np.random.default_rng(1)
     return np.array([generator.choice(np.flatnonzero(labels == label)) for label in shown_classes(labels, count)])
 
@@ -50,16 +40,6 @@ def retrieval_record(
     """Record a query per class with its nearest neighbours, right or wrong.
 
     Without pictures (no data set, or none in it), classes have only names or numbers.
-
-    Args:
-        unit: a finished run.
-        config: its configuration.
-        load: gives the data set, or raises `InvalidInput`.
-        drawings: where images go.
-        num_queries, num_neighbors: how many are shown.
-
-    Raises:
-        InvalidInput: the run's test embeddings are missing or damaged.
     """
     arrays = unit.test_embeddings()
     labels, gallery = arrays["query_labels"], arrays.get("gallery")
@@ -96,11 +76,7 @@ def retrieval_record(
 def neighbors_of(queries: np.ndarray, gallery: np.ndarray | None, rows: np.ndarray, count: int) -> np.ndarray:
     """Search as the evaluation does: indices `[rows, count]`, nearest first, without the query.
 
-    Args:
-        queries: embeddings `[examples, dim]`.
-        gallery: the searched embeddings; None: the queries.
-        rows: places of the queries that search.
-        count: most neighbours of each.
+    Without a gallery, the queries `[examples, dim]` are searched.
     """
     if gallery is not None:
         return retrieval.find_nearest_neighbors(queries[rows], gallery, num_neighbors=min(count, len(gallery)))
