@@ -77,11 +77,7 @@ class FinishedStudy(NamedTuple):
 
 
 def read_study(path: str | os.PathLike) -> FinishedStudy:
-    """Read a finished method folder under the fair protocol.
-
-    Raises:
-        InvalidInput: another folder, or a fold that is missing.
-    """
+    """Read a finished method folder under the fair protocol."""
     folder = pathlib.Path(path)
     runs = reports.collect_method(folder)
     if not runs.config:
@@ -118,11 +114,7 @@ def _projections_of(measured: Mapping[str, Any], config: ExperimentConfig) -> tu
 
 
 def final_configuration(study: FinishedStudy, weights: str | None) -> ExperimentConfig:
-    """Return the folds' settings for all training classes and fixed steps.
-
-    Raises:
-        InvalidInput: another file than the folds began with, or one where they began with none.
-    """
+    """Return the folds' settings for all training classes and fixed steps."""
     config, steps = study.config, study.final_steps
     if not is_file(config.weights):
         if weights not in (None, config.weights):
@@ -163,8 +155,7 @@ def train_final(
 ) -> Written:
     """Train or resume the final model, and write it with its card.
 
-    Raises:
-        InvalidInput: other data than the study's, or what `UnitRuns.train` refuses.
+    Refuses other data than the study's, and what `UnitRuns.train` refuses.
     """
     dataset = data_of_run(dataset, places.cache_dir, study.data, os.fspath(study.path))
     runs = UnitRuns(dataset, places, tracker)
@@ -192,11 +183,7 @@ def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
 
 
 def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
-    """Compare the final model with the folds' models on shared queries.
-
-    Args:
-        study: the folds; their repeat 0 is shown.
-    """
+    """Compare the final model with the folds' repeat 0 on shared queries."""
     units = [study.units[fold, 0] for fold in range(study.config.num_folds)]
     (joined,) = collection_rows(units, len(units))
     unit = reports.collect_method(final.parent).finished[0, 0]

@@ -55,14 +55,9 @@ class Agreement:
 
 
 class RunModel:
-    """A finished run, ready to be written as a model.
+    """A finished run as a model from images (or tokens) to embeddings.
 
-    Args:
-        num_checked: test images, spread over the test set, on which a model is compared with the run.
-
-    Attributes:
-        trained: the run as it was trained.
-        model: from images (or tokens) to embeddings.
+    It is compared on `num_checked` images, spread over the test set.
 
     Raises:
         InvalidInput: the run has not finished, the data are others, or its weights do not give its test embeddings.
@@ -102,11 +97,7 @@ class RunModel:
             )
 
     def agreement(self, embed: Embed, name: str) -> Agreement:
-        """Compare a reloaded model with the run.
-
-        Args:
-            name: of the format, which says what its inputs are and how large a difference may be.
-        """
+        """Compare a reloaded model with the run, as its format allows."""
         from common.deployment.formats import FORMATS
 
         embeddings = np.concatenate([embed(inputs) for inputs in self._inputs(FORMATS[name].takes_crops)])

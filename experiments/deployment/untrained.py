@@ -48,11 +48,7 @@ class UntrainedNetwork(NamedTuple):
     output_stride: int = OUTPUT_STRIDE  # 32, or 16 for feature maps twice as large
 
     def check(self) -> UntrainedNetwork:
-        """Return this network, unless it cannot be built without training.
-
-        Raises:
-            InvalidInput: an unknown backbone, absent or random weights, or a pooling that has to be trained.
-        """
+        """Return this network, unless it cannot be built without training."""
         check_positive("--image_size", self.image_size)
         check_choice("--pooling", self.pooling, build.POOLINGS)
         if self.pooling not in POOLINGS:
@@ -124,10 +120,6 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
     """Write an untrained model with its card, read back and compared.
 
     Two processes with one stack write the same bytes of a `.keras` file, and so the same digest.
-
-    Raises:
-        InvalidInput: no output, a place that cannot be written to, a format that lacks an operation of the pooling, or
-            a written model that differs.
     """
     if output is None:
         raise InvalidInput("Missing --output: expected the path of the model, such as model.keras.")

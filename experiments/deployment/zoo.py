@@ -95,12 +95,7 @@ def configuration(name: str) -> ExperimentConfig:
 def make(name: str, places: Places, output: str | os.PathLike, checkpoint_seconds: float = 30.0) -> str:
     """Train a model of the zoo, or resume; write its file, card and digest.
 
-    Args:
-        places: see `UnitRuns`; `data_dir` is the folder of the images, where the recipe needs one.
-        output: folder for `NAME/NAME.keras`, `README.md` and `NAME.keras.sha256`.
-
-    Raises:
-        InvalidInput: an unknown name, missing data, or a model of 10 MB or more.
+    The folder `output` receives `NAME/NAME.keras` (less than 10 MB), `README.md` and `NAME.keras.sha256`.
     """
     config, recipe = configuration(name), RECIPES[name]
     if recipe.needs_folder != (places.data_dir is not None):
@@ -122,13 +117,9 @@ def make(name: str, places: Places, output: str | os.PathLike, checkpoint_second
 
 
 def install(file: str | os.PathLike) -> pathlib.Path:
-    """Check a file of the zoo and install it for `--model=zoo:NAME`.
+    """Check a file `NAME.keras` and install it for `--model=zoo:NAME`.
 
-    Args:
-        file: `NAME.keras`. Its digest is that of the published file, or of `NAME.keras.sha256` beside it.
-
-    Raises:
-        InvalidInput: another name, no digest to compare with, another digest, or a file that is no model.
+    Its digest is that of the published file, or of `NAME.keras.sha256` beside it.
     """
     path = pathlib.Path(file)
     name = check_choice("zoo install", path.name.removesuffix(".keras"), RECIPES)

@@ -106,7 +106,7 @@ def planned_moves(decisions: str, root: str, removed: str) -> list[Move]:
 
 
 def carry_out(moves: Sequence[Move], log: str) -> None:
-    """Move the files; `log` (CSV) lists the moves that were made, also after an error."""
+    """Move the files; log those moved as CSV, also after an error."""
     done = []
     try:
         for move in moves:

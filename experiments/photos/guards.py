@@ -60,7 +60,7 @@ class Rate:
 
 
 class Hosts:
-    """Names, in lower case and without a port, that requests may use for the page.
+    """Lower-case names without a port that requests may use for the page.
 
     A page that other machines may open takes any IP address, too: what a domain name is made to point to is no concern
     there, for the browser then sends the name.

@@ -40,6 +40,8 @@ def find_neighbors(
 ) -> list[Found]:
     """Find each query's k nearest photos, except itself (by path).
 
+    Embeddings of another model or length are refused, and a k larger than the index.
+
     Args:
         k, among, approximate, expansion, reranking: see `EmbeddingIndex.search`.
         reject: similarity of the nearest photo below which a query is `UNLIKE` the index; None: no verdict.

@@ -76,7 +76,7 @@ def _neighbors(embeddings: np.ndarray, metric: str) -> list[list[int]]:
 
 
 def _sheets(paths: list[str], pixels: int) -> tuple[list[str], list[list[int]]]:
-    """Draw small copies on sheets: data addresses, and each copy's size (zeros for no picture)."""
+    """Draw sheets of small copies: their data addresses, and the copies' sizes (zeros: unreadable)."""
     per_sheet = _TILES_PER_SIDE**2
     sheets, sizes = [], []
     with progress_bar(total=len(paths), desc="small copies", unit="image") as bar:

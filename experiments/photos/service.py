@@ -27,7 +27,7 @@ class Limits(NamedTuple):
 
 
 class PhotoService:
-    """The answers to all requests; without a network, only photos of the index are looked up."""
+    """The answers to all requests; uploads need a network."""
 
     def __init__(self, gallery: Gallery, network: PhotoNetwork | None, limits: Limits) -> None:
         self.gallery, self.limits = gallery, limits
@@ -53,7 +53,7 @@ class PhotoService:
     def search(
         self, contents: bytes, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
     ) -> dict[str, Any]:
-        """Find the neighbours of an uploaded photo, or of a part of it once upright.
+        """Find the neighbours of an uploaded photo, or of its upright part.
 
         `label` and `where`: see `Gallery.nearest`.
         """

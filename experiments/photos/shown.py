@@ -95,7 +95,7 @@ def _values(tile: Tile) -> dict[str, str]:
 
 
 def thumbnail_of(path: str, pixels: int = _PIXELS) -> str:
-    """Return a small copy of a photo as a data address, or explain the failure."""
+    """Return a small copy as a data address, or explain the failure."""
     image = small_picture(path, pixels)
     return shown_text(image) if isinstance(image, str) else data_address(image)
 

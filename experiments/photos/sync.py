@@ -199,7 +199,7 @@ def _without_unread(plan: SyncPlan, index: EmbeddingIndex, photos: Photos, table
 def _apply(
     index: EmbeddingIndex, photos: Photos, digests: Sequence[str], plan: SyncPlan, embeddings: np.ndarray
 ) -> None:
-    """Replace the rows of the index at once: photos elsewhere, then `photos` in their order."""
+    """Replace all rows at once: photos elsewhere, then `photos` in their order."""
     kept = [place for place in range(len(photos.paths)) if place not in plan.unread]
     old_ids, old_digests = list(index.ids), list(index.digests or [""] * len(index))
     labels = None

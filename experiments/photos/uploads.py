@@ -21,7 +21,7 @@ _MEGA = 1_000_000
 
 
 class Refused(InvalidInput):
-    """A refused request: its HTTP status (4xx or 503), and seconds until it may be repeated."""
+    """A refused request, with an HTTP status and the seconds to wait."""
 
     def __init__(self, status: int, message: str, seconds: int | None = None) -> None:
         super().__init__(message)

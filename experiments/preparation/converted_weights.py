@@ -21,8 +21,7 @@ BACKBONES: dict[str, dict[str, str]] = {  # the arguments of each, of `common.ba
 def fetch_checkpoint(backbone: str, folder: str, mirror: str | None = None) -> str:
     """Return the path of a network's published checkpoint, fetched unless it exists.
 
-    Args:
-        mirror: address of a folder with the published file, tried before the original one.
+    `mirror` is the address of a folder with the file, tried first.
     """
     checkpoints = backbones.checkpoints_of(backbone)
     if not checkpoints:

@@ -38,14 +38,12 @@ def prepare(
 ) -> None:
     """Fetch a data set unless present, report, write its manifest, copy images.
 
+    Files that must be fetched by hand, or that are damaged, are refused, and `copies` for a data set without copies.
+
     Args:
         data_dir: the folder of all data (or, for folder and manifest, of this one).
         shorter_side: of the small copies in pixels; 0: make none.
         copies: one of `data.COPIES`; `files` and `shards` are chosen for future runs, too; None: as chosen before.
-
-    Raises:
-        InvalidInput: files that must be fetched by hand, or that are damaged or refused; `copies` for a data set
-            without copies.
     """
     files: tuple[Acquired, ...] = ()
     try:
@@ -89,11 +87,7 @@ def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Datas
 
 
 def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data.Inspection:
-    """Read a whole data set and print the findings.
-
-    Raises:
-        InvalidInput: with the problems, and files that cannot be read.
-    """
+    """Read a whole data set, print the findings, and raise all problems."""
     inspection = data.inspect_dataset(dataset)
     print(inspection.describe())
     found = list(problems)
@@ -113,7 +107,6 @@ def write_manifest(inspection: data.Inspection, files: tuple[Acquired, ...], dat
     """Write the findings as JSON, and a list of images as CSV.
 
     Args:
-        inspection: of a data set without unreadable files.
         files: the published files that it was made of; if empty, those of an earlier manifest are kept.
         data_dir: a folder, or a file in it.
 

@@ -84,11 +84,8 @@ def caches_in(cache_dir: str) -> list[Leftover]:
 def caches_in_use(cache_dir: str, dataset: str, most_gb: float) -> Iterator[None]:
     """Keep a data set's caches in a `with` block; bound all after it.
 
-    Those unused for longest are removed first. Those of running units stay, also beyond the bound. In a folder without
-    write access or locks, nothing is kept or removed.
-
-    Args:
-        most_gb: the bound in GB (10^9 bytes), in [0, inf).
+    Those unused for longest are removed first. Those of running units stay, also beyond the bound (GB of 10^9 bytes).
+    In a folder without write access or locks, nothing is kept or removed.
     """
     mark = pathlib.Path(cache_dir) / _IN_USE / f"{dataset}.{secrets.token_hex(8)}"
     with contextlib.ExitStack() as stack:
@@ -115,12 +112,9 @@ def _bound(cache_dir: str, most_gb: float) -> None:
 
 
 def recently_used(found: list[Leftover], caches: list[Leftover], most_bytes: int) -> set[pathlib.Path]:
-    """Return the caches that stay if the least recently used go first.
+    """Return the caches that stay if the least recently used of `found` go first.
 
-    Args:
-        found: which may go.
-        caches: all of them.
-        most_bytes: that may stay; more do where some are in use or hold other files.
+    More than `most_bytes` stay where some are in use or hold other files.
     """
     total = sum(each.num_bytes for each in caches)
     kept = {each.folder for each in caches}
@@ -143,13 +137,9 @@ def runs_in(runs_dir: str) -> list[Leftover]:
 
 
 def remove(leftover: Leftover, root: str) -> bool:
-    """Remove a cache or run and the folders above it that become empty.
+    """Remove a cache or run, and empty folders between it and `root`; return success.
 
-    Args:
-        root: the highest folder, which stays.
-
-    Returns:
-        Whether it was removed: not if it was changed since it was found, or a process works on it.
+    One that changed since it was found, or that a process works on, stays.
     """
     folder = leftover.folder
     with contextlib.ExitStack() as stack:

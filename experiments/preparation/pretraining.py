@@ -118,11 +118,7 @@ def accuracy(model: training.EmbeddingModel, examples: data.Examples) -> float:
 
 
 def load_images(name: str, data_dir: str | None, classes: str) -> data.Dataset:
-    """Load CIFAR (official split) or glyphs, with all or the collages' classes.
-
-    Raises:
-        InvalidInput: the data are missing, or the data set has no such collages.
-    """
+    """Load CIFAR (official split) or glyphs, with all or the collages' classes."""
     check_choice("--classes", classes, CLASSES)
     check_choice("--dataset", name, DATASETS)
     if classes != "all" and name != "cifar100":

@@ -52,9 +52,6 @@ def dissertation_conditions(backbone: str, dim: int) -> dict[str, object]:
     """Return the configuration required for comparison with Milbich's dissertation.
 
     Reference: its sections 2.3, 3.2, 4.3 and 5.4.
-
-    Args:
-        dim: size of the embedding, of all features together.
     """
     return {
         "protocol": "conventional",

@@ -56,7 +56,7 @@ def mean_estimate(scores: ClassScores) -> FairEstimate:
 
 
 def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: int, decides: bool) -> FairEstimate:
-    """Subtract the mean of repeats that stopped on other data from the best biased one."""
+    """Subtract the unbiased repeats' mean from the best biased repeat."""
     difference = scores.rows([best]).minus(unbiased_scores.average())
     bound = class_clustered_interval(difference, confidence=CONFIDENCE)
     of_training, of_best = None, _best_variance(scores, decides)

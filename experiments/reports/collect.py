@@ -58,7 +58,7 @@ class UnitRun:
         return numbers(self.result.get("untrained")) if self.result else {}
 
     def test_embeddings(self) -> dict[str, np.ndarray]:
-        """Load the arrays of `test_embeddings.npz` by name."""
+        """Load `test_embeddings.npz`; raise `InvalidInput` if it is missing or damaged."""
         return read_test_embeddings(self.path)
 
     def validation_curve(self, metric: str = "MAP@R") -> tuple[np.ndarray, np.ndarray]:

@@ -101,7 +101,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def bartlett_p_value(variances: Sequence[Variance]) -> float:
-    """Return the p value of Bartlett's test that variances, two or more above zero, are equal.
+    """Return the p value of Bartlett's test that positive variances are equal.
 
     `scipy.stats.bartlett` takes samples; this takes variances with their degrees of freedom.
     """

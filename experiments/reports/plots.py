@@ -41,7 +41,7 @@ def picture(
     is_framed: bool = False,
     sharex: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield a figure, its size in inches, and its panels; then write it as a PNG."""
+    """Yield a figure (size in inches) and its panels; write a PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")

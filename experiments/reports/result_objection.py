@@ -14,7 +14,7 @@ METRICS = ("P@1", "MAP@R")  # of every test set, before and after training
 def objection_to(
     result: dict, fold: int, repeat: int, config_hash: str, identity: Mapping[str, Any] | None = None
 ) -> str | None:
-    """Explain why the result in a run's folder cannot be shown; `None` if it can.
+    """Explain why a run's finished result cannot be shown; `None` if it can.
 
     Reports format, average and compare its figures, so text or NaN instead of a number is named here.
     """

@@ -46,7 +46,7 @@ def rows_without_training(results: Iterable[Mapping], size: str) -> list[TableRo
 
 
 def training_did_not_help(trained: float, untrained: float | None) -> str | None:
-    """Return a clause if training did not raise MAP@R on the test classes, else None."""
+    """Return a clause if training did not raise test MAP@R, else None."""
     if untrained is None or trained > untrained:
         return None
     return (
@@ -58,7 +58,7 @@ def training_did_not_help(trained: float, untrained: float | None) -> str | None
 def runs_without_problem(problems: Sequence[Sequence[object] | None]) -> str | None:
     """Return a clause on CCP runs without projection problems, or None.
 
-    A run of another method has None instead of its problems.
+    Runs of other methods have None for problems.
     """
     of_ccp = [found for found in problems if found is not None]
     without = sum(not found for found in of_ccp)

@@ -69,9 +69,8 @@ def order_of(row: Mapping) -> tuple:
 def training_row(unit: reports.UnitRun) -> dict:
     """Build the row of a finished run, named by its folder and configuration.
 
-    Args:
-        unit: the run; one without a `config.json` has no data in its row. One without a pooling, such as MNIST's, is
-            labelled by its folder.
+    A run without a `config.json` has no data in its row. One without a pooling, such as MNIST's, is labelled by its
+    folder.
     """
     result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
@@ -112,12 +111,7 @@ def _perplexities(unit: reports.UnitRun, step: int | None) -> dict[str, float]:
 
 
 def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str, float]) -> dict:
-    """Build the row of a concatenation of one model per fold.
-
-    Args:
-        repeats: which repeat of each fold.
-        test: metrics of the concatenated embedding, as fractions.
-    """
+    """Build the row of a concatenation of one repeat's model per fold."""
     shared = ("protocol", "dataset", "method", "label", "config_hash", "data")
     members = [[fold, repeat] for fold, repeat in enumerate(repeats)]
     return {"kind": COLLECTION, **{name: training[name] for name in shared}, "members": members, "test": dict(test)}

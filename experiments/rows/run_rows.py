@@ -30,11 +30,7 @@ _TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, 
 
 
 def scored_row(unit: reports.UnitRun) -> ScoredRow:
-    """Return a finished run's row, from its folder if current.
-
-    Raises:
-        InvalidInput: its test embeddings are missing or damaged.
-    """
+    """Return a finished run's row, from its folder if current."""
     version = _version(unit)
     found = _stored_row(unit.path, version)
     if found is None:
@@ -53,13 +49,7 @@ def scored_row(unit: reports.UnitRun) -> ScoredRow:
 
 
 def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[ScoredRow]:
-    """Return a row for each choice of one repeat per fold.
-
-    There are none if a fold is missing.
-
-    Raises:
-        InvalidInput: test embeddings are missing or damaged.
-    """
+    """Return a row per choice of one repeat of every fold, if any."""
     by_place = {(unit.fold, unit.repeat): unit for unit in units}
     repeats = repeats_of_all_folds(by_place, num_folds)
     if not repeats:

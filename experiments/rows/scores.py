@@ -16,12 +16,6 @@ from experiments.rows.store import StudyRows
 class Scores:
     """Class sums of the runs, or of the collections, of one method.
 
-    Args:
-        rows: of one kind, at least one.
-
-    Raises:
-        InvalidInput: rows were tested on different queries.
-
     Attributes:
         rows: in the order of fold and repeat, or of the collections' repeats.
         places: fold and repeat of each run; of collections, all their members.
@@ -46,11 +40,7 @@ class Scores:
         return reports.class_clustered_interval(self.class_scores(metric), members=self.members)
 
     def difference(self, reference: Scores, metric: str) -> reports.Interval:
-        """Estimate self - reference with its interval, paired by class and training.
-
-        Raises:
-            InvalidInput: they are other runs, or were tested on other queries.
-        """
+        """Estimate self - reference with its interval, paired by class and training."""
         self.check_comparable(reference)
         return reports.paired_difference(
             self.class_scores(metric), reference.class_scores(metric), members=self.members
@@ -103,10 +93,9 @@ def cell(
 def figures_row(
     scores: Mapping[str, Scores], label: str, baselines: Mapping[str, str], column: str = "test"
 ) -> reports.TableRow:
-    """Return a method's P@1 and MAP@R, and its paired differences from others.
+    """Return a method's P@1 and MAP@R, and its paired differences from baselines, by column.
 
-    Args:
-        baselines: labels of other methods, by column. Without the same runs of one, there is no difference.
+    Without the same runs of a baseline, there is no difference.
     """
     cells = {(column, metric): cell(scores[label].estimate(metric)) for metric in ("P@1", "MAP@R")}
     for minus, baseline in baselines.items():
@@ -148,8 +137,7 @@ def complete_repeats(study: StudyRows, label: str) -> int:
 def method_difference(study: StudyRows, label: str, baseline: str, metric: str = "MAP@R") -> reports.Interval:
     """Subtract a metric of two methods over the repeats that both have.
 
-    Args:
-        label, baseline: of the methods; of those without a whole repeat of all folds, all runs are compared.
+    If one has no whole repeat of all folds, all runs are compared.
     """
     common = min(complete_repeats(study, label), complete_repeats(study, baseline)) or None
     ours, theirs = (scores_of_trainings(study, of, common) for of in (label, baseline))

@@ -82,16 +82,10 @@ class RecordedMethod(NamedTuple):
 
 
 class StudyRows:
-    """The rows of one study, recorded in a folder or of finished runs.
+    """The rows of one study, recorded in `results/<study>` or of finished runs.
 
-    Args:
-        folder: `results/<study>`; one that does not exist has no rows.
-
-    Attributes:
-        rows: by id, in their order.
-
-    Raises:
-        InvalidInput: a file is damaged, or a row's metrics are not those of its class sums.
+    A folder that does not exist has no rows. Damaged files are refused, as are metrics other than those of the class
+    sums.
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -109,11 +103,7 @@ class StudyRows:
     def of_methods(cls, methods: Iterable[RecordedMethod], *, with_collections: bool = False) -> StudyRows:
         """Return the rows of finished runs, in the order of methods.
 
-        Args:
-            with_collections: also rows of their concatenated models, if every fold is finished.
-
-        Raises:
-            InvalidInput: test embeddings are missing, damaged or of other queries.
+        If every fold is finished, rows of their concatenated models can be added.
         """
         study = cls(os.devnull)
         for method in methods:
@@ -258,11 +248,7 @@ class StudyRows:
 
 
 def named_row(scored: ScoredRow, method: RecordedMethod, measured: Extras | None = None) -> ScoredRow:
-    """Return a row with the label and extras of its method.
-
-    Args:
-        measured: of a run; None for concatenated models, which have no extras.
-    """
+    """Return a row with its method's label and extras (of a run)."""
     row = {**scored.row, "label": method.label or scored.row["label"]}
     if measured is None:
         return dataclasses.replace(scored, row=row)

@@ -26,11 +26,7 @@ def features_below_cut(
 ) -> training.CachedFeatures:
     """Return the features below a model's cut, cached or computed now.
 
-    Args:
-        run: the unit's folder; it keeps a record of the features.
-
-    Raises:
-        InvalidInput: see `cache_features`; or the run was begun with other features.
+    The unit's folder `run` keeps a record of them, and refuses others.
     """
     folder = os.path.join(cache_dir or build.default_cache_dir(), "features", dataset.name)
     origin: dict[str, object] = {

@@ -27,9 +27,6 @@ def start_head(
 
     The kernel gets the norm that a random one has in the mean, so that learning rates mean the same. Embeddings of unit
     length do not change by it.
-
-    Raises:
-        InvalidInput: an embedding larger than the pooled features, or than the number of images.
     """
     if config.head_start == RANDOM_START:
         return
@@ -62,11 +59,8 @@ def closed_form_figures(
 ) -> dict[str, dict[str, float]]:
     """Evaluate every closed form of the backbone's average features, without training.
 
-    Args:
-        config: names the data set, and the size of embeddings; there may be fewer channels or training images.
-
-    Returns:
-        Metrics by name of `HEAD_STARTS`. One that the features do not have is left out with a notice.
+    Metrics are by name of `HEAD_STARTS`. One that the features do not have (few channels or training images) is left
+    out with a notice.
     """
     with _bar(examples) as bar:
         features = model.embed(inputs(examples), output="averages", advance=bar.update)

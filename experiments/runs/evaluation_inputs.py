@@ -67,9 +67,7 @@ def decoded_bytes(examples: Examples, batches: tf.data.Dataset) -> int | None:
 
 
 def untrained_embeddings(config: ExperimentConfig, dataset: Dataset, cache_dir: str | None) -> dict[str, np.ndarray]:
-    """Embed the test set by average features of the untrained network.
-
-    Embeddings have unit length.
+    """Embed the test set by unit-length average features of the untrained network.
 
     Returns:
         `queries` and, where it is apart, `gallery`, each `[examples, channels]`.

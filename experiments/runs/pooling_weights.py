@@ -38,11 +38,7 @@ def has_weights(pooling) -> bool:
 
 
 def pooling_weights_of(model: training.EmbeddingModel, batches: tf.data.Dataset) -> PoolingWeights:
-    """Compute the pooling weights of images, and their weighted features.
-
-    Raises:
-        InvalidInput: the pooling gives no weight to positions.
-    """
+    """Compute the pooling weights of images, and their weighted features."""
     from gsp_dml.perplexity_callback import pooled_features
 
     pooling = model.head.pooling

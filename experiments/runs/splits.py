@@ -56,11 +56,7 @@ def unit_seed(seed: int, fold: int, repeat: int) -> int:
 def held_out_classes(
     dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Divide classes of protocol `held_out` into learned and held-out ones.
-
-    Raises:
-        InvalidInput: fewer than two classes would be kept back; among the images of one class, all are right.
-    """
+    """Divide classes of protocol `held_out` into learned and held-out ones."""
     num_classes = dataset.train.num_classes
     fraction = check_given("held_out_fraction", config.held_out_fraction)
     learnt, kept_back = random_class_split(num_classes, 1 - fraction, unit_seed(config.seed, fold, repeat))

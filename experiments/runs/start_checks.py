@@ -78,12 +78,7 @@ def _check_without_data(config: ExperimentConfig) -> None:
 
 
 def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
-    """Refuse a unit that these data cannot train; read labels only.
-
-    Raises:
-        InvalidInput: too few classes or images of a class, an augmentation for other images, weights that cannot be had
-            or do not fit the network, a cut that the network does not have, a value that a layer does not take.
-    """
+    """Refuse a unit that these data cannot train; read labels only."""
     check_all(
         [
             lambda: _check_devices(config),

@@ -36,11 +36,7 @@ class TrainedModel(NamedTuple):
 
 
 def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
-    """Read a run directory's configuration and its whole `config.json`.
-
-    Raises:
-        InvalidInput: there is no run, another version of the code wrote it, or its configuration was changed since.
-    """
+    """Read a run directory's configuration and its whole `config.json`."""
     identity = read_json(pathlib.Path(path) / "config.json")
     if identity is None:
         raise InvalidInput(
@@ -55,11 +51,7 @@ def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
 
 
 def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentConfig:
-    """Return the configuration as run; a weights file becomes its digest.
-
-    Raises:
-        InvalidInput: another version of the code wrote it, or it is damaged.
-    """
+    """Return the configuration as run; a weights file becomes its digest."""
     check_stored_plugins(identity.get("plugins"), os.fspath(path))
     stated = by_flag_names(identity)
     kinds = {each.name: each.kind for each in all_settings()}

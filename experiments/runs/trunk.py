@@ -32,11 +32,7 @@ class Trunk(NamedTuple):
 
 
 def trunk_of(trained: TrainedModel) -> Trunk:
-    """Return the trunk of a trained run, with its data's features.
-
-    Raises:
-        InvalidInput: a head that is no pooling with a linear neck behind it.
-    """
+    """Return a trained run's trunk; refuse heads other than pooling and linear neck."""
     neck = _neck(trained)
     dataset = trained.dataset
 
@@ -60,8 +56,7 @@ def pooled_features(
 ) -> np.ndarray:
     """Compute the head's pooled features in inference mode, `[examples, channels]`, float32, unnormalised.
 
-    Args:
-        advance: called with the size of each batch, once its features are computed.
+    `advance` receives each batch's size once its features are computed.
     """
     import tensorflow as tf
 

@@ -67,7 +67,6 @@ class Unit:
     Args:
         dataset: with prepared images (see `build.prepare_dataset`).
         fold: which block of classes validates, from 0; 0 where a protocol has no folds.
-        places: where cached features are kept; `decoded_images_mb`: see `EvaluationInputs`.
     """
 
     def __init__(
@@ -103,8 +102,7 @@ class Unit:
     ) -> dict:
         """Train or resume, evaluate and save; see `fit` and `train_in`.
 
-        Args:
-            traces: of the units of this data set that the process has trained before; None: it is the only one.
+        `traces` are of units of this data set that the process has trained before.
         """
         keep_freed_memory()
         traces = traces or training.TracedFunctions()

@@ -87,10 +87,6 @@ class UnitRuns:
 
         Units that may have a result are skipped: `train` looks closer, and needs nothing for finished ones. Warns if a
         unit validates on few classes.
-
-        Raises:
-            InvalidInput: with the objections to every configuration, see `start_checks.check_unit`; or it would take
-                more than a day without a GPU.
         """
         missing: list[ExperimentConfig] = []
         num_validated: list[int] = []
@@ -123,10 +119,7 @@ class UnitRuns:
     ) -> None:
         """Train an unfinished unit, resuming from its last checkpoint.
 
-        For a finished one, rebuild damaged files if possible.
-
-        Args:
-            watch: receives every evaluation; see `common.training.fit`.
+        For a finished one, rebuild damaged files if possible. `watch`: see `common.training.fit`.
         """
         import_tensorflow()
         path = self.unit_dir(config, fold, repeat)

@@ -19,11 +19,7 @@ _TOKENS = re.compile(r"(cls|class|mask|register)_tokens?\b|pos_embed|position_em
 
 
 def update_rule(config: ExperimentConfig, model: training.EmbeddingModel) -> training.ProxyRateOptimizer:
-    """Make a fresh optimiser for a model.
-
-    Raises:
-        InvalidInput: layer-wise decay of a network without blocks.
-    """
+    """Make a fresh optimiser; refuse `layer_decay` of a network without blocks."""
     from common.training.devices import scaled_optimizer
 
     settings = {"beta_1": 0.9, "beta_2": config.beta_2}

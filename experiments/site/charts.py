@@ -19,7 +19,7 @@ _SHAPES = ("circle", "square", "triangle", "diamond", "inverted triangle")
 
 
 def curve_chart(curves: Sequence[Curve], metric: str) -> dict[str, Any] | None:
-    """Chart a thin line per run and a thick mean per method; None without a run."""
+    """Chart a thin line per run and a thick mean per method."""
     if not curves:
         return None
     values = 100 * np.concatenate([np.asarray(curve.values) for curve in curves])

@@ -52,7 +52,10 @@ def first_look_record(
     num_queries: int,
     num_neighbors: int,
 ) -> dict[str, Any]:
-    """Record neighbours before and after training, and mixed-up classes."""
+    """Record neighbours before and after training, and mixed-up classes.
+
+    `load` gives the data set, or raises `InvalidInput`, as do damaged test embeddings.
+    """
     arrays, dataset = unit.test_embeddings(), load()
     labels, gallery = arrays["query_labels"], dataset.gallery
     searched = dataset.test if gallery is None else gallery
@@ -86,7 +89,7 @@ def first_look_record(
 
 
 def _are_known(weights: str) -> bool:
-    """Return whether initial weights can be loaded again: runs record a file's digest, not its place."""
+    """Check that weights can be loaded again: runs keep a file's digest only."""
     return weights != "none" and not is_file(weights)
 
 

@@ -24,7 +24,7 @@ def _environment() -> Environment:
 
 
 def render(template: str, **values: object) -> str:
-    """Fill in a template of this room, by its file name in `templates`; texts are escaped."""
+    """Fill in a template of this room; texts are escaped."""
     return _environment().get_template(template).render(**values)
 
 

@@ -25,7 +25,7 @@ _HEADS = ("run", "state", "best validation", "test P@1", "test MAP@R", "untraine
 
 
 def method_page(method: MethodReport, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
-    """Build the page of a configuration and its runs, with records of a drawn one.
+    """Build a configuration's page, with records of the drawn run.
 
     Args:
         records: of `retrieval`, `attention` and `map`, each with a `"reason"` where something is left out; none
