@@ -21,21 +21,14 @@ THESIS_REPEATS = {3: 1, 5: 3}  # of each fold, by chapter
 
 @dataclasses.dataclass(frozen=True)
 class FairRow:
-    """Row of a table.
+    """Row of a table."""
 
-    Attributes:
-        method: as `build.parse_method` reads it.
-        printed: the row's label in the printed table; None: any figures that the thesis prints for the method.
-        baseline: the label of the row compared with; None: the row is a baseline.
-        settings: configuration fields that distinguish the row from others of its method.
-        variant: the settings in a word or two; part of the label.
-    """
-
-    method: str
-    printed: str | None = None
-    baseline: str | None = None
+    method: str  # as `build.parse_method` reads it
+    printed: str | None = None  # label in the printed table; None: any figures that the thesis prints for the method
+    baseline: str | None = None  # label of the row compared with; None: the row is a baseline
+    # configuration fields that distinguish the row from others of its method
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    variant: str = ""
+    variant: str = ""  # the settings in a word or two; part of the label
 
     @property
     def label(self) -> str:
@@ -44,16 +37,10 @@ class FairRow:
 
 
 class MethodsTable(Study):
-    """Table whose rows are methods of the fair protocol.
+    """Table whose rows are methods of the fair protocol."""
 
-    Attributes:
-        table: the thesis' number, or None.
-        repeats: of each fold in a complete row.
-        rows: by label.
-    """
-
-    table: str | None
-    repeats: int
+    table: str | None  # the thesis' number
+    repeats: int  # of each fold in a complete row
     rows: Mapping[str, FairRow]
 
     @abc.abstractmethod
@@ -89,16 +76,8 @@ class MethodsTable(Study):
 class FairTable(MethodsTable):
     """Rows of the fair protocol on one data set.
 
-    Args:
-        title: of the table.
-        table: the thesis' number; None for rows that no table of the thesis combines.
-        rows: in the thesis' order; `--loss` selects those of some losses.
-        options: of the study; any budget runs all folds, since their models are concatenated.
-        chapter: whose settings the rows follow, 3 or 5.
-        notes: footnotes.
-
-    Raises:
-        InvalidInput: a pooling or chapter given by hand, or a loss that no row has.
+    `--loss` selects those of some losses. Any budget runs all folds, since their models are concatenated. Settings are
+    those of chapter 3 or 5.
     """
 
     def __init__(
@@ -143,14 +122,7 @@ def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: li
 def draw_rows(
     rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: str, untrained: float | None = None
 ) -> None:
-    """Draw MAP@R of the single and concatenated models of complete rows.
-
-    Args:
-        rows: of the table.
-        path: of the PNG.
-        title: above the bars.
-        untrained: MAP@R of the network before training, as a fraction, if known.
-    """
+    """Draw MAP@R (fractions) of complete rows' single and concatenated models."""
     groups: dict[str, dict[str, reports.Interval]] = {}
     for row in rows:
         for (size, metric), cell in row.cells.items():
@@ -160,15 +132,7 @@ def draw_rows(
 
 
 def choose_rows(rows: Sequence[FairRow], losses: Sequence[str]) -> list[FairRow]:
-    """Select the rows of some losses.
-
-    Args:
-        rows: of a table.
-        losses: names; none: all rows. `c1` selects all its rows, `c1+xbm` those with the memory.
-
-    Raises:
-        InvalidInput: a loss that no row has.
-    """
+    """Select rows of some losses: `c1` all of it, `c1+xbm` with the memory."""
     known = {row.label: _forms(parse_method(row.method)[0]) for row in rows}
     for loss in losses:
         check_choice("--loss", loss, list(dict.fromkeys(form for forms in known.values() for form in forms)))

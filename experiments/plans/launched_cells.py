@@ -17,11 +17,7 @@ from experiments.settings.config import ExperimentConfig
 
 
 def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]:
-    """Convert units of a protocol to cells, named after their method.
-
-    Args:
-        units: (configuration, fold, repeat) each.
-    """
+    """Convert units (configuration, fold, repeat) to cells, named after their method."""
     return [
         Cell(f"{config.name} {unit_label(config, fold, repeat)}", config, fold, repeat)
         for config, fold, repeat in units
@@ -31,14 +27,7 @@ def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]
 def cell_tasks(
     runs: UnitRuns, cells: Iterable[Cell], places: Mapping[str, object], *, export_model: bool
 ) -> list[UnitTask]:
-    """Convert cells to launcher tasks; cells of one run directory share a task.
-
-    Args:
-        runs: whose folders hold the results.
-        cells: in the order of starting.
-        places: flags of each unit's command that change no result; see `experiments.settings.flags.unit_values`.
-        export_model: whether each finished run gets its `model.keras`.
-    """
+    """Convert cells to launcher tasks; cells of one run directory share a task."""
     tasks: dict[pathlib.Path, UnitTask] = {}
     for cell in cells:
         folder = runs.unit_dir(cell.config, cell.fold, cell.repeat)
@@ -50,21 +39,7 @@ def cell_tasks(
 def launch_missing(
     study: Study, runs: StudyRuns, launcher: Launcher, max_cells: int | None, places: Mapping[str, object]
 ) -> list[Failure]:
-    """Train all known missing cells; ask a search for more when they end.
-
-    Args:
-        study: whose cells.
-        runs: their results.
-        launcher: trains them.
-        max_cells: the most cells to train; None: all.
-        places: see `cell_tasks`.
-
-    Returns:
-        Cells without a result.
-
-    Raises:
-        InvalidInput: a result cannot be read.
-    """
+    """Train missing cells while a search asks for more; return those without result."""
     failures: list[Failure] = []
     tried: list[Cell] = []
     while True:

@@ -27,13 +27,7 @@ from experiments.settings.recipes import resolve, unused_overrides
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """Run of a study: a unit of the fair protocol, with its run directory.
-
-    Attributes:
-        label: for people.
-        config: the configuration.
-        fold, repeat: of the unit.
-    """
+    """Run of a study: a unit of the fair protocol, with its run directory."""
 
     label: str
     config: ExperimentConfig
@@ -100,10 +94,6 @@ class Study(abc.ABC):
         """Return the label and the extras of a group's rows.
 
         Without a label, rows are named by their configuration.
-
-        Args:
-            place: of the group, from 0.
-            group: a key of `groups`.
         """
         del place, group
         return None, {}
@@ -157,13 +147,8 @@ class StudyOptions:
         """Return the configuration of one method.
 
         Args:
-            loss, method: as in `ExperimentConfig`.
             settings: the study's own values; flags override them, and methods without such a field ignore them.
-            protocol: as in `ExperimentConfig`.
             **varied: fields that the study varies; a flag for the same field is an error.
-
-        Raises:
-            InvalidInput: names or values that `resolve` refuses, or a flag for a field that the study varies.
         """
         clash = sorted(set(varied) & set(self.overrides))
         if clash:
@@ -176,21 +161,13 @@ class StudyOptions:
         return resolve(*method_of, used, method, protocol)
 
     def only_loss(self, default: str) -> str:
-        """Return the loss of a study of one loss: the one given, or `default`.
-
-        Raises:
-            InvalidInput: several were given.
-        """
+        """Return the loss of a study of one loss: the one given, or `default`."""
         if len(self.losses) > 1:
             raise invalid("--loss", received=", ".join(self.losses), expected="one loss for this study")
         return self.losses[0] if self.losses else default
 
     def with_pooling(self, pooling: str) -> StudyOptions:
-        """Return these options with a pooling that the study chooses.
-
-        Raises:
-            InvalidInput: a pooling other than the default was given.
-        """
+        """Return these options with the study's pooling; `--pooling` may not be given."""
         if self.pooling != "gap":
             raise InvalidInput(f"--pooling={self.pooling} would have no effect: this study has its own. Remove it.")
         return dataclasses.replace(self, pooling=pooling)
@@ -201,13 +178,9 @@ class StudyOptions:
         """List a configuration's folds and repeats; one fold below the full budget.
 
         Args:
-            label: of the cells; fold and repeat are added if there are several.
-            config: the configuration.
-            all_folds: all folds at any budget, for studies that concatenate their models.
+            label: fold and repeat are added if there are several.
+            all_folds: at any budget, for studies that concatenate their models.
             one_split: one fold at any budget, for studies that tune hyper-parameters.
-
-        Raises:
-            InvalidInput: `--fold` is out of range, or all folds are trained.
         """
         several_folds = all_folds or (self.budget == "full" and not one_split)
         folds = range(config.num_folds) if several_folds else [self.fold or 0]
@@ -228,13 +201,7 @@ class StudyOptions:
         return (f"Budget {self.budget}: {reductions}. It shows a direction, not the thesis' figures.",)
 
     def one_split_protocol(self, num_folds: int, thesis_repeats: int, section: str) -> str:
-        """Describe a hyper-parameter study's runs beside the thesis'.
-
-        Args:
-            num_folds: blocks of the training classes; one validates.
-            thesis_repeats: of the thesis.
-            section: of the thesis.
-        """
+        """Describe a hyper-parameter study's runs beside the thesis' repeats."""
         return (
             f"Each configuration: one split (block {(self.fold or 0) + 1} of {num_folds} of the training classes "
             f"validates), {trainings(self.repeats)}; thesis section {section}: one split, {trainings(thesis_repeats)}."

@@ -86,15 +86,7 @@ def run_study(
 ) -> None:
     """List, run, draw or record a study, as the flags ask.
 
-    Args:
-        values: of the command line.
-        kind: `figure` or `table`; names folders and files.
-        studies: by number in the thesis.
-        defaults: a study's own defaults of flags, by number in the thesis.
-        full_repeats: default `--repeats` of the full budget, by number in the thesis.
-
-    Raises:
-        InvalidInput: a flag that names nothing, contradicts another, or would have no effect.
+    Defaults of flags and of `--repeats` at the full budget are by number in the thesis.
     """
     study_id = check_choice("--id", values.id, studies)
     experiment_flags.refuse_flags(values, "study", because="only --id=agreement and --id=claims read recorded studies")
@@ -132,15 +124,7 @@ def run_study(
 
 
 def refuse_training(values: flags.FlagValues, study_id: str) -> None:
-    """Refuse the flags of trainings, for a study of recorded rows.
-
-    Args:
-        values: of the command line.
-        study_id: of the study.
-
-    Raises:
-        InvalidInput: one is given.
-    """
+    """Refuse the flags of trainings, for a study of recorded rows."""
     settings = (each.name for each in all_settings() if each.name in values)
     because = f"--id={study_id} trains nothing and reads recorded studies"
     experiment_flags.refuse_flags(

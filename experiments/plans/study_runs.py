@@ -14,20 +14,7 @@ from experiments.settings.places import Places
 
 
 class StudyRuns:
-    """Units of cells, found by configuration hash or trained.
-
-    Args:
-        dataset: as loaded.
-        places: see `UnitRuns`.
-        checkpoint_seconds: shortest time between two checkpoints.
-        tracker: follows the training of cells.
-
-    Attributes:
-        dataset: as loaded.
-        cache_dir: of `places`.
-        unit_runs: the run directories.
-        problems: one line for each unusable result on disk.
-    """
+    """Units of cells, found by configuration hash or trained."""
 
     def __init__(
         self,

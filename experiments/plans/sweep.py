@@ -26,48 +26,29 @@ INTERVAL = "95 % interval, "
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """Configuration of a sweep.
+    """Configuration of a sweep."""
 
-    Attributes:
-        series: its line.
-        x: its place on the x axis; None: the same at each place, a horizontal line.
-        config: the configuration.
-        baseline: the line that is subtracted from this one, at the same place; None: none is.
-    """
-
-    series: str
-    x: float | None
+    series: str  # its line
+    x: float | None  # None: the same at each place, a horizontal line
     config: ExperimentConfig
-    baseline: str | None = None
+    baseline: str | None = None  # the line that is subtracted from this one, at the same place
 
 
 @dataclass(frozen=True)
 class SweepAxes:
     """Labels and scales of a sweep's axes.
 
-    Attributes:
-        x_label: the hyper-parameter, in words.
-        held_out: `"validation"` (the best MAP@R on the held-out training classes of one split; a bar is the range over
-            repeats) or `"test"` (MAP@R on the test classes, all folds; a bar is the 95 % interval).
-        logarithmic: whether x doubles from point to point.
+    "validation" is the best MAP@R on the held-out training classes of one split; a bar is the range over repeats.
+    "test" is MAP@R on the test classes, all folds; a bar is the 95 % interval.
     """
 
     x_label: str
-    held_out: str
-    logarithmic: bool = False
+    held_out: str  # `validation` or `test`
+    logarithmic: bool = False  # x doubles from point to point
 
 
 class Sweep(Study):
-    """Sweep of a hyper-parameter: points on lines.
-
-    Args:
-        title: of the study.
-        points: in the order of running.
-        options: give the split and the number of repeats.
-        axes: of the drawing.
-        notes: footnotes.
-        protocol: see `Study`.
-    """
+    """Sweep of a hyper-parameter: points on lines, in the order of running."""
 
     def __init__(
         self,
@@ -105,29 +86,16 @@ class Sweep(Study):
 
 
 class MeasuredPoint(NamedTuple):
-    """Point of a sweep.
-
-    Attributes:
-        series: its line.
-        value: its MAP@R.
-        num_trainings: its runs.
-        effect: its MAP@R minus that of its baseline, in test MAP@R; None without the same runs of one.
-    """
+    """Point of a sweep."""
 
     series: str
-    value: SweepValue
+    value: SweepValue  # MAP@R
     num_trainings: int
-    effect: SweepValue | None = None
+    effect: SweepValue | None = None  # test MAP@R minus that of its baseline; None without the same runs of one
 
 
 def sweep_value(x: float | None, validations: Sequence[float], scores: Scores | None) -> SweepValue:
-    """Return a point's MAP@R with its interval or range.
-
-    Args:
-        x: its place.
-        validations: the best validation MAP@R of each run, fractions; the range is theirs.
-        scores: of the test classes, which give the interval; None: validation is drawn.
-    """
+    """Return MAP@R with the range of validations, or the test scores' interval."""
     if scores is not None:
         interval = scores.estimate("MAP@R")
         return SweepValue(x, interval.estimate, *interval.ends(), INTERVAL + interval.kind)
@@ -138,13 +106,7 @@ def sweep_value(x: float | None, validations: Sequence[float], scores: Scores | 
 
 
 def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
-    """Tabulate the points of a recorded sweep, such as figure 3.8, one line each.
-
-    Args:
-        study: its rows.
-        title: of the table.
-        notes: footnotes, after those on the intervals.
-    """
+    """Tabulate the points of a recorded sweep, such as figure 3.8, one line each."""
     axes, points = recorded_points(study)
     lines = []
     has_effects = any(point.effect for point in points.values())
@@ -179,14 +141,7 @@ def draw_recorded_sweep(study: StudyRows, path: pathlib.Path, title: str) -> Non
 
 
 def recorded_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoint]]:
-    """Return the axes, and the points by label in the study's order.
-
-    Args:
-        study: rows of `Sweep.recorded`.
-
-    Raises:
-        InvalidInput: they are of no sweep, or of several.
-    """
+    """Return the axes, and the points by label, of the one recorded sweep."""
     rows = [row for row in study.rows if row["kind"] == TRAINING]
     sweeps = {row["label"]: row["extras"][SWEEP] for row in rows if SWEEP in row["extras"]}
     found = [row["extras"][SWEEP] for row in rows if SWEEP in row["extras"]]

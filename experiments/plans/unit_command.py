@@ -22,12 +22,8 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
 
     `python -m experiments.fair_eval ...` gets every flag in which the cell differs from its recipe. Unconverted
     ImageNet weights are the file that `file_to_make` names; data without a folder are in `DATA_DIR`. A cell of
-    another protocol names `experiments.conventional_eval` and its stopping rule.
-
-    Args:
-        cell: a cell of a study.
-        places: flags that change no result, such as `runs_dir`, and `plugin`; None is left out, and lists are given
-            item by item.
+    another protocol names `experiments.conventional_eval` and its stopping rule. `places` change no result; None is
+    left out, and lists are given item by item.
     """
     config = cell.config
     flags = {name: getattr(config, name) for name in (*_NAMED, *_set_by_hand(config))}

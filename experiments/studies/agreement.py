@@ -67,11 +67,7 @@ _SIGNS_NOTE = (
 
 
 def run_agreement(values: flags.FlagValues) -> None:
-    """Compare the `--study` studies, or all comparable ones, with printed tables.
-
-    Raises:
-        InvalidInput: a flag that would have no effect, or a study that cannot be compared.
-    """
+    """Compare the `--study` studies, or all comparable ones, with printed tables."""
     refuse_training(values, AGREEMENT)
     agreements = _given_agreements(values.study) if values["study"].present else _found_agreements()
     folder = pathlib.Path(values.runs_dir) / "tables" / AGREEMENT
@@ -122,11 +118,7 @@ def ranking_table(agreements: Sequence[TableAgreement], title: str = "") -> repo
 
 
 def verdict_line(of: TableAgreement) -> str:
-    """State for which printed data sets a study is a stand-in.
-
-    Args:
-        of: the study beside one table.
-    """
+    """State for which printed data sets a study is a stand-in."""
     datasets = {
         verdict: [name for name, ranks in of.ranks.items() if ranks.verdict == verdict and name != ALL]
         for verdict in (STAND_IN, NO_STAND_IN, OPEN, NO_CEILING)
@@ -159,11 +151,7 @@ def sign_table(agreements: Sequence[TableAgreement], title: str = "") -> reports
 
 
 def sign_word(effect: Effect) -> str:
-    """Return `agrees`, `contradicts`, `mixed` or `open`; see the table's note.
-
-    Args:
-        effect: with at least one printed difference.
-    """
+    """Return `agrees`, `contradicts`, `mixed` or `open`; see the table's note."""
     if not effect.cell.is_significant:
         return "open"
     same = [effect.agrees_on(dataset) for dataset in effect.printed]
@@ -208,11 +196,6 @@ def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, ti
     """Draw Spearman's coefficient and interval over the ceiling's range (atomic PNG).
 
     Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is its threshold.
-
-    Args:
-        agreements: of one or more studies, from top to bottom, each with its colour.
-        path: of the PNG.
-        title: above the axes.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

@@ -11,12 +11,7 @@ _TIE_DIGITS = 9  # expected improvements that agree so far are a tie, which the 
 
 
 class Surface:
-    """Matérn 5/2 regression of a noisy value, with a length scale per dimension.
-
-    Args:
-        points: where the value was measured, `[points, dims]` in [0, 1].
-        values: the value there, `[points]`.
-    """
+    """Matérn 5/2 regression over `[points, dims]`, with a length scale per dimension."""
 
     def __init__(self, points: np.ndarray, values: np.ndarray):
         from sklearn.exceptions import ConvergenceWarning
@@ -72,8 +67,7 @@ class BayesianSearch:
     def path(self, value_at: Callable[[int], float | None]) -> list[int]:
         """Return the initial candidates' indices and one more per complete beginning.
 
-        Args:
-            value_at: the value at a candidate, by its index; None if unknown yet.
+        A value that is not known yet is None.
         """
         path = list(self.initial)
         while len(path) < self.num_points:

@@ -23,10 +23,6 @@ def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
 
     Reference: thesis section 3.3.2.1: ablations use three blocks of the training classes; a single model trains on two
     and validates on one, with patience 40.
-
-    Args:
-        options: of the study.
-        ablation: whether the study is an ablation.
     """
     settings = {"num_folds": NUM_BLOCKS} if ablation else {}
     if ablation and options.budget == "full" and options.dataset in PHOTOGRAPHS:

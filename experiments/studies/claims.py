@@ -48,19 +48,12 @@ _STARS = (
 
 
 class Found(NamedTuple):
-    """Difference of a claim in one study.
+    """Difference of a claim in one study."""
 
-    Attributes:
-        study: its name without "planned_".
-        dataset: with which it counts as one set.
-        cell: the difference, in fractions, tested together with the study's other planned comparisons.
-        baseline: MAP@R of the baseline, a fraction.
-    """
-
-    study: str
-    dataset: str
-    cell: reports.TableCell
-    baseline: float
+    study: str  # its name without "planned_"
+    dataset: str  # with which it counts as one set
+    cell: reports.TableCell  # a fraction, tested together with the study's other planned comparisons
+    baseline: float  # its MAP@R, a fraction
 
     @property
     def relative(self) -> tuple[float, float, float]:
@@ -70,17 +63,11 @@ class Found(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A claim, with what the thesis prints and what the studies found.
-
-    Attributes:
-        claim: the planned comparison.
-        printed: the difference relative to the baseline (a fraction), of each printed data set.
-        found: one for each study with every fold of both methods.
-    """
+    """A claim, with what the thesis prints and what the studies found."""
 
     claim: Claim
-    printed: Sequence[float]
-    found: tuple[Found, ...]
+    printed: Sequence[float]  # relative to the baseline, a fraction of each printed data set
+    found: tuple[Found, ...]  # of each study with every fold of both methods
 
     @property
     def by_set(self) -> dict[str, list[Found]]:
@@ -102,14 +89,7 @@ class Held(NamedTuple):
 
 
 def held_claims(studies: Sequence[StudyRows]) -> list[Held]:
-    """Compare each planned claim with the studies that have both of its methods.
-
-    Args:
-        studies: recorded ones of `--id=planned`, each of one data set and network.
-
-    Raises:
-        InvalidInput: none has the two methods of a claim.
-    """
+    """Compare each planned claim with the studies that have both methods."""
     found = [_differences(study) for study in studies]
     held = [Held(claim, _printed(claim), tuple(of[claim] for of in found if claim in of)) for claim in CLAIMS]
     if not any(of.found for of in held):
@@ -189,13 +169,7 @@ def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTab
 
 
 def draw_claims(held: Sequence[Held], path: str | os.PathLike, title: str = "") -> None:
-    """Draw a forest plot: relative differences with intervals, the mean, the thesis' range.
-
-    Args:
-        held: of `held_claims`.
-        path: where the PNG goes.
-        title: above the axes.
-    """
+    """Draw a forest plot: relative differences with intervals, the mean, the thesis' range."""
     shown = [of for of in held if of.found]
     names = list(dict.fromkeys(found.study for of in shown for found in of.found))
     heights = [len(of.found) + (len(of.by_set) > 1) + 0.8 for of in shown]
@@ -249,20 +223,12 @@ def _printed_range(of: Held) -> str:
 
 
 def recorded_studies(folder: str | os.PathLike) -> list[StudyRows]:
-    """Read the recorded planned studies of a folder, in the order of their names.
-
-    Args:
-        folder: that holds `planned_<data set>`, such as `results`.
-    """
+    """Read the planned studies of a folder such as `results`, sorted by name."""
     return [StudyRows(path.parent) for path in sorted(pathlib.Path(folder).glob(f"{_PREFIX}*/{ROWS}"))]
 
 
 def run_claims(values: flags.FlagValues) -> None:
-    """Write the claims of the `--study` studies, or of all recorded planned ones.
-
-    Raises:
-        InvalidInput: a flag that would have no effect, or no study with both methods of a claim.
-    """
+    """Write the claims of the `--study` studies, or of all recorded planned ones."""
     refuse_training(values, CLAIMS_ID)
     held = held_claims([StudyRows(name) for name in values.study] if values.study else recorded_studies("results"))
     folder = pathlib.Path(values.runs_dir) / "tables" / CLAIMS_ID

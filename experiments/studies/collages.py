@@ -60,12 +60,8 @@ def starts_of(dataset: str, weights: str | None, chosen: Sequence[str] | None = 
     """Return the chosen starts, or all possible ones.
 
     Args:
-        dataset: of `COLLAGES`.
         weights: an .npz file with a backbone, if there is one; glyphs pre-train their own.
         chosen: of `STARTS`; None: all possible ones.
-
-    Raises:
-        InvalidInput: an unknown start, or one that needs a missing backbone.
     """
     for start in chosen or ():
         check_choice("--starts", start, STARTS)
@@ -80,12 +76,7 @@ def starts_of(dataset: str, weights: str | None, chosen: Sequence[str] | None = 
 
 
 def start_notes(dataset: str, weights: str | None) -> list[str]:
-    """Return a note if collages of photographs train from scratch.
-
-    Args:
-        dataset: any data set's name.
-        weights: of the networks, or None for the recipe's; `none` counts as no file.
-    """
+    """Return a note if collages of photographs train from scratch."""
     if not dataset.startswith(COLLAGES_OF_PHOTOGRAPHS) or weights not in (None, "none"):
         return []
     return [
@@ -149,13 +140,7 @@ def _configuration(
 
 
 def start_settings(dataset: str, start: str, weights: str) -> dict[str, object]:
-    """Return the study's own fields; glyphs have more of them than photographs.
-
-    Args:
-        dataset: of `COLLAGES`.
-        start: of `STARTS`.
-        weights: an .npz file with a backbone, for all starts but `scratch`.
-    """
+    """Return the study's own fields; glyphs have more of them than photographs."""
     settings = dict(COLLAGE_GSP) if dataset == GLYPHS else {}
     if start == "scratch":
         return settings | SCRATCH_SETTINGS

@@ -33,42 +33,25 @@ _LARGEST_PASS = 128  # images; a larger batch is made of micro batches
 
 
 class Line(NamedTuple):
-    """Method against a condition.
+    """Method against a condition."""
 
-    Attributes:
-        method: without its loss, such as "+ccp+gap".
-        settings: of the method, by the condition's value.
-        name: distinguishes lines of one method.
-        is_baseline: subtracted from the other lines.
-        values: of the condition, without which the line is horizontal; None: all.
-    """
-
-    method: str
-    settings: Callable[[int], Settings] = lambda value: {}
-    name: str = ""
-    is_baseline: bool = False
-    values: Sequence[int] | None = None
+    method: str  # without its loss, such as "+ccp+gap"
+    settings: Callable[[int], Settings] = lambda value: {}  # by the condition's value
+    name: str = ""  # distinguishes lines of one method
+    is_baseline: bool = False  # subtracted from the other lines
+    values: Sequence[int] | None = None  # of the condition, without which the line is horizontal; None: all
 
 
 class Condition(NamedTuple):
-    """A condition and the methods that are compared under it.
-
-    Attributes:
-        x_label: its name, of the axis.
-        values, smoke: of the condition, the second at the smoke budget.
-        lines: the methods.
-        settings: of all methods, by the condition's value.
-        at_length: of all methods, except at the smoke budget.
-        loss: if `--loss` names no other.
-    """
+    """A condition and the methods that are compared under it."""
 
     x_label: str
     values: Sequence[int]
-    smoke: Sequence[int]
+    smoke: Sequence[int]  # its values at the smoke budget
     lines: Sequence[Line]
-    settings: Callable[[int], Settings] = lambda value: {}
-    at_length: Settings = {}
-    loss: str = "c2"
+    settings: Callable[[int], Settings] = lambda value: {}  # of all methods, by the condition's value
+    at_length: Settings = {}  # of all methods, except at the smoke budget
+    loss: str = "c2"  # if `--loss` names no other
 
 
 def _batch(size: int) -> Settings:
@@ -137,11 +120,7 @@ CONDITIONS = {
 
 
 def effect_against(condition: str, options: StudyOptions) -> Sweep:
-    """Return the study of one of `CONDITIONS`.
-
-    Raises:
-        InvalidInput: clutter on data that have no emoji, or several losses.
-    """
+    """Return the study of one of `CONDITIONS`; clutter needs emoji."""
     chosen, is_smoke = CONDITIONS[condition], options.budget == "smoke"
     loss, settings = options.only_loss(chosen.loss), {**planned_settings(options), **CCP}
     at_length = {} if is_smoke else chosen.at_length

@@ -46,13 +46,8 @@ _QUOTED = {
 class ConventionalTable(Study):
     """Rows of the conventional protocol, each with its unbiased counterpart.
 
-    Args:
-        table: the thesis' number.
-        options: of the study; the best is of `repeats` runs. `--loss` selects rows of some losses, including quoted
-            ones. Without the monitor `held_out` the table has only the thesis' own runs.
-
-    Raises:
-        InvalidInput: a pooling, chapter or size given by hand, a loss that no row has, or monitors without `test_set`.
+    The best is of `repeats` runs. `--loss` selects rows of some losses, including quoted ones. Without the monitor
+    `held_out` the table has only the thesis' own runs.
     """
 
     def __init__(self, table: str, options: StudyOptions):
@@ -101,7 +96,7 @@ class ConventionalTable(Study):
 
 
 def _rows_of(table: str, options: StudyOptions) -> list[tuple[str, int]]:
-    """Select the thesis' own rows, or all rows of some losses.
+    """Select the thesis' own rows, or all of some losses.
 
     The published code adds maximum pooling to the rows of CCP.
     """

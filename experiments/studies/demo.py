@@ -38,14 +38,7 @@ _SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": T
 
 
 class Demo(Study):
-    """A loss alone, with memory and with CCP, on the first fold.
-
-    Args:
-        options: of the study; `--loss` names another pair loss.
-
-    Raises:
-        InvalidInput: another data set, several losses, or a pooling or chapter given by hand.
-    """
+    """A pair loss alone, with memory and with CCP, on the first fold."""
 
     def __init__(self, options: StudyOptions):
         if options.dataset != DATASET:
@@ -100,12 +93,7 @@ class Demo(Study):
 
 
 def figures_of(units: Mapping[str, Sequence[UnitRun]], baseline: str) -> list[tuple[str, ...]]:
-    """Return the table's lines: the untrained network, also whitened, then each row.
-
-    Args:
-        units: finished runs of each row, at least one.
-        baseline: the row that is subtracted.
-    """
+    """Return the table's lines: the untrained network, also whitened, then each row."""
     measured = next(iter(units.values()))[0].measured
     without_training = {UNTRAINED: measured["untrained"], WHITENED: measured.get("closed_form", {}).get("whitening")}
     lines = [

@@ -24,29 +24,15 @@ _GREEN, _RED, _INK = "#0b6b3a", "#a3271b", "#1c2530"
 
 
 class Found(NamedTuple):
-    """The nearest emoji of some queries, by one network.
+    """The nearest emoji of some queries, by one network."""
 
-    Attributes:
-        title: of the network, with its figure.
-        places: test images `[queries, found]`, nearest first.
-        is_right: whether each is the query's emoji `[queries, found]`.
-    """
-
-    title: str
-    places: np.ndarray
-    is_right: np.ndarray
+    title: str  # of the network, with its figure
+    places: np.ndarray  # test images `[queries, found]`, nearest first
+    is_right: np.ndarray  # the query's emoji, `[queries, found]`
 
 
 def found_by(title: str, embeddings: np.ndarray, labels: np.ndarray, queries: np.ndarray, count: int) -> Found:
-    """Search the test images for queries, without the queries themselves.
-
-    Args:
-        title: of the network.
-        embeddings: of all test images `[images, dim]`.
-        labels: their classes `[images]`.
-        queries: places of the queries.
-        count: nearest images of each.
-    """
+    """Search embeddings `[images, dim]` for queries, without the queries themselves."""
     places = neighbors_of(embeddings, None, queries, count)
     return Found(title, places, labels[places] == labels[queries][:, None])
 
@@ -58,15 +44,7 @@ def write_page(
     columns: Sequence[Found],
     table: Mapping[str, Any],
 ) -> pathlib.Path:
-    """Write `index.html` with its images; return its path.
-
-    Args:
-        folder: of the page.
-        dataset: whose test images are shown.
-        queries: places of the queries.
-        columns: what each network finds.
-        table: title, heads, rows and notes.
-    """
+    """Write `index.html` with its images; return its path."""
     images, labels = check_given("images", dataset.test.inputs), dataset.test.labels
     drawings = Drawings(folder)
 
@@ -95,14 +73,7 @@ def write_page(
 
 
 def draw_picture(path: pathlib.Path, dataset: Dataset, queries: np.ndarray, columns: Sequence[Found]) -> None:
-    """Draw the first queries and what each network finds (atomic PNG of 256 colours).
-
-    Args:
-        path: of the PNG.
-        dataset: whose test images are shown.
-        queries: places of the queries.
-        columns: what each network finds.
-    """
+    """Draw the first queries and what each network finds (atomic PNG of 256 colours)."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 

@@ -36,50 +36,28 @@ _PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over r
 
 
 class Conditions(NamedTuple):
-    """What a user's flags change.
+    """What a user's flags change."""
 
-    Attributes:
-        impossible: labels of cells that they rule out.
-        slower: factor on the time of a cell.
-        notes: on the cells.
-    """
-
-    impossible: Sequence[str] = ()
-    slower: float = 1.0
+    impossible: Sequence[str] = ()  # labels of cells that they rule out
+    slower: float = 1.0  # factor on the time of a cell
     notes: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class FigureOfCommand:
-    """Figure that another module makes.
-
-    Attributes:
-        title: in one line.
-        module: run with `python -m`; resumes if it trains anything.
-        cells: labels of its cells, each with the flag that selects it alone (empty: no such flag).
-        minutes: of all cells on 2 CPU cores, by budget.
-        forwarded: flags of `experiments.figure` that the module shares.
-        flags_of: the module's flags, by budget; `{folder}` stands for the figure's folder.
-        under: maps the user's flags to what they change.
-    """
+    """Figure that another module makes."""
 
     title: str
-    module: str
-    cells: Mapping[str, str]
-    minutes: Mapping[str, float]
-    forwarded: Sequence[str]
-    flags_of: Mapping[str, str]
+    module: str  # run with `python -m`; resumes if it trains anything
+    cells: Mapping[str, str]  # labels, each with the flag that selects it alone (empty: no such flag)
+    minutes: Mapping[str, float]  # of all cells on 2 CPU cores, by budget
+    forwarded: Sequence[str]  # flags of `experiments.figure` that the module shares
+    flags_of: Mapping[str, str]  # by budget; `{folder}` stands for the figure's folder
+    # maps the user's flags to what they change
     under: Callable[[Mapping[str, Any]], Conditions] = lambda given: Conditions()
 
     def command(self, budget: str, given: Mapping[str, str], folder: pathlib.Path, cell: str = "") -> list[str]:
-        """Return the module and flags that make the figure, or one of its cells.
-
-        Args:
-            budget: of the flags.
-            given: the user's flags by name, as written.
-            folder: for the picture.
-            cell: a label of `cells`; empty: all.
-        """
+        """Return the module and flags that make the figure, or one of its cells."""
         alone = [self.cells[cell]] if cell and self.cells[cell] else []
         own = [word.format(folder=folder) for word in self.flags_of[budget].split()]
         return [self.module, *own, *given.values(), *alone]
@@ -139,12 +117,7 @@ EXTERNAL_FIGURES = {
 
 
 def run_external_figure(values: flags.FlagValues) -> None:
-    """List a figure's cells, or with `--run` run its command and keep its output.
-
-    Raises:
-        InvalidInput: a flag that the figure's command lacks.
-        SystemExit: the command failed and printed why.
-    """
+    """List a figure's cells, or with `--run` run its command and keep its output."""
     study_id, figure = values.id, EXTERNAL_FIGURES[values.id]
     check_choice("--budget", values.budget, BUDGETS)
     given = _given_flags(values, figure)

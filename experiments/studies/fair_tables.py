@@ -146,10 +146,7 @@ def loss_benchmark(options: StudyOptions) -> FairTable:
 
 @functools.cache
 def rows_of(table: str) -> tuple[FairRow, ...]:
-    """Read the rows of a table from `fair_rows.csv`.
-
-    Their settings are `name=value;name=value`.
-    """
+    """Read the rows of a table from `fair_rows.csv`; their settings are `name=value;name=value`."""
     text = (resources.files("experiments.studies") / "fair_rows.csv").read_text(encoding="utf-8")
     return tuple(
         FairRow(row["method"], row["printed"] or None, row["baseline"] or None, _settings(row), row["variant"])

@@ -20,15 +20,10 @@ VARIANT = "fixed at the last p"
 
 
 class FinalSamplingTable(Study):
-    """Table with a fixed-distribution control for each adapted row.
+    """Table with a fixed-distribution control for each adapted row (miner `pads`).
 
     The control has the mean p of the last decisions of all of the adapted row's runs. If adapting beats it, the path
     matters and not only the end. Its runs are known once those of the adapted row are finished.
-
-    Args:
-        make: the table of some rows.
-        rows: of the table.
-        adapted: labels of rows with the miner `pads`; each has a baseline.
     """
 
     def __init__(
@@ -76,11 +71,7 @@ class FinalSamplingTable(Study):
 
 
 def last_probabilities(units: Sequence[UnitRun]) -> np.ndarray:
-    """Return the mean over runs of p at the last decision, `[bins]`.
-
-    Args:
-        units: finished ones with a record of their decisions.
-    """
+    """Return the mean over finished runs of p at the last decision, `[bins]`."""
     return np.mean([read_arrays(unit.path / SAMPLING)["probabilities"][-1] for unit in units], axis=0)
 
 

@@ -40,12 +40,7 @@ _NOTES = (
 
 
 class GeneralizationGapTable(FairTable):
-    """Table of runs, with P@1 of their representations on training and test images.
-
-    Args:
-        title, table, rows, options: see `FairTable`; the table is a published one.
-        models: printed names of the rows' models, by label.
-    """
+    """Published table with P@1 of the runs' representations on training and test images."""
 
     def __init__(
         self, title: str, table: str, rows: Sequence[FairRow], options: StudyOptions, models: Mapping[str, str]
@@ -87,13 +82,7 @@ class GeneralizationGapTable(FairTable):
 
 
 def generalization_of(unit: UnitRun, dataset, cache_dir: str | None) -> dict[str, dict[str, float]]:
-    """Return `generalization` of a finished run; kept in its folder.
-
-    Args:
-        unit: finished.
-        dataset: as loaded.
-        cache_dir: the folder for prepared images, or None for the default.
-    """
+    """Return `generalization` of a finished run; kept in its folder."""
     path = unit.path / KEPT
     found = read_json(path)
     if found is None:
@@ -108,13 +97,9 @@ def generalization(trained: TrainedModel, *seed: int) -> dict[str, dict[str, flo
     """Return P@1 on training and test images, by representation.
 
     Each has `dim`, `training` and `test`. The representations are each feature of the embedding, the backbone's average
-    features (of unit length), and these behind a randomly drawn, untrained head of the first feature's size.
+    features (of unit length), and these behind an untrained head of the first feature's size, drawn from `seed`.
 
     Reference: Milbich's dissertation, table 3.6 (f; φ with random weights is read as a drawn linear head on f).
-
-    Args:
-        trained: the run.
-        *seed: of the drawn head.
     """
     dataset, inputs = trained.dataset, EvaluationInputs(trained.config, trained.dataset)
     sides = {"training": (trained.training, None), "test": (dataset.test, dataset.gallery)}

@@ -22,8 +22,7 @@ def mean_covering_radius(embeddings, labels, centers, pool_size: int) -> float:
     Args:
         embeddings: `[examples, dim]`.
         labels: `[examples]`, each of 0 .. classes-1.
-        centers: of each class, `[classes, centers, dim]`.
-        pool_size: examples of a class in a pool; different centers meet the same pools.
+        centers: of each class, `[classes, centers, dim]`; different centers meet the same pools.
     """
     indices = [ccp_dml.sample_pools(labels, pool_size, 1, (0, number)) for number in range(_NUM_POOLS)]
     pools = np.asarray(embeddings)[np.concatenate(indices)]  # [pools · classes, pool, dim]
@@ -37,10 +36,6 @@ def average_covering_radius(embeddings, labels) -> float:
     densely classes are filled. Greedy k-center chooses the k, from the first example on; one order gives all radii.
 
     Reference: thesis section 3.3.1, figure 3.3 ("covering radii for 1 to n sample case in k-Center").
-
-    Args:
-        embeddings: `[examples, dim]`.
-        labels: `[examples]`.
     """
     embeddings, labels = np.asarray(embeddings, np.float64), np.asarray(labels)
     averages = []
@@ -55,13 +50,9 @@ def average_covering_radius(embeddings, labels) -> float:
 
 
 def mean_distance_between_classes(embeddings, labels) -> float:
-    """Return `E‖x - x⁻‖` over all pairs of examples of different classes.
+    """Return the mean distance over all pairs of different classes.
 
-    Reference: thesis figures 3.2 and 3.3.
-
-    Args:
-        embeddings: `[examples, dim]`.
-        labels: `[examples]`.
+    `E‖x - x⁻‖` of thesis figures 3.2 and 3.3.
     """
     embeddings, labels = np.asarray(embeddings, np.float64), np.asarray(labels)
     total, count = 0.0, 0

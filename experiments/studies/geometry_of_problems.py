@@ -35,11 +35,7 @@ _END = "end of training"
 
 
 class GeometryOfProblems(Study):
-    """CCP training that keeps the test embeddings at the borders of its problems.
-
-    Raises:
-        InvalidInput: more than one loss.
-    """
+    """CCP training that keeps the test embeddings at the borders of its problems."""
 
     def __init__(self, options: StudyOptions):
         loss, settings = options.only_loss("c2"), ccp_settings(options)
@@ -121,15 +117,7 @@ def direction(states: Sequence[State], repeat: int) -> str:
 
 
 def draw(states: Sequence[State], labels: np.ndarray, dataset: Dataset, path: pathlib.Path, title: str) -> None:
-    """Draw t-SNE panels of all states, of some classes.
-
-    Args:
-        states: at least one.
-        labels: of the test set `[queries]`.
-        dataset: names the classes.
-        path: of the PNG.
-        title: above the panels.
-    """
+    """Draw t-SNE panels of all states, of some classes."""
     classes = np.unique(labels)[:_NUM_CLASSES]
     chosen = np.concatenate([np.flatnonzero(labels == label)[:_EXAMPLES_PER_CLASS] for label in classes])
     drawn = np.searchsorted(classes, labels[chosen])

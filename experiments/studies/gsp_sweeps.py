@@ -79,15 +79,6 @@ def tuning_configuration(options: StudyOptions, loss: str, pooling: str = "gsp",
 
     Reference: thesis section 5.3.4.1: five blocks of the training classes; a single model trains on four and validates
     on one. The average of three repeats is reported; patience is 10 (CUB, Cars) or 7 (SOP, In-shop).
-
-    Args:
-        options: of the study.
-        loss: as in `ExperimentConfig`.
-        pooling: as in `ExperimentConfig`.
-        **varied: fields that the study varies.
-
-    Raises:
-        InvalidInput: `--pooling` was given; the study has its own.
     """
     settings = {"chapter": 5, "num_folds": NUM_BLOCKS}
     if options.budget == "full" and options.dataset in PHOTOGRAPHS:

@@ -45,11 +45,7 @@ SEARCH = "search"  # of a row's extras: the point's place in the search
 
 
 class LambdaAndProxies(Study):
-    """Search over (log lambda, number of proxies), beside lambda = 0.
-
-    Raises:
-        InvalidInput: more than one loss.
-    """
+    """Search over (log lambda, number of proxies) with one loss, beside lambda = 0."""
 
     def __init__(self, options: StudyOptions):
         self.options, self.loss = options, options.only_loss("c2")
@@ -125,19 +121,12 @@ class LambdaAndProxies(Study):
 
 
 class SearchPoint(NamedTuple):
-    """Measured point.
+    """Measured point."""
 
-    Attributes:
-        log10_lambda: of the proximal term's weight; None: lambda = 0, outside the search.
-        proxies: per class.
-        chosen_by: `initial`, `search` or `apart`.
-        value: the mean of the runs' best validation MAP@R, as a fraction.
-    """
-
-    log10_lambda: float | None
-    proxies: int
-    chosen_by: str
-    value: float
+    log10_lambda: float | None  # None: lambda = 0, outside the search
+    proxies: int  # per class
+    chosen_by: str  # `initial`, `search` or `apart`
+    value: float  # mean over runs of the best validation MAP@R, a fraction
 
 
 def _label(rate: float, proxies: int) -> str:
@@ -200,14 +189,9 @@ def recorded_points(study: StudyRows) -> tuple[list[SearchPoint], int]:
 
 
 def draw_lambda_search(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw the regression's filled contours and a search's points (atomic PNG).
+    """Draw the regression's filled contours and a search's two or more points (atomic PNG).
 
     Points are numbered in their order and coloured by their own values, in per cent; the best has a star.
-
-    Args:
-        study: its rows, with two points at least.
-        path: of the PNG.
-        title: above the axes.
     """
     from matplotlib.patheffects import withStroke
 

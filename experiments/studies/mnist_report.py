@@ -44,22 +44,14 @@ PRINTED_MAP_AT_R = {"proxies": 97.21, "samples": 98.06}
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """Test digits after a solved problem, or before any.
+    """Test digits after a solved problem, or before any."""
 
-    Args:
-        index: problems solved so far.
-        steps: update steps in the last solved problem; at first, those before any.
-        map_at_r, distance: of the test digits.
-        cover_of_converged, cover_of_chosen: covering radius of pools of test digits by the converged representatives
-            (None at first) and by the next ones.
-    """
-
-    index: int
-    steps: int
+    index: int  # problems solved so far
+    steps: int  # in the last solved problem; at first, those before any
     map_at_r: float
     distance: float
-    cover_of_converged: float | None
-    cover_of_chosen: float
+    cover_of_converged: float | None  # pools' covering radius by the converged representatives; None at first
+    cover_of_chosen: float  # the same by the next ones
 
 
 def as_long_as(runs: Sequence[UnitRun], settings: MnistSettings, repeat: int) -> MnistSettings:
@@ -82,14 +74,6 @@ def trained(
     """Train one network unless it is finished; return its run.
 
     The run's configuration has no seed, and names the data.
-
-    Args:
-        settings: of the training.
-        dataset: MNIST.
-        fingerprint: of the data.
-        repeat: its number among the runs of its kind.
-        runs_dir: the folder for results.
-        checkpoint_seconds: shortest time between two checkpoints.
     """
     identity = {**settings.as_dict(), "data": fingerprint}
     digest = hashlib.sha256(repr(sorted(identity.items())).encode()).hexdigest()[:10]
@@ -107,13 +91,7 @@ def trained(
 
 
 def write_report(runs: Sequence[UnitRun], dataset: Dataset, folder: pathlib.Path) -> str:
-    """Write tables, figures and pictures; return terminal text.
-
-    Args:
-        runs: finished, at least one.
-        dataset: of the training.
-        folder: of the files.
-    """
+    """Write tables, figures and pictures of finished runs; return terminal text."""
     texts = []
     by_anchors = {
         anchors: [run for run in runs if run.config["anchors"] == anchors]
@@ -164,12 +142,7 @@ def _measure(run: UnitRun, index: int, dataset: Dataset) -> State:
 
 
 def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTable:
-    """Tabulate the first run's states beside printed panels; describe all runs' direction.
-
-    Args:
-        anchors: that represent the classes.
-        states: of each run, the untrained one first.
-    """
+    """Tabulate the first run's states beside printed panels; describe all runs' direction."""
     header = ["after", "steps", "MAP@R", "printed", "cover", "printed", "next cover", "E|x - x-|", "printed"]
     rows = []
     for state in states[0]:
@@ -260,13 +233,7 @@ def drawn_digits(dataset: Dataset) -> np.ndarray:
 
 
 def snapshot_of(path: pathlib.Path, index: int, drawn: np.ndarray) -> dict[str, np.ndarray]:
-    """Return some test digits `queries`, the next proxies `chosen`, and those `converged`.
-
-    Args:
-        path: of the run.
-        index: of the state.
-        drawn: rows of the test digits.
-    """
+    """Return the drawn test digits `queries`, the next proxies `chosen`, and those `converged`."""
     arrays = read_arrays(snapshot_path(path, index))
     return {**arrays, "queries": arrays["queries"][drawn]}
 
@@ -279,16 +246,7 @@ def draw_states(
     path: pathlib.Path,
     anchors: str,
 ) -> None:
-    """Draw a panel for each state of a run.
-
-    Args:
-        states: of the run.
-        snapshots: of each, see `snapshot_of`.
-        labels: of the drawn digits `[digits]`.
-        class_names: of each label.
-        path: of the PNG.
-        anchors: that represent the classes.
-    """
+    """Draw a panel for each state of a run, from its snapshots (see `snapshot_of`)."""
     panels = []
     for state, arrays in zip(states, snapshots):
         figures = f"MAP@R {state.map_at_r:.3f}   cover {_number(state.cover_of_converged)}"
@@ -311,12 +269,7 @@ def _number(value: float | None) -> str:
 
 
 def recordable(runs: Sequence[UnitRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, RecordedMethod]]:
-    """Convert each run to a method with its states and, if drawn, its digits.
-
-    Args:
-        runs: finished ones.
-        dataset: of the training.
-    """
+    """Convert each finished run to a method with states and drawn digits."""
     kinds = list(dict.fromkeys(run.config["anchors"] for run in runs))
     found = []
     for run in runs:

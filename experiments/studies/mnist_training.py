@@ -68,11 +68,6 @@ class MnistTraining:
     Besides the usual files, the run directory has a file per problem (`problem0.npz`, ...): the test digits in the
     plane when the problem begins, the previous problem's converged proxies (none at first) and the next ones. The
     last file is of the problem after the end.
-
-    Args:
-        settings: see `MnistSettings`.
-        dataset: MNIST, or digits in its layout.
-        run: the folder.
     """
 
     def __init__(self, settings: MnistSettings, dataset: Dataset, run: RunDirectory):

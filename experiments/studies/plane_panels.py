@@ -20,21 +20,13 @@ _LIMIT = 1.12  # norms are clipped to 1
 
 @dataclass(frozen=True)
 class PlanePanel:
-    """State of the training.
-
-    Args:
-        title: above the panel.
-        embeddings: `[examples, 2]`.
-        labels: `[examples]`.
-        converged: trained representatives, as boxes, `[classes, representatives, 2]`, or None.
-        chosen: the next problem's first ones, as circles, `[classes, representatives, 2]`, or None.
-    """
+    """State of the training."""
 
     title: str
-    embeddings: np.ndarray
-    labels: np.ndarray
-    converged: np.ndarray | None = None
-    chosen: np.ndarray | None = None
+    embeddings: np.ndarray  # `[examples, 2]`
+    labels: np.ndarray  # `[examples]`
+    converged: np.ndarray | None = None  # trained representatives, as boxes, `[classes, representatives, 2]`
+    chosen: np.ndarray | None = None  # the next problem's first ones, as circles, likewise
 
 
 def plane_panels(
@@ -47,12 +39,7 @@ def plane_panels(
 ) -> None:
     """Draw the panels, three per row, to one scale (atomic PNG).
 
-    Args:
-        panels: in the order of time, at least one.
-        path: of the PNG.
-        class_names: of each label.
-        title: above the panels.
-        unit_circle: draw the border of the unit disc, which holds clipped embeddings, and axes.
+    The unit circle is the border of the disc that holds clipped embeddings, with its axes.
     """
     from matplotlib import colormaps
 

@@ -26,18 +26,12 @@ from experiments.studies.tuned_table import TunedRow, TunedTable, recorded_trial
 
 
 class Claim(NamedTuple):
-    """A planned comparison.
+    """A planned comparison: test MAP@R of a row's method minus that of its baseline."""
 
-    Attributes:
-        text: the comparison; without "against", with the method that it is added to.
-        method, baseline: labels of rows; test MAP@R of the method minus that of its baseline.
-        chapter: of the thesis, whose tables print both; None for a control of ours.
-    """
-
-    text: str
+    text: str  # without "against", with the method that it is added to
     method: str
     baseline: str
-    chapter: int | None = 3
+    chapter: int | None = 3  # of the thesis, whose tables print both; None for a control of ours
 
     @property
     def methods(self) -> tuple[str, str]:
@@ -93,13 +87,7 @@ GSP = {**WIDE, "transport_ratio": 0.3, "smoothing": 5.0}
 
 
 def planned_comparisons(options: StudyOptions) -> TunedTable:
-    """Return the study.
-
-    Below the full budget, each data set and network tries by itself.
-
-    Raises:
-        InvalidInput: settings are to be read, and the trials of a method are not recorded.
-    """
+    """Return the study; below the full budget, each data set tries by itself."""
     settings = planned_settings(options)
     backbone = str(EMOJI["backbone"])
     is_choosing = options.dataset == _CHOOSING_DATASET and options.overrides.get("backbone", backbone) == backbone
@@ -149,15 +137,7 @@ def _rows_of_clutter(dataset: str) -> Iterator[TunedRow]:
 
 
 def where_weight_falls(study: StudyRows, title: str = "") -> PlainTable:
-    """Tabulate retrieval beside the pooling's weight on the object.
-
-    Args:
-        study: of emoji on photographs, whose rows keep the weights.
-        title: of the table.
-
-    Raises:
-        InvalidInput: no row keeps them.
-    """
+    """Tabulate retrieval beside the pooling's weight on the object, of emoji on photographs."""
     found: dict[str, list[Mapping[str, float]]] = {}
     for row in rows_with(study, "target_shares", "conditions_clutter"):
         found.setdefault(row["label"], []).append(row["extras"]["target_shares"])

@@ -73,15 +73,7 @@ def comparison_configuration(options: StudyOptions, loss: str) -> ExperimentConf
 def report(
     configs: list, runs: list, folder: pathlib.Path, name: str = "pooling_comparison", notes: Sequence[str] = ()
 ) -> str:
-    """Write table and picture of finished units; return terminal text.
-
-    Args:
-        configs: the configurations.
-        runs: the finished units of each.
-        folder: of the files.
-        name: of the files.
-        notes: footnotes.
-    """
+    """Write table and picture of finished units; return terminal text."""
     finished = {config.name: units for config, units in zip(configs, runs, strict=True) if units}
     study = StudyRows.of_methods(RecordedMethod(units, name) for name, units in finished.items())
     scores = {name: scores_of_trainings(study, name) for name in finished}

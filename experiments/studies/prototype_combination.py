@@ -43,15 +43,7 @@ _ACTIVE_SHARE = 0.01  # of a class' features, for a prototype to be active in it
 
 
 class PrototypeCombination(Study):
-    """Run with local features in the plane, and one of the three pictures.
-
-    Args:
-        figure: the thesis' number, 4.2, 4.3 or 4.4.
-        options: of the study; one loss.
-
-    Raises:
-        InvalidInput: more than one loss.
-    """
+    """Run with local features in the plane, and picture 4.2, 4.3 or 4.4."""
 
     def __init__(self, figure: str, options: StudyOptions):
         loss = options.only_loss("c2")
@@ -104,14 +96,7 @@ def choose_prototypes(local: np.ndarray, count: int) -> np.ndarray:
 
 
 def proposition_figures(local: np.ndarray) -> list[dict[str, float]]:
-    """Compute errors and bounds for several numbers of prototypes.
-
-    Args:
-        local: features `[images, positions, dim]`.
-
-    Returns:
-        For each number of prototypes, by column of the table: distances, and counts of images.
-    """
+    """Compute distances and counts of images for several numbers of prototypes."""
     found = []
     for count in _COUNTS:
         of = prototype_combination(local, choose_prototypes(local, count))
@@ -155,11 +140,6 @@ def plane_features(
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Return a unit's local features in the plane, of some test images.
 
-    Args:
-        unit: with an embedding of two dimensions and average pooling.
-        dataset: as loaded.
-        cache_dir: the folder for prepared images, or None for the default.
-
     Returns:
         Features `[images, positions, 2]` in the unit ball, labels from 0 `[images]`, the labels' names.
     """
@@ -179,19 +159,11 @@ def plane_features(
 
 
 class PrototypePlane(NamedTuple):
-    """Data of the three pictures: the plane's features and their prototypes.
+    """Data of the three pictures: the plane's features and their prototypes."""
 
-    Attributes:
-        local: local features `[images, positions, 2]` in the unit ball.
-        labels: of the images, from 0, `[images]`.
-        prototypes: `[prototypes, 2]`.
-        combination: as `gsp_dml.prototype_combination` gives it.
-        class_names: of each label.
-    """
-
-    local: np.ndarray
-    labels: np.ndarray
-    prototypes: np.ndarray
+    local: np.ndarray  # features `[images, positions, 2]` in the unit ball
+    labels: np.ndarray  # of the images, from 0, `[images]`
+    prototypes: np.ndarray  # `[prototypes, 2]`
     combination: Combination
     class_names: Sequence[str]
 
@@ -230,10 +202,7 @@ def _draw_partition(plane: PrototypePlane, figure: Any, panels: Sequence[Any]) -
 
 
 def _draw_hulls(plane: PrototypePlane, figure: Any, panels: Sequence[Any]) -> None:
-    """Draw image averages and each class's active hull.
-
-    Classes with the same hull share it and its colour.
-    """
+    """Draw image averages, and each active hull in a colour."""
     from matplotlib import colormaps
 
     (axes,) = panels

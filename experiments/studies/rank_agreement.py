@@ -51,23 +51,15 @@ class Bounds(NamedTuple):
 
 
 class RankAgreement(NamedTuple):
-    """Agreement of a benchmark with one printed data set or a whole table.
-
-    Attributes:
-        num_methods, num_losses: shared by both; methods of one loss are drawn together.
-        spearman, kendall: coefficients with their intervals.
-        spearman_ceiling, kendall_ceiling: the same between printed data sets; `None` without another one.
-        p: of Spearman's distance from the rule's threshold, after Holm over the table's rows; `None` without a positive
-            ceiling.
-    """
+    """Agreement of a benchmark with one printed data set or a whole table."""
 
     num_methods: int
-    num_losses: int
-    spearman: Bounds
+    num_losses: int  # methods of one loss are drawn together
+    spearman: Bounds  # coefficients with their intervals, like the next
     kendall: Bounds
-    spearman_ceiling: Bounds | None
+    spearman_ceiling: Bounds | None  # between printed data sets, like the next; None without another one
     kendall_ceiling: Bounds | None
-    p: float | None
+    p: float | None  # of Spearman's distance from the rule's threshold, after Holm; None without a positive ceiling
 
     @property
     def threshold(self) -> float | None:
@@ -88,15 +80,7 @@ class RankAgreement(NamedTuple):
 def rank_agreements(trainings: Mapping[str, np.ndarray], printed: Mapping[str, Figures]) -> dict[str, RankAgreement]:
     """Compare with every printed data set of enough methods, and with `ALL` of them.
 
-    Args:
-        trainings: the benchmark's test figures by method, `[folds, repeats]`.
-        printed: the figures of each data set, of methods of `trainings`.
-
-    Returns:
-        By data set, without those of fewer than `FEWEST_LOSSES` losses; possibly empty.
-
-    Raises:
-        InvalidInput: methods have different numbers of folds.
+    Data sets of fewer than `FEWEST_LOSSES` losses are left out. Test figures of a method are `[folds, repeats]`.
     """
     printed = {dataset: figures for dataset, figures in printed.items() if len(families(figures)) >= FEWEST_LOSSES}
     folds = {values.shape[0] for values in trainings.values()}
@@ -119,11 +103,7 @@ def rank_agreements(trainings: Mapping[str, np.ndarray], printed: Mapping[str, F
 
 
 def families(methods: Iterable[str]) -> list[list[int]]:
-    """Group methods `LOSS[+...]` by their loss.
-
-    Returns:
-        Places of the methods of each loss.
-    """
+    """Return the places of the methods of each loss; methods are `LOSS[+...]`."""
     places: dict[str, list[int]] = {}
     for place, method in enumerate(methods):
         places.setdefault(method.partition("+")[0], []).append(place)
@@ -131,13 +111,7 @@ def families(methods: Iterable[str]) -> list[list[int]]:
 
 
 def resampled_means(trainings: Sequence[np.ndarray], num_resamples: int, generator: np.random.Generator) -> np.ndarray:
-    """Return means of drawn runs, see above: `[resamples, methods]`.
-
-    Args:
-        trainings: of each method, `[folds, repeats]`.
-        num_resamples: the number of draws.
-        generator: of the draws.
-    """
+    """Return means of drawn runs `[resamples, methods]` from each method's `[folds, repeats]`."""
     num_folds = trainings[0].shape[0]
     folds = generator.integers(num_folds, size=(num_resamples, max(num_folds - 1, 1)))
     columns = []

@@ -139,11 +139,7 @@ class MainEffect(NamedTuple):
 
 
 def main_effects(values: np.ndarray) -> list[MainEffect]:
-    """Compute the main effect of each factor.
-
-    Args:
-        values: `[runs, cells]`, cells in the order of `SIGNS`, at least one run.
-    """
+    """Compute each factor's main effect from `[runs, cells]`, cells in the order of `SIGNS`."""
     sides = [(values[:, column < 0].mean(axis=1), values[:, column > 0].mean(axis=1)) for column in np.array(SIGNS).T]
     return [
         MainEffect(float(low.mean()), float(high.mean()), interval_of_runs(high - low), len(values))
@@ -152,13 +148,7 @@ def main_effects(values: np.ndarray) -> list[MainEffect]:
 
 
 def printed_value(dataset: str, loss: str, signs: tuple[int, ...] | None) -> float | None:
-    """Return the printed cell in percent, or None.
-
-    Args:
-        dataset: the data set's flag.
-        loss: the loss' flag.
-        signs: of the factors; None: average pooling.
-    """
+    """Return the printed cell in percent, or None; without signs, that of average pooling."""
     wanted = [factor.level(sign) for factor, sign in zip(FACTORS, signs)] if signs else [""] * 4
     for row in reports.published_table("5.4"):
         levels = [row[factor.name] and float(row[factor.name]) for factor in FACTORS]

@@ -20,21 +20,13 @@ _FAIR = "fair"
 
 
 class Effect(NamedTuple):
-    """Effect of one change on a method, here and as published.
+    """Effect of one change on a method, here and as published."""
 
-    Attributes:
-        kind: of the change: `memory`, `CCP`, `GSP` or `regularisation`.
-        label: the method with it.
-        baseline: the same without.
-        cell: the difference label - baseline in the table's metric, with its interval, in fractions.
-        printed: the printed difference by data set, in points.
-    """
-
-    kind: str
-    label: str
-    baseline: str
-    cell: reports.TableCell
-    printed: Mapping[str, float]
+    kind: str  # of the change: `memory`, `CCP`, `GSP` or `regularisation`
+    label: str  # the method with it
+    baseline: str  # the same without
+    cell: reports.TableCell  # label - baseline in the table's metric, with its interval, in fractions
+    printed: Mapping[str, float]  # the difference by data set, in points
 
     def agrees_on(self, dataset: str) -> bool:
         """Return whether the estimate has the published sign; zero agrees with none."""
@@ -42,36 +34,19 @@ class Effect(NamedTuple):
 
 
 class TableAgreement(NamedTuple):
-    """Study beside one printed table.
-
-    Attributes:
-        study: its name.
-        table: a key of `RANKINGS`.
-        labels: the study's methods that the table prints.
-        twins: methods whose printed row another one is nearer to.
-        incomplete: methods without every fold.
-        ranks: by printed data set, see `rank_agreements`.
-        effects: paired differences of these methods.
-    """
+    """Study beside one printed table."""
 
     study: str
-    table: str
-    labels: tuple[str, ...]
-    twins: tuple[str, ...]
-    incomplete: tuple[str, ...]
-    ranks: Mapping[str, RankAgreement]
-    effects: tuple[Effect, ...]
+    table: str  # a key of `RANKINGS`
+    labels: tuple[str, ...]  # the study's methods that the table prints
+    twins: tuple[str, ...]  # methods whose printed row another one is nearer to
+    incomplete: tuple[str, ...]  # methods without every fold
+    ranks: Mapping[str, RankAgreement]  # by printed data set
+    effects: tuple[Effect, ...]  # paired differences of these methods
 
 
 def study_agreement(study: StudyRows) -> list[TableAgreement]:
-    """Compare the study with tables that share methods of `FEWEST_LOSSES` losses or more.
-
-    Args:
-        study: rows of the fair protocol on one data set.
-
-    Raises:
-        InvalidInput: no such rows, several data sets, or no printed table with as many shared losses.
-    """
+    """Compare a fair study with printed tables of enough shared losses."""
     rows = _fair_rows(study)
     configurations = {row["label"]: row["configuration"] for row in rows}
     complete = [label for label in labels_of(study) if label in configurations and complete_repeats(study, label)]
@@ -163,27 +138,17 @@ _DIM = 128  # what the thesis calls the mean of single models
 
 
 class PrintedRanking(NamedTuple):
-    """Printed table.
+    """Printed table."""
 
-    Attributes:
-        metric: compared, of `Scores`.
-        datasets: as printed.
-        cell: the printed cell of a configuration on a data set, or None.
-    """
-
-    metric: str
+    metric: str  # compared, of `Scores`
     datasets: tuple[str, ...]
-    cell: Callable[[Configuration, str], PublishedValue | None]
+    cell: Callable[[Configuration, str], PublishedValue | None]  # of a configuration on a data set, or None
 
 
 def printed_methods(
     ranking: PrintedRanking, configurations: Mapping[str, Configuration]
 ) -> tuple[dict[str, dict[str, float]], tuple[str, ...]]:
     """Assign the printed figures to a study's methods, each row to one method.
-
-    Args:
-        ranking: the table.
-        configurations: of the study's methods, by label.
 
     Returns:
         Percent, by data set and label, without lost and doubtful cells; and the labels whose printed row another label

@@ -50,14 +50,7 @@ _METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # name: pooling, values tha
 
 
 class TokenSelection(Study):
-    """Study of one loss under GAP, GSP, and GSP with the zero-shot prediction loss.
-
-    Args:
-        options: of the study; one loss, and the data of tokens.
-
-    Raises:
-        InvalidInput: another data set, or more than one loss.
-    """
+    """Study of one loss under GAP, GSP, and GSP with L_ZS."""
 
     def __init__(self, options: StudyOptions):
         if options.dataset != DATASET:
@@ -91,10 +84,7 @@ class TokenSelection(Study):
 def token_table(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
     """Tabulate figure 5.4: MAP@R with interval and gain, spread and selection.
 
-    Args:
-        study: its rows; methods are compared with `GAP` if the same runs are finished.
-        title: of the table.
-        notes: footnotes, below the verdicts.
+    Methods are compared with `GAP` if the same runs are finished. Notes come below the verdicts.
     """
     lines, verdicts, kinds = [], [], set()
     methods = {label: scores_of_trainings(study, label) for label in labels_of(study)}

@@ -31,11 +31,7 @@ PROTOTYPES = np.stack([_RED, _BLUE])
 
 
 class ToyTransport(Study):
-    """The linear programme beside the entropic problem as smoothing grows.
-
-    Args:
-        options: of the study; none changes it.
-    """
+    """The linear programme beside the entropic problem as smoothing grows; no option changes it."""
 
     needs_data = False
 
@@ -95,11 +91,7 @@ def linear_programme(costs: np.ndarray, transport_ratio: float) -> Solution:
 
         min  sum_ji c_ji pi_ji   over pi, rho >= 0,  rho_j + sum_i pi_ji = 1/n,  sum_ji pi_ji = mu
 
-    Reference: thesis (P1).
-
-    Args:
-        costs: c, `[positions, prototypes]`.
-        transport_ratio: mu, in (0, 1].
+    Reference: thesis (P1); c is `[positions, prototypes]`, mu in (0, 1].
     """
     from scipy.optimize import linprog
 
@@ -121,24 +113,14 @@ def linear_programme(costs: np.ndarray, transport_ratio: float) -> Solution:
 def entropic(costs: np.ndarray, transport_ratio: float, smoothing: float) -> Solution:
     """Solve problem (P2) by the layer's solver, in double precision.
 
-    Args:
-        costs: c, `[positions, prototypes]`.
-        transport_ratio: mu, in (0, 1].
-        smoothing: the inverse weight of the entropy.
+    The smoothing is the inverse weight of the entropy.
     """
     transport = gsp_dml.partial_transport(costs.astype(np.float64), transport_ratio, smoothing, return_plan=True)
     return Solution(float((costs * check_given("plan", transport.plan).numpy()).sum()), transport.weights.numpy())
 
 
 def draw_weights(image: np.ndarray, maps: Mapping[str, np.ndarray], path: pathlib.Path, title: str) -> None:
-    """Draw the image and its maps in a row, to one scale (atomic PNG).
-
-    Args:
-        image: `[height, width, colors]` in [0, 1].
-        maps: weights `[height, width]` by their name; they sum to one.
-        path: of the PNG.
-        title: above the row.
-    """
+    """Draw an image and its maps to one scale (atomic PNG)."""
     largest = max(float(weights.max()) for weights in maps.values())
     columns = 1 + len(maps)
     with plots.picture(path, 2.4 * columns + 0.8, 3.0, columns=columns, is_framed=True) as (figure, panels):

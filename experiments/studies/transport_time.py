@@ -31,15 +31,8 @@ ITERATIONS = (1, 5, 10, 25, 50, 100, 150, 200)
 def curve(iterations, repeats) -> dict[str, list[list[float]]]:
     """Return forward + backward milliseconds of the transport: lower quartile, median, upper quartile.
 
-    Args:
-        iterations: numbers of fixed-point iterations.
-        repeats: rounds; each runs every variant once.
-
     Returns:
         By kind of gradient, `[number of iterations, quartile]`; `exact` is the exact solver, with one entry.
-
-    Raises:
-        InvalidInput: fewer than two rounds, which have no quartiles.
     """
     if repeats < 2:
         raise invalid("--repeats", received=repeats, expected="at least 2 rounds, which have quartiles")

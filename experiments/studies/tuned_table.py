@@ -28,29 +28,19 @@ from experiments.settings.build import parse_method
 
 
 class TunedRow(NamedTuple):
-    """Row and its trials.
+    """Row and its trials."""
 
-    Attributes:
-        row: of the table; its `settings` hold in every trial.
-        trials: values of configuration fields, by field name, one mapping a trial; at least one trial.
-        chosen_as: label of the row whose recorded choice this one takes; empty: its own.
-    """
-
-    row: FairRow
+    row: FairRow  # its `settings` hold in every trial
+    # values of configuration fields, by name, one mapping a trial; at least one trial
     trials: Sequence[Mapping[str, object]]
-    chosen_as: str = ""
+    chosen_as: str = ""  # label of the row whose recorded choice this one takes; empty: its own
 
 
 class RecordedTrial(NamedTuple):
-    """Recorded trials of a row, one of them chosen.
+    """Recorded trials of a row, one of them chosen."""
 
-    Attributes:
-        tried: the trials, as `table_of_trials` takes them.
-        source: of the choice: study, data set, network, hashes of data and configuration.
-    """
-
-    tried: Sequence[Mapping]
-    source: str
+    tried: Sequence[Mapping]  # as `table_of_trials` takes them
+    source: str  # of the choice: study, data set, network, hashes of data and configuration
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -62,17 +52,7 @@ class TunedTable(MethodsTable):
     """Table whose rows have the settings of their best trial.
 
     A trial trains all folds. The mean of their validation MAP@R judges it; the first of a tie wins, and its runs are
-    those of the row. Recorded trials of another data set or network may give the settings instead.
-
-    Args:
-        title: of the table.
-        rows: each with its trials; `--loss` selects those of some losses.
-        options: of the study.
-        settings: configuration fields shared by all rows; flags override them.
-        recorded: trials that give the settings, by label; None: the table trains its own.
-
-    Raises:
-        InvalidInput: a flag for a tuned field, a pooling given by hand, or a loss that no row has.
+    those of the row. Recorded trials of another data set or network may give the settings instead, by label.
     """
 
     def __init__(
@@ -172,16 +152,9 @@ def _cells_of_trial(
 def recorded_trials(
     study: StudyRows, rows: Sequence[TunedRow], dataset: str, backbone: str, command: str
 ) -> dict[str, RecordedTrial]:
-    """Read the trials of rows, by label, from a recorded tuned table.
+    """Read the planned trials of rows, by label, from a recorded tuned table.
 
-    Args:
-        study: the recorded table.
-        rows: with the planned trials.
-        dataset, backbone: of the recorded runs.
-        command: that records them, for the message.
-
-    Raises:
-        InvalidInput: a row lacks recorded folds or trials, or its trials are not the planned ones.
+    Messages name the command that records them.
     """
     found, missing = {}, []
     for tuned in rows:
@@ -210,7 +183,6 @@ def table_of_trials(
     """Tabulate each row's trials and their validation.
 
     Args:
-        title: of the table.
         tried: by label, in the table's order, trials with `settings` (by field name), `validation` (MAP@R, a fraction)
             and `chosen`.
         sources: by label, where recorded trials were chosen; none: here.

@@ -48,11 +48,7 @@ _COLORS = ("#0072B2", "#E69F00")  # of the sides' bars
 
 
 class ZeroShotPrediction(Study):
-    """GSP with few prototypes, trained with and without the zero-shot prediction loss.
-
-    Raises:
-        InvalidInput: more than one loss.
-    """
+    """GSP with few prototypes, trained with and without the zero-shot prediction loss."""
 
     def __init__(self, options: StudyOptions):
         loss = options.only_loss("pnca")
@@ -119,11 +115,6 @@ def attributes_of(
 
     The attributes are kept beside the run.
 
-    Args:
-        unit: with generalized sum pooling.
-        dataset: as loaded.
-        cache_dir: the folder for prepared images, or None for the default.
-
     Returns:
         Mean attributes of each class `[classes, prototypes]` and the classes' names; and accuracies by fit (see
         `zero_shot_accuracy`) and distance, means over divisions, with `chance` and `ridges`: (ridge, accuracy under l2,
@@ -160,13 +151,7 @@ def attributes_of(
 
 
 def zero_shot(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
-    """Tabulate accuracies of each side and fit, with sentences on the gain.
-
-    Args:
-        study: its rows.
-        title: of the table.
-        notes: footnotes, after the gains.
-    """
+    """Tabulate accuracies of each side and fit, with sentences on the gain."""
     sides = recorded_sides(study)
     lines = [_line(name, fit, side) for name, side in sides.items() for fit in FITS]
     header = ["training", "fitted to", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)"]
@@ -184,11 +169,7 @@ def zero_shot_ridges(study: StudyRows) -> PlainTable:
 
 
 def gain_sentences(sides: Mapping[str, Scores]) -> list[str]:
-    """Describe each fit's and distance's gain, if both sides have the same runs.
-
-    Args:
-        sides: by name.
-    """
+    """Describe each fit's and distance's gain, if both sides have the same runs."""
     if not {_WITH, _WITHOUT} <= set(sides) or sides[_WITH].places != sides[_WITHOUT].places:
         return []
     sentences = []
@@ -278,13 +259,8 @@ def _draw_key(figure, colors, count: int) -> None:
 def dominant_colors(total: np.ndarray, parts: np.ndarray, colors: np.ndarray) -> np.ndarray:
     """Colour each position by its dominant prototype, brighter with more weight.
 
-    Args:
-        total: pooling weights of an image `[rows, columns]`.
-        parts: of every prototype `[prototypes, rows, columns]`; none: shades of grey.
-        colors: of the prototypes `[prototypes, channels]`, in [0, 1].
-
-    Returns:
-        `[rows, columns, 3]` in [0, 1].
+    Weights `[rows, columns]`, parts `[prototypes, rows, columns]` (none: shades of grey) and colours `[prototypes,
+    channels]` in [0, 1] give `[rows, columns, 3]` in [0, 1].
     """
     brightness = (total / total.max())[..., None]
     return colors[parts.argmax(axis=0)][..., :3] * brightness if len(parts) else np.repeat(brightness, 3, axis=-1)

@@ -25,12 +25,7 @@ from experiments.tuning.search_space import Parameter, check_every_parameter_is_
 
 
 def spaces_from_flags(values: flags.FlagValues, configs: Sequence[ExperimentConfig]) -> dict[str, dict[str, Parameter]]:
-    """Return the search space of each method; check everything possible without data.
-
-    Raises:
-        InvalidInput: Optuna is missing, a flag has no effect or is out of its range, a setting is both given and
-            searched, or a method cannot be trained with the recipe's values.
-    """
+    """Return the search space of each method; check everything possible without data."""
     optuna()
     if values.recipe.endswith(FILE_ENDING):
         raise invalid("--recipe", received=values.recipe, expected="a named recipe: a search begins from its values")

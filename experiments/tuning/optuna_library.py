@@ -24,11 +24,7 @@ def optuna() -> ModuleType:
 
 
 def open_storage(address: str) -> Any:
-    """Open the storage at an address, such as `sqlite:///tune.db` or `postgresql://host/name`.
-
-    Raises:
-        InvalidInput: it cannot be opened; the message quotes the database.
-    """
+    """Open the storage at an address, such as `sqlite:///tune.db` or `postgresql://host/name`."""
     library = optuna()
     from sqlalchemy.exc import SQLAlchemyError
 

@@ -44,9 +44,6 @@ class Search:
 
     A trial's settings depend on the seed and on the trials finished before it. In one process, a killed and resumed
     search therefore runs the same trials as an uninterrupted one.
-
-    Args:
-        resolve: function from given settings to a configuration.
     """
 
     def __init__(

@@ -53,10 +53,6 @@ def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Par
 
     A name alone means all values of a switch or choice, or the whole of a bounded range. Otherwise it means a factor of
     ten either way around the recipe's value, on a logarithmic scale.
-
-    Raises:
-        InvalidInput: an entry has another form; a name is no setting, is held fixed by a comparison, or is named twice;
-            a value is out of range; or no range can be derived.
     """
     space: dict[str, Parameter] = {}
     for text in texts:
