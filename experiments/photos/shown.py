@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
 import io
 import math
 import os
@@ -16,6 +15,7 @@ from PIL import Image
 from common.data.regular_files import contents_of
 from common.files import write_text
 from experiments.process.exit_code import import_tensorflow
+from experiments.reports.plain_tables import csv_text
 from experiments.site.markup import render
 
 _PIXELS = 240  # of the longer side of a thumbnail
@@ -60,10 +60,8 @@ def _cell(value: str | float) -> str:
 
 def write_csv(path: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write a comma-separated file, atomically."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([header, *([shown_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)])
-    write_text(path, text.getvalue())
+    shown = [[shown_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    write_text(path, csv_text(header, shown))
 
 
 class Tile(NamedTuple):

@@ -36,7 +36,8 @@ def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, 
     size = 1.55 * columns, 1.72 * len(images) + 0.4
     with picture(path, *size, rows=len(images), columns=columns, dpi=130) as (figure, axes):
         for row, attention in zip(axes.reshape(-1, columns), images):
-            titles = _shortened(attention.name), "weight {:.2f}-{:.2f} x", "{}: {:.0f} %"
+            name = attention.name if len(attention.name) <= 30 else f"{attention.name[:27]}..."
+            titles = name, "weight {:.2f}-{:.2f} x", "{}: {:.0f} %"
             for panel, (caption, pixels) in zip(row, overlays(attention, *titles)):
                 panel.imshow(pixels)
                 panel.set_title(caption, fontsize=6)
@@ -80,7 +81,3 @@ def as_rgb(image: np.ndarray) -> np.ndarray:
     """Convert an image in 0..255, grey or RGB, to RGB in 0..1."""
     image = np.clip(np.asarray(image, np.float64) / 255, 0, 1)
     return np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image
-
-
-def _shortened(name: str, length: int = 30) -> str:
-    return name if len(name) <= length else name[: length - 3] + "..."

@@ -47,19 +47,6 @@ class ClassScores:
         object.__setattr__(self, "counts", counts.astype(np.float64))
 
     @classmethod
-    def from_queries(cls, scores: np.ndarray, labels: np.ndarray) -> ClassScores:
-        """Sum scores `[models, queries]` by class, in the order of labels `[queries]`."""
-        scores, labels = np.asarray(scores, np.float64), np.asarray(labels)
-        if scores.ndim != 2 or labels.shape != scores.shape[1:]:
-            raise ValueError(
-                f"Invalid scores and labels: received shapes {scores.shape} and {labels.shape}, "
-                "expected [models, queries] and [queries]."
-            )
-        unique, classes = np.unique(labels, return_inverse=True)
-        sums = [np.bincount(classes, weights=row, minlength=len(unique)) for row in scores]
-        return cls(np.array(sums), np.bincount(classes, minlength=len(unique)))
-
-    @classmethod
     def stacked(cls, parts: Sequence[ClassScores]) -> ClassScores:
         """Stack the models of several scores of one test set."""
         for part in parts[1:]:

@@ -8,8 +8,7 @@ correlated differences (1/2), so that their variances tell less than two: m comp
 together m^2 d / sum_ij rho_ij^2. Single figures are not pooled: without repeats, rows share the effects of their folds.
 
 *Many comparisons.* Stars are Holm's over all comparisons of the table: at most 5 % of tables in which no two methods
-differ carry a star. One comparison that was planned before the study may be named instead; it is then tested alone at
-5 %, and no other is starred. Only a comparison in which runs have a part is tested at all.
+differ carry a star. Only a comparison in which runs have a part is tested at all.
 
 Reference: Holm, "A simple sequentially rejective multiple test procedure", 1979; Bartlett, "Properties of sufficiency
 and statistical tests", 1937.
@@ -23,7 +22,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from common.errors import InvalidInput
 from experiments.reports.intervals import Interval, Variance
 
 LEVEL = 0.05
@@ -37,7 +35,7 @@ class Comparison:
 
     bounds: Interval  # the difference; the training's part is pooled where that is allowed
     p: float | None  # of this difference alone; `None` if runs have no part in the interval
-    p_holm: float | None  # after Holm over the table; equals `p` for a planned comparison; `None` if untested
+    p_holm: float | None  # after Holm over the table; `None` if untested
     # the smallest true difference that would be starred in 80 % of studies, whatever the others are; 0 if untested or
     # constant
     detectable: float
@@ -56,18 +54,8 @@ class Comparison:
         return significant_digits(100 * self.detectable, 2 if self.bounds.freedom >= 50 else 1)
 
 
-def compare(
-    differences: Mapping[tuple[str, Pair], Interval], planned: tuple[str, Pair] | None = None
-) -> dict[tuple[str, Pair], Comparison]:
-    """Test the differences of a table, by column and pair of methods.
-
-    Args:
-        planned: the key of the one comparison that was planned; `None`: Holm over all.
-    """
-    if planned is not None and planned not in differences:
-        raise InvalidInput(
-            f"Invalid planned comparison: received {planned}, expected one of the table's: {sorted(differences)}."
-        )
+def compare(differences: Mapping[tuple[str, Pair], Interval]) -> dict[tuple[str, Pair], Comparison]:
+    """Test the differences of a table, by column and pair of methods."""
     pooled: dict[tuple[str, Pair], Interval] = {}
     counts: dict[tuple[str, Pair], int] = {}
     for column in dict.fromkeys(name for name, _ in differences):
@@ -75,11 +63,8 @@ def compare(
         for key, bounds, count in zip(keys, *_pooled([key[1] for key in keys], [differences[key] for key in keys])):
             pooled[key], counts[key] = bounds, count
     p_values = {key: of.p_value() for key, of in pooled.items() if of.training_error is not None}
-    if planned is None:
-        adjusted = dict(zip(p_values, holm(list(p_values.values()))))
-    else:
-        adjusted = {planned: p_values[planned]} if planned in p_values else {}
-    level = LEVEL if planned is not None else LEVEL / max(1, len(p_values))
+    adjusted = dict(zip(p_values, holm(list(p_values.values()))))
+    level = LEVEL / max(1, len(p_values))
     found = {}
     for key, of in pooled.items():
         smallest = of.at(1 - level).detectable_difference() if key in p_values else 0.0

@@ -75,10 +75,7 @@ class PlainTable:
 
     def as_csv(self) -> str:
         """Format header and rows as CSV, without title and notes."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([self.header, *self.rows])
-        return text.getvalue()
+        return csv_text(self.header, self.rows)
 
     def _lines(self, block: Sequence[int], widths: Sequence[int], rule: str) -> list[str]:
         """List the lines of some columns: header, rule, rows."""
@@ -94,6 +91,13 @@ class PlainTable:
 
     def _titles(self, prefix: str) -> list[str]:
         return [prefix + self.title] if self.title else []
+
+
+def csv_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Format rows as CSV; None is empty."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue()
 
 
 def _piped(entries: Sequence[str]) -> str:

@@ -109,7 +109,6 @@ def interval_bars(
     groups: Mapping[str, Mapping[str, Interval]],
     path: str | os.PathLike,
     *,
-    metric: str = "MAP@R",
     title: str = "",
     untrained: float | None = None,
 ) -> None:
@@ -143,7 +142,7 @@ def interval_bars(
         axes.invert_yaxis()
         kinds = {bar.kind for figures in groups.values() for bar in figures.values()}
         of_kind = f"for new {kinds.pop()}" if len(kinds) == 1 else "(see legend)"
-        axes.set_xlabel(f"test {metric} (%), 95 % interval {of_kind}")
+        axes.set_xlabel(f"test MAP@R (%), 95 % interval {of_kind}")
         axes.set_title(title, fontsize="medium")
         axes.grid(axis="x", alpha=0.3)
         axes.set_axisbelow(True)

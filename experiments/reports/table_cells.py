@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from experiments.published.values import PublishedValue
 from experiments.reports.comparisons import Comparison, Pair, compare
@@ -62,37 +61,21 @@ class TableRow:
     cells: Mapping[Column, TableCell]
 
 
-def compared(rows: Sequence[TableRow], planned: tuple[str, Column] | None = None) -> list[TableRow]:
-    """Attach the tests of their differences to rows not yet compared.
-
-    `planned` is (method, column) of the one comparison that was planned before the study; `None`: Holm over all.
-    """
+def compared(rows: Sequence[TableRow]) -> list[TableRow]:
+    """Attach the tests of their differences to rows of a table not yet compared."""
     cells = [(row.method, column, cell) for row in rows for column, cell in row.cells.items() if cell.is_difference]
-    if planned is None and any(cell.comparison for _, _, cell in cells):
+    if any(cell.comparison for _, _, cell in cells):
         return list(rows)
-    keys = {
-        (method, column): (" ".join(column), (method, cell.baseline or column[0]))
-        for method, column, cell in cells
-        if cell.estimate.interval
-    }
-    differences = {
-        keys[method, column]: interval
-        for method, column, cell in cells
-        if (interval := cell.estimate.interval) and (method, column) in keys
-    }
-    asked = None
-    if planned is not None:  # name a missing one without its baseline
-        asked = keys.get(planned, cast("tuple[str, Pair]", (" ".join(planned[1]), planned[:1])))
-    found = compare(differences, asked)
+    found = compare({_key(*each): interval for each in cells if (interval := each[-1].estimate.interval)})
+
+    def tested(method: str, column: Column, cell: TableCell) -> TableCell:
+        known = found.get(_key(method, column, cell)) if cell.is_difference else None
+        return dataclasses.replace(cell, comparison=known)
+
     return [
-        TableRow(
-            row.method,
-            {
-                column: dataclasses.replace(cell, comparison=found[keys[row.method, column]])
-                if (row.method, column) in keys and cell.is_difference
-                else cell
-                for column, cell in row.cells.items()
-            },
-        )
-        for row in rows
+        TableRow(of.method, {place: tested(of.method, place, of.cells[place]) for place in of.cells}) for of in rows
     ]
+
+
+def _key(method: str, column: Column, cell: TableCell) -> tuple[str, Pair]:
+    return " ".join(column), (method, cell.baseline or column[0])

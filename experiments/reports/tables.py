@@ -9,22 +9,21 @@ published figure with its verdict.
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from experiments.reports.comparisons import Comparison
 from experiments.reports.intervals import BOTH, CLASSES, FEWEST_CLASSES, SAME_SPLITS, TRAININGS
-from experiments.reports.plain_tables import PlainTable
+from experiments.reports.plain_tables import PlainTable, csv_text
 from experiments.reports.table_cells import Column, TableCell, TableRow, compared
 
-_CSV_PLACE = ("method", "size", "metric")
-_CSV_MEASURED = ("mean", "std", "low", "high", "class_error", "training_error")
-_CSV_PUBLISHED = ("published", "published_std", "published_table", "published_note")
-_CSV_VERDICT = ("difference", "difference_low", "difference_high", "margin", "verdict")
-_CSV_TESTS = ("interval_of", "p", "p_holm", "detectable")
+_CSV_HEADER = (
+    *("method", "size", "metric", "mean", "std", "low", "high", "class_error", "training_error"),
+    *("published", "published_std", "published_table", "published_note"),
+    *("difference", "difference_low", "difference_high", "margin", "verdict", "interval_of", "p", "p_holm"),
+    "detectable",
+)
 MARKS = {BOTH: "", SAME_SPLITS: "§", CLASSES: "†", TRAININGS: "‡"}  # of intervals, by kind
 SPREAD_NOTE = (
     "± is the spread over collections of one model per fold, as the thesis prints it (conventional: over repeats). The "
@@ -46,7 +45,6 @@ SIGNIFICANT_NOTE = (
     "are given before and after the correction. Differences with an unknown spread of training (†) are not tested."
 )
 UNTESTED_NOTE = "No difference is tested: the spread of training is unknown (†)."
-PLANNED_NOTE = "Tested: the one comparison that was planned, at 5 %; no other is starred."
 POOLED_NOTE = (
     "The part of training in the differences is pooled over the comparisons of a column ({count}; Bartlett's test at "
     "10 % finds no difference of their variances)."
@@ -86,7 +84,7 @@ def cell_text(cell: TableCell | None) -> CellText:
     said = cell.verdict
     return CellText(
         figure=_figure(cell),
-        interval=_bounds(cell),
+        interval=bracketed(*cell.ends, cell.bounds.kind) if cell.bounds and cell.ends else "",
         published=_printed(cell),
         difference=_gap(cell),
         verdict=said.word if said else "",
@@ -127,14 +125,12 @@ def full_table(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] =
 
 def render_csv(rows: Sequence[TableRow]) -> str:
     """Format as long CSV, one cell per line: unrounded percent or empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*_CSV_PLACE, *_CSV_MEASURED, *_CSV_PUBLISHED, *_CSV_VERDICT, *_CSV_TESTS])
-    for row in compared(rows):
-        for (size, metric), cell in row.cells.items():
-            entries = [row.method, size, metric, *_csv_figures(cell), *_csv_tests(cell)]
-            writer.writerow(["" if entry is None else entry for entry in entries])
-    return text.getvalue()
+    lines = [
+        [row.method, size, metric, *_csv_figures(cell)]
+        for row in compared(rows)
+        for (size, metric), cell in row.cells.items()
+    ]
+    return csv_text(_CSV_HEADER, lines)
 
 
 def _csv_figures(cell: TableCell) -> list[object]:
@@ -143,13 +139,9 @@ def _csv_figures(cell: TableCell) -> list[object]:
     ours += [*cell.ends, bounds.class_error, bounds.training_error] if bounds and cell.ends else [None] * 4
     theirs = [published.value, published.std, published.table, published.note] if published else [None] * 4
     verdict = [said.gap, said.low, said.high, said.margin, str(said)] if said else [None] * 5
-    return [*(None if figure is None else 100 * figure for figure in ours), *theirs, *verdict]
-
-
-def _csv_tests(cell: TableCell) -> list[object]:
-    found = cell.comparison
+    found, kind = cell.comparison, bounds.kind if bounds else None
     tests = [found.p, found.p_holm, 100 * found.detectable or None] if found else [None] * 3
-    return [cell.bounds.kind if cell.bounds else None, *tests]
+    return [*(None if figure is None else 100 * figure for figure in ours), *theirs, *verdict, kind, *tests]
 
 
 def _header(columns: Sequence[Column]) -> list[str]:
@@ -192,14 +184,13 @@ def _beside_published(rows: Sequence[TableRow], columns: Sequence[Column]) -> tu
 def _short_notes(cells: Sequence[TableCell]) -> list[str]:
     """Explain the brackets of these cells, and count the significant differences."""
     notes = kind_notes({cell.bounds.kind for cell in cells if cell.bounds})
-    tests = [cell.comparison for cell in cells if cell.comparison and cell.comparison.p is not None]
-    tested = [of for of in tests if of.p_holm is not None]
+    tested = [cell.comparison for cell in cells if cell.comparison and cell.comparison.p is not None]
     if not tested:
         return notes
     starred = sum(of.is_significant for of in tested)
-    how = " after Holm's correction" if tests == tested else ", as planned"
+    counts = f"{starred} of {len(tested)} tested differences"
     meaning = "Any other may be chance." if starred else "Any may be chance."
-    return [*notes, f"* Significant at 5 %{how}: {starred} of {len(tested)} tested differences. {meaning}"]
+    return [*notes, f"* Significant at 5 % after Holm's correction: {counts}. {meaning}"]
 
 
 def footnotes(rows: Sequence[TableRow], reasons: Sequence[str] = ()) -> list[str]:
@@ -228,10 +219,8 @@ def _notes_of_tests(found: Sequence[Comparison]) -> list[str]:
     """Explain how the table's differences were tested."""
     if not found:
         return []
-    tested = [of for of in found if of.p is not None]
-    planned = any(of.p_holm is None for of in tested)
-    how = PLANNED_NOTE if planned else SIGNIFICANT_NOTE.format(count=len(tested))
-    notes = [how if tested else UNTESTED_NOTE]
+    count = sum(of.p is not None for of in found)
+    notes = [SIGNIFICANT_NOTE.format(count=count) if count else UNTESTED_NOTE]
     pooled = sorted({of.num_pooled for of in found if of.num_pooled > 1})
     if pooled:
         notes.append(POOLED_NOTE.format(count=" and ".join(map(str, pooled))))
@@ -260,13 +249,6 @@ def _figure(cell: TableCell) -> str:
     spread = cell.estimate.std
     figure = f"{100 * cell.estimate.mean:{'+' if cell.is_difference else ''}.2f}{'*' if cell.is_significant else ''}"
     return figure + (f" ± {100 * spread:.2f}" if spread is not None else "")
-
-
-def _bounds(cell: TableCell) -> str:
-    bound = cell.bounds
-    if bound is None or cell.ends is None:
-        return ""
-    return bracketed(*cell.ends, bound.kind)
 
 
 def bracketed(low: float, high: float, kind: str = "") -> str:

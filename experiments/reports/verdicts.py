@@ -135,10 +135,8 @@ def error_of_mean(std: float | None, repeats: int) -> Variance | None:
     return None if std is None else (std**2 / repeats, repeats - 1)
 
 
-def gain_verdict(
-    gain: Interval | float, printed: float, *, at_least: bool = False, metric: str = "MAP@R"
-) -> tuple[str, str]:
-    """Judge a gain against one that the text prints to whole points.
+def gain_verdict(gain: Interval | float, printed: float, *, at_least: bool = False) -> tuple[str, str]:
+    """Judge a gain of MAP@R against one that the text prints to whole points.
 
     The text gives neither side's figures, and its test set is another one, so the whole interval counts.
 
@@ -153,7 +151,7 @@ def gain_verdict(
     bounds = gain if isinstance(gain, Interval) else None
     mean = gain.estimate if isinstance(gain, Interval) else float(gain)
     target = Target(
-        PublishedValue(printed, table="text", method="gain", metric=metric),
+        PublishedValue(printed, table="text", method="gain", metric="MAP@R"),
         margin=printed / 2,
         error=(0.0, 1),
         rounding=0.0 if at_least else _HALF_POINT,
@@ -169,7 +167,7 @@ def gain_verdict(
         ours += "" if at_least else f", margin {said.margin:.1f}"
     return (
         said.word,
-        f"Thesis: {'more than ' if at_least else ''}{printed:+g} points of {metric}. Ours: {ours}: {said.word}.",
+        f"Thesis: {'more than ' if at_least else ''}{printed:+g} points of MAP@R. Ours: {ours}: {said.word}.",
     )
 
 
@@ -215,13 +213,12 @@ class SetSummary(NamedTuple):
     differences: tuple[float, ...]  # of each set
 
 
-def summary_over_sets(differences: Sequence[float], confidence: float = 0.95) -> SetSummary:
+def summary_over_sets(differences: Sequence[float]) -> SetSummary:
     """Average differences over independent data sets, the unit of the summary."""
     mean, count = float(np.mean(differences)), len(differences)
     half = np.nan
     if count > 1:
-        quantile = student_quantile(0.5 + confidence / 2, count - 1)
-        half = quantile * float(np.std(differences, ddof=1)) / math.sqrt(count)
+        half = student_quantile(0.975, count - 1) * float(np.std(differences, ddof=1)) / math.sqrt(count)
     return SetSummary(mean, mean - half, mean + half, tuple(differences))
 
 

@@ -45,7 +45,7 @@ from experiments.rows.rows import (
     order_of,
     row_id,
 )
-from experiments.rows.run_rows import CLASS_SCORES, collection_rows, scored_row
+from experiments.rows.run_rows import CLASS_SCORES, scored_row
 
 ROWS, PICTURES = "rows.jsonl", "pictures.npz"
 _TOLERANCE = 1e-6  # between a row's metric and the mean of its class sums, which are float32
@@ -100,17 +100,11 @@ class StudyRows:
             self._scored[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
 
     @classmethod
-    def of_methods(cls, methods: Iterable[RecordedMethod], *, with_collections: bool = False) -> StudyRows:
-        """Return the rows of finished runs, in the order of methods.
-
-        If every fold is finished, rows of their concatenated models can be added.
-        """
+    def of_methods(cls, methods: Iterable[RecordedMethod]) -> StudyRows:
+        """Return the rows of finished runs, in the order of methods."""
         study = cls(os.devnull)
         for method in methods:
             found = [named_row(scored_row(unit), method, method.measured(unit)) for unit in method.units]
-            folds = found[0].row["configuration"].get("num_folds", 0) if found else 0
-            if with_collections and folds > 1:
-                found += [named_row(scored, method) for scored in collection_rows(method.units, folds)]
             study._scored |= {row_id(scored.row): scored for scored in found}
         return study
 

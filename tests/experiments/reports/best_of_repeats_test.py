@@ -9,6 +9,7 @@ from experiments.reports.best_of_repeats import (
     spread_of_best,
 )
 from experiments.reports.class_scores import ClassScores
+from tests.experiments.reports.query_scores import by_class
 
 LABELS = np.repeat(np.arange(30), 4)
 
@@ -17,7 +18,7 @@ def scores_of(means, seed=0, shared=0.0):
     """Scores of 120 queries in 30 classes, repeat by repeat, with exactly these means (and what queries share)."""
     noise = np.random.default_rng(seed).normal(0, 0.2, (len(means), len(LABELS)))
     scores = noise - noise.mean(axis=1, keepdims=True) + np.array(means)[:, None]
-    return ClassScores.from_queries(scores + shared, LABELS)
+    return by_class(scores + shared, LABELS)
 
 
 def test_the_spread_of_the_best_is_that_of_normal_order_statistics():

@@ -8,6 +8,7 @@ from experiments.reports.statistics import (
     paired_difference,
     single_model_members,
 )
+from tests.experiments.reports.query_scores import by_class
 
 FOLD_SPREAD = 0.015
 
@@ -31,8 +32,8 @@ def study(generator, num_repeats, shift=0.0, test_set=None, num_classes=60):
 TRUTH = 0.5 + 0.2  # a gamma(2, 0.1) class effect has mean 0.2
 
 
-def by_class(labels, *scores):
-    return [ClassScores.from_queries(of_method, labels) for of_method in scores]
+def each_by_class(labels, *scores):
+    return [by_class(of_method, labels) for of_method in scores]
 
 
 def collection_members(num_folds, num_repeats):
@@ -49,7 +50,7 @@ def test_collections_list_every_choice_of_a_repeat_a_fold():
 def test_averaged_scores_have_the_interval_of_their_models_on_the_same_splits():
     scores, (labels, _) = study(np.random.default_rng(1), 2)
     rows = [[2 * fold + repeat for fold, repeat in enumerate(repeats)] for repeats in collections(4, 2)]
-    single, joined = by_class(labels, scores, scores[np.array(rows)].mean(axis=1))
+    single, joined = each_by_class(labels, scores, scores[np.array(rows)].mean(axis=1))
     both = class_clustered_interval(joined, members=collection_members(4, 2))
     assert both.estimate == pytest.approx(class_clustered_interval(single).estimate)
     within = scores.mean(axis=1).reshape(4, 2).var(axis=1, ddof=1)  # folds cannot be told apart: each is in every row
@@ -61,7 +62,7 @@ def test_errors_equal_their_closed_forms():
     generator = np.random.default_rng(2)
     labels = np.repeat(np.arange(30), 5)
     scores = generator.random((12, 150)) + generator.normal(size=30)[labels]
-    found = class_clustered_interval(ClassScores.from_queries(scores, labels), members=single_model_members(4, 3))
+    found = class_clustered_interval(by_class(scores, labels), members=single_model_members(4, 3))
     of_classes = scores.reshape(4, 3, 30, 5).mean(axis=3)  # [folds, repeats, classes]
     of_models = of_classes.mean(axis=2)
     assert found.training_error == pytest.approx(of_models.mean(axis=1).std(ddof=1) / 2)
@@ -75,7 +76,7 @@ def test_errors_equal_their_closed_forms():
 
 def test_few_classes_have_the_unbiased_variance():
     labels, values = np.repeat(np.arange(6), 3), np.array([0.1, 0.9, 0.4, 0.7, 0.2, 0.6])
-    found = class_clustered_interval(ClassScores.from_queries(values[labels][None], labels))
+    found = class_clustered_interval(by_class(values[labels][None], labels))
     assert found.class_error == pytest.approx(values.std(ddof=1) / np.sqrt(6))
 
 
@@ -103,10 +104,10 @@ def test_one_split_is_for_itself():
 
 def test_folds_are_the_spread_of_single_runs():
     scores, (labels, _) = study(np.random.default_rng(3), 1)
-    found = class_clustered_interval(ClassScores.from_queries(scores, labels), members=single_model_members(4, 1))
+    found = class_clustered_interval(by_class(scores, labels), members=single_model_members(4, 1))
     assert found.training_error == pytest.approx(scores.mean(axis=1).std(ddof=1) / 2)
     assert found.training_freedom == 3
-    joined = class_clustered_interval(ClassScores.from_queries(scores[:1], labels), members=collection_members(4, 1))
+    joined = class_clustered_interval(by_class(scores[:1], labels), members=collection_members(4, 1))
     assert joined.training_error is None
     assert joined.same_test_set() is None
 
@@ -114,15 +115,15 @@ def test_folds_are_the_spread_of_single_runs():
 def test_result_ignores_label_names_and_query_order():
     scores, (labels, _) = study(np.random.default_rng(4), 2)
     members = single_model_members(4, 2)
-    found = class_clustered_interval(ClassScores.from_queries(scores, labels), members=members)
-    assert found == class_clustered_interval(ClassScores.from_queries(scores, labels), members=members)
+    found = class_clustered_interval(by_class(scores, labels), members=members)
+    assert found == class_clustered_interval(by_class(scores, labels), members=members)
     order = np.random.default_rng(5).permutation(len(labels))
-    moved = class_clustered_interval(ClassScores.from_queries(scores[:, order], labels[order] + 2**40), members=members)
+    moved = class_clustered_interval(by_class(scores[:, order], labels[order] + 2**40), members=members)
     assert moved.high == pytest.approx(found.high, abs=1e-12)
 
 
 def test_invalid_input_is_refused():
-    scores = ClassScores.from_queries(np.zeros((2, 4)), np.array([0, 0, 1, 1]))
+    scores = by_class(np.zeros((2, 4)), np.array([0, 0, 1, 1]))
     with pytest.raises(ValueError, match="received 3 rows, expected 2"):
         class_clustered_interval(scores, members=single_model_members(3, 1))
     with pytest.raises(ValueError, match="expected the same models and queries"):
@@ -131,7 +132,7 @@ def test_invalid_input_is_refused():
 
 def test_closed_forms_agree_with_resampling():
     scores, (labels, _) = study(np.random.default_rng(3), 3)
-    of_classes = ClassScores.from_queries(scores, labels)
+    of_classes = by_class(scores, labels)
     found = class_clustered_interval(of_classes, members=single_model_members(4, 3))
     generator = np.random.default_rng(0)
     drawn = generator.multinomial(60, np.full(60, 1 / 60), 4000)
@@ -145,7 +146,7 @@ def test_closed_forms_agree_with_resampling():
 
 def test_a_method_does_not_differ_from_itself():
     scores, (labels, _) = study(np.random.default_rng(6), 2)
-    found = paired_difference(*by_class(labels, scores, scores), members=single_model_members(4, 2))
+    found = paired_difference(*each_by_class(labels, scores, scores), members=single_model_members(4, 2))
     assert (found.estimate, found.low, found.high, found.excludes_zero) == (0, 0, 0, False)
 
 
@@ -156,11 +157,11 @@ def test_interval_covers_the_truth(num_repeats):
     covered = same_set = naive = 0
     for _ in range(1000):
         scores, (labels, hardness) = study(generator, num_repeats)
-        found = class_clustered_interval(ClassScores.from_queries(scores, labels), members=members)
+        found = class_clustered_interval(by_class(scores, labels), members=members)
         covered += found.low <= TRUTH <= found.high
         repeated = found.same_test_set()
         same_set += repeated.low <= 0.5 + hardness.mean() <= repeated.high
-        by_query = class_clustered_interval(ClassScores.from_queries(scores, np.arange(len(labels))))
+        by_query = class_clustered_interval(by_class(scores, np.arange(len(labels))))
         naive += by_query.low <= TRUTH <= by_query.high
     assert 930 <= covered <= 970
     assert 930 <= same_set <= 970
@@ -174,7 +175,7 @@ def test_interval_of_collections_covers_the_truth():
     for _ in range(1000):
         scores, (labels, _) = study(generator, 2)
         joined = scores[np.array(rows)].mean(axis=1)
-        found = class_clustered_interval(ClassScores.from_queries(joined, labels), members=collection_members(4, 2))
+        found = class_clustered_interval(by_class(joined, labels), members=collection_members(4, 2))
         covered += found.low <= TRUTH <= found.high
     assert 930 <= covered <= 970
 
@@ -187,7 +188,7 @@ def test_identical_methods_rarely_differ_and_different_ones_usually_do(num_repea
     for _ in range(1000):
         first, test_set = study(generator, num_repeats)
         second, _ = study(generator, num_repeats, test_set=test_set)
-        found = paired_difference(*by_class(test_set[0], first, second), members=members)
+        found = paired_difference(*each_by_class(test_set[0], first, second), members=members)
         false_alarms += found.excludes_zero
         detectable.append(found.detectable_difference())
     assert false_alarms <= 65  # 5 % and twice the error of a thousand
@@ -196,5 +197,5 @@ def test_identical_methods_rarely_differ_and_different_ones_usually_do(num_repea
     for _ in range(300):
         first, test_set = study(generator, num_repeats, shift=typical)
         second, _ = study(generator, num_repeats, test_set=test_set)
-        found_differences += paired_difference(*by_class(test_set[0], first, second), members=members).low > 0
+        found_differences += paired_difference(*each_by_class(test_set[0], first, second), members=members).low > 0
     assert found_differences >= 0.7 * 300
