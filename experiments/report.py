@@ -17,7 +17,7 @@ from absl import flags
 
 from common.errors import InvalidInput
 from experiments.settings import flags as experiment_flags
-from experiments.site.example_images import DataFolder
+from experiments.site.drawn_run import DataFolder
 from experiments.site.report_folder import DrawingOptions, write_report
 
 

@@ -60,9 +60,9 @@ def arranged(embeddings: np.ndarray) -> np.ndarray:
     """
     from sklearn.decomposition import PCA
 
-    from experiments.site.embedding_map import FEWEST, plane
+    from experiments.site.charts import FEWEST_POINTS, plane
 
-    if len(embeddings) < FEWEST:
+    if len(embeddings) < FEWEST_POINTS:
         return np.repeat(np.linspace(0, 1, len(embeddings))[:, None], 2, axis=1)
     components = min(_COMPONENTS, *embeddings.shape)
     return plane(PCA(components, random_state=0).fit_transform(embeddings))

@@ -1,20 +1,33 @@
-"""The first page of a report, by study, and the names of its pages."""
+"""Pages of a report: the first, by study, and one per method."""
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import pathlib
 import re
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from common.diagnostics.diagnostic_names import NAMES
+from common.files import read_json
 from experiments import reports
 from experiments.protocols.fair_report import MethodReport
+from experiments.reports import UnitRun
 from experiments.reports.tables import numbered
-from experiments.site.charts import curve_chart
+from experiments.runs.unit import unit_label
+from experiments.settings.config import by_flag_names
+from experiments.settings.parts import all_settings
+from experiments.site.charts import curve_chart, map_chart
 from experiments.site.groups import Study
 from experiments.site.markup import plural, render
 
 GENERATOR = "experiments.report"
 _SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ ", "inconclusive": "? "}
+_METRICS = ("P@1", "MAP@R")
+_HEADS = ("run", "state", "best validation", "test P@1", "test MAP@R", "untrained P@1", "untrained MAP@R", "training")
 
 
 def index_page(studies: Sequence[Study], problems: Sequence[str], source: str, looks: Mapping[str, dict | None]) -> str:
@@ -93,3 +106,122 @@ def _verdict(text: reports.CellText, reasons: list[str]) -> str:
     """Format a verdict with its margin; number its reason in `reasons`."""
     margin = f", margin {text.margin}" if text.margin else ""
     return numbered(f"{_SIGNS.get(text.verdict, '')}{text.verdict}{margin}", text.reason, reasons)
+
+
+def method_page(method: MethodReport, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
+    """Build a configuration's page, with records of the drawn run.
+
+    Args:
+        records: of `retrieval`, `attention` and `map`, each with a `"reason"` where something is left out; none
+            without a finished run.
+        output: the report's folder, which links to runs start from.
+    """
+    config, runs = method.config, method.runs
+    label = functools.partial(_label, method)
+    warnings = [(unit, unit.measured.get("diagnostics", {}).get("warning")) for unit in runs.finished.values()]
+    collapses = [f"{label(unit)}: {text}" for unit, text in warnings if text]
+    return render(
+        "method.html",
+        title=method.name,
+        generator=GENERATOR,
+        facts=f"{runs.protocol} protocol on {config.dataset}, recipe {config.recipe}, budget {config.budget},",
+        runs=runs,
+        notices=[*runs.problems, *map(reports.deviation_sentence, runs.deviations), *collapses],
+        heads=_HEADS,
+        lines=[{"path": unit.path, "label": label(unit), "cells": _cells(method, unit)} for unit in runs.units],
+        drawn=None if drawn is None else label(drawn),
+        records=records,
+        chart=map_chart(records.get("map", {})),
+        diagnostics=_diagnostics(method),
+        environments=_environments(method),
+        settings=_settings(method),
+        link=functools.partial(link_to, output=output),
+    )
+
+
+def link_to(path: str | os.PathLike, output: pathlib.Path) -> str:
+    """Return a page's link to a file with any bytes in its name."""
+    return urllib.parse.quote(os.fsencode(os.path.relpath(path, output)))
+
+
+def _label(method: MethodReport, unit: UnitRun) -> str:
+    return unit_label(method.config, unit.fold, unit.repeat)
+
+
+def _cells(method: MethodReport, unit: UnitRun) -> list[str]:
+    """Return a run's texts under all heads but the first."""
+    figures = [unit.test_metrics(), unit.untrained_metrics()]
+    values = [metrics.get(name) for metrics in figures for name in _METRICS]
+    result = unit.result or {}
+    seconds = result.get("train_seconds")
+    return [
+        "finished" if unit.is_finished else "unfinished",
+        _best(unit, method.config.monitor),
+        *("-" if value is None else f"{100 * value:.2f}" for value in values),
+        "-" if seconds is None else f"{result.get('steps', 0):,} steps, {seconds / 60:.1f} minutes",
+    ]
+
+
+def _best(unit: UnitRun, monitor: str) -> str:
+    """Format the largest monitored value (of an unfinished run, so far)."""
+    steps, values = unit.validation_curve(monitor)
+    if not len(steps):
+        return "-"
+    return f"{monitor} {100 * values.max():.2f} at step {steps[values.argmax()]:,}"
+
+
+def _diagnostics(method: MethodReport) -> dict[str, list] | None:
+    """Tabulate diagnostics of test embeddings, one column per run, if recorded."""
+    units = [unit for unit in method.runs.finished.values() if unit.measured.get("diagnostics")]
+    names = [name for name in NAMES if any(name in unit.measured["diagnostics"] for unit in units)]
+    if not names:
+        return None
+    lines = []
+    for name in names:
+        values = [unit.measured["diagnostics"].get(name) for unit in units]
+        lines.append((name, ["-" if value is None else f"{value:.4g}" for value in values], NAMES[name]))
+    return {"heads": ["", *(_label(method, unit) for unit in units), "meaning"], "lines": lines}
+
+
+def _environments(method: MethodReport) -> list[tuple[str, list[tuple[str, object]] | None]]:
+    """Return each environment once: its runs, and its entries if recorded."""
+    groups: dict[str, list[UnitRun]] = {}
+    for unit in method.runs.finished.values():
+        groups.setdefault(json.dumps(unit.measured.get("environment"), sort_keys=True), []).append(unit)
+    found = []
+    for text, units in groups.items():
+        stated = json.loads(text)
+        pairs = [(name, _shown(value)) for name, value in stated.items()] if isinstance(stated, dict) else None
+        found.append(("; ".join(_label(method, unit) for unit in units), pairs))
+    return found
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "not known" if value is None else value
+
+
+def _settings(method: MethodReport) -> list[tuple[str, object, str, str]]:
+    """Return name, value, source and meaning of every setting, and of the data."""
+    stated, sources = by_flag_names(method.runs.config), _sources(method.runs.units)
+    lines = [
+        (each.name, stated[each.name], sources.get(each.name) or "not recorded", each.metadata["help"].replace("`", ""))
+        for each in all_settings()
+        if stated.get(each.name) is not None
+    ]
+    return [*lines, ("data", stated.get("data"), "the files", "digest of labels and contents of the data set")]
+
+
+def _sources(units: Sequence[UnitRun]) -> dict[str, str]:
+    """Map each flag to the layer that set it; empty if unrecorded."""
+    found = (read_json(unit.path / "sources.json") for unit in units)
+    sources = next((each for each in found if isinstance(each, dict)), {})
+    return {name: source for name, source in sources.items() if isinstance(source, str)}
+
+
+def first_drawable(units: Sequence[UnitRun]) -> UnitRun | None:
+    """Return the first finished run that still has its test embeddings."""
+    finished = [unit for unit in units if unit.is_finished]
+    whole = [unit for unit in finished if (unit.path / "test_embeddings.npz").exists()]
+    return next(iter(whole or finished), None)

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Callable
 from typing import NamedTuple
 
-from common.data import Dataset
 from common.errors import InvalidInput, check_given, invalid
 from common.files import write_text
 from common.progress import progress_bar
 from experiments import reports
 from experiments.process.exit_code import import_tensorflow
-from experiments.protocols.attention import attention_of
-from experiments.protocols.fair_report import MethodReport
-from experiments.reports.attention import overlays
-from experiments.runs.pooling_weights import has_weights
-from experiments.runs.trained_model import load_trained_model, run_configuration
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.site.drawings import READABLE, Drawings
-from experiments.site.embedding_map import map_record
-from experiments.site.example_images import DataFolder
-from experiments.site.first_look import first_look_record, mean_score, verdict_of
+from experiments.site.drawn_run import DataFolder, DrawnRun, mean_score, verdict_of
 from experiments.site.groups import Study, read_studies
 from experiments.site.markup import plural
-from experiments.site.method_page import first_drawable, method_page
-from experiments.site.pages import GENERATOR, index_page, method_file
-from experiments.site.retrieval_grid import retrieval_record
+from experiments.site.pages import GENERATOR, first_drawable, index_page, method_file, method_page
 
 FIRST_LOOK = (6, 5)  # queries, and neighbours of each
 
@@ -50,7 +41,7 @@ def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder,
     methods = [method for study in studies for method in study.methods]
     for method in progress_bar(methods, desc="methods drawn"):
         unit = first_drawable(method.runs.units)
-        records = _records(method, unit, drawings, data, options) if unit else {}
+        records = _records(DrawnRun(unit, method.config, data, drawings), options) if unit else {}
         write_text(output / method_file(method), method_page(method, records, unit, output))
         written.add(method_file(method))
     write_text(output / "index.html", index_page(studies, problems, str(runs_dir), looks))
@@ -96,50 +87,13 @@ def _remove_old_pages(output: pathlib.Path, written: set[str]) -> None:
             path.unlink()
 
 
-def _records(
-    method: MethodReport, unit: reports.UnitRun, drawings: Drawings, data: DataFolder, options: DrawingOptions
-) -> dict[str, dict]:
-    """Draw a run, by kind; failed drawings record their reason."""
-    queries = (options.num_queries, options.num_neighbors)
-    attention = (options.num_images, options.num_prototypes)
-
-    def load():
-        return data.dataset_of(unit, method.config)
-
-    kinds = {
-        "retrieval": (queries, lambda: retrieval_record(unit, method.config, load, drawings, *queries)),
-        "attention": (attention, lambda: _attention_record(unit, data, drawings, *attention)),
-        "map": ((options.num_classes,), lambda: map_record(unit, load, options.num_classes)),
-    }
+def _records(run: DrawnRun, options: DrawingOptions) -> dict[str, dict]:
+    """Draw a run, by kind."""
     return {
-        kind: drawings.record(kind, unit, settings, lambda draw=draw: _drawn_or_reason(draw))
-        for kind, (settings, draw) in kinds.items()
+        "retrieval": _record(run, "retrieval", run.retrieval, (options.num_queries, options.num_neighbors)),
+        "attention": _record(run, "attention", run.attention, (options.num_images, options.num_prototypes)),
+        "map": _record(run, "map", run.map, (options.num_classes,)),
     }
-
-
-def _attention_record(
-    unit: reports.UnitRun, data: DataFolder, drawings: Drawings, num_images: int, num_prototypes: int
-) -> dict:
-    """Record attention over test images, in total and by most used prototypes."""
-    config, _ = run_configuration(unit.path)
-    if config.pooling == "gap":
-        return {"lines": [], "reason": "Average pooling looks everywhere alike, so there is nothing to draw."}
-    if config.backbone == "token_embedding":
-        return {"lines": [], "reason": "Bags of tokens have no picture to lay attention over."}
-    try:
-        dataset = data.dataset_of(unit, config)
-        trained = load_trained_model(unit.path, dataset=dataset, cache_dir=data.cache_dir)
-    except InvalidInput as error:
-        return {"lines": [], "reason": str(error), "is_incomplete": True}
-    if not has_weights(trained.model.head.pooling):
-        return {"lines": [], "reason": f"The pooling {config.pooling} gives positions no weights."}
-    captions = "the image", "weight {:.2f} to {:.2f} times the average's", "{}: {:.0f} % of the weight"
-    lines = []
-    for attention in attention_of(trained, num_images, num_prototypes):
-        panels = overlays(attention, *captions)
-        drawn = [{"caption": caption, "image": drawings.image(255 * pixels)} for caption, pixels in panels]
-        lines.append({"name": attention.name, "panels": drawn})
-    return {"lines": lines, "reason": ""}
 
 
 def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | None:
@@ -148,23 +102,19 @@ def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | No
     if not finished or study.methods[0].config.dataset not in OWN_DATASETS:
         return None
     method = max(finished, key=lambda each: mean_score(each.runs.finished.values()))
-    unit = check_given("run", first_drawable(method.runs.units))
-
-    def draw() -> dict:
-        def load() -> Dataset:
-            return data.dataset_of(unit, method.config)
-
-        return first_look_record(unit, method.config, load, drawings, data.cache_dir, *FIRST_LOOK)
-
-    record = drawings.record("look", unit, FIRST_LOOK, lambda: _drawn_or_reason(draw))
+    run = DrawnRun(check_given("run", first_drawable(method.runs.units)), method.config, data, drawings)
+    record = _record(run, "look", run.first_look, FIRST_LOOK)
     return {**record, "verdict": verdict_of(method.runs.finished.values()), "method": method.name}
 
 
-def _drawn_or_reason(draw) -> dict:
-    """Call `draw`; on failure, return a record of the reason."""
+def _record(run: DrawnRun, kind: str, draw: Callable[..., dict], amounts: tuple[int, ...]) -> dict:
+    """Return a record, drawn if need be; a failed one is its reason."""
     tf = import_tensorflow()
 
-    try:
-        return draw()
-    except (InvalidInput, OSError, tf.errors.OpError) as error:
-        return {"reason": f"Not drawn: {error}", "is_incomplete": True}
+    def drawn() -> dict:
+        try:
+            return draw(*amounts)
+        except (InvalidInput, OSError, tf.errors.OpError) as error:
+            return {"reason": f"Not drawn: {error}", "is_incomplete": True}
+
+    return run.drawings.record(kind, run.unit, amounts, drawn)

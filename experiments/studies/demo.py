@@ -21,7 +21,7 @@ from experiments.reports import PlainTable, UnitRun
 from experiments.rows.scores import Scores
 from experiments.runs.evaluation_inputs import untrained_embeddings
 from experiments.settings.build import parse_method
-from experiments.site.retrieval_grid import drawn_queries
+from experiments.site.drawn_run import drawn_queries
 from experiments.studies.demo_page import (
     NUM_FOUND,
     NUM_QUERIES,

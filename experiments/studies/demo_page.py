@@ -14,8 +14,8 @@ from common.data import Dataset
 from common.errors import check_given
 from common.files import write_atomically, write_text
 from experiments.site.drawings import READABLE, Drawings
+from experiments.site.drawn_run import neighbors_of
 from experiments.site.markup import plural, render
-from experiments.site.retrieval_grid import neighbors_of
 
 NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
 _PICTURED = 5  # queries of the picture, with one emoji fewer each

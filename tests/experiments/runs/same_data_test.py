@@ -16,7 +16,7 @@ from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
-from experiments.site.example_images import DataFolder
+from experiments.site.drawn_run import DataFolder
 from experiments.site.groups import read_studies
 from tests.experiments.patterned_images import write_photos
 from tests.experiments.written_results import finished_result

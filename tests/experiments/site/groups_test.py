@@ -8,7 +8,7 @@ import pytest
 from experiments import reports
 from experiments.reports.tables import CellText
 from experiments.settings.config import identity_digest
-from experiments.site import pages, retrieval_grid
+from experiments.site import drawn_run, pages
 from experiments.site.groups import read_studies, short_value
 
 
@@ -68,7 +68,7 @@ def test_reasons_are_numbered_as_they_come():
 
 def test_a_query_is_not_among_its_neighbours_even_if_another_row_equals_it():
     rows = np.float32([[1, 0], [1, 0], [0, 1]])
-    assert retrieval_grid.neighbors_of(rows, None, np.array([0, 1]), 2).tolist() == [[1, 2], [0, 2]]
+    assert drawn_run.neighbors_of(rows, None, np.array([0, 1]), 2).tolist() == [[1, 2], [0, 2]]
 
 
 def test_runs_that_all_methods_have_stand_in_where_none_is_complete(empty_study):

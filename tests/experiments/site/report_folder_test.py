@@ -10,9 +10,9 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.site import first_look, report_folder
+from experiments.site import drawn_run, report_folder
 from experiments.site.groups import read_studies
-from experiments.site.method_page import link_to
+from experiments.site.pages import link_to
 from experiments.site.report_folder import DrawingOptions, write_report
 from tests.browser import Page, need_chromium
 
@@ -187,14 +187,14 @@ def test_runs_that_have_only_begun_are_listed(empty_study):
 def photo_report(tiny_study, tmp_path, monkeypatch):
     """The report of a study as if its data were custom and its initial weights known."""
     monkeypatch.setattr(report_folder, "OWN_DATASETS", ("glyphs",))
-    monkeypatch.setattr(first_look, "_are_known", lambda weights: True)
+    monkeypatch.setattr(drawn_run, "_are_known", lambda weights: True)
     calls = []
 
     def untrained(config, dataset, cache_dir):
         calls.append(config.name)
         return {"queries": np.roll(np.eye(8)[dataset.test.labels - 8], 1, axis=0)}
 
-    monkeypatch.setattr(first_look, "untrained_embeddings", untrained)
+    monkeypatch.setattr(drawn_run, "untrained_embeddings", untrained)
     for _ in range(2):
         write_report(tiny_study.folder, tmp_path / "report", tiny_study, OPTIONS)
     assert calls == ["pnca+gsp"]  # the second report draws nothing
