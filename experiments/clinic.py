@@ -22,8 +22,7 @@ from absl import flags
 
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
-from experiments.photos.clinic import examine
-from experiments.photos.clinic_files import carry_out, planned_moves, write_clinic
+from experiments.photos.clinic import carry_out, examine, planned_moves, write_clinic
 from experiments.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings import flags as experiment_flags

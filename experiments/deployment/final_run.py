@@ -18,9 +18,8 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
-from experiments.reports.deployed_models import METRICS, models_table
-from experiments.rows.rows import ScoredRow
-from experiments.rows.run_rows import collection_rows, scored_row
+from experiments.reports.tables import bracketed
+from experiments.rows.run_rows import collection_rows
 from experiments.rows.scores import Scores
 from experiments.runs.same_data import data_of_run
 from experiments.runs.trained_model import stored_configuration
@@ -30,6 +29,8 @@ from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.places import Places
 from experiments.settings.run_settings import FINAL
+
+_METRICS = ("P@1", "MAP@R")
 
 
 class FinishedStudy(NamedTuple):
@@ -185,18 +186,41 @@ def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
 def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
     """Compare the final model with the folds' repeat 0 on shared queries."""
     units = [study.units[fold, 0] for fold in range(study.config.num_folds)]
-    (joined,) = collection_rows(units, len(units))
-    unit = reports.collect_method(final.parent).finished[0, 0]
-    return models_table(
-        f"{study.config.name} on {study.config.dataset}: test set",
-        [_class_scores(scored_row(of_fold)) for of_fold in units],
-        _class_scores(joined),
-        _class_scores(scored_row(unit)),
-        steps=[int(of_fold.measured["validation"]["best"]["step"]) for of_fold in units],
-        final_steps=unit.measured["steps"],
-        dim=study.config.embedding_dim,
-    ).as_text()
+    of_final = Scores.of_runs([reports.collect_method(final.parent).finished[0, 0]])
+    title = f"{study.config.name} on {study.config.dataset}: test set"
+    return models_table(title, Scores.of_runs(units), Scores(collection_rows(units, len(units))), of_final).as_text()
 
 
-def _class_scores(row: ScoredRow) -> dict[str, reports.ClassScores]:
-    return {metric: Scores([row]).class_scores(metric) for metric in METRICS}
+def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> reports.PlainTable:
+    """Build the table of docs/deploy.md, with the first of the joined and of the final models."""
+    single = [[folds.class_scores(metric).rows([row]) for metric in _METRICS] for row in range(len(folds.rows))]
+    mean = [folds.class_scores(metric).average() for metric in _METRICS]
+    of_joined, of_final = ([of.class_scores(metric).rows([0]) for metric in _METRICS] for of in (joined, final))
+    dim = folds.rows[0]["configuration"]["embedding_dim"]
+
+    def texts(scores: Sequence[reports.ClassScores]) -> list[str]:
+        return [_text(reports.class_clustered_interval(of_metric)) for of_metric in scores]
+
+    def minus(other: Sequence[reports.ClassScores]) -> str:
+        return _text(reports.paired_difference(of_final[-1], other[-1]), is_difference=True)
+
+    rows = [
+        [f"fold {row['fold']}", f"{dim}", f"{row['best_step']:,}", *texts(scores), ""]
+        for row, scores in zip(folds.rows, single)
+    ]
+    rows += [
+        [f"mean of the {len(single)} folds", f"{dim}", "", *texts(mean), minus(mean)],
+        [f"concatenation of the {len(single)}", f"{dim * len(single)}", "", *texts(of_joined), minus(of_joined)],
+        ["final, all training classes", f"{dim}", f"{final.rows[0]['steps']:,}", *texts(of_final), ""],
+    ]
+    notes = [
+        "95 % intervals for other test classes of the same kind, of these trained networks: how much another training "
+        "would differ is not in them."
+    ]
+    header = ["model", "dim", "steps", *(f"{metric}, %" for metric in _METRICS), "final minus it, MAP@R"]
+    return reports.PlainTable(title, header, rows, notes)
+
+
+def _text(interval: reports.Interval, is_difference: bool = False) -> str:
+    sign = "+" if is_difference else ""
+    return f"{100 * interval.estimate:{sign}.2f} {bracketed(*interval.ends(of_difference=is_difference))}"

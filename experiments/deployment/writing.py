@@ -30,12 +30,6 @@ _LACKING = {"gemax": "the Cholesky factorisation"}  # operations of poolings tha
 _CHECKED_AFTER_TRAINING = 32  # test images
 
 
-def default_output(run: str | os.PathLike, name: str) -> pathlib.Path:
-    """Return a model's default path: `model.keras`, or a folder per format."""
-    folder = pathlib.Path(run)
-    return folder / MODEL if name == "keras" else folder / f"export_{name}" / _NAMES[name]
-
-
 def export_run(
     run: str | os.PathLike,
     name: str,
@@ -53,7 +47,8 @@ def export_run(
     """
     check_choice("--format", name, FORMAT_NAMES)
     check_positive("--num_checked", num_checked)
-    path = default_output(run, name) if output is None else pathlib.Path(output)
+    default = MODEL if name == "keras" else os.path.join(f"export_{name}", _NAMES[name])
+    path = pathlib.Path(run, default) if output is None else pathlib.Path(output)
     check_output(path, name)
     config, _ = run_configuration(run)
     check_pooling(name, config.pooling)

@@ -63,6 +63,9 @@ def run(action: str, values: flags.FlagValues) -> None:
         "push": _push,
         "duplicates": _duplicates,
     }[action](values)
+    for name in ("csv", "html"):
+        if values[name].value:
+            print(f"written: {values[name].value}")
 
 
 def _embed(values: flags.FlagValues) -> None:
@@ -142,7 +145,6 @@ def _neighbours(values: flags.FlagValues) -> None:
         write_csv(values.csv, *neighbors.neighbor_table(found))
     if values.html:
         neighbors.write_page(values.html, found, values.index, values.shown)
-    _say_written(values)
 
 
 def _shell(values: flags.FlagValues) -> None:
@@ -205,7 +207,6 @@ def _map(values: flags.FlagValues) -> None:
         raise invalid("--index", received=values.index, expected="an index with photos")
     shown = write_map(values.html, index, pathlib.Path(values.index).name)
     print(f"A map of {shown:,} of {plural(len(index), 'photo')}.")
-    _say_written(values)
 
 
 def _push(values: flags.FlagValues) -> None:
@@ -244,7 +245,6 @@ def _duplicates(values: flags.FlagValues) -> None:
         write_csv(values.csv, duplicates.HEADER, rows)
     if values.html:
         duplicates.write_page(values.html, pairs, index, threshold, values.shown)
-    _say_written(values)
 
 
 def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *, adds: bool = False) -> EmbeddingTable:
@@ -278,12 +278,6 @@ def _check_search(values: flags.FlagValues, index: EmbeddingIndex) -> None:
     if values.search == "approximate" and index.approximate is None:
         fix = f"`python -m experiments.search index --index={values.index} --approximate=hnsw` builds one."
         raise invalid("--search", received="approximate", expected="an index that has an approximate one", fix=fix)
-
-
-def _say_written(values: flags.FlagValues) -> None:
-    for name in ("csv", "html"):
-        if values[name].value:
-            print(f"written: {values[name].value}")
 
 
 def _need(values: flags.FlagValues, *names: str) -> None:

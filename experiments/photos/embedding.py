@@ -9,7 +9,7 @@ import os
 import pathlib
 import shutil
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -39,7 +39,11 @@ class Photos(NamedTuple):
 
     def without(self, known: set[str]) -> Photos:
         """Select the photos whose paths are not known."""
-        kept = [place for place, path in enumerate(self.paths) if path not in known]
+        return self.at(place for place, path in enumerate(self.paths) if path not in known)
+
+    def at(self, places: Iterable[int]) -> Photos:
+        """Select photos by their places."""
+        kept = list(places)
         labels = None if self.labels is None else [self.labels[place] for place in kept]
         return Photos([self.paths[place] for place in kept], labels)
 
@@ -104,8 +108,7 @@ def embed_photos(
     if not kept:
         raise InvalidInput(f"None of the {len(photos.paths)} photos can be read.")
     shutil.rmtree(folder)
-    labels = None if photos.labels is None else [photos.labels[place] for place in kept]
-    return EmbeddingTable(np.concatenate(embedded), [photos.paths[place] for place in kept], labels, embedder.digest)
+    return EmbeddingTable(np.concatenate(embedded), *photos.at(kept), embedder.digest)
 
 
 def unreadable_photos(paths: Sequence[str]) -> dict[str, str]:
@@ -131,8 +134,7 @@ def _part(
 def embed_now(photos: Photos, embedder: ImageEmbedder, batch_size: int, *, skip: bool = False) -> EmbeddingTable:
     """Embed a few photos without storing parts; otherwise as `embed_photos`."""
     embeddings, places = _readable_embeddings(photos.paths, embedder, batch_size, skip)
-    labels = None if photos.labels is None else [photos.labels[place] for place in places]
-    return EmbeddingTable(embeddings, [photos.paths[place] for place in places], labels, embedder.digest)
+    return EmbeddingTable(embeddings, *photos.at(places), embedder.digest)
 
 
 def _readable_embeddings(

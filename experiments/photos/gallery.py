@@ -29,7 +29,8 @@ class Gallery:
         if not len(index):
             raise invalid("--index", received=name, expected="an index with photos")
         self.index, self.name, self._max_pixels = index, name, max_pixels
-        self._root = _common_folder(index.ids)
+        common = os.path.commonprefix([min(index.ids), max(index.ids)])
+        self._root = common.rfind(os.sep) + 1  # length of the paths' common folder, with its separator
         numbers: dict[str, int] = {}
         labels = index.labels or ()
         # Labels are compared as they are shown, which is how clients name them.
@@ -138,9 +139,3 @@ class Gallery:
             {"rank": rank, "similarity": round(similarity, 6), **self.described(row)}
             for rank, (row, similarity) in enumerate(zip(rows, similarities), 1)
         ]
-
-
-def _common_folder(paths: Sequence[str]) -> int:
-    """Return the length of the paths' common folder, with its separator."""
-    beginning = os.path.commonprefix([min(paths), max(paths)])
-    return beginning.rfind(os.sep) + 1

@@ -56,20 +56,16 @@ def prepare(
         print("".join(f"{file.name}: {file.origin}; {file.check}\n" for file in files), end="")
         dataset = load(name, data_dir, cache_dir)
     if copies is not None:
-        _choose(copies, dataset, cache_dir)
+        if dataset.kind != "image_files":
+            expected = f"no such flag for {dataset.name}, whose images are not copied"
+            raise invalid("--copies", received=copies, expected=expected)
+        if copies != "compressed":
+            data.choose_copies(build.image_cache(dataset, cache_dir), copies)
     inspection = report(dataset)
     print(f"Manifest: {', '.join(write_manifest(inspection, files, data_dir))}")
     if dataset.kind == "image_files" and shorter_side:
         build.prepare_copies(dataset, shorter_side, cache_dir, compressed=copies == "compressed")
     print(f"Ready: --dataset={name} --data_dir={data_dir}")
-
-
-def _choose(copies: str, dataset: data.Dataset, cache_dir: str) -> None:
-    if dataset.kind != "image_files":
-        expected = f"no such flag for {dataset.name}, whose images are not copied"
-        raise invalid("--copies", received=copies, expected=expected)
-    if copies != "compressed":
-        data.choose_copies(build.image_cache(dataset, cache_dir), copies)
 
 
 def check(name: str, data_dir: str, cache_dir: str) -> None:

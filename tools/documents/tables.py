@@ -19,15 +19,14 @@ import numpy as np
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
+from experiments.deployment.final_run import models_table
 from experiments.plans.fair_table import FairTable
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import sweep as sweep
 from experiments.protocols.diagnostics import METRICS, Point, correlation_table
-from experiments.reports.deployed_models import models_table
 from experiments.reports.training_effect import runs_without_problem
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import (
-    Scores,
     collection_scores,
     complete_repeats,
     labels_of,
@@ -253,20 +252,7 @@ def deployed_models(study: StudyRows, folds: str, final: str) -> Table:
     """Tabulate models of `folds`, concatenated, and of `final` on all training classes."""
     of_folds, of_final = scores_of_trainings(study, folds), scores_of_trainings(study, final)
     joined = check_given(f"concatenated models of {folds}", collection_scores(study, folds))
-
-    def row_of(scores: Scores, index: int) -> dict[str, reports.ClassScores]:
-        return {metric: scores.class_scores(metric).rows([index]) for metric in METRICS}
-
-    table = models_table(
-        "",
-        [row_of(of_folds, index) for index in range(len(of_folds.rows))],
-        row_of(joined, 0),
-        row_of(of_final, 0),
-        steps=[row["best_step"] for row in of_folds.rows],
-        final_steps=of_final.rows[0]["steps"],
-        dim=of_folds.rows[0]["configuration"]["embedding_dim"],
-    )
-    return table, [folds, final]
+    return models_table("", of_folds, joined, of_final), [folds, final]
 
 
 def diagnostics(study: StudyRows) -> Table:

@@ -14,8 +14,19 @@ from common.data import CenterCrop, find_image_files
 from common.data.image_files import read_image
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex, find_label_suspects
-from experiments.photos.clinic import EXACT, LABEL, NEAR, OUTLIER, TINY, Finding, exact_copies, examine
-from experiments.photos.clinic_files import carry_out, planned_moves, write_clinic
+from experiments.photos.clinic import (
+    EXACT,
+    LABEL,
+    NEAR,
+    OUTLIER,
+    TINY,
+    Finding,
+    carry_out,
+    exact_copies,
+    examine,
+    planned_moves,
+    write_clinic,
+)
 from tests.command_line import check_clean_failure, run_here
 
 
