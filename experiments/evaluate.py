@@ -21,8 +21,10 @@ The k of R@k are then those of the data set's tables.
 `--sample_queries=10000` evaluates that many random queries against the whole gallery. It adds "95 % of all", a
 confidence interval for the figure of all queries. The time is proportional to the number of queries.
 
-`--shard=2/4 --shard_file=shard_2.npz` scores only the second of four parts of the queries, against the whole gallery.
-`--merge='shard_*.npz'` combines them, bit-identical to one process (docs/command_line.md).
+`--shards=4 --shards_dir=parts --launch=local` scores four parts of the queries, each against the whole gallery, in
+processes of their own; `--launch=slurm` in jobs. The figures are bit-identical to one process. The same command
+scores only missing shards. `--shard=2/4 --shard_file=shard_2.npz` scores the second part only, and
+`--merge='shard_*.npz'` combines such files (docs/command_line.md).
 
 `--metrics=verification` adds the error rates of a threshold on the cosine, `opis` how differently it treats classes,
 `centroid` the accuracy of the nearest class mean, `open_set` the rejection of classes that the gallery lacks,
@@ -44,8 +46,10 @@ from common.errors import InvalidInput, check_choice, invalid
 from common.files import write_json
 from common.retrieval.query_sample import FEWEST
 from common.retrieval.search.similarity_bounds import SIMILARITIES
+from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
+from experiments.launch.slurm_array import UnitNeeds
 from experiments.protocols.embedding_files import HOW_TO_WRITE, METRICS, scores, table
-from experiments.protocols.query_shards import check_shard_flags, merged_figures, write_shard
+from experiments.protocols.query_shards import check_shard_flags, merged_figures, score_shards, write_shard
 from experiments.settings.flags import refuse_flags, run_command
 
 
@@ -61,10 +65,15 @@ def main() -> None:
         refuse_flags(values, "seed", because="only --clustering, --diagnostics and --sample_queries draw anything")
     if values.json and not pathlib.Path(values.json).absolute().parent.is_dir():
         raise invalid("--json", received=values.json, expected="a file in a folder that exists")
+    in_shards = values.shards is not None
+    launcher = launcher_from_flags(values, values.shards_dir or "", in_shards, "only --shards has units to start")
     if values.shard is not None:
         print(write_shard(values))
         return
-    found = scores(values) if values.merge is None else merged_figures(values.merge)
+    if in_shards:
+        found = score_shards(values, launcher)
+    else:
+        found = scores(values) if values.merge is None else merged_figures(values.merge)
     if values.json:
         write_json(values.json, found)
     print(table(found))
@@ -86,7 +95,11 @@ if __name__ == "__main__":
     help_text = "Seed of k-means, of what uniformity looks at, and of --sample_queries."
     flags.DEFINE_integer("seed", 0, help_text, lower_bound=0, upper_bound=LARGEST_SEED)
     flags.DEFINE_string("json", None, "File to write the figures to.")
+    help_text = "Score so many parts of the queries, in this process or with --launch; their figures together."
+    flags.DEFINE_integer("shards", None, help_text, lower_bound=1, upper_bound=1000)
+    flags.DEFINE_string("shards_dir", None, "Folder of the shards' scores; those of the same data and flags are kept.")
+    define_launch_flags(UnitNeeds(gpus=0))
     flags.DEFINE_string("shard", None, "K/N: score only the K-th of N parts of the queries, for --merge.")
     flags.DEFINE_string("shard_file", None, "File (.npz) to write the scores of this shard to.")
     flags.DEFINE_list("merge", None, "Files of all shards, or a pattern such as 'shard_*.npz': their figures.")
-    run_command(main)
+    run_command(main, kept="Finished shards are kept; the same command scores the others.")

@@ -33,7 +33,7 @@ def main() -> None:
     from experiments.runs.start_checks import check_configurations
 
     check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
-    launcher = launcher_from_flags(values, not values.report_only, TRAINS_NOTHING)
+    launcher = launcher_from_flags(values, values.runs_dir, not values.report_only, TRAINS_NOTHING)
     tracker = tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING)
     if not values.report_only:
         check_configurations(configs, values.data_dir)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from common.files.atomic import mark_used, replace_file, sync_folder, target_of, write_atomically, write_text
     from common.files.contents import Array, Maybe, Number, checked, difference
     from common.files.json import parsed_object, read_json, write_json
-    from common.files.locks import hold_lock, lock_file
+    from common.files.locks import hold_lock, is_locked, lock_file
 
 __all__ = [
     "FORMAT_VERSION",
@@ -29,6 +29,7 @@ __all__ = [
     "difference",
     "format_objection",
     "hold_lock",
+    "is_locked",
     "lock_file",
     "mark_used",
     "parsed_object",

@@ -33,6 +33,18 @@ def lock_file(file: IO, *, wait: bool = True) -> None:
         raise BlockingIOError(f"{file.name} is locked by another process")
 
 
+def is_locked(path: str | os.PathLike) -> bool:
+    """Check whether a process holds a lock, without waiting or making the file."""
+    try:
+        with open(path, "r+" if os.access(path, os.W_OK) else "r") as file:  # NFS locks files open for writing only
+            lock_file(file, wait=False)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
 @contextlib.contextmanager
 def hold_lock(path: str | os.PathLike, *, refusal: InvalidInput | None = None) -> Iterator[None]:
     """Lock a file, created if missing, during a `with` block.

@@ -18,7 +18,6 @@ from common.files import (
     DamagedFile,
     format_objection,
     hold_lock,
-    lock_file,
     parsed_object,
     read_arrays,
     read_json,
@@ -224,22 +223,3 @@ def read_finished_result(folder: str | os.PathLike) -> tuple[dict | None, bool]:
         result = read_json(path.with_name(RESULT_COPY))
     is_finished = result is not None and result.get("status") == "finished"
     return (result if is_finished else None), is_copy and is_finished
-
-
-def is_locked(folder: str | os.PathLike) -> bool:
-    """Check whether a process holds a run's folder, without waiting.
-
-    Nothing is made. See `RunDirectory.locked`.
-
-    Args:
-        folder: of the run; a missing one is not held.
-    """
-    path = pathlib.Path(folder) / "lock"
-    try:
-        with open(path, "r+" if os.access(path, os.W_OK) else "r") as file:  # NFS locks files open for writing only
-            lock_file(file, wait=False)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False

@@ -17,7 +17,7 @@ from experiments.launch.slurm_array import SlurmArray, UnitNeeds
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
 LAUNCHES = ("local", "slurm")
-FOLDER = "launch"  # below --runs_dir
+FOLDER = "launch"  # below that of the results
 READ_BY = {  # which launches read a flag
     "workers": ("local",),
     "cpus": LAUNCHES,
@@ -30,16 +30,20 @@ READ_BY = {  # which launches read a flag
 }
 
 
-Launcher: TypeAlias = LocalWorkers | SlurmArray  # trains many units at once
+Launcher: TypeAlias = LocalWorkers | SlurmArray  # of many units at once
 
 
-def define_launch_flags() -> None:
-    """Define `--launch` and the resources of its workers or jobs."""
-    needs = UnitNeeds()
+def define_launch_flags(needs: UnitNeeds | None = None) -> None:
+    """Define `--launch` and the resources of its workers or jobs.
+
+    Args:
+        needs: defaults of a Slurm job; None: those of a run.
+    """
+    needs = needs or UnitNeeds()
     flags.DEFINE_string(
         "launch",
         None,
-        "Train many units at once, each in a process of its own: local (on this machine) or slurm (an array of jobs). "
+        "Many units at once, each in a process of its own: local (on this machine) or slurm (an array of jobs). "
         "Default: one after another in this process.",
     )
     flags.DEFINE_integer("workers", 2, "local: units at once.", lower_bound=1)
@@ -68,15 +72,20 @@ def define_launch_flags() -> None:
     )
 
 
-def launcher_from_flags(values: flags.FlagValues, trains: bool, because: str) -> Launcher | None:
-    """Return the launcher chosen by flags; None to train in this process.
+def launcher_from_flags(values: flags.FlagValues, results: str, has_units: bool, because: str) -> Launcher | None:
+    """Return the launcher chosen by flags; None to work in this process.
+
+    Args:
+        results: folder of the units' results; logs go into `FOLDER` below it.
+        has_units: whether the other flags leave units to start.
+        because: the reason if they do not.
 
     Raises:
         InvalidInput: a flag without effect, or a launcher that this machine lacks.
     """
     given = [name for name in READ_BY if values[name].present]
-    check_launch(values.launch, given, trains, because)
-    folder = pathlib.Path(values.runs_dir) / FOLDER
+    check_launch(values.launch, given, has_units, because)
+    folder = pathlib.Path(results) / FOLDER
     if values.launch == "local":
         return LocalWorkers(values.workers, values.cpus, folder)
     if values.launch == "slurm":
@@ -89,7 +98,7 @@ def launcher_from_flags(values: flags.FlagValues, trains: bool, because: str) ->
     return None
 
 
-def check_launch(launch: str | None, given: Sequence[str], trains: bool, because: str) -> None:
+def check_launch(launch: str | None, given: Sequence[str], has_units: bool, because: str) -> None:
     """Refuse combinations of flags that have no effect."""
     if launch is not None:
         check_choice("--launch", launch, LAUNCHES)
@@ -97,7 +106,7 @@ def check_launch(launch: str | None, given: Sequence[str], trains: bool, because
         if launch not in READ_BY[name]:
             wanted = " or ".join(f"--launch={one}" for one in READ_BY[name])
             raise InvalidInput(f"--{name} would have no effect without {wanted}. Add that, or remove --{name}.")
-    if launch is not None and not trains:
+    if launch is not None and not has_units:
         raise InvalidInput(f"--launch={launch} would have no effect: {because}.")
 
 

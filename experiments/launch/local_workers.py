@@ -16,7 +16,7 @@ from experiments.launch import worker_process
 from experiments.launch.unit_task import Failure, UnitTask, last_words
 
 SECONDS_BETWEEN_LOOKS = 0.2
-SECONDS_BETWEEN_LOCKS = 2.0  # looks at units that another process trains
+SECONDS_BETWEEN_LOCKS = 2.0  # looks at units of another process
 
 
 @dataclasses.dataclass
@@ -28,7 +28,7 @@ class _Running:
 
 
 class LocalWorkers:
-    """Launcher that trains units in `workers` processes at once.
+    """Launcher of units in `workers` processes at once.
 
     Args:
         threads: of one operation of each process; None: as in the environment, or else the processor's cores divided
@@ -38,7 +38,7 @@ class LocalWorkers:
     def __init__(self, workers: int, threads: int | None, logs: pathlib.Path):
         self.workers, self.logs = workers, logs
         self.threads = threads_of_each(workers, threads, os.environ)
-        self.gpus = visible_gpus(os.environ)
+        self.gpus: list[str] = []
         self._waiting: collections.deque[UnitTask] = collections.deque()
         self._held: dict[UnitTask, float] = {}
         self._running: list[_Running] = []
@@ -46,14 +46,15 @@ class LocalWorkers:
         self._count = self._ended = self._peak_bytes = 0
 
     def run(self, tasks: Sequence[UnitTask]) -> list[Failure]:
-        """Train every unit without a result; wait for units of other processes.
+        """Start every unit without a result; wait for units of other processes.
 
         No worker survives this call: Ctrl-C and SIGTERM are passed on to all of them first.
         """
         self._waiting.extend(task for task in tasks if not task.is_finished())
-        self._count, self._ended = len(self._waiting), 0
+        self._failures, self._count, self._ended = [], len(self._waiting), 0
         if not self._waiting:
             return []
+        self.gpus = visible_gpus(os.environ)
         write_notice(f"{self._count} units, {self.workers} at once, {self._resources()}; logs: {self.logs}")
         try:
             while self._waiting or self._held or self._running:
@@ -78,7 +79,7 @@ class LocalWorkers:
         while self._waiting and len(self._running) < self.workers:
             task = self._waiting.popleft()
             if task.is_held():
-                write_notice(f"{task.label}: another process trains it; waiting for that one")
+                write_notice(f"{task.label}: another process works on it; waiting for that one")
                 self._held[task] = time.monotonic()
                 continue
             slot = min(set(range(self.workers)) - {each.slot for each in self._running})

@@ -47,14 +47,14 @@ class UnitNeeds:
 
 @dataclasses.dataclass
 class _Followed:
-    job: str | None = None  # None: another process trains the unit
+    job: str | None = None  # None: another process works on the unit
     state: str = ""
     restarts: int = 0
     late_looks: int = 0
 
 
 class SlurmArray:
-    """Launcher that trains units as jobs of a Slurm cluster with shared folders.
+    """Launcher of units as jobs of a Slurm cluster with shared folders.
 
     Args:
         folder: for logs, submitit's files and `slurm_jobs.json`, the job of each unit: the same command
@@ -77,7 +77,7 @@ class SlurmArray:
             InvalidInput: Slurm refuses the jobs or does not answer.
         """
         missing = [task for task in tasks if not task.is_finished()]
-        self._followed, self._count = {}, len(missing)
+        self._followed, self._failures, self._count = {}, [], len(missing)
         if not missing:
             return []
         self._begin(missing)
@@ -96,18 +96,18 @@ class SlurmArray:
         with self._record() as jobs:
             states = queued_jobs(self.name)
             for task in missing:
-                job = jobs.get(self._key(task))
+                job = jobs.get(task.log_name)
                 if job is not None and states.get(job) in UNDER_WAY:
                     self._followed[task] = _Followed(job)
                     write_notice(f"{task.label}: job {job} is under way already")
                 elif task.is_held():
                     self._followed[task] = _Followed()
-                    write_notice(f"{task.label}: another process trains it; waiting for that one")
+                    write_notice(f"{task.label}: another process works on it; waiting for that one")
             self._submit([task for task in missing if task not in self._followed], jobs)
 
     @contextlib.contextmanager
     def _record(self) -> Iterator[dict[str, str]]:
-        """Lock and yield each unit's job; save it at the end."""
+        """Lock and yield the job of each unit's log; save it at the end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "slurm_jobs.json"
         with hold_lock(self.folder / "lock"):
@@ -117,9 +117,6 @@ class SlurmArray:
             finally:
                 write_json(path, jobs)
 
-    def _key(self, task: UnitTask) -> str:
-        return os.path.relpath(task.folder.resolve(), self.folder.parent)
-
     def _submit(self, tasks: Sequence[UnitTask], jobs: dict[str, str]) -> None:
         if not tasks:
             return
@@ -127,7 +124,7 @@ class SlurmArray:
         functions = [UnitJob(task.arguments, self.folder / task.log_name, *where) for task in tasks]
         numbers = submit(functions, self.needs, self.folder / "submitit", self.name)
         for task, number in zip(tasks, numbers):
-            jobs[self._key(task)] = number
+            jobs[task.log_name] = number
             self._followed.setdefault(task, _Followed()).job = number
         write_notice(f"submitted {len(tasks)} unit(s) as job {numbers[0].partition('_')[0]}; logs: {self.folder}")
 
@@ -158,7 +155,7 @@ class SlurmArray:
         state = states.get(each.job, GONE)
         if state in UNDER_WAY:
             if each.state not in ("", "PENDING") and state == "PENDING":
-                write_notice(f"requeued {task.label} (job {each.job}); it resumes from its last checkpoint")
+                write_notice(f"requeued {task.label} (job {each.job})")
             elif state == "RUNNING" and each.state != state:
                 write_notice(f"running  {task.label} (job {each.job})")
             each.state, each.late_looks = state, 0

@@ -23,7 +23,7 @@ class UnitJob:
     """A unit as a function that submitit calls on a node.
 
     SIGTERM (a preemption, `scontrol requeue`) ends the unit's process cleanly. Before the time limit, submitit calls
-    `checkpoint` and requeues the job. In both cases the unit resumes from its last checkpoint.
+    `checkpoint` and requeues the job. In both cases a run resumes from its last checkpoint.
     """
 
     arguments: tuple[str, ...]
@@ -34,7 +34,7 @@ class UnitJob:
     _process: subprocess.Popen | None = dataclasses.field(default=None, init=False)
 
     def __call__(self) -> int:
-        """Train the unit."""
+        """Run the unit's command."""
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         variables = worker_process.thread_variables(self.threads)
         self._process = worker_process.start_worker(self.arguments, self.log, variables, self.interpreter, self.folder)

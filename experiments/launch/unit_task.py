@@ -1,7 +1,8 @@
-"""One unit to launch: its command, its run directory and its log."""
+"""One unit to launch: its command, its state and its log."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import pathlib
 import shlex
@@ -9,16 +10,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from common.errors import InvalidInput
-from common.records.run_directory import is_locked, read_finished_result
 
 
 @dataclasses.dataclass(frozen=True)
-class UnitTask:
-    """A unit as a command that trains it in its own process."""
+class UnitTask(abc.ABC):
+    """A unit, such as a run, as a command for its own process."""
 
     label: str  # its name for the user, unique in a launch
     command: str  # `python -m MODULE --FLAG=VALUE ...`, as a shell reads it
-    folder: pathlib.Path  # its run directory, which holds `result.json` once it has finished
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -26,17 +25,17 @@ class UnitTask:
         return tuple(shlex.split(self.command)[1:])
 
     @property
+    @abc.abstractmethod
     def log_name(self) -> str:
-        """The log's name: method, configuration, fold and repeat."""
-        return f"{self.folder.parent.name}-{self.folder.name}.log"
+        """The log's name, unique among the units of a folder, in all launches."""
 
+    @abc.abstractmethod
     def is_finished(self) -> bool:
         """Return whether its result is on disk."""
-        return read_finished_result(self.folder)[0] is not None
 
+    @abc.abstractmethod
     def is_held(self) -> bool:
-        """Return whether any process, a worker or another, is training it."""
-        return is_locked(self.folder)
+        """Return whether any process, a worker or another, works on it."""
 
 
 class Failure(NamedTuple):

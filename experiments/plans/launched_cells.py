@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping
 
 from common.errors import InvalidInput
+from common.files import is_locked
+from common.records.run_directory import read_finished_result
 from experiments.launch.launch_flags import Launcher
 from experiments.launch.unit_task import Failure, UnitTask
 from experiments.plans.study import Cell, Study
@@ -14,6 +17,26 @@ from experiments.plans.unit_command import unit_command
 from experiments.runs.unit import unit_label
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class RunTask(UnitTask):
+    """A run as a command that trains it."""
+
+    folder: pathlib.Path  # its run directory, which holds `result.json` once it has finished
+
+    @property
+    def log_name(self) -> str:
+        """The log's name: method, configuration, fold and repeat."""
+        return f"{self.folder.parent.name}-{self.folder.name}.log"
+
+    def is_finished(self) -> bool:
+        """Return whether its result is on disk."""
+        return read_finished_result(self.folder)[0] is not None
+
+    def is_held(self) -> bool:
+        """Return whether any process trains it."""
+        return is_locked(self.folder / "lock")
 
 
 def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]:
@@ -26,13 +49,13 @@ def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]
 
 def cell_tasks(
     runs: UnitRuns, cells: Iterable[Cell], places: Mapping[str, object], *, export_model: bool
-) -> list[UnitTask]:
+) -> list[RunTask]:
     """Convert cells to launcher tasks; cells of one run directory share a task."""
-    tasks: dict[pathlib.Path, UnitTask] = {}
+    tasks: dict[pathlib.Path, RunTask] = {}
     for cell in cells:
         folder = runs.unit_dir(cell.config, cell.fold, cell.repeat)
         command = unit_command(cell, {**places, "export_model": export_model})
-        tasks.setdefault(folder, UnitTask(cell.label, command, folder))
+        tasks.setdefault(folder, RunTask(cell.label, command, folder))
     return list(tasks.values())
 
 

@@ -100,7 +100,8 @@ def run_study(
     study = studies[study_id](options)
     _refuse_unused(values, study, options)
     trains = values.run and study.num_cells > 0, "nothing is trained without --run. Add that"
-    launcher, tracker = launcher_from_flags(values, *trains), tracker_from_flags(values, options.dataset, *trains)
+    launcher = launcher_from_flags(values, values.runs_dir, *trains)
+    tracker = tracker_from_flags(values, options.dataset, *trains)
     if values.run:
         check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
     runs = _runs(values, options, tracker) if study.needs_data else NothingFinished()

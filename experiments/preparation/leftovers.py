@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from common.errors import InvalidInput
-from common.files import hold_lock, read_json
+from common.files import hold_lock, is_locked, read_json
 from common.progress import write_notice
-from common.records.run_directory import is_locked, read_finished_result
+from common.records.run_directory import read_finished_result
 
 CACHES = ("copies of images", "copies in shards", "features")
 FINISHED, UNFINISHED, IN_PROGRESS = "finished run", "unfinished run", "run in progress"
@@ -69,7 +69,7 @@ class Leftover:
 def caches_in(cache_dir: str) -> list[Leftover]:
     """Find prepared images and cached features."""
     root, found = pathlib.Path(cache_dir), []
-    busy = {mark.name.rpartition(".")[0] for mark in (root / _IN_USE).glob("*.*") if _is_held(mark)}
+    busy = {mark.name.rpartition(".")[0] for mark in (root / _IN_USE).glob("*.*") if is_locked(mark)}
     for kind, (place, names) in _CACHES.items():
         folders = sorted(root.glob("/".join("*" * (1 + place.count("/")))))
         ours = [each for each in folders if re.fullmatch(place, each.relative_to(root).as_posix())]
@@ -168,17 +168,9 @@ def _remove_if_empty(folder: str | os.PathLike) -> bool:
 
 
 def _state(run: pathlib.Path) -> str:
-    if is_locked(run):
+    if is_locked(run / "lock"):
         return IN_PROGRESS
     return FINISHED if read_finished_result(run)[0] is not None else UNFINISHED
-
-
-def _is_held(path: pathlib.Path) -> bool:
-    try:
-        with hold_lock(path, refusal=InvalidInput("in use")):
-            return False
-    except InvalidInput:
-        return True
 
 
 def _leftover(kind: str, folder: pathlib.Path, names: str, busy: bool = False) -> Leftover:
@@ -187,7 +179,7 @@ def _leftover(kind: str, folder: pathlib.Path, names: str, busy: bool = False) -
     if foreign == [_CARD] and (folder / _CARD).read_bytes().startswith(_CARD_BEGINS):
         foreign = []
     reason = ""
-    if busy or kind == IN_PROGRESS or (kind in CACHES and is_locked(folder)):
+    if busy or kind == IN_PROGRESS or (kind in CACHES and is_locked(folder / "lock")):
         reason = "in use"
     elif foreign:
         reason = f"has other files, such as {foreign[0]}"

@@ -1,12 +1,14 @@
-"""Shards of an evaluation: files with some queries' scores, and their merged figures."""
+"""Shards of an evaluation: scored here or by a launcher, kept in files, and merged."""
 
 from __future__ import annotations
 
+import dataclasses
 import glob
 import itertools
 import json
 import pathlib
 import re
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,9 +18,23 @@ from absl import flags
 from common import retrieval
 from common.backbones.parameter_files import parameters_digest
 from common.errors import InvalidInput, check_given, invalid
-from common.files import Array, Maybe, Number, checked, parsed_object, read_arrays, write_arrays
+from common.files import (
+    Array,
+    Maybe,
+    Number,
+    checked,
+    hold_lock,
+    is_locked,
+    parsed_object,
+    read_arrays,
+    write_arrays,
+)
+from common.progress import write_notice
 from common.retrieval.query_scores import QueryScores
 from common.retrieval.search.similarity_bounds import SIMILARITIES
+from experiments.launch.launch_flags import Launcher
+from experiments.launch.unit_task import UnitTask, check_no_failures
+from experiments.process.exit_code import import_tensorflow
 from experiments.protocols.embedding_files import evaluation_options, figures_of, read_files
 from experiments.settings.flags import refuse_flags
 
@@ -28,6 +44,8 @@ _SETTINGS = ("embeddings", "gallery", "similarity", "recall_at", "map")
 _MOST_NAMED = 10  # missing shards in a message
 _MOST_SHARDS = 999_999_999
 _REPEAT = "Score this shard again."
+_ALONE = "a shard has the scores of its queries and nothing else"
+_COMMAND = ("python", "-m", "experiments.evaluate")
 _DATA = {"shape": (Number(int, 0), Number(int, 0)), "sha256": re.compile("[0-9a-f]{64}")}
 _DESCRIPTION = {
     "shard": (Number(int, 1, _MOST_SHARDS), Number(int, 1, _MOST_SHARDS)),
@@ -91,18 +109,41 @@ def check_shard_flags(values: flags.FlagValues) -> None:
     """Refuse incompatible flags of `experiments.evaluate`, before reading anything.
 
     Raises:
-        InvalidInput: see above; a --shard that is none, or a --shard_file that holds something else.
+        InvalidInput: see above; a --shard that is none, or a file to write that holds something else.
     """
+    if values.shards is None:
+        refuse_flags(values, "shards_dir", because="only --shards keeps shards there")
     if values.merge is not None:
         because = "--merge takes everything from the files of the shards"
-        refuse_flags(values, *_SETTINGS, *_OF_ALL_QUERIES, "shard", "shard_file", because=because)
+        refuse_flags(values, *_SETTINGS, *_OF_ALL_QUERIES, "shard", "shard_file", "shards", because=because)
+    elif values.shards is not None:
+        _check_shards(values)
     elif values.shard is None:
         refuse_flags(values, "shard_file", because="only --shard writes one")
     else:
         shard = parse_shard(values.shard)
-        refuse_flags(values, *_OF_ALL_QUERIES, because="a shard has the scores of its queries and nothing else")
+        refuse_flags(values, *_OF_ALL_QUERIES, because=_ALONE)
         refuse_flags(values, "json", because="--merge gives the figures, of all shards")
         _check_output(values.shard_file, shard)
+
+
+def _check_shards(values: flags.FlagValues) -> None:
+    refuse_flags(values, *_OF_ALL_QUERIES, because=_ALONE)
+    refuse_flags(values, "shard", "shard_file", because="--shards scores all shards, in files of --shards_dir")
+    if not values.shards_dir:
+        raise InvalidInput("Missing --shards_dir: expected the folder to keep the scores of the shards in.")
+    if pathlib.Path(values.shards_dir).exists() and not pathlib.Path(values.shards_dir).is_dir():
+        raise invalid("--shards_dir", received=values.shards_dir, expected="a folder")
+    for shard in _shards(values.shards):
+        _refuse_other_file("--shards_dir", _path(values.shards_dir, shard), shard)
+
+
+def _shards(total: int) -> list[Shard]:
+    return [Shard(number, total) for number in range(1, total + 1)]
+
+
+def _path(folder: str, shard: Shard) -> str:
+    return str(pathlib.Path(folder) / f"shard_{shard.number}_of_{shard.total}.npz")
 
 
 def _check_output(path: str | None, shard: Shard) -> None:
@@ -110,47 +151,135 @@ def _check_output(path: str | None, shard: Shard) -> None:
         raise InvalidInput(f"Missing --shard_file: expected the .npz file to write the scores of shard {shard} to.")
     if not pathlib.Path(path).absolute().parent.is_dir():
         raise invalid("--shard_file", received=path, expected="a file in a folder that exists")
-    if pathlib.Path(path).exists() and _shard_in(path) != shard:
-        raise InvalidInput(
-            f"Invalid --shard_file: {path} does not hold shard {shard} and would be overwritten. Give another file."
-        )
+    _refuse_other_file("--shard_file", path, shard)
 
 
-def _shard_in(path: str) -> Shard | None:
-    """Return the shard in a file, or None for any other file."""
-    try:
-        return _read(path).shard
-    except (InvalidInput, OSError):
-        return None
+def _refuse_other_file(flag: str, path: str, shard: Shard) -> None:
+    file = _read_if_any(path)
+    if pathlib.Path(path).exists() and (file is None or file.shard != shard):
+        problem = f"{path} does not hold shard {shard} and would be overwritten"
+        raise InvalidInput(f"Invalid {flag}: {problem}. Delete that file, or give another place.")
+
+
+class Evaluation(NamedTuple):
+    """What all shards of an evaluation share."""
+
+    arrays: tuple[np.ndarray, ...]  # embeddings and labels of the queries, and of the gallery if there is one
+    options: dict  # of `score_queries`
+    settings: dict  # as in the files
+
+    @classmethod
+    def read(cls, values: flags.FlagValues) -> Evaluation:
+        """Read the files that flags name."""
+        import_tensorflow()
+        options = evaluation_options(values)
+        queries, gallery = read_files(values)
+        settings = {
+            "embeddings": _identity(*queries),
+            "gallery": _identity(*gallery) if gallery else None,
+            "similarity": values.similarity,
+            "recall_at": [*dict.fromkeys(options["recall_at"])],
+            "map": values.map,
+        }
+        return cls((*queries, *gallery), options, settings)
+
+    def check(self) -> None:
+        """Refuse embeddings and labels that no shard can score."""
+        retrieval.score_queries(*self.arrays, query_rows=(), **self.options)
+
+    def write(self, shard: Shard, path: str) -> None:
+        """Score a shard unless its file has these scores; wait while another process does."""
+        with hold_lock(_lock_of(path)):
+            if not _holds(path, shard, self.settings):
+                rows = shard.rows(len(self.arrays[0]))
+                scores = retrieval.score_queries(*self.arrays, query_rows=rows, **self.options)
+                counts = {"shard": shard, "num_excluded_queries": scores.num_excluded_queries}
+                about = np.array(json.dumps(counts | {"settings": self.settings}))
+                write_arrays(path, {_ABOUT: about, **scores.arrays()})
+            _lock_of(path).unlink(missing_ok=True)  # those who wait for it find the scores
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardTask(UnitTask):
+    """A shard as a command that scores it."""
+
+    path: str
+    shard: Shard
+    settings: dict = dataclasses.field(hash=False)
+
+    @property
+    def log_name(self) -> str:
+        """The log's name: number and total."""
+        return f"{pathlib.Path(self.path).stem}.log"
+
+    def is_finished(self) -> bool:
+        """Return whether its file has the scores of these embeddings and settings."""
+        return _holds(self.path, self.shard, self.settings)
+
+    def is_held(self) -> bool:
+        """Return whether any process scores it."""
+        return is_locked(_lock_of(self.path))
+
+
+def score_shards(values: flags.FlagValues, launcher: Launcher | None) -> dict:
+    """Score the shards that `--shards_dir` lacks; return the figures of all.
+
+    Args:
+        launcher: scores them at once; None: one after another in this process.
+
+    Raises:
+        InvalidInput: bad embeddings or labels, or a shard that failed.
+    """
+    evaluation = Evaluation.read(values)
+    evaluation.check()
+    pathlib.Path(values.shards_dir).mkdir(parents=True, exist_ok=True)
+    given = [values[name].serialize() for name in _SETTINGS if values[name].present]
+    tasks = []
+    for shard in _shards(values.shards):
+        path = _path(values.shards_dir, shard)
+        command = shlex.join([*_COMMAND, *given, f"--shard={shard}", f"--shard_file={path}"])
+        tasks.append(ShardTask(f"shard {shard}", command, path, shard, evaluation.settings))
+    if launcher is None:
+        missing = [task for task in tasks if not task.is_finished()]
+        for count, task in enumerate(missing, 1):
+            evaluation.write(task.shard, task.path)
+            write_notice(f"done     {task.label} [{count}/{len(missing)}]")
+    else:
+        del evaluation  # the workers may need its memory
+        check_no_failures(launcher.run(tasks))
+    return merged_figures([task.path for task in tasks])
 
 
 def write_shard(values: flags.FlagValues) -> str:
     """Score and write the shard that flags name; return text to print."""
-    shard, options = parse_shard(values.shard), evaluation_options(values)
-    data, gallery = read_files(values)
-    rows = shard.rows(len(data[0]))
-    scores = retrieval.score_queries(*data, *gallery, query_rows=rows, **options)
-    about = {
-        "shard": shard,
-        "num_excluded_queries": scores.num_excluded_queries,
-        "settings": {
-            "embeddings": _identity(*data),
-            "gallery": _identity(*gallery) if gallery else None,
-            "similarity": values.similarity,
-            "recall_at": scores.recall_at,
-            "map": values.map,
-        },
-    }
-    write_arrays(values.shard_file, {_ABOUT: np.array(json.dumps(about)), **scores.arrays()})
+    shard, evaluation = parse_shard(values.shard), Evaluation.read(values)
+    evaluation.write(shard, values.shard_file)
+    num_queries = len(evaluation.arrays[0])
     return (
-        f"{values.shard_file} holds shard {shard}: the scores of {len(rows)} of {len(data[0])} queries. "
-        f"With all {shard.total}: python -m experiments.evaluate --merge=FILE,FILE,..."
+        f"{values.shard_file} holds shard {shard}: the scores of {len(shard.rows(num_queries))} of {num_queries} "
+        f"queries. With all {shard.total}: python -m experiments.evaluate --merge=FILE,FILE,..."
     )
+
+
+def _lock_of(path: str) -> pathlib.Path:
+    return pathlib.Path(f"{path}.lock")
+
+
+def _holds(path: str, shard: Shard, settings: dict) -> bool:
+    file = _read_if_any(path)
+    return file is not None and (file.shard, file.settings) == (shard, settings)
+
+
+def _read_if_any(path: str) -> ShardFile | None:
+    try:
+        return _read(path)
+    except (InvalidInput, OSError):
+        return None
 
 
 def _identity(embeddings: np.ndarray, labels: np.ndarray) -> dict:
     digest = parameters_digest({"embeddings": embeddings, "labels": labels})
-    return {"shape": embeddings.shape, "sha256": digest}
+    return {"shape": [*embeddings.shape], "sha256": digest}
 
 
 def merged_figures(patterns: Sequence[str]) -> dict:

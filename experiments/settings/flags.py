@@ -300,7 +300,8 @@ def _launches(arguments: list[str]) -> str:
     asked = any(argument.lstrip("-").partition("=")[0] == "launch" for argument in arguments[1:])
     if not asked or "launch" in flags.FLAGS:
         return ""
-    return "This command has no units to launch; experiments.fair_eval, experiments.table and experiments.figure have. "
+    names = "experiments.fair_eval, experiments.evaluate, experiments.table and experiments.figure"
+    return f"This command has no units to launch; {names} have. "
 
 
 def _help_text(values: flags.FlagValues) -> str:

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from experiments.launch.unit_task import UnitTask
+from experiments.plans.launched_cells import RunTask
 
 PROGRAM = pathlib.Path(__file__).with_name("small_unit.py")
 
@@ -14,10 +14,10 @@ PROGRAM = pathlib.Path(__file__).with_name("small_unit.py")
 def small_task(tmp_path):
     """Makes a task by its name, and the arguments of `small_unit.py` after the folder."""
 
-    def make(name: str, *arguments: object) -> UnitTask:
+    def make(name: str, *arguments: object) -> RunTask:
         folder = tmp_path / "runs" / "method-0123" / name
         words = [str(PROGRAM), str(folder), *map(str, arguments)]
-        return UnitTask(name, shlex.join(["python", *words]), folder)
+        return RunTask(name, shlex.join(["python", *words]), folder)
 
     return make
 

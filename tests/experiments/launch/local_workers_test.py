@@ -24,7 +24,8 @@ def test_units_run_at_once_and_a_failed_one_stops_no_other(small_task, tmp_path,
     (done.folder / "result.json").write_text('{"status": "finished"}')
     bad = small_task("bad", 1, 0, "no such data")
     tasks = [done, bad, *(small_task(f"good{index}", 4, 0.05) for index in range(3))]
-    failures = LocalWorkers(2, 1, tmp_path / "logs").run(tasks)
+    workers = LocalWorkers(2, 1, tmp_path / "logs")
+    failures = workers.run(tasks)
     assert [(each.task, each.reason) for each in failures] == [(bad, "exit code 2: no such data")]
     assert all(task.is_finished() for task in tasks if task is not bad)
     assert not (tmp_path / "logs" / done.log_name).exists(), "a finished unit is not started"
@@ -34,6 +35,7 @@ def test_units_run_at_once_and_a_failed_one_stops_no_other(small_task, tmp_path,
     assert "4 units, 2 at once, 1 thread(s) each" in said
     assert "[4/4]" in said
     assert "Memory: the largest process took" in said
+    assert len(workers.run(tasks)) == 1, "a failure of the first call is none of the second"
 
 
 def test_a_unit_takes_the_gpu_of_the_one_that_has_ended(small_task, tmp_path, monkeypatch):
@@ -62,7 +64,7 @@ def test_a_unit_of_another_process_is_waited_for_and_not_started(small_task, tmp
     assert other.wait() == 0
     assert not (tmp_path / "logs" / task.log_name).exists()
     said = capsys.readouterr().err
-    assert "shared: another process trains it" in said
+    assert "shared: another process works on it" in said
     assert "done     shared (by another process)" in said
 
 

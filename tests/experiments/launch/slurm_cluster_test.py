@@ -1,7 +1,6 @@
 """An array on a real Slurm of one node, which this test starts and ends: requeued, failed and finished units."""
 
 import json
-import os
 import subprocess
 import threading
 import time
@@ -29,7 +28,7 @@ def requeue(array, task):
     """Takes the job of a unit back into the queue in the middle of its run, and lets it start again at once."""
     while not (task.folder / "checkpoint").exists():
         time.sleep(0.05)
-    job = json.loads((array.folder / "slurm_jobs.json").read_text())[os.path.relpath(task.folder, array.folder.parent)]
+    job = json.loads((array.folder / "slurm_jobs.json").read_text())[task.log_name]
     subprocess.run(["scontrol", "requeue", job], check=True)
     while slurm_array.queued_jobs(array.name)[job] != "PENDING":
         time.sleep(0.05)

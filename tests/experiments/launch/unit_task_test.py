@@ -3,11 +3,12 @@ import fcntl
 import pytest
 
 from common.errors import InvalidInput
-from experiments.launch.unit_task import Failure, UnitTask, check_no_failures, last_words
+from experiments.launch.unit_task import Failure, check_no_failures, last_words
+from experiments.plans.launched_cells import RunTask
 
 
 def test_a_command_is_read_as_a_shell_reads_it(tmp_path):
-    task = UnitTask("a", "python -m experiments.fair_eval '--runs_dir=my runs' --fold=1", tmp_path)
+    task = RunTask("a", "python -m experiments.fair_eval '--runs_dir=my runs' --fold=1", tmp_path)
     assert task.arguments == ("-m", "experiments.fair_eval", "--runs_dir=my runs", "--fold=1")
 
 
