@@ -19,7 +19,7 @@ from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
 from experiments.reports.tables import bracketed
-from experiments.rows.run_rows import collection_rows
+from experiments.rows.rows import collection_rows
 from experiments.rows.scores import Scores
 from experiments.runs.same_data import data_of_run
 from experiments.runs.trained_model import stored_configuration

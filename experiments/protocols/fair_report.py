@@ -17,7 +17,7 @@ from experiments.protocols.report_files import MethodWarning, rows_before, warni
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
 from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT, half_effect, published_difference
-from experiments.rows.run_rows import collection_rows
+from experiments.rows.rows import collection_rows
 from experiments.rows.scores import Scores, cell
 from experiments.runs.splits import few_validation_classes
 from experiments.settings.config import ExperimentConfig

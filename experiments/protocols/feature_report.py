@@ -10,7 +10,7 @@ import numpy as np
 from common.files import DamagedFile, read_arrays, write_text
 from experiments import reports
 from experiments.reports.plots import picture
-from experiments.rows.run_rows import evaluate_embeddings
+from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.feature_figures import CONCATENATED, METRICS
 from experiments.runs.sampling_teacher import SAMPLING
 from experiments.settings.loss_building import DISCRIMINATIVE

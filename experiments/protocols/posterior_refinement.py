@@ -21,7 +21,7 @@ from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json, write_text
 from experiments import reports
 from experiments.reports.plots import SweepValue, sweep_lines
-from experiments.rows.run_rows import class_sums
+from experiments.rows.rows import class_sums
 from experiments.runs.trunk import Trunk
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}

@@ -15,8 +15,7 @@ import numpy as np
 from common.errors import InvalidInput
 from experiments import reports
 from experiments.protocols.extras import ExtrasReader
-from experiments.rows.rows import Extras, ScoredRow
-from experiments.rows.run_rows import check_of_one_run, collection_rows, scored_row
+from experiments.rows.rows import Extras, ScoredRow, check_of_one_run, collection_rows, scored_row
 from experiments.rows.store import RecordedMethod, StudyRows, locked, named_row
 from experiments.settings.flags import PLACE_FLAGS
 from experiments.settings.places import Places

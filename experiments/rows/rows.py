@@ -1,16 +1,30 @@
-"""Rows of a study: configuration and measurements of a run or a concatenated collection."""
+"""Rows of finished runs and of concatenated models, kept in their folders.
+
+A row is written at a run's end, or made from its test embeddings when first read. A run's folder keeps `row.json` and
+`class_scores.npz`; a configuration's folder keeps `collections.npz`, the scores of its concatenated models. Each names
+the results that it was made of, and is made again when these change. Where a folder cannot be written, rows are made in
+memory.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import pathlib
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from common import retrieval
+from common.errors import InvalidInput
+from common.files import read_arrays, read_json, write_arrays, write_json
+from common.records.run_directory import TEST_EMBEDDINGS
 from experiments import reports
 from experiments.reports.training_effect import CLOSED_FORM
+from experiments.settings.recipes import recall_at
 
 METRICS = ("MAP@R", "P@1")  # whose sums over the queries of each class are kept
 TRAINING, COLLECTION = "training", "collection"
@@ -20,6 +34,9 @@ _ENVIRONMENT = (
 )  # what older runs did not record is null
 _PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of the configuration
 _TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
+ROW, CLASS_SCORES, COLLECTIONS = "row.json", "class_scores.npz", "collections.npz"
+_FORMAT = 1  # of these files
+_TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, rounds in another way
 
 
 class Extras(NamedTuple):
@@ -51,6 +68,176 @@ class ScoredRow:
 def has_same_classes(first: ScoredRow, second: ScoredRow) -> bool:
     """Check that two rows have equal test classes and counts of queries."""
     return np.array_equal(first.labels, second.labels) and np.array_equal(first.counts, second.counts)
+
+
+def scored_row(unit: reports.UnitRun) -> ScoredRow:
+    """Return a finished run's row, from its folder if current."""
+    version = _version(unit)
+    found = _stored_row(unit.path, version)
+    if found is None:
+        row, embeddings = training_row(unit), unit.test_embeddings()
+        result = evaluate_embeddings(embeddings, row["dataset"])
+        figures = result.as_dict()
+        further = [name for name in figures if name.startswith("R@") and name not in row["test"]]
+        row["test"] |= {name: figures[name] for name in (*METRICS, *further)}
+        sums, labels, counts = class_sums(result, embeddings["query_labels"])
+        found = ScoredRow(row, sums, labels, counts, source=str(unit.path))
+        arrays = {**found.sums, "labels": found.labels, "counts": found.counts, "version": np.array(version)}
+        with contextlib.suppress(OSError, ValueError):  # an unwritable folder, or a figure that is no number
+            write_arrays(unit.path / CLASS_SCORES, arrays)
+            write_json(unit.path / ROW, {"version": version, "row": row})
+    return found
+
+
+def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[ScoredRow]:
+    """Return a row per choice of one repeat of every fold, if any."""
+    by_place = {(unit.fold, unit.repeat): unit for unit in units}
+    repeats = repeats_of_all_folds(by_place, num_folds)
+    if not repeats:
+        return []
+    singles = [scored_row(by_place[fold, repeat]) for fold in range(num_folds) for repeat in range(repeats)]
+    check_same_queries(singles)
+    path, versions = units[0].path.parent / COLLECTIONS, {place: _version(unit) for place, unit in by_place.items()}
+    known, found = _stored_collections(path, singles[0]), {}
+    for members in reports.collections(num_folds, repeats):
+        version = _digest([versions[place] for place in enumerate(members)])
+        found[version] = known.get(version) or _joined([by_place[place] for place in enumerate(members)], singles[0])
+    if found.keys() - known.keys():
+        with contextlib.suppress(OSError):
+            write_arrays(path, _as_arrays(found))
+    return [*found.values()]
+
+
+def check_same_queries(rows: Sequence[ScoredRow]) -> None:
+    """Refuse to average or subtract runs tested on different queries."""
+    for scored in rows:
+        if not has_same_classes(scored, rows[0]):
+            raise InvalidInput(
+                f"The test embeddings of {scored.source} are of other queries than those of {rows[0].source}, so that "
+                "the two cannot be compared. Delete the wrong folder, and repeat the command that made it."
+            )
+
+
+def repeats_of_all_folds(places: Collection[tuple[int, int]], num_folds: int) -> int:
+    """Count the repeats that every fold has."""
+    repeats = 0
+    while num_folds and all((fold, repeats) in places for fold in range(num_folds)):
+        repeats += 1
+    return repeats
+
+
+def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float], stated) -> None:
+    """Check that a file's metrics equal, up to rounding, the run's result."""
+    for metric in METRICS[::-1]:
+        value = stated.get(metric) if isinstance(stated, Mapping) else None
+        if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:
+            raise InvalidInput(
+                f"The {what} in {folder} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they are "
+                f"not of one run. Delete {folder} and repeat the command that trained this run."
+            )
+
+
+def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "") -> retrieval.RetrievalResult:
+    """Evaluate what `test_embeddings.npz` holds: `queries`, `query_labels` and, if apart, the gallery.
+
+    Args:
+        dataset: adds its printed R@k to R@1, R@2, R@4 and R@8; empty: these alone.
+    """
+    return retrieval.evaluate_retrieval(
+        embeddings["queries"],
+        embeddings["query_labels"],
+        embeddings.get("gallery"),
+        embeddings.get("gallery_labels"),
+        recall_at=sorted({1, 2, 4, 8, *recall_at(dataset)}),
+    )
+
+
+def class_sums(
+    result: retrieval.RetrievalResult, labels: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """Sum the scores that tables compare by class; `labels` are those of all queries `[queries]`.
+
+    Returns:
+        Sums by metric `[classes]`, float64; classes `[classes]`, ascending; counts of queries `[classes]`.
+    """
+    classes, places, counts = np.unique(labels[result.query_rows], return_inverse=True, return_counts=True)
+    scores = {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
+    sums = {
+        name: np.bincount(places, weights=np.asarray(values, np.float64), minlength=len(classes))
+        for name, values in scores.items()
+    }
+    return sums, classes.astype(np.int64), counts.astype(np.int64)
+
+
+def concatenated_embeddings(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Join models' embeddings of one test set: `[queries, sum of dims]`."""
+    joined = dict(members[0])
+    for name in ("queries", "gallery"):
+        if name in joined:
+            joined[name] = retrieval.combine_embeddings([member[name] for member in members])
+    return joined
+
+
+def _version(unit: reports.UnitRun) -> str:
+    """Return a digest of a run's result and of its embeddings' file."""
+    with contextlib.suppress(OSError):
+        file = (unit.path / TEST_EMBEDDINGS).stat()
+        return _digest([_FORMAT, unit.config, unit.result, file.st_size, file.st_mtime_ns])
+    return _digest([_FORMAT, unit.config, unit.result])  # none are there
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _stored_row(folder: pathlib.Path, version: str) -> ScoredRow | None:
+    """Return a folder's row of this version, or None."""
+    arrays = _arrays(folder / CLASS_SCORES)
+    stored = (read_json(folder / ROW) or {}) if arrays else {}
+    if stored.get("version") != version or str(arrays.get("version")) != version:
+        return None
+    sums = {name: arrays[name] for name in METRICS}
+    return ScoredRow(stored["row"], sums, arrays["labels"], arrays["counts"], source=str(folder))
+
+
+def _joined(units: Sequence[reports.UnitRun], training: ScoredRow) -> ScoredRow:
+    embeddings = concatenated_embeddings([unit.test_embeddings() for unit in units])
+    result = evaluate_embeddings(embeddings)
+    test = {name: result.as_dict()[name] for name in METRICS}
+    row = collection_row(training.row, [unit.repeat for unit in units], test)
+    sums, labels, counts = class_sums(result, embeddings["query_labels"])
+    return ScoredRow(row, sums, labels, counts, source=str(units[0].path.parent))
+
+
+def _stored_collections(path: pathlib.Path, training: ScoredRow) -> dict[str, ScoredRow]:
+    """Return the rows of concatenated models that a file keeps, by version."""
+    arrays, found = _arrays(path), {}
+    for place, version in enumerate(arrays.get("versions", ())):
+        test = dict(zip(METRICS, arrays["test"][place].tolist()))
+        row = collection_row(training.row, arrays["repeats"][place].tolist(), test)
+        sums = {name: arrays[name][place] for name in METRICS}
+        found[str(version)] = ScoredRow(row, sums, arrays["labels"], arrays["counts"], source=str(path.parent))
+    return found
+
+
+def _as_arrays(found: Mapping[str, ScoredRow]) -> dict[str, np.ndarray]:
+    rows = [*found.values()]
+    return {
+        "versions": np.array([*found]),
+        "repeats": np.array([[repeat for _, repeat in scored.row["members"]] for scored in rows]),
+        "test": np.array([[scored.row["test"][name] for name in METRICS] for scored in rows]),
+        **{name: np.stack([scored.sums[name] for scored in rows]) for name in METRICS},
+        "labels": rows[0].labels,
+        "counts": rows[0].counts,
+    }
+
+
+def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """Return a file's arrays; none if it is missing or damaged."""
+    try:
+        return read_arrays(path)
+    except (InvalidInput, OSError):
+        return {}
 
 
 def row_id(row: Mapping) -> str:

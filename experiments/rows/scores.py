@@ -8,8 +8,7 @@ import numpy as np
 
 from common.errors import InvalidInput, check_given
 from experiments import reports
-from experiments.rows.rows import COLLECTION, TRAINING, ScoredRow
-from experiments.rows.run_rows import check_same_queries, repeats_of_all_folds, scored_row
+from experiments.rows.rows import COLLECTION, TRAINING, ScoredRow, check_same_queries, repeats_of_all_folds, scored_row
 from experiments.rows.store import StudyRows
 
 

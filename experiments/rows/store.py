@@ -34,6 +34,7 @@ from common.files import (
 )
 from experiments import reports
 from experiments.rows.rows import (
+    CLASS_SCORES,
     COLLECTION,
     METRICS,
     TRAINING,
@@ -44,8 +45,8 @@ from experiments.rows.rows import (
     no_extras,
     order_of,
     row_id,
+    scored_row,
 )
-from experiments.rows.run_rows import CLASS_SCORES, scored_row
 
 ROWS, PICTURES = "rows.jsonl", "pictures.npz"
 _TOLERANCE = 1e-6  # between a row's metric and the mean of its class sums, which are float32

@@ -11,7 +11,7 @@ from common import training
 from common.data import Examples
 from common.errors import InvalidInput, check_given, invalid
 from common.progress import LoggedBar, progress_bar, write_notice
-from experiments.rows.run_rows import evaluate_embeddings
+from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trunk import pooled_features
 from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START, RunSettings

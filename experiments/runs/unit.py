@@ -18,7 +18,7 @@ from common.errors import InvalidInput, check_given
 from common.files import read_json, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
-from experiments.rows.run_rows import evaluate_embeddings
+from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.cached_training import features_below_cut
 from experiments.runs.closed_form import closed_form_figures, figures_on_sphere, start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs

@@ -23,7 +23,7 @@ from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerCh
 from experiments import reports
 from experiments.preparation.leftovers import caches_in_use
 from experiments.process.exit_code import import_tensorflow
-from experiments.rows.run_rows import check_of_one_run, evaluate_embeddings, scored_row
+from experiments.rows.rows import check_of_one_run, evaluate_embeddings, scored_row
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.same_data import tell_of_other_data
 from experiments.runs.splits import few_validation_classes, split_of

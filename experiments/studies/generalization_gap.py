@@ -16,7 +16,7 @@ from experiments.plans.fair_table import FairRow, FairTable
 from experiments.plans.study import FinishedCells, StudyOptions, finished_units, write_table
 from experiments.published.values import dissertation_value
 from experiments.reports import PlainTable, UnitRun
-from experiments.rows.run_rows import evaluate_embeddings
+from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.runs.unit import embedded

@@ -8,7 +8,7 @@ import pytest
 from common.retrieval import evaluate_retrieval
 from experiments.plans.study import StudyOptions
 from experiments.reports import UnitRun
-from experiments.rows.run_rows import evaluate_embeddings
+from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
 from experiments.studies import generalization_gap
