@@ -13,7 +13,7 @@ import pathlib
 
 from absl import flags
 
-from experiments.runs.tracked_units import follow_pictures
+from experiments.runs.unit_runs import follow_pictures
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags

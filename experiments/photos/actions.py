@@ -15,7 +15,6 @@ from common.index import EmbeddingIndex, QueryExpansion, Reranking
 from experiments.photos import duplicates, neighbors, sync
 from experiments.photos.embedding import embed_now, find_photos
 from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
-from experiments.photos.metadata import chosen_rows, read_metadata, set_metadata
 from experiments.photos.models import MODEL_FLAGS, batch_size_of, choose_model, embedded, index_in_memory, load_model
 from experiments.photos.shown import aligned, shown_text, shown_threshold, write_csv
 from experiments.settings.flags import refuse_flags
@@ -84,13 +83,13 @@ def _index(values: flags.FlagValues) -> None:
     if exists:
         refuse_flags(values, "metric", "dtype", "root", because="the index is there already and keeps its own")
     index = EmbeddingIndex.load(values.index) if exists else None
-    described = read_metadata(values.metadata) if values.metadata else None
+    described = sync.read_metadata(values.metadata) if values.metadata else None
     if values.embeddings or values.images:
         index = _with_photos(values, index)
     if index is None:
         raise InvalidInput("Missing --images or --embeddings: expected photos to make the index of.")
     if described is not None:
-        set_metadata(index, described, values.metadata)
+        sync.set_metadata(index, described, values.metadata)
     if values.approximate:
         sync.build_approximate(index, values.approximate, values.target_recall)
     rounding = f", rounded by at most {index.rounding_error:.1e}" if index.rounding_error else ""
@@ -173,7 +172,7 @@ def _shell(values: flags.FlagValues) -> None:
 def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[EmbeddingTable], list[neighbors.Found]]:
     """Check the flags of a search, and return it."""
     _check_search(values, index)
-    among = chosen_rows(index, values)
+    among = sync.chosen_rows(index, values)
     count = len(index) if among is None else len(among)
     if not 0 < values.k <= count:
         raise invalid("--k", received=values.k, expected=f"a number in [1, {count}], the photos that are searched")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +32,7 @@ def check_table_name(flag: str, path: str) -> None:
     if not pathlib.Path(path).absolute().parent.is_dir():
         raise invalid(flag, received=path, expected="a file in a folder that exists")
     if path.endswith(".parquet"):
-        _pyarrow(path)
+        _check_pyarrow(path)
 
 
 def write_table(path: str, table: EmbeddingTable) -> None:
@@ -103,7 +102,7 @@ def _read_npz(path: str) -> EmbeddingTable:
 
 
 def _write_parquet(path: str, table: EmbeddingTable) -> None:
-    _pyarrow(path)
+    _check_pyarrow(path)
     import pyarrow
     from pyarrow import parquet
 
@@ -120,7 +119,7 @@ def _write_parquet(path: str, table: EmbeddingTable) -> None:
 
 
 def _read_parquet(path: str) -> EmbeddingTable:
-    _pyarrow(path)
+    _check_pyarrow(path)
     from pyarrow import ArrowException, parquet
 
     place = f"--embeddings file {path}"
@@ -151,12 +150,11 @@ def _read_parquet(path: str) -> EmbeddingTable:
     return EmbeddingTable(embeddings, columns["path"], texts, digest or None)
 
 
-def _pyarrow(path: str) -> ModuleType:
+def _check_pyarrow(path: str) -> None:
     try:
-        import pyarrow
+        import pyarrow  # noqa: F401
     except ImportError as error:
         raise InvalidInput(
             f"{path} needs pyarrow, which cannot be imported ({error}). Install it (pip install pyarrow, or the extra "
             "parquet of this package), or use .npz."
         ) from error
-    return pyarrow

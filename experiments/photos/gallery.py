@@ -68,9 +68,7 @@ class Gallery:
 
         Only those of the class `label` and with all metadata of `where`, texts COLUMN=VALUE; others are refused.
         """
-        among = self._chosen(label, where)
-        count = min(count, len(self) if among is None else len(among))
-        return self._found(self.index.search(embedding, count, among=among)) if count else []
+        return self._search(embedding, count, self._chosen(label, where))
 
     def like(
         self, row: int, count: int, label: str | None, where: Sequence[str] = (), part: np.ndarray | None = None
@@ -82,10 +80,8 @@ class Gallery:
             count = min(count, len(self) - 1)
             return self._found(self.index.neighbors_of([row], count)) if count else []
         among = np.arange(len(self)) if among is None else among
-        among = among[among != row]
-        count = min(count, len(among))
         query = np.asarray(self.index.embeddings[[row]], np.float32) if part is None else part
-        return self._found(self.index.search(query, count, among=among)) if count else []
+        return self._search(query, count, among[among != row])
 
     def described(self, row: int) -> dict[str, Any]:
         """Describe a photo; `picture` is None if its file is gone."""
@@ -120,7 +116,11 @@ class Gallery:
         """Return the rows of a class with some metadata, or None for all."""
         if label is None and not where:
             return None
-        rows = np.arange(len(self)) if label is None else self._rows_of(label)
+        rows = np.arange(len(self))
+        if label is not None:
+            if not label or label not in self._numbers:
+                raise Refused(422, "Received a class that the index does not have; expected one of /api/index.")
+            rows = np.flatnonzero(self._classes == self._numbers[label])
         for text in where:
             name, _, value = text.partition("=")
             if name not in self._columns or value not in self._columns[name]:
@@ -128,10 +128,9 @@ class Gallery:
             rows = rows[self._columns[name][rows] == value]
         return rows
 
-    def _rows_of(self, label: str) -> np.ndarray:
-        if not label or label not in self._numbers:
-            raise Refused(422, "Received a class that the index does not have; expected one of /api/index.")
-        return np.flatnonzero(self._classes == self._numbers[label])
+    def _search(self, query: np.ndarray, count: int, among: np.ndarray | None) -> list[dict[str, Any]]:
+        count = min(count, len(self) if among is None else len(among))
+        return self._found(self.index.search(query, count, among=among)) if count else []
 
     def _found(self, found: Neighbors) -> list[dict[str, Any]]:
         rows, similarities = found.rows[0].tolist(), found.similarities[0].tolist()

@@ -24,8 +24,8 @@ from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
 from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.runs.start_checks import check_configurations
-from experiments.runs.tracked_units import follow_pictures
 from experiments.runs.trained_model import stored_configuration
+from experiments.runs.unit_runs import follow_pictures
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig

@@ -17,8 +17,7 @@ from common.errors import invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.fair_report import MethodReport, write_report
 from experiments.reports import UnitRun, collect_method
-from experiments.runs.tracked_units import follow_pictures
-from experiments.runs.unit_runs import UnitRuns
+from experiments.runs.unit_runs import UnitRuns, follow_pictures
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
 

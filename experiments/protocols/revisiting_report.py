@@ -15,7 +15,6 @@ from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.feature_report import recall_of
 from experiments.published.revisiting import printed_row, revisiting_conditions, revisiting_published
-from experiments.reports.best_of_repeats import CONFIDENCE
 from experiments.reports.collect import UnitRun
 from experiments.reports.intervals import interval_of_runs
 from experiments.reports.verdicts import error_of_mean
@@ -104,7 +103,7 @@ class RevisitingReport(ConventionalReport):
 
     def _cell(self, metric: str, values: np.ndarray, label: str) -> reports.TableCell:
         spread = float(values.std(ddof=1)) if len(values) > 1 else None
-        estimate = reports.FairEstimate(float(values.mean()), spread, interval_of_runs(values, CONFIDENCE))
+        estimate = reports.FairEstimate(float(values.mean()), spread, interval_of_runs(values))
         config = self.config
         row = config.loss, config.embedding_dim, config.backbone
         published, printed = revisiting_published(config.dataset, row[0], metric, *row[1:]), printed_row(*row)

@@ -13,10 +13,8 @@ from statistics import NormalDist
 import numpy as np
 
 from experiments.reports.class_scores import ClassScores
-from experiments.reports.intervals import Variance, interval
+from experiments.reports.intervals import Interval, Variance, interval
 from experiments.reports.statistics import FairEstimate, class_clustered_interval
-
-CONFIDENCE = 0.95
 
 
 @functools.cache
@@ -42,28 +40,25 @@ def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate
         best: the row that is reported.
         decides: whether it was chosen by these scores; otherwise by others, and then it varies like any repeat.
     """
-    bound = class_clustered_interval(scores.rows([best]), confidence=CONFIDENCE)
-    of_training = _best_variance(scores, decides)
-    return _estimate(bound.estimate, (bound.class_error**2, bound.class_freedom), of_training)
+    return _estimate(class_clustered_interval(scores.rows([best])), _best_variance(scores, decides))
 
 
 def mean_estimate(scores: ClassScores) -> FairEstimate:
     """Estimate the mean over repeats, for new test classes and new runs."""
     members = [[(0, repeat)] for repeat in range(len(scores.sums))]
-    bound = class_clustered_interval(scores, members=members, confidence=CONFIDENCE)
+    bound = class_clustered_interval(scores, members=members)
     spread = float(scores.means.std(ddof=1)) if len(scores.sums) > 1 else None
     return FairEstimate(bound.estimate, spread, bound)
 
 
 def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: int, decides: bool) -> FairEstimate:
     """Subtract the unbiased repeats' mean from the best biased repeat."""
-    difference = scores.rows([best]).minus(unbiased_scores.average())
-    bound = class_clustered_interval(difference, confidence=CONFIDENCE)
+    bound = class_clustered_interval(scores.rows([best]).minus(unbiased_scores.average()))
     of_training, of_best = None, _best_variance(scores, decides)
     if of_best is not None and len(unbiased_scores.sums) > 1:
         of_mean = float(unbiased_scores.means.var(ddof=1)) / len(unbiased_scores.sums)
         of_training = (of_best[0] + of_mean, min(len(scores.sums), len(unbiased_scores.sums)) - 1)
-    return _estimate(bound.estimate, (bound.class_error**2, bound.class_freedom), of_training)
+    return _estimate(bound, of_training)
 
 
 def _best_variance(scores: ClassScores, decides: bool) -> Variance | None:
@@ -75,6 +70,6 @@ def _best_variance(scores: ClassScores, decides: bool) -> Variance | None:
     return share**2 * float(scores.means.var(ddof=1)), count - 1
 
 
-def _estimate(figure: float, of_classes: Variance, of_training: Variance | None) -> FairEstimate:
-    found = interval(figure, of_classes, of_training, CONFIDENCE)
-    return FairEstimate(figure, interval=dataclasses.replace(found, same_splits=True))
+def _estimate(bound: Interval, of_training: Variance | None) -> FairEstimate:
+    found = interval(bound.estimate, (bound.class_error**2, bound.class_freedom), of_training)
+    return FairEstimate(bound.estimate, interval=dataclasses.replace(found, same_splits=True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.errors import InvalidInput, check_fraction
+from common.errors import InvalidInput
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,16 @@ class Correlation:
         return self.low > 0 or self.high < 0
 
 
-def spearman(first, second) -> float:
-    """Return the rank correlation of `[runs]`, with mean ranks for ties; NaN if constant."""
-    return float(spearman_rows(first, second))
-
-
 def spearman_rows(first, second) -> np.ndarray:
-    """Compute `spearman` along the last axis, ten times faster than a loop."""
+    """Compute the rank correlation along the last axis, ten times faster than a loop.
+
+    Ties have mean ranks. NaN if constant.
+    """
     from scipy.stats import rankdata
 
     ranks = [rankdata(values, axis=-1) for values in (first, second)]
-    ranks = [of - of.mean(axis=-1, keepdims=True) for of in ranks]
-    norm = np.sqrt((ranks[0] ** 2).sum(axis=-1) * (ranks[1] ** 2).sum(axis=-1))
-    return np.divide((ranks[0] * ranks[1]).sum(axis=-1), norm, out=np.full_like(norm, np.nan), where=norm > 0)
+    centred = [of - of.mean(axis=-1, keepdims=True) for of in ranks]
+    return _cosine(centred[0], centred[1], -1)
 
 
 def kendall_rows(first, second) -> np.ndarray:
@@ -49,14 +46,16 @@ def kendall_rows(first, second) -> np.ndarray:
     `scipy.stats.kendalltau` takes one sample at a time.
     """
     signs = [np.sign(values[..., :, None] - values[..., None, :]) for values in map(np.asarray, (first, second))]
-    norm = np.sqrt((signs[0] ** 2).sum(axis=(-2, -1)) * (signs[1] ** 2).sum(axis=(-2, -1)))
-    return np.divide((signs[0] * signs[1]).sum(axis=(-2, -1)), norm, out=np.full_like(norm, np.nan), where=norm > 0)
+    return _cosine(signs[0], signs[1], (-2, -1))
 
 
-def spearman_interval(
-    first, second, groups, num_resamples: int = 2000, seed: int = 0, confidence: float = 0.95
-) -> Correlation:
-    """Compute Spearman's coefficient with a percentile bootstrap interval over groups.
+def _cosine(first: np.ndarray, second: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    norm = np.sqrt((first**2).sum(axis) * (second**2).sum(axis))
+    return np.divide((first * second).sum(axis), norm, out=np.full_like(norm, np.nan), where=norm > 0)
+
+
+def spearman_interval(first, second, groups, num_resamples: int = 2000, seed: int = 0) -> Correlation:
+    """Compute Spearman's coefficient with a 95 % percentile bootstrap interval over groups.
 
     Folds of one method resemble each other more than two methods do, so whole methods are drawn, not runs. With few
     groups the interval is too short rather than too wide.
@@ -68,7 +67,6 @@ def spearman_interval(
         groups: the method of each run `[runs]`.
     """
     first, second, groups = np.asarray(first, np.float64), np.asarray(second, np.float64), np.asarray(groups)
-    check_fraction("confidence", confidence)
     if not first.shape == second.shape == groups.shape or first.ndim != 1:
         raise InvalidInput(
             f"Invalid figures: received {list(first.shape)}, {list(second.shape)} and {list(groups.shape)}, expected "
@@ -79,12 +77,12 @@ def spearman_interval(
         raise InvalidInput(
             f"Invalid runs: received {len(members)} method(s), expected three or more to correlate over."
         )
-    estimate = spearman(first, second)
+    estimate = float(spearman_rows(first, second))
     if np.isnan(estimate):
         raise InvalidInput("Invalid figures: received one that is the same for all runs; nothing correlates with it.")
     draws = draws_by_size(members, num_resamples, np.random.default_rng(seed))
     found = np.concatenate([spearman_rows(first[rows], second[rows]) for rows in draws])
-    low, high = np.nanpercentile(found, [50 - 50 * confidence, 50 + 50 * confidence])
+    low, high = np.nanpercentile(found, [2.5, 97.5])
     return Correlation(estimate, float(low), float(high), len(first), len(members))
 
 

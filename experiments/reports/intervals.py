@@ -146,7 +146,7 @@ def interval(
     estimate: float,
     of_classes: Variance | None,
     of_training: Variance | None,
-    confidence: float,
+    confidence: float = 0.95,
     class_skewness: float = 0.0,
 ) -> Interval:
     """Build an `Interval` from the variances of test classes and of training.
@@ -193,12 +193,12 @@ def interval(
     )
 
 
-def interval_of_runs(values: np.ndarray, confidence: float = 0.95) -> Interval | None:
-    """Return the mean's interval of `values` `[runs]` for new runs; None for one."""
+def interval_of_runs(values: np.ndarray) -> Interval | None:
+    """Return the mean's 95 % interval of `values` `[runs]` for new runs; None for one."""
     if len(values) < 2:
         return None
     of_training = float(np.var(values, ddof=1)) / len(values), len(values) - 1
-    return interval(float(values.mean()), None, of_training, confidence)
+    return interval(float(values.mean()), None, of_training)
 
 
 def cochran_share(training_freedom: float) -> float:

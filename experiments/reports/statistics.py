@@ -74,10 +74,8 @@ def single_model_members(num_folds: int, num_repeats: int) -> list[list[Model]]:
     return [[place] for place in itertools.product(range(num_folds), range(num_repeats))]
 
 
-def class_clustered_interval(
-    scores: ClassScores, *, members: Members | None = None, confidence: float = 0.95
-) -> Interval:
-    """Compute a mean score's interval from test classes, folds and repeats.
+def class_clustered_interval(scores: ClassScores, *, members: Members | None = None) -> Interval:
+    """Compute a mean score's 95 % interval from test classes, folds and repeats.
 
     Args:
         members: the (fold, repeat) pairs behind each row, as in `Scores.members`; `None`: the rows are averaged as they
@@ -87,14 +85,12 @@ def class_clustered_interval(
     averaged = scores.average(row_weights)
     variance, freedom, skewness = _class_variance(averaged)
     of_classes = max(variance - shared, 0.0), freedom
-    found = interval(float(averaged.means[0]), of_classes, of_training, confidence, skewness)
+    found = interval(float(averaged.means[0]), of_classes, of_training, class_skewness=skewness)
     num_runs = len({model for row in members or () for model in row})
     return dataclasses.replace(found, same_splits=same_splits, num_runs=num_runs)
 
 
-def paired_difference(
-    first: ClassScores, second: ClassScores, *, members: Members | None = None, confidence: float = 0.95
-) -> Interval:
+def paired_difference(first: ClassScores, second: ClassScores, *, members: Members | None = None) -> Interval:
     """Compute the interval of first - second on shared queries and runs.
 
     Scores are subtracted row by row and class by class first, so shared difficulty of a class or fold cancels. Two runs
@@ -105,7 +101,7 @@ def paired_difference(
             f"Invalid scores: received {len(first.sums)} and {len(second.sums)} models, expected the same models and "
             "queries."
         )
-    return class_clustered_interval(first.minus(second), members=members, confidence=confidence)
+    return class_clustered_interval(first.minus(second), members=members)
 
 
 def _class_variance(scores: ClassScores) -> tuple[float, float, float]:

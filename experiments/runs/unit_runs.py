@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from common import training
+from common import records, training
 from common.data import Dataset, count_test_copies
 from common.errors import InvalidInput, raise_all
 from common.files import DamagedFile, write_arrays, write_json
@@ -19,7 +19,7 @@ from common.progress import write_notice
 from common.records import RunDirectory
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
-from common.training.trackers import JOURNAL, TENSORBOARD, TrackedRun, TrackerChoice
+from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, TrackedRun, TrackerChoice
 from experiments import reports
 from experiments.preparation.leftovers import caches_in_use
 from experiments.process.exit_code import import_tensorflow
@@ -28,9 +28,8 @@ from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.same_data import tell_of_other_data
 from experiments.runs.splits import few_validation_classes, split_of
 from experiments.runs.start_checks import check_hours, check_unit
-from experiments.runs.tracked_units import tracked_unit
 from experiments.runs.trained_model import load_trained_model
-from experiments.runs.unit import Unit, Watcher, embedded
+from experiments.runs.unit import Unit, Watcher, embedded, unit_label
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
@@ -162,6 +161,38 @@ class UnitRuns:
         return tracked_unit(self.tracker, config, fold, repeat, folder, self.fingerprint)
 
 
+def tracked_unit(
+    choice: TrackerChoice, config: ExperimentConfig, fold: int, repeat: int, folder: pathlib.Path, data: str
+) -> TrackedRun:
+    """Return a unit's tracked run, grouped by method and configuration hash."""
+    digest = config.hash(data)
+    tags = {
+        "commit": records.environment()["commit"] or "none",
+        "data": data,
+        "config": digest,
+        "dataset": config.dataset,
+        "protocol": config.protocol or "fair",
+        "fold": str(fold),
+        "repeat": str(repeat),
+    }
+    name = f"{config.name} {unit_label(config, fold, repeat)}"
+    return choice.tracked(RunDescription(name, f"{config.name}-{digest}", config.as_dict(), tags), folder)
+
+
+def follow_pictures(choice: TrackerChoice, folder: pathlib.Path, title: str) -> None:
+    """Add a report's new pictures to its own tracked run."""
+    if not choice.takes_pictures:
+        return
+    description = RunDescription(title, "reports", tags={"commit": records.environment()["commit"] or "none"})
+    tracked = choice.tracked(description, folder)
+    pictures = [path for path in sorted(folder.glob("*.png")) if tracked.lacks_picture(path)]
+    if pictures:
+        tracked.start()
+        for path in pictures:
+            tracked.picture(path)
+        tracked.end()
+
+
 def _mend(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> None:
     """Recompute damaged test embeddings from the weights; warn of damaged weights.
 
@@ -176,20 +207,16 @@ def _mend(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | No
     except DamagedFile as error:
         write_notice(f"warning: {error}")
         with run.locked():
-            write_arrays(run.path / TEST_EMBEDDINGS, _embedded_again(run, result, dataset, cache_dir))
+            trained = load_trained_model(run.path, dataset=dataset, cache_dir=cache_dir)
+            inputs, test = EvaluationInputs(trained.config, trained.dataset), trained.dataset.test
+            arrays = embedded(trained.model, inputs, test, trained.dataset.gallery)
+            check_of_one_run(run.path, "weights", evaluate_embeddings(arrays).as_dict(), result.get("test"))
+            write_arrays(run.path / TEST_EMBEDDINGS, arrays)
         return
     try:
         run.read_weights()
     except DamagedFile as error:
         write_notice(f"warning: {error} All figures of the run are whole.")
-
-
-def _embedded_again(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | None) -> dict:
-    trained = load_trained_model(run.path, dataset=dataset, cache_dir=cache_dir)
-    test, gallery = trained.dataset.test, trained.dataset.gallery
-    arrays = embedded(trained.model, EvaluationInputs(trained.config, trained.dataset), test, gallery)
-    check_of_one_run(run.path, "weights", evaluate_embeddings(arrays).as_dict(), result.get("test"))
-    return arrays
 
 
 @functools.cache

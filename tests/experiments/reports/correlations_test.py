@@ -3,7 +3,7 @@ import pytest
 import scipy.stats
 
 from common.errors import InvalidInput
-from experiments.reports.correlations import kendall_rows, spearman, spearman_interval
+from experiments.reports.correlations import kendall_rows, spearman_interval, spearman_rows
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -11,10 +11,10 @@ def test_the_coefficient_equals_scipys(seed):
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 6, 30)  # with ties
     second = first + rng.normal(size=30) * 4
-    assert spearman(first, second) == pytest.approx(scipy.stats.spearmanr(first, second).statistic)
-    assert spearman(first, np.exp(first)) == pytest.approx(1)
-    assert spearman(first, -first) == pytest.approx(-1)
-    assert np.isnan(spearman(first, np.ones(30)))
+    assert spearman_rows(first, second) == pytest.approx(scipy.stats.spearmanr(first, second).statistic)
+    assert spearman_rows(first, np.exp(first)) == pytest.approx(1)
+    assert spearman_rows(first, -first) == pytest.approx(-1)
+    assert np.isnan(spearman_rows(first, np.ones(30)))
 
 
 def test_kendalls_coefficient_equals_scipys_row_by_row():
@@ -32,7 +32,7 @@ def test_whole_methods_are_drawn():
     first, second = of_method[:, methods] + 0.05 * rng.normal(size=(2, 48))
     by_method = spearman_interval(first, second, methods)
     by_run = spearman_interval(first, second, np.arange(48))
-    assert by_method.estimate == by_run.estimate == pytest.approx(spearman(first, second))
+    assert by_method.estimate == by_run.estimate == pytest.approx(spearman_rows(first, second))
     assert (by_method.num_runs, by_method.num_groups, by_run.num_groups) == (48, 12, 48)
     assert by_method.high - by_method.low > 1.5 * (by_run.high - by_run.low)
     assert by_method.low < by_method.estimate < by_method.high

@@ -4,7 +4,7 @@ import pytest
 
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from common.training.trackers.tracked_run import TrackedRun
-from experiments.runs.tracked_units import follow_pictures, tracked_unit
+from experiments.runs.unit_runs import follow_pictures, tracked_unit
 from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, run_here
 from tests.common.training.trackers.tracked_run_test import Memory
