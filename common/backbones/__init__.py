@@ -47,7 +47,13 @@ if TYPE_CHECKING:
     from common.backbones.resnet50 import resnet50, resnet50_layout
     from common.backbones.resnet_v2_20 import resnet_v2_20
     from common.backbones.token_embedding import token_embedding
-    from common.backbones.vision_transformer import vision_transformer, vit_base_16, vit_small_16, with_timm_names
+    from common.backbones.vision_transformer import (
+        vision_transformer,
+        vit_base_16,
+        vit_mini_8,
+        vit_small_16,
+        with_timm_names,
+    )
 
 __all__ = [
     "CheckpointFile",
@@ -95,6 +101,7 @@ __all__ = [
     "token_embedding",
     "vision_transformer",
     "vit_base_16",
+    "vit_mini_8",
     "vit_small_16",
     "with_timm_names",
 ]

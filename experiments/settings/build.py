@@ -116,6 +116,7 @@ BACKBONES: dict[str, Callable[..., keras.Model]] = {
     "resnet50": _when_called(lambda: backbones.resnet50),
     "bn_inception": _when_called(lambda: backbones.bn_inception),
     "efficientnet_lite0": _when_called(lambda: backbones.efficientnet_lite0),
+    "vit_mini_8": _when_called(lambda: backbones.vit_mini_8),
     "vit_small_16": _when_called(lambda: backbones.vit_small_16),
     "vit_base_16": _when_called(lambda: backbones.vit_base_16),
     **{name: _when_called(lambda: backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},

@@ -75,7 +75,7 @@ def test_the_table_is_complete():
     """Of all that may have batch normalisation to freeze; others have a test of their own."""
     functions = [getattr(backbones, name) for name in backbones.__all__ if callable(getattr(backbones, name))]
     found = {each.__name__ for each in functions if "frozen_batch_norm" in inspect.signature(each).parameters}
-    others = {"keras_backbone", "keras_hub_backbone", "vit_small_16", "vit_base_16"}
+    others = {"keras_backbone", "keras_hub_backbone", "vit_small_16", "vit_base_16", "vit_mini_8"}
     assert found - others == {name.split("_torchvision")[0].split("_keras")[0] for name in BACKBONES}
 
 
