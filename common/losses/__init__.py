@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         koleo,
         threshold_consistent_margin,
     )
+    from common.losses.self_distillation import SelfDistillationLoss, similarity_divergence
     from common.losses.signal_to_noise import SignalToNoiseLoss
     from common.losses.soft_triple import SoftTripleLoss
     from common.losses.supervised_contrastive import SupervisedContrastiveLoss
@@ -92,6 +93,7 @@ __all__ = [
     "QuadrupletLoss",
     "RecallAtKLoss",
     "RoadmapLoss",
+    "SelfDistillationLoss",
     "SignalToNoiseLoss",
     "SmoothAPLoss",
     "SoftTripleLoss",
@@ -107,6 +109,7 @@ __all__ = [
     "feature_tasks_loss",
     "koleo",
     "loss_of_kind",
+    "similarity_divergence",
     "threshold_consistent_margin",
 ]
 import_when_used(__name__)

@@ -29,13 +29,14 @@ class EmbeddingHead(keras.layers.Layer):
         embedding_dim: the size of the embedding, > 0; None for that of the pooled features.
         project_first: whether the projection precedes the pooling.
         use_bias: whether the projection adds a vector; it starts at 0.
+        gives_features: whether the output also has the pooled `projected_features`, as `SelfDistillationLoss` needs.
 
     Input shape:
         `[batch, height, width, channels]` or `[batch, positions, channels]`.
 
     Output shape:
         A dictionary: `embeddings` `[batch, embedding_dim]` and, if the pooling returns them, `attributes`
-        `[batch, prototypes]`.
+        `[batch, prototypes]`; with `gives_features` also `projected_features` `[batch, channels]`.
     """
 
     def __init__(
@@ -44,11 +45,15 @@ class EmbeddingHead(keras.layers.Layer):
         embedding_dim: int | None,
         project_first: bool = False,
         use_bias: bool = False,
+        gives_features: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.pooling = pooling
         self.embedding_dim, self.project_first, self.use_bias = embedding_dim, project_first, use_bias
+        self.gives_features = gives_features
+        if gives_features and (project_first or embedding_dim is None):
+            raise invalid("gives_features", received=True, expected="False without a projection of the pooled features")
         self.projection: keras.layers.Dense | None = None
         if embedding_dim is not None:
             check_positive("embedding_dim", embedding_dim)
@@ -72,6 +77,8 @@ class EmbeddingHead(keras.layers.Layer):
         pooled = self.pooling(features, training=training and self.trainable)
         outputs = dict(pooled) if isinstance(pooled, dict) else {"pooled": pooled}
         embeddings = outputs.pop("pooled")
+        if self.gives_features:
+            outputs["projected_features"] = embeddings
         if self.projection is not None and not self.project_first:
             embeddings = self.projection(embeddings)
         return {"embeddings": embeddings, **outputs}
@@ -82,7 +89,8 @@ class EmbeddingHead(keras.layers.Layer):
             "pooling": keras.layers.serialize(self.pooling),
             "embedding_dim": self.embedding_dim,
             "project_first": self.project_first,
-            **({"use_bias": True} if self.use_bias else {}),  # older versions read the other heads
+            # older versions read the other heads
+            **{name: True for name in ("use_bias", "gives_features") if getattr(self, name)},
         }
 
     @classmethod

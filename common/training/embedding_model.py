@@ -18,6 +18,7 @@ from common.training.devices import check_devices, check_micro_batches
 from common.training.embedding_head import EmbeddingHead
 from common.training.gradients import (
     are_finite,
+    compared_vectors,
     in_micro_batches,
     loss_and_gradients,
     loss_scale,
@@ -146,7 +147,7 @@ class EmbeddingModel(keras.Model):
         places = np.unique(class_column(labels), axis=0, return_index=True)[1][:2]
         inputs, labels = tf.gather(inputs, places), tf.gather(labels, places)
         outputs = self.outputs_of(inputs, training=False)
-        self.metric_loss(outputs["embeddings"], labels)
+        self.metric_loss(compared_vectors(outputs), labels)
         if self.attribute_loss is not None:
             self.attribute_loss(outputs["attributes"], class_column(labels))
         self.built = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -35,7 +35,8 @@ def weighted_loss(
     Reference: thesis section 5.2.3, equation 5.2.5.
 
     Args:
-        outputs: `embeddings` `[batch, dim]` and, for an attribute loss, `attributes` `[batch, prototypes]`.
+        outputs: `embeddings` `[batch, dim]` and, for an attribute loss, `attributes` `[batch, prototypes]`; for
+            `SelfDistillationLoss`, `projected_features` `[batch, channels]`.
         labels: integers, `[batch]`, or rows of class and place `[batch, 2]`; the attribute loss sees the class.
         metric_loss, attribute_loss: the two losses; `attribute_loss` may be None.
         attribute_weight: w, in [0, 1].
@@ -47,7 +48,7 @@ def weighted_loss(
         A scalar.
     """
     labels = gather_over_replicas(labels)
-    embeddings = gather_over_replicas(outputs["embeddings"])
+    embeddings = gather_over_replicas(compared_vectors(outputs))
     attributes = None if attribute_loss is None else gather_over_replicas(outputs["attributes"])
     weights = {} if sample_weight is None else {"sample_weight": gather_over_replicas(sample_weight)}
     with of_the_global_batch():
@@ -58,6 +59,14 @@ def weighted_loss(
     owners = [metric_loss] if attribute_loss is None else [metric_loss, attribute_loss]
     added = [*network_losses, *(loss for owner in owners for loss in owner.losses)]
     return value + _sum_of(added, value.dtype) if added else value
+
+
+def compared_vectors(outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Return the input of a metric loss: embeddings, with `projected_features` beside them if given."""
+    embeddings = outputs["embeddings"]
+    if "projected_features" not in outputs:
+        return embeddings
+    return tf.concat([embeddings, tf.cast(outputs["projected_features"], embeddings.dtype)], axis=1)
 
 
 def _sum_of(losses: Sequence[tf.Tensor], dtype: tf.DType) -> tf.Tensor:

@@ -20,6 +20,8 @@ _QUOTED_ROWS = {
     ("3.2b", "pnca"): "ProxyNCA++",
     ("5.2b", "pnca"): "ProxyNCA++",
     ("3.2a", "softtriple"): "SoftTriple-L",
+    **{(table, "margin+distance+s2sd"): "Margin-S2SD" for table in ("3.2a", "3.2b")},
+    **{(table, "margin+distance+s2sd"): "Margin+S2SD" for table in ("5.2a", "5.2b")},
 }
 _AVERAGE = frozenset({"gap"})
 _AVERAGE_MAX = frozenset({"gap", "gmp"})

@@ -358,7 +358,15 @@ def network(
 def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     """Build pooling and projection, in the pooling's order; tokens need no projection."""
     check_choice("--pooling", config.pooling, POOLINGS)
-    _check_head_start(config)
+    distilled = parse_loss(config.loss).distilled
+    if config.head_start != RANDOM_START:
+        flag = f"--head_start={config.head_start}"
+        _check_linear_layer(config, flag)
+        if feature_sizes_of(config) is not None:
+            expected = "a loss with one feature: the closed form is one embedding"
+            raise invalid(f"--loss with {flag}", received=config.loss, expected=expected, fix="Or remove --head_start.")
+    if distilled:
+        _check_linear_layer(config, f"--loss={config.loss}")
     layer = POOLINGS[config.pooling](config)
     if config.backbone == "token_embedding":
         if config.pooling in CONCATENATED or config.pooling in COMBINED_WITH_GSP:
@@ -377,21 +385,15 @@ def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     if config.embedding_dim % parts:
         raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {parts}")
     projects_first, use_bias = config.pooling in PROJECT_FIRST, config.head_start != RANDOM_START
-    return training.EmbeddingHead(layer, config.embedding_dim // parts, projects_first, use_bias)
+    return training.EmbeddingHead(layer, config.embedding_dim // parts, projects_first, use_bias, distilled)
 
 
-def _check_head_start(config: RunSettings) -> None:
-    """Refuse a closed form unless one linear layer follows the pooling."""
-    name = f"--head_start={config.head_start}"
-    if config.head_start == RANDOM_START:
-        return
+def _check_linear_layer(config: RunSettings, flag: str) -> None:
+    """Refuse a flag unless one linear layer follows the pooling."""
     if config.pooling in PROJECT_FIRST or config.pooling in COMBINED_WITH_GSP or config.backbone == "token_embedding":
         at = f"{config.pooling} on --backbone={config.backbone}"
         expected = "a pooling with one linear layer behind it, such as gap, gmp or gemean"
-        raise invalid(f"--pooling with {name}", received=at, expected=expected, fix="Or remove --head_start.")
-    if feature_sizes_of(config) is not None:
-        expected = "a loss with one feature: the closed form is one embedding"
-        raise invalid(f"--loss with {name}", received=config.loss, expected=expected, fix="Or remove --head_start.")
+        raise invalid(f"--pooling with {flag}", received=at, expected=expected, fix=f"Or remove {flag.split('=')[0]}.")
 
 
 def build_attribute_loss(config: RunSettings, num_classes: int) -> ZeroShotPredictionLoss | None:
@@ -426,6 +428,7 @@ def build_model(
         # Keep this order: initial weights are drawn in sequence, a loss's proxies after the network.
         head = build_head(config)
         backbone = build_backbone(config, dataset, layout)
+        num_channels = backbone.output_shape[-1]
         if config.frozen_backbone:
             backbone.trainable = False
         if config.lora_rank is not None:
@@ -436,7 +439,7 @@ def build_model(
         model = training.EmbeddingModel(
             backbone,
             head,
-            build_loss(config, num_classes, seed, num_examples),
+            build_loss(config, num_classes, seed, num_examples, num_channels),
             normalization=config.normalization,
             attribute_loss=build_attribute_loss(config, num_classes),
             attribute_weight=zero_shot.zero_shot_weight if zero_shot else 0.0,

@@ -8,7 +8,7 @@ from common.backbones.network_names import HEAD
 from common.data.memory_batches import CRITERIA
 from common.errors import InvalidInput, invalid
 from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer
-from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, SHARED, LossName, parse_loss
+from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, S2SD, SHARED, LossName, parse_loss
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings
 from experiments.settings.methods.losses import HyperbolicSettings
@@ -25,6 +25,9 @@ def check_method(name: LossName, method: str) -> None:
             "batch are drawn. Expected a loss without a miner: CCP compares with proxies, draws nothing, and goes back "
             "to earlier weights, so to an earlier distribution. Remove one of the two."
         )
+    if method == "ccp" and name.distilled:
+        expected = f"a loss without {S2SD}: CCP's proxies are those of one embedding"
+        raise invalid("--loss with --method=ccp", received=f"{name.base}+{S2SD}", expected=expected)
 
 
 def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
@@ -50,8 +53,9 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
         fix = "Searches and figures compare by cosine or Euclidean distance, which order such embeddings alike alone."
         expected = "unit with --loss=hyperbolic: points on one sphere around the origin"
         yield invalid("--normalization", received=run.normalization, expected=expected, fix=fix)
-    if run.prefix_lengths and (name.features or name.miner == PADS):
+    if run.prefix_lengths and (name.features or name.miner == PADS or name.distilled):
         what = "several features, which are slices themselves" if name.features else "pads, one policy for one length"
+        what = "larger embeddings, which teach the whole one" if name.distilled else what
         yield InvalidInput(f"--matryoshka={run.matryoshka} does not go with {run.loss}: {what}. Remove one of the two.")
 
 

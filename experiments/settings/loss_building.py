@@ -25,7 +25,12 @@ from experiments.settings.method_names import (
     parse_loss,
 )
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
-from experiments.settings.methods.composers import MemorySettings, RegularizerSettings, RhoSettings
+from experiments.settings.methods.composers import (
+    MemorySettings,
+    RegularizerSettings,
+    RhoSettings,
+    SelfDistillationSettings,
+)
 from experiments.settings.methods.features import (
     IN_TURN,
     DanceSettings,
@@ -97,9 +102,13 @@ def drawing_seed(config: RunSettings, seed: int) -> int:
 
 
 def build_loss(
-    config: RunSettings, num_classes: int, seed: int | None = None, num_examples: int | None = None
+    config: RunSettings,
+    num_classes: int,
+    seed: int | None = None,
+    num_examples: int | None = None,
+    num_channels: int = 1,
 ) -> losses.MetricLoss:
-    """Build the metric loss with its name's miner, memory and tasks.
+    """Build the metric loss with its name's miner, memory, tasks and distillation.
 
     A single mined loss draws with the configuration's seed, equal in all folds: any other would change the results of
     earlier runs with the same hash. PADS, and each task of a sum, draw with the unit's seed plus the task's index.
@@ -107,10 +116,15 @@ def build_loss(
     Args:
         seed: of the unit; None: that of the configuration.
         num_examples: training images, to be grouped; None: as many as groups.
+        num_channels: components of the pooled features, which are distilled.
     """
     check_loss_name(config.loss)
     seed = config.seed if seed is None else drawing_seed(config, seed)
     features, dim = config.find(FeatureSettings), config.embedding_dim
+    if distillation := config.find(SelfDistillationSettings):
+        return distillation.around(
+            lambda size, place: _first_loss(config, num_classes, size, seed + place), dim, num_channels
+        )
     if features is None:
         return _first_loss(config, num_classes, dim, seed)
     sizes = feature_sizes_of(config)

@@ -1,4 +1,4 @@
-"""The losses by name, and the names of methods: `LOSS[+MINER[+rho]][+xbm][+FEATURES][+ccp]+POOLING`."""
+"""The losses by name, and the names of methods: `LOSS[+MINER[+rho]][+xbm][+s2sd][+FEATURES][+ccp]+POOLING`."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ MINERS = {
     "multisimilarity": PAIRS,
 }
 HEADS, SHARED, GROUPS, INTRA, DANCE = FEATURES = ("heads", "shared", "groups", "intra", "dance")
-FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+heads][+shared or +groups][+intra][+dance]"
+S2SD = "s2sd"
+FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared or +groups][+intra][+dance]"
 
 
 class LossName(NamedTuple):
@@ -82,6 +83,7 @@ class LossName(NamedTuple):
     switches: bool  # rho-regularised
     memory: bool  # in a cross-batch memory
     features: tuple[str, ...] = ()  # more features beside the discriminative one, in the order of `FEATURES`
+    distilled: bool = False  # from larger embeddings
 
     @property
     def may_take_turns(self) -> bool:
@@ -98,12 +100,14 @@ def split_loss(parts: list[str]) -> tuple[LossName, list[str]]:
     rest = rest[1:] if switches else rest
     memory = rest[:1] == ["xbm"]
     rest = rest[1:] if memory else rest
+    distilled = rest[:1] == [S2SD]
+    rest = rest[1:] if distilled else rest
     features = []
     for word in FEATURES:
         if rest[:1] == [word]:
             features.append(word)
             rest = rest[1:]
-    return LossName(base, miner, switches, memory, tuple(features)), rest
+    return LossName(base, miner, switches, memory, tuple(features), distilled), rest
 
 
 def parse_loss(name: str) -> LossName:
@@ -119,6 +123,9 @@ def parse_loss(name: str) -> LossName:
     if HEADS in loss.features and (len(loss.features) > 1 or loss.miner == PADS):
         expected = f"{HEADS} as the only features, without the miner {PADS}"
         raise invalid("--loss", received=name, expected=expected, fix="All heads have the one task of the loss.")
+    if loss.distilled and (loss.features or loss.miner == PADS):
+        expected = f"{S2SD} without other features and without the miner {PADS}"
+        raise invalid("--loss", received=name, expected=expected, fix="It adds embeddings in training alone.")
     if loss.switches and loss.miner == PAIRS:
         raise invalid("--loss", received=name, expected="rho after a miner of triplets", fix="Leave out `+rho`.")
     over_proxies = loss.base in PROXY_LOSSES and not (loss.miner or loss.memory)
@@ -128,7 +135,7 @@ def parse_loss(name: str) -> LossName:
             "--loss",
             received=name,
             expected=f"a loss, or {FORM} with a pair loss ({', '.join(PAIR_LOSSES)}) and a miner ({', '.join(MINERS)})",
-            fix=f"Proxy losses take the features alone ({words}), which stand in this order.",
+            fix=f"Proxy losses take {S2SD} or the features alone ({words}), which stand in this order.",
         )
     return loss
 
@@ -147,13 +154,13 @@ def parse_method(name: str) -> tuple[str, str, str]:
     """Split a method's report name into (loss, method, pooling).
 
     Raises:
-        InvalidInput: it is not `LOSS[+MINER[+rho]][+xbm][+FEATURES][+ccp]+POOLING`; names are not checked.
+        InvalidInput: it is not `LOSS[+MINER[+rho]][+xbm][+s2sd][+FEATURES][+ccp]+POOLING`; names are not checked.
     """
     parts = name.split("+")
     _, rest = split_loss(parts)
     loss = "+".join(parts[: len(parts) - len(rest)])
     method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
     if not rest or rest[0] in FEATURES:
-        form = "LOSS[+MINER[+rho]][+xbm][+heads][+shared][+intra][+dance][+ccp]+POOLING"
+        form = "LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared][+intra][+dance][+ccp]+POOLING"
         raise invalid("method", received=name, expected=f"{form}, such as c2+ccp+gap")
     return loss, method, "+".join(rest)

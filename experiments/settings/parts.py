@@ -29,6 +29,7 @@ _HAVE: dict[type[Settings], Callable[[LossName, str, str], bool]] = {
     composers.RhoSettings: lambda loss, method, pooling: loss.switches,
     pads.PadsSettings: lambda loss, method, pooling: loss.miner == PADS,
     composers.MemorySettings: lambda loss, method, pooling: loss.memory,
+    composers.SelfDistillationSettings: lambda loss, method, pooling: loss.distilled,
     composers.RegularizerSettings: lambda loss, method, pooling: True,
     features.FeatureSettings: lambda loss, method, pooling: bool(loss.features),
     features.TurnSettings: lambda loss, method, pooling: loss.may_take_turns,

@@ -27,7 +27,7 @@ from common import backbones, data, losses
 from common.errors import InvalidInput, check_choice, invalid
 from experiments.process.exit_code import exit_code_of
 from experiments.settings import build
-from experiments.settings.method_names import FEATURES, MINERS
+from experiments.settings.method_names import FEATURES, MINERS, S2SD
 from experiments.settings.methods.derived import constructed, derived, is_of_kind, loss_settings, parameters_of
 from experiments.settings.parts import all_settings
 from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF, Provider
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
 GROUP = "deep_metric_learning.plugins"
-_PARTS_OF_NAMES = (*MINERS, "rho", "xbm", *FEATURES, "ccp", "plain")
+_PARTS_OF_NAMES = (*MINERS, "rho", "xbm", S2SD, *FEATURES, "ccp", "plain")
 _OF_NETWORK = ("input_channels", "image_size", "frozen_batch_norm", "weights")
 
 

@@ -31,7 +31,7 @@ class ComparisonSettings(Settings, title="What is compared"):
 
     dataset: str = setting("data set; those of `glyphs` and `synthetic_tokens` need no download")
     loss: str = setting(
-        "metric loss; of pair losses also LOSS[+MINER[+rho]][+xbm][+FEATURES]: mined, with a memory, ..."
+        "metric loss; of pair losses also LOSS[+MINER[+rho]][+xbm][+s2sd][+FEATURES]: mined, with a memory, ..."
     )
     pooling: str = setting("pooling of the feature map")
     method: str = setting("`plain`, or `ccp`: alternating projections around a pair loss")

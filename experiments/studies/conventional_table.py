@@ -27,6 +27,7 @@ from experiments.settings.build import parse_method
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.thesis_values import PHOTOGRAPHS
 
+_S2SD = "margin+distance+s2sd"
 _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
 # Methods and sizes in the thesis' order: its own runs, and rows that it quotes from other papers, which are trained on
 # request.
@@ -36,10 +37,10 @@ _OWN = {
     "5.2b": [(f"c1+xbm+{pooling}", dim) for dim in (128, 512) for pooling in ("gap+gmp", "gmp+gsp")],
 }
 _QUOTED = {
-    "3.2a": [("c1+xbm+gap", 512), ("panchor+gap", 512), ("softtriple+gap", 512)],
-    "3.2b": [("c1+xbm+gap", 128), ("panchor+gap", 512), ("pnca+gap", 512)],
-    "5.2a": [("panchor+gap+gmp", 512)],
-    "5.2b": [("panchor+gap+gmp", 512), ("pnca+gap+gmp", 512)],
+    "3.2a": [("c1+xbm+gap", 512), ("panchor+gap", 512), ("softtriple+gap", 512), (f"{_S2SD}+gap", 512)],
+    "3.2b": [("c1+xbm+gap", 128), ("panchor+gap", 512), ("pnca+gap", 512), (f"{_S2SD}+gap", 512)],
+    "5.2a": [("panchor+gap+gmp", 512), (f"{_S2SD}+gap+gmp", 512)],
+    "5.2b": [("panchor+gap+gmp", 512), ("pnca+gap+gmp", 512), (f"{_S2SD}+gap+gmp", 512)],
 }
 
 

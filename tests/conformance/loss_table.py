@@ -74,6 +74,12 @@ ROWS = {
         *([2, DIM], [0.5, 1.0]),
         dtype=dtype,
     ),
+    "SelfDistillationLoss": lambda dtype=None, **kw: losses.SelfDistillationLoss(
+        [losses.TripletLoss(0.3, dtype=dtype, **kw), losses.ProxyAnchorLoss(NUM_CLASSES, 4, dtype=dtype, **kw)],
+        *(2, DIM - 2, [4]),
+        start_step=0,
+        dtype=dtype,
+    ),
     "DecorrelationLoss": lambda **kw: losses.DecorrelationLoss([2, DIM - 2], [(0, 1)], 10.0, hidden=8, **kw),
     # With weights the gradient is not the value's: they have none.
     "DistanceAdaptedContrastLoss": lambda **kw: losses.DistanceAdaptedContrastLoss(

@@ -1,11 +1,12 @@
-"""Settings around a loss: cross-batch memory, rho of drawn triplets, regularisers."""
+"""Settings around a loss: cross-batch memory, rho of drawn triplets, self-distillation, regularisers."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from common import losses
-from common.errors import InvalidInput
+from common.errors import InvalidInput, invalid
 from experiments.settings.setting import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, Settings, setting
 
 
@@ -30,6 +31,49 @@ class RhoSettings(Settings, title="rho-regularisation (+rho)"):
     """`+rho` of a loss's name: drawn triplets whose negative is sometimes a positive."""
 
     p_switch: float = setting("rho: how often the positive takes the negative's place, in [0, 1]", within=SHARE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SelfDistillationSettings(Settings, title="Self-distillation (+s2sd)"):
+    """`+s2sd` of a loss's name: larger embeddings in training, which teach the one."""
+
+    s2sd_dims: str = setting("s2sd: sizes of the larger embeddings, separated by commas", "512,1024,1536,2048")
+    s2sd_weight: float = setting(
+        "s2sd: weight of the distillation from them", 50.0, within=NOT_NEGATIVE, argument="weight"
+    )
+    s2sd_feature_weight: float = setting(
+        "s2sd: weight of the distillation from the pooled features",
+        50.0,
+        within=NOT_NEGATIVE,
+        argument="feature_weight",
+    )
+    s2sd_temperature: float = setting(
+        "s2sd: temperature of the similarities", 1.0, within=POSITIVE, argument="temperature"
+    )
+    s2sd_start: int = setting(
+        "s2sd: update steps before features are distilled", 1000, within=NOT_NEGATIVE, argument="start_step"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not all(word.strip().isdecimal() and int(word) for word in self.s2sd_dims.split(",")):
+            expected = "numbers greater than 0, separated by commas, such as 512,1024"
+            raise invalid("--s2sd_dims", received=self.s2sd_dims, expected=expected)
+
+    def around(
+        self, loss_of: Callable[[int, int], losses.MetricLoss], embedding_dim: int, feature_dim: int
+    ) -> losses.SelfDistillationLoss:
+        """Build the loss of an embedding and of the larger ones.
+
+        Args:
+            loss_of: the loss of a number of components, and of a place from 0 on, which makes draws differ.
+            embedding_dim: components of the embedding.
+            feature_dim: components of the pooled features.
+        """
+        given = self.arguments()
+        dims = [int(word) for word in given.pop("s2sd_dims").split(",")]
+        parts = [loss_of(size, place) for place, size in enumerate((embedding_dim, *dims))]
+        return losses.SelfDistillationLoss(parts, embedding_dim, feature_dim, dims, **given)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,8 @@ POOLINGS = ("gap", "gap+gmp", "gsp", "gmp+gsp", "gemean+gsp")
         (("sop", "c2", "gap", "ccp"), ("bn_inception", 512, "P@1", 3), (80.01, "3.2a")),
         (("inshop", "ms", "gmp+gap", "ccp"), ("resnet50", 512, "R@1", 3), (92.71, "3.2b")),
         (("cub200", "panchor", "gap+gmp", "plain"), ("bn_inception", 512, "P@1", 3), (68.40, "3.2a")),
+        (("cub200", "margin+distance+s2sd", "gap", "plain"), ("bn_inception", 512, "P@1", 3), (68.50, "3.2a")),
+        (("sop", "margin+distance+s2sd", "gap+gmp", "plain"), ("resnet50", 512, "P@1", 5), (81.20, "5.2b")),
     ],
 )
 def test_flags_find_their_cell(method, settings, expected):

@@ -41,9 +41,9 @@ def study(tmp_path):
     return TinyStudy(tmp_path / "study")
 
 
-def config_of(study, loss, method="plain", **given):
+def config_of(study, loss, method="plain", pooling="gap", **given):
     given = {"max_steps": 8, "steps_per_evaluation": 2, "num_folds": 2, "classes_per_batch": 4, **given}
-    return resolve("glyphs", loss, "gap", "thesis", "smoke", {"image_size": 16, **given}, method)
+    return resolve("glyphs", loss, pooling, "thesis", "smoke", {"image_size": 16, **given}, method)
 
 
 def trained(study, config, stop_after=()):
@@ -110,6 +110,36 @@ def test_a_run_tells_the_figures_of_each_prefix(study):
     expected = retrieval.evaluate_retrieval(prefixes, saved["query_labels"]).as_dict()
     assert figures["first 2"]["MAP@R"] == pytest.approx(expected["MAP@R"], abs=1e-3)
     assert figures["first 2"]["MAP@R"] != pytest.approx(figures["first 16"]["MAP@R"], abs=1e-3)
+
+
+def test_a_distilled_run_embeds_without_its_larger_embeddings(study):
+    dims = {"s2sd_dims": "24,32", "s2sd_start": 1, "s2sd_temperature": 0.5}
+    config = config_of(study, "margin+distance+s2sd", max_steps=2, embedding_dim=16, **dims)
+    folder, _ = trained(study, config)
+    again = load_trained_model(folder, dataset=study.dataset)
+    loss = again.model.metric_loss
+    assert (loss.branch_dims, loss.start_step, loss.temperature) == ((24, 32), 1, 0.5)
+    assert loss.feature_dim == again.model.backbone.output_shape[-1]
+    assert len({part.seed for part in loss.parts}) == 3
+    assert int(loss.step.numpy()) == 2
+    saved = np.load(folder / "test_embeddings.npz")["queries"]
+    images = image_batches(again.dataset.test, again.config, again.dataset)
+    assert saved.shape[1] == 16
+    np.testing.assert_allclose(again.model.embed(images), saved, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "given", "message"),
+    [
+        ("c2+s2sd", {"method": "ccp"}, "--loss with --method=ccp: received 'c2.s2sd', expected a loss without s2sd"),
+        ("c2+s2sd", {"matryoshka": "2"}, "--matryoshka=2 does not go with c2.s2sd: larger embeddings"),
+        ("c2+s2sd", {"s2sd_dims": "512,0"}, "--s2sd_dims: received '512,0', expected numbers greater than 0"),
+        ("c2+s2sd", {"pooling": "gsp"}, "--pooling with --loss=c2.s2sd: received 'gsp on .* with one linear layer"),
+    ],
+)
+def test_what_does_not_go_with_distillation_is_refused(loss, given, message, study):
+    with pytest.raises(InvalidInput, match=message):
+        build.build_head(config_of(study, loss, **given))
 
 
 def test_batches_are_chosen_by_the_embeddings_at_the_start_of_each_period(study):

@@ -51,6 +51,16 @@ def test_heads_are_the_only_features():
             parse_loss(loss)
 
 
+def test_distillation_stands_behind_the_memory_and_alone():
+    for loss in ("margin+distance+rho+xbm+s2sd", "pnca+s2sd"):
+        found = parse_loss(loss)
+        assert (found.distilled, found.memory, found.features) == (True, "xbm" in loss, ())
+        assert build.parse_method(f"{loss}+gap+gmp") == (loss, "plain", "gap+gmp")
+    for loss in ("margin+s2sd+shared", "margin+pads+s2sd"):
+        with pytest.raises(InvalidInput, match="expected s2sd without other features and without the miner pads"):
+            parse_loss(loss)
+
+
 def test_groups_stand_where_shared_features_would():
     with pytest.raises(
         InvalidInput, match=r"--loss: received 'margin\+shared\+groups', expected either shared or groups"
