@@ -31,12 +31,13 @@ def main() -> None:
         raise InvalidInput(
             f"--label={values.label} is a name for one configuration, and --runs has {len(methods)}. Record one by one."
         )
+    extras = {"held against": values.compared_with} if values.compared_with else {}
     said = record(
         methods,
         values.study,
         ExtrasReader(values.data_dir, values.cache_dir),
         command=values.command_line,
-        naming={runs.path: RecordedMethod(label=values.label) for runs in methods},
+        naming={runs.path: RecordedMethod(label=values.label, extras=extras) for runs in methods},
         replace=values.replace,
     )
     print("\n".join(said))
@@ -48,5 +49,6 @@ if __name__ == "__main__":
     flags.DEFINE_string("study", None, "Folder of the study, such as results/table_5_1.")
     flags.DEFINE_string("command_line", None, "The command that trained the runs, without places (default: not known).")
     flags.DEFINE_string("label", None, "What the configuration is called in tables (default: by its configuration).")
+    flags.DEFINE_string("compared_with", None, "Label of the recorded configuration that tables compare it with.")
     experiment_flags.define("data_dir", "cache_dir", "replace")
     experiment_flags.run_command(main, kept="")

@@ -93,10 +93,13 @@ def held_against(study: StudyRows) -> Table:
     extras = {row["label"]: row["extras"] for row in study.rows if "held against" in row.get("extras", {})}
     if not extras:
         raise InvalidInput(
-            f"{study.folder}: no row says what its method is compared with. Expected those of figure 3.7 or 5.12."
+            f"{study.folder}: no row says what its method is compared with. Expected those of figure 3.7 or "
+            "5.12, or of `experiments.record --compared_with`."
         )
-    labels = sorted(extras, key=lambda label: extras[label]["place"])
+    labels = sorted(extras, key=lambda label: extras[label].get("place", 0))
     pairs = [(label, extras[label]["held against"]) for label in labels]
+    baselines = dict.fromkeys(baseline for _, baseline in pairs if baseline is not None and baseline not in extras)
+    pairs = [*((baseline, None) for baseline in baselines), *pairs]
     rows = reports.compared([compared_row(study, label, baseline) for label, baseline in pairs])
     lines = []
     for row, (_, baseline) in zip(rows, pairs, strict=True):
