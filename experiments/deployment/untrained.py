@@ -12,9 +12,8 @@ from common import backbones
 from common.backbones.network_names import DILATED, OUTPUT_STRIDE
 from common.errors import InvalidInput, check_choice, check_positive, invalid
 from common.files import write_text
-from experiments.deployment.model_card import TAGS, card_path, card_template, plugin_facts
 from experiments.deployment.run_model import check_embeddings
-from experiments.deployment.writing import check_output, check_pooling
+from experiments.deployment.writing import TAGS, card_path, card_template, check_output, check_pooling, plugin_facts
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings import build
 from experiments.settings.initial_weights import check_weights, is_file, weights_file

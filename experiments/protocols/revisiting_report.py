@@ -14,7 +14,7 @@ import numpy as np
 from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.feature_report import recall_of
-from experiments.published.revisiting import printed_row, revisiting_conditions, revisiting_published
+from experiments.published.conventional import printed_row, revisiting_conditions, revisiting_published
 from experiments.reports.collect import UnitRun
 from experiments.reports.intervals import interval_of_runs
 from experiments.reports.verdicts import error_of_mean

@@ -7,20 +7,29 @@ from common.lazy_names import import_when_used
 if TYPE_CHECKING:
     from experiments.published.conditions import conditions_of, deviation_sentence, incomparable_reasons
     from experiments.published.values import PublishedValue, published_dataset, published_table, published_value
-    from experiments.reports.class_scores import ClassScores
     from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method, same_trainings
     from experiments.reports.intervals import Interval
     from experiments.reports.plain_tables import PlainTable
     from experiments.reports.plots import Curve, interval_bars, mean_curve, validation_curves
     from experiments.reports.statistics import (
+        ClassScores,
         FairEstimate,
         class_clustered_interval,
         collections,
         paired_difference,
         single_model_members,
     )
-    from experiments.reports.table_cells import TableCell, TableRow, compared
-    from experiments.reports.tables import CellText, cell_text, footnotes, full_table, render_csv, render_text
+    from experiments.reports.tables import (
+        CellText,
+        TableCell,
+        TableRow,
+        cell_text,
+        compared,
+        footnotes,
+        full_table,
+        render_csv,
+        render_text,
+    )
     from experiments.reports.verdicts import (
         CLAIM_RULE,
         SetSummary,

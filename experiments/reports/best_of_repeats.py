@@ -12,9 +12,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from experiments.reports.class_scores import ClassScores
 from experiments.reports.intervals import Interval, Variance, interval
-from experiments.reports.statistics import FairEstimate, class_clustered_interval
+from experiments.reports.statistics import ClassScores, FairEstimate, class_clustered_interval
 
 
 @functools.cache

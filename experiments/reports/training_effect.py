@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from experiments.reports.statistics import FairEstimate
-from experiments.reports.table_cells import TableCell, TableRow
+from experiments.reports.tables import TableCell, TableRow
 from experiments.settings.run_settings import HEAD_STARTS
 
 UNTRAINED, CLOSED_FORM = "untrained", "closed_form"  # of results and rows

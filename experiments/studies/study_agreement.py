@@ -9,7 +9,7 @@ import numpy as np
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.published.revisiting import ROWS, revisiting_published
+from experiments.published.conventional import ROWS, revisiting_published
 from experiments.published.values import PublishedValue, fair_published
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import cell, complete_repeats, labels_of, method_difference, scores_of_trainings

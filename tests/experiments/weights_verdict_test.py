@@ -16,7 +16,7 @@ from experiments.protocols.conventional import ConventionalProtocol
 from experiments.protocols.conventional_report import write_report
 from experiments.protocols.fair import FairProtocol
 from experiments.protocols.revisiting_report import RevisitingReport
-from experiments.published.revisiting import revisiting_published
+from experiments.published.conventional import revisiting_published
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.site.groups import read_studies

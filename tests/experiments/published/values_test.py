@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.published import values as published_values
-from experiments.published.revisiting import revisiting_table
+from experiments.published.conventional import revisiting_table
 from experiments.published.values import (
     DISSERTATION,
     TABLES,

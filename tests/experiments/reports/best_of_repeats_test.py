@@ -8,7 +8,7 @@ from experiments.reports.best_of_repeats import (
     optimism_estimate,
     spread_of_best,
 )
-from experiments.reports.class_scores import ClassScores
+from experiments.reports.statistics import ClassScores
 from tests.experiments.reports.query_scores import by_class
 
 LABELS = np.repeat(np.arange(30), 4)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from experiments.reports.class_scores import ClassScores
+from experiments.reports.statistics import ClassScores
 
 
 def by_class(scores, labels):

@@ -6,8 +6,15 @@ from experiments.published.values import published_value
 from experiments.reports.intervals import interval
 from experiments.reports.plain_tables import TERMINAL_WIDTH, display_width
 from experiments.reports.statistics import FairEstimate
-from experiments.reports.table_cells import TableCell, TableRow, compared
-from experiments.reports.tables import SHORT_VERDICT_NOTE, full_table, render_csv, render_text
+from experiments.reports.tables import (
+    SHORT_VERDICT_NOTE,
+    TableCell,
+    TableRow,
+    compared,
+    full_table,
+    render_csv,
+    render_text,
+)
 from experiments.reports.verdicts import Target, published_difference
 
 
