@@ -13,8 +13,14 @@ from absl import flags
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex, QueryExpansion, Reranking
 from experiments.photos import duplicates, neighbors, sync
-from experiments.photos.embedding import embed_now, find_photos
-from experiments.photos.embedding_tables import EmbeddingTable, check_table_name, read_table, write_table
+from experiments.photos.embedding import (
+    EmbeddingTable,
+    check_table_name,
+    embed_now,
+    find_photos,
+    read_table,
+    write_table,
+)
 from experiments.photos.models import MODEL_FLAGS, batch_size_of, choose_model, embedded, index_in_memory, load_model
 from experiments.photos.shown import aligned, shown_text, shown_threshold, write_csv
 from experiments.settings.flags import refuse_flags

@@ -16,8 +16,7 @@ from common.files import write_atomically
 from common.index import EmbeddingIndex
 from experiments.deployment.untrained import FLAGS, UntrainedNetwork, define_untrained_flags, untrained_from_flags
 from experiments.deployment.zoo import model_path
-from experiments.photos.embedding import Photos, embed_photos, find_photos
-from experiments.photos.embedding_tables import EmbeddingTable
+from experiments.photos.embedding import EmbeddingTable, Photos, embed_photos, find_photos
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings.flags import define_plugin_flag, refuse_flags
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.index import CalibratedRejection, EmbeddingIndex, Neighbors, QueryExpansion, Reranking
-from experiments.photos.embedding_tables import EmbeddingTable
+from experiments.photos.embedding import EmbeddingTable
 from experiments.photos.shown import Tile, aligned, shown_path, shown_similarity, shown_threshold, write_strips
 from experiments.site.markup import plural
 

@@ -17,10 +17,9 @@ from common.deployment import load_embedder
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
 from experiments.deployment.zoo import model_path
-from experiments.photos.gallery import Gallery
 from experiments.photos.models import own_model
 from experiments.photos.network import PhotoNetwork
-from experiments.photos.service import Limits, PhotoService
+from experiments.photos.service import Gallery, Limits, PhotoService
 
 if TYPE_CHECKING:
     import uvicorn

@@ -15,8 +15,7 @@ from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
 from common.index.approximate import TARGET_RECALL
-from experiments.photos.embedding import Photos, find_photos, unreadable_photos
-from experiments.photos.embedding_tables import EmbeddingTable
+from experiments.photos.embedding import EmbeddingTable, Photos, find_photos, unreadable_photos
 from experiments.photos.models import choose_model, embedded
 from experiments.photos.shown import shown_path, shown_text
 from experiments.process.exit_code import import_tensorflow

@@ -51,7 +51,7 @@ def mean_estimate(scores: ClassScores) -> FairEstimate:
 
 
 def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: int, decides: bool) -> FairEstimate:
-    """Subtract the unbiased repeats' mean from the best biased repeat."""
+    """Subtract the unbiased repeats' mean from the best repeat, stopped on the test set."""
     bound = class_clustered_interval(scores.rows([best]).minus(unbiased_scores.average()))
     of_training, of_best = None, _best_variance(scores, decides)
     if of_best is not None and len(unbiased_scores.sums) > 1:

@@ -194,7 +194,7 @@ def interval(
 
 
 def interval_of_runs(values: np.ndarray) -> Interval | None:
-    """Return the mean's 95 % interval of `values` `[runs]` for new runs; None for one."""
+    """Return the 95 % interval of a mean `[runs]` for new runs; None for one."""
     if len(values) < 2:
         return None
     of_training = float(np.var(values, ddof=1)) / len(values), len(values) - 1

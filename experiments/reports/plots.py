@@ -115,7 +115,7 @@ def interval_bars(
     """Draw a bar with interval per method and series, as a PNG.
 
     Bars are hatched, with dotted intervals, unless the interval covers classes and runs. The legend names what the
-    intervals of each series cover. The file is written atomically.
+    intervals of each series cover. A line marks the figure before training, if given.
 
     Args:
         groups: by series (a loss), the figures by method (a pooling), as fractions.

@@ -16,10 +16,9 @@ from PIL import Image
 from common.deployment import load_embedder, save_model
 from common.index import EmbeddingIndex
 from experiments.photos.actions import run
-from experiments.photos.gallery import Gallery
 from experiments.photos.network import PhotoNetwork
 from experiments.photos.server import listen, make_server
-from experiments.photos.service import Limits, PhotoService
+from experiments.photos.service import Gallery, Limits, PhotoService
 from gsp_dml import GeneralizedSumPooling
 from tests.command_line import without_flags
 from tests.common.deployment.small_models import of_images

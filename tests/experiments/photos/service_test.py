@@ -6,7 +6,7 @@ from PIL import Image
 
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
-from experiments.photos.gallery import Gallery
+from experiments.photos.service import Gallery
 from experiments.photos.uploads import Refused
 from tests.experiments.photos.conftest import HOSTILE_LABEL
 
