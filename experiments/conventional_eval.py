@@ -15,33 +15,25 @@ Cost: `--dataset=glyphs --budget=smoke` some minutes on 2 CPU cores; `--budget=f
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Callable
+import functools
 
 from absl import flags
 
-from common.data import Dataset
 from experiments.deployment.writing import model_writer
 from experiments.protocols.conventional import DEFAULT_REPEATS, define_flags, evaluate
 from experiments.protocols.recording import record_finished
 from experiments.settings import flags as experiment_flags
 
-DEFAULT_POOLING = "gap+gmp"
-
 
 def main() -> None:
     """Train the missing runs of all named methods, report and record."""
     values = flags.FLAGS
-
-    def writer(dataset: Dataset) -> Callable[[pathlib.Path], None]:
-        return model_writer(dataset, values.cache_dir)
-
-    units = evaluate(values, afterwards=writer if values.export_model else None)
-    record_finished(units, experiment_flags.places_from(values))
+    writer = functools.partial(model_writer, cache_dir=values.cache_dir) if values.export_model else None
+    record_finished(evaluate(values, afterwards=writer), experiment_flags.places_from(values))
 
 
 if __name__ == "__main__":
     define_flags(DEFAULT_REPEATS)
     experiment_flags.define("export_model")
-    flags.FLAGS.set_default("pooling", DEFAULT_POOLING)
+    flags.FLAGS.set_default("pooling", "gap+gmp")
     experiment_flags.run_command(main)

@@ -25,8 +25,7 @@ from common.diagnostics.posterior_refinement import RESTRAINTS
 from common.errors import InvalidInput, check_choice, check_given, check_positive
 from experiments.protocols.posterior_refinement import (
     DEFAULT_RATIOS,
-    kept_arrays,
-    kept_values,
+    kept,
     mean_over_runs,
     parse_ratios,
     refinements,
@@ -35,7 +34,6 @@ from experiments.protocols.posterior_refinement import (
 )
 from experiments.protocols.recording import record_methods
 from experiments.reports import collect_method
-from experiments.rows.rows import Extras
 from experiments.rows.store import RecordedMethod
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.trunk import trunk_of
@@ -59,7 +57,7 @@ def main() -> None:
         rows[path] = refinements(trunk, restraints, ratios, draws, values.seed)
         first = first or trunk
     print(write_report(check_given("runs", first), mean_over_runs(list(rows.values())), folder, draws, len(rows)))
-    computed = {path: Extras(kept_values(of, draws), kept_arrays(of)) for path, of in rows.items()}
+    computed = {path: kept(of, draws) for path, of in rows.items()}
     units = [unit for unit in collect_method(next(iter(rows)).parent).units if unit.path in computed]
     method = RecordedMethod(units, measured=lambda unit: computed[unit.path])
     data = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}

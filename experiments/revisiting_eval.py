@@ -22,8 +22,6 @@ from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.settings import flags as experiment_flags
 from experiments.settings.run_settings import REVISITING
 
-DEFAULT_REPEATS = 5
-
 
 def main() -> None:
     """Train the missing runs of all named methods, report and record."""
@@ -33,6 +31,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    define_flags(DEFAULT_REPEATS)
+    define_flags(repeats=5)
     flags.FLAGS.set_default("recipe", REVISITING)
     experiment_flags.run_command(main)

@@ -13,6 +13,8 @@ Cost: that of one fold, with a third more images.
 
 from __future__ import annotations
 
+import dataclasses
+
 from absl import flags
 
 from common.progress import write_notice
@@ -20,7 +22,6 @@ from experiments.deployment.final_run import comparison, final_configuration, re
 from experiments.preparation.machine import device_line
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
-from experiments.settings.places import Places
 from experiments.settings.tracker_flags import define_tracker_flags, tracker_from_flags
 
 
@@ -32,8 +33,7 @@ def main() -> None:
     config = final_configuration(study, values.weights)
     tracker = tracker_from_flags(values, config.dataset, True, "")
     dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
-    room = values.decoded_images_mb, values.cache_gb, values.allow_cpu
-    places = Places(values.runs_dir or study.runs_dir, values.cache_dir, values.data_dir, *room)
+    places = dataclasses.replace(experiment_flags.places_from(values), runs_dir=values.runs_dir or study.runs_dir)
     seconds = values.checkpoint_seconds
     written = train_final(study, dataset, config, places, checkpoint_seconds=seconds, tracker=tracker)
     print(comparison(study, written.path.parent))

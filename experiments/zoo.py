@@ -18,7 +18,6 @@ from common.progress import write_notice
 from experiments.deployment import zoo
 from experiments.preparation.machine import device_line
 from experiments.settings import flags as experiment_flags
-from experiments.settings.places import Places
 
 
 def main(action: str = "list", *names: str) -> None:
@@ -37,9 +36,7 @@ def main(action: str = "list", *names: str) -> None:
         print(f"Installed: {zoo.install(names[0])}")
     else:
         write_notice(device_line())
-        room = values.decoded_images_mb, values.cache_gb, values.allow_cpu
-        places = Places(values.runs_dir, values.cache_dir, values.data_dir, *room)
-        print(zoo.make(names[0], places, values.output, values.checkpoint_seconds))
+        print(zoo.make(names[0], experiment_flags.places_from(values), values.output, values.checkpoint_seconds))
 
 
 if __name__ == "__main__":

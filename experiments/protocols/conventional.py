@@ -39,17 +39,13 @@ class ConventionalProtocol(Protocol):
 
     Reference: thesis sections 3.3.2.1 and 5.3.4.1, tables 3.2 and 5.2 (best of three); after Musgrave et al., "A metric
     learning reality check", 2020, on why its figures are optimistic.
-
-    Args:
-        configs: each method's configuration of the protocol `conventional`.
-        held_out_configs: the same methods' of the protocol `held_out`, in the same order.
     """
 
     def __init__(
         self,
         dataset: Dataset,
         configs: list[ExperimentConfig],
-        held_out_configs: list[ExperimentConfig],
+        held_out_configs: list[ExperimentConfig],  # of the same methods
         places: Places,
         *,
         repeats: int,
@@ -95,8 +91,7 @@ def evaluate(
 ) -> list[UnitRun]:
     """Run the missing units of the methods that flags name, then report.
 
-    Args:
-        afterwards: makes, from the data set, a function called with each finished unit's folder.
+    `afterwards` makes, from the data set, a function called with each finished unit's folder.
     """
     monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
     experiment_flags.check_distinct("--monitor", monitors)

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 from common.errors import check_given
 from experiments import reports
-from experiments.protocols.feature_report import write_parts, write_recall
-from experiments.protocols.report_files import rows_before, write_report_files
+from experiments.protocols.report_files import rows_before, write_parts, write_recall, write_report_files
 from experiments.published.conventional import conventional_conditions, conventional_published, is_quoted
 from experiments.reports.best_of_repeats import best_estimate, best_repeat, mean_estimate, optimism_estimate
 from experiments.reports.training_effect import rows_without_training
@@ -54,8 +53,7 @@ class ConventionalReport:
     def rows(self) -> list[reports.TableRow]:
         """Return the complete rows: biased best and mean, unbiased mean, difference.
 
-        Raises:
-            InvalidInput: test embeddings are damaged, or the two sides' are of other queries.
+        Damaged test embeddings, or those of two sides with different queries, are an `InvalidInput`.
         """
         biased, unbiased = self.biased, self.unbiased
         if biased and unbiased:
@@ -176,8 +174,7 @@ def write_report(
 ) -> str:
     """Write `<name>.md`, `.csv`, `.tex`, `validation_curves.png`; return the terminal's text.
 
-    Args:
-        name: of the tables; empty: that of the kind.
+    By default, the name is that of the report's kind.
     """
     kind, name = type(methods[0]), name or methods[0].file_name
     rows = [*rows_before(methods), *(row for method in methods for row in method.rows())]

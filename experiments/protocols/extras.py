@@ -58,12 +58,8 @@ def token_extras(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None =
     """Measure what figure 5.4 shows of a finished run.
 
     `weight_on_own` is the share of the weight that test samples give to tokens of classes, `in_other_hulls` the share
-    of test samples inside another class' hull.
-
-    Args:
-        dataset: as loaded; None to load it.
-        with_arrays: also return the trained `tokens` `[tokens, 2]`, the test set's `samples` `[samples, 2]` and their
-            `labels` `[samples]`.
+    of test samples inside another class' hull. The arrays are the trained `tokens` `[tokens, 2]`, the test set's
+    `samples` `[samples, 2]` and their `labels` `[samples]`. A data set that is None is loaded.
     """
     import tensorflow as tf
 

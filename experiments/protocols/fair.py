@@ -53,14 +53,9 @@ class Protocol(abc.ABC):
         afterwards: Callable[[pathlib.Path], None] | None = None,
         **chosen: Any,
     ) -> None:
-        """Train every unit without a result; stopped ones resume from their checkpoint.
+        """Train the chosen `units` without a result; stopped ones resume from their checkpoint.
 
-        Args:
-            afterwards: called with the folder of each unit, once it has finished.
-            **chosen: arguments of `units`.
-
-        Raises:
-            InvalidInput: any of the units cannot be trained; then none is.
+        If any of them cannot be trained, none is. `afterwards` is called with the folder of each finished unit.
         """
         units = self.units(**chosen)
         self.runs.check(units)

@@ -12,8 +12,14 @@ import numpy as np
 
 from common.data import Dataset
 from experiments import reports
-from experiments.protocols.feature_report import write_parts, write_recall
-from experiments.protocols.report_files import MethodWarning, rows_before, warning_lines, write_report_files
+from experiments.protocols.report_files import (
+    MethodWarning,
+    rows_before,
+    warning_lines,
+    write_parts,
+    write_recall,
+    write_report_files,
+)
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
 from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT, half_effect, published_difference
@@ -53,9 +59,6 @@ class MethodReport:
         """Build a complete method's row, with its paired MAP@R difference to `reference`.
 
         Verdicts are on the figures and, where the thesis has both rows, on the difference.
-
-        Args:
-            reference_name: its name in the difference's column; by default its own.
         """
         cells = {
             (f"{kind} {size}-D", metric): cell(scores.over_collections(metric), self._target(size, metric, reference))
@@ -127,10 +130,8 @@ class MethodReport:
 
     @functools.cached_property
     def _scores(self) -> dict[str, tuple[int, Scores]]:
-        """Sizes and scores of the runs and of the concatenated models.
-
-        The disk may have more repeats.
-        """
+        """Sizes and scores of the runs and of the concatenated models."""
+        # The disk may have more repeats.
         units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
         dim, folds = self.config.embedding_dim, self.config.num_folds
         concatenated = Scores(collection_rows(units, folds))
@@ -183,12 +184,9 @@ def _means(method: MethodReport) -> tuple[float, float] | None:
 def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: str | None) -> str | None:
     """Name the command that exports the better of trained and untrained.
 
-    Args:
-        methods: of one data set; the one with the highest mean test MAP@R of single models is compared.
-
-    Returns:
-        The figures, and the command on a line of its own; None without a complete method with untrained figures. A
-        network with random weights, or of other data than colour photos, has no use without training.
+    The method with the highest mean test MAP@R of single models is compared; without a complete method with untrained
+    figures, return None. A network with random weights, or of other data than colour photos, has no use without
+    training.
     """
     complete = [(means, method) for method in methods if (means := _means(method)) and not method.missing]
     if not complete:

@@ -11,17 +11,12 @@ import numpy as np
 
 from common import retrieval
 from common.diagnostics import bilinear_embeddings, matrix_properties, metric_matrix
-from common.diagnostics.posterior_refinement import (
-    MatrixProperties,
-    principal_axes,
-    random_axes,
-    refine,
-)
+from common.diagnostics.posterior_refinement import MatrixProperties, principal_axes, random_axes, refine
 from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json, write_text
 from experiments import reports
 from experiments.reports.plots import SweepValue, sweep_lines
-from experiments.rows.rows import class_sums
+from experiments.rows.rows import Extras, class_sums
 from experiments.runs.trunk import Trunk
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
@@ -29,6 +24,7 @@ METRICS = ("MAP@R", "P@1", "P@R")
 DRAWN = ("MAP@R", "P@1")
 COMPARED_MODE = "normalised"  # for which r = 0 is the trained model
 KEPT = "posterior_refinement"  # the name among a row's extras
+KEPT_SUMS = {metric: f"refined {metric}" for metric in DRAWN}  # the names of class sums among its arrays
 _DIGITS = 6  # of figures in rows: other machines round the last ones in another way
 DEFAULT_RATIOS = tuple(tenth / 10 for tenth in range(11))
 _PRINTED_METRICS = {"MAP@R": "MAP@R", "P@1": "P@1", "P@R": "RP"}
@@ -57,21 +53,18 @@ class Refinement(NamedTuple):
 def parse_ratios(texts: Sequence[str]) -> list[float]:
     """Parse the ratios r of `--ratio`, in increasing order."""
     try:
-        ratios = sorted({check_fraction("--ratio", float(text), zero_allowed=True) for text in texts})
+        ratios = {float(text) for text in texts}
     except ValueError as error:
-        if isinstance(error, InvalidInput):
-            raise
         raise invalid("--ratio", received=list(texts), expected="numbers in [0, 1], separated by commas") from error
     if not ratios:
         raise InvalidInput("Invalid --ratio: received an empty list, expected numbers in [0, 1].")
-    return ratios
+    return sorted(check_fraction("--ratio", ratio, zero_allowed=True) for ratio in ratios)
 
 
 def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float], draws: int, seed: int) -> list:
     """Compute every row: as trained, restraints over r, identity, and two controls.
 
-    Args:
-        draws: seeds of each D(r) and R(r) between 0 and 1.
+    Each D(r) and R(r) between 0 and 1 has `draws` seeds.
     """
     trained, dim = metric_matrix(trunk.neck), trunk.neck.shape[1]
     channels = len(trained)
@@ -218,14 +211,15 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
     write_text(folder / f"{name}.md", found.as_markdown())
     write_text(folder / f"{name}.csv", found.as_csv())
     stored = [{**row._asdict(), "properties": row.properties._asdict()} for row in rows]
-    kept = [{key: value for key, value in row.items() if key != "class_sums"} for row in stored]
-    write_json(folder / f"{name}.json", {"rows": kept})
+    for row in stored:
+        del row["class_sums"]
+    write_json(folder / f"{name}.json", {"rows": stored})
     pictures = draw(rows, folder, title)
     return "\n".join([found.as_text(), *(f"Figure: {path}" for path in pictures)])
 
 
-def kept_values(rows: Sequence[Refinement], draws: int) -> dict:
-    """Return a run's matrices and figures as JSON values for `results/`."""
+def kept(rows: Sequence[Refinement], draws: int) -> Extras:
+    """Return a run's matrices with figures, and class sums `[matrices, classes]`, for `results/`."""
     matrices = [
         {
             "label": row.label,
@@ -237,19 +231,8 @@ def kept_values(rows: Sequence[Refinement], draws: int) -> dict:
         }
         for row in rows
     ]
-    return {KEPT: {"draws": draws, "matrices": matrices}}
-
-
-def kept_arrays(rows: Sequence[Refinement]) -> dict[str, np.ndarray]:
-    """Return class sums of each matrix `[matrices, classes]`, by `kept_name`, for intervals."""
-    return {
-        kept_name(metric): np.stack([row.class_sums[metric] for row in rows]).astype(np.float32) for metric in DRAWN
-    }
-
-
-def kept_name(metric: str) -> str:
-    """Name a metric's class sums among a row's arrays."""
-    return f"refined {metric}"
+    sums = {name: np.array([row.class_sums[of] for row in rows], np.float32) for of, name in KEPT_SUMS.items()}
+    return Extras({KEPT: {"draws": draws, "matrices": matrices}}, sums)
 
 
 def runs_in(folder: pathlib.Path) -> list[pathlib.Path]:

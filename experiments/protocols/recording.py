@@ -40,9 +40,8 @@ def record_methods(
 ) -> None:
     """Record runs whose methods have their own names or extras, if `--record` is given.
 
-    Args:
-        collected: runs outside protocols, each given as its own method in the order of `methods`; None: those in the
-            methods' folders.
+    Runs outside protocols are `collected`, each as its own method in the order of `methods`; others are in the methods'
+    folders.
     """
     if not places.study:
         return
@@ -69,14 +68,8 @@ def record(
 ) -> list[str]:
     """Merge finished runs, and complete concatenations, into a study's rows.
 
-    Args:
-        extras: reads what tables and pictures need beside metrics.
-
-    Returns:
-        A line for each omission, with its reason, and for each recorded item.
-
-    Raises:
-        InvalidInput: see `StudyRows`; or nothing is finished.
+    Return a line for each omission, with its reason, and for each recorded item. Refuse unfinished runs if there are no
+    others, and what `StudyRows` refuses.
     """
     said: list[str] = []
     found: list[ScoredRow] = []
@@ -114,11 +107,7 @@ def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
 
 
 def command_line(arguments: Sequence[str] | None = None) -> str:
-    """Return the portable command: no location flags, files by name.
-
-    Args:
-        arguments: the module and its flags; None: this process'.
-    """
+    """Return a module's command, by default this one, without folders."""
     if arguments is None:
         module = getattr(sys.modules["__main__"].__spec__, "name", None) or pathlib.Path(sys.argv[0]).stem
         arguments = [module, *sys.argv[1:]]

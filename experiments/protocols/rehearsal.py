@@ -51,10 +51,7 @@ _NOISE = 0.1  # of the embeddings that stand in for other folds
 class Stages:
     """Clock of named stages, each without the stages inside it; kept in `stages.json`.
 
-    Stages inside others add up when they are entered again, also by a later process.
-
-    Args:
-        folder: whose disk use is measured, and which gets the file.
+    Stages inside others add up when they are entered again, also by a later process. The folder's disk use is measured.
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -251,9 +248,8 @@ class Rehearsal:
 def describe(stages: Stages, title: str, cells: Sequence[ExperimentConfig], step_seconds: float | None) -> str:
     """Return the stages and a whole table's cost as text of 100 columns.
 
-    Args:
-        cells: the configuration of each run of the whole table, at full budget.
-        step_seconds: of a training step at full size; None: as measured.
+    The cells are the table's runs at full budget. Without `step_seconds`, a training step at full size takes as long as
+    measured.
     """
     found = stages.figures
     extra = {kind: _more_seconds(found, kind) for kind in (COPIES, EMBEDDING)}

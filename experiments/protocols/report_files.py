@@ -1,15 +1,31 @@
-"""Files of a protocol's report: Markdown, CSV and LaTeX tables, and validation curves."""
+"""Files of a protocol's report: tables, curves, recall, features, adapted sampling distributions."""
 
 from __future__ import annotations
 
 import pathlib
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from common.files import write_text
+import numpy as np
+
+from common.files import DamagedFile, read_arrays, write_text
 from experiments import reports
 from experiments.reports.plain_tables import TERMINAL_WIDTH
+from experiments.reports.plots import picture
+from experiments.rows.rows import evaluate_embeddings
+from experiments.runs.feature_figures import CONCATENATED, METRICS
+from experiments.runs.sampling_teacher import SAMPLING
+from experiments.settings.loss_building import DISCRIMINATIVE
+from experiments.settings.method_names import FEATURES, GROUPS
+from experiments.settings.recipes import recall_at
+
+_SHAPES = ("rho", "pi_intra", "pi_inter")
+_NOTE = (
+    "Means over the finished runs, of their test embeddings: each feature is a slice, and `concatenated` is all of "
+    "them side by side; `first n` is the prefix of n components. P@1 and MAP@R in percent."
+)
+_RECALL = "Means over the finished runs, single models, in percent."
 
 
 def print_report(text: str, folder: pathlib.Path, details: bool, pattern: str = "*.md") -> None:
@@ -30,16 +46,10 @@ def write_report_files(
     notes: Sequence[str] = (),
     name: str = "report",
 ) -> tuple[str, str]:
-    """Write `<name>.md`, `<name>.csv`, `<name>.tex` and `validation_curves.png`.
+    """Write `<name>.md`, `.csv` and `.tex` of rows, and `validation_curves.png`, if any.
 
-    Args:
-        rows: of the table; without any, there are no table files.
-        curves: of the picture; without any, there is none.
-        explanations: lines below the table in the Markdown and LaTeX.
-        notes: further ones, also for the terminal.
-
-    Returns:
-        The table for the terminal, and lines that name picture and details; either may be empty.
+    Explanations are lines below the table in Markdown and LaTeX, notes also for the terminal. Return the table for the
+    terminal, and lines that name picture and details; either may be empty.
     """
     table, places = "", []
     if curves:
@@ -93,3 +103,140 @@ def warning_lines(warnings: Sequence[MethodWarning]) -> list[str]:
         text = f"warning: {said}" if remedy in problems else f"warning: {said}. {remedy}"
         lines.append(textwrap.fill(text, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False))  # whole paths
     return lines
+
+
+def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
+    """Write `features.md`, `.csv` and `sampling.png`, if any; return the terminal's text."""
+    return "\n".join(part for part in (_features(runs, folder), _sampling(runs, folder)) if part)
+
+
+def recall_of(unit: reports.UnitRun, dataset: str) -> dict[str, float]:
+    """Return a finished run's R@k for a data set's tables, as fractions.
+
+    If the run did not measure them, compute them from its test embeddings, which may be missing or a `DamagedFile`.
+    """
+    names, found = [f"R@{k}" for k in recall_at(dataset)], unit.test_metrics()
+    if not found.keys() >= {*names}:
+        found = evaluate_embeddings(unit.test_embeddings(), dataset).as_dict()
+    return {name: found[name] for name in names}
+
+
+def write_recall(
+    runs: Mapping[str, Sequence[reports.UnitRun]],
+    dataset: str,
+    folder: pathlib.Path,
+    *,
+    name: str = "report",
+    published: Mapping[str, Callable[[str], reports.PublishedValue | None]] = {},
+    shown: bool = True,
+) -> str:
+    """Write `<name>_recall.md` and `.csv`; return the terminal's text, with the table if `shown`.
+
+    `published` gives, for each method, the printed cell of a metric, such as `R@10`.
+    """
+    rows, hanging, left_out, metrics = [], [], [], [f"R@{k}" for k in recall_at(dataset)]
+    for method, units in runs.items():
+        found = []
+        for unit in units:
+            try:
+                found.append(recall_of(unit, dataset))
+            except DamagedFile as error:
+                left_out.append(f"{method}: a run is left out. {error}")
+        if not found:
+            continue
+        means = [f"{100 * np.mean([each[metric] for each in found]):.2f}" for metric in metrics]
+        rows.append([method, str(len(found)), *means])
+        printed = {metric: published[method](metric) for metric in metrics if method in published}
+        cells = {metric: cell for metric, cell in printed.items() if cell and cell.value is not None}
+        if cells.keys() - {"R@1"}:
+            (place, *_) = cells.values()
+            hanging.append(len(rows))
+            values = [f"{cells[metric].value:.2f}" if metric in cells else "" for metric in metrics]
+            rows.append([f"  printed: table {place.table}, {place.method}", "", *values])
+    if not rows:
+        return ""
+    title, notes = f"Recall on the test set of {dataset}", [_RECALL, *left_out]
+    path = folder / f"{name}_recall.md"
+    header = ("method", "runs", *metrics)
+    _write(reports.PlainTable(title, header, rows, notes, hanging), path)
+    table = reports.PlainTable(title, header, rows, [_RECALL], hanging).as_text() if shown else ""
+    named = f"{metrics[0]} to {metrics[-1]}: {path}"
+    return "\n".join([*([table] if table else []), *(f"warning: {each}" for each in left_out), named])
+
+
+def _write(table: reports.PlainTable, path: pathlib.Path) -> None:
+    write_text(path, table.as_markdown())
+    write_text(path.with_suffix(".csv"), table.as_csv())
+
+
+def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
+    found = {method: [of for unit in units if (of := unit.measured.get("features"))] for method, units in runs.items()}
+    rows = [[f"{method}, {line[0]}", *line[1:]] for method, of in found.items() for line in feature_lines(of)]
+    if not rows:
+        return ""
+    header = ("feature", "runs", "dim", *METRICS, *_SHAPES)
+    notes = [_NOTE, *(note for method, of in found.items() if (note := group_note(method, of)))]
+    _write(reports.PlainTable("Features, each on its own", header, rows, notes), folder / "features.md")
+    return f"Features, each on its own: {folder / 'features.md'}"
+
+
+def group_note(method: str, found: Sequence[Mapping]) -> str:
+    """Format the mean number of classes per group; empty without groups.
+
+    Reference: Milbich's dissertation, figure 3.4.
+    """
+    groups = [each[GROUPS] for each in found if GROUPS in each]
+    if not groups:
+        return ""
+    mean = {name: np.mean([each[name] for each in groups]) for name in ("groups", "classes_per_group")}
+    return f"{method}: images of {mean['groups']:.0f} groups, each of {mean['classes_per_group']:.1f} classes (means)."
+
+
+def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
+    """List each feature's name, number of runs, size, and means."""
+    lines, order = [], (DISCRIMINATIVE, *FEATURES, CONCATENATED)  # prefixes are by length; JSON has sorted by name
+    features = found[0] if found else {}
+    for name in sorted(features, key=lambda name: order.index(name) if name in order else features[name]["dim"]):
+        figures = [each[name] for each in found]
+        scores = [f"{100 * np.mean([of[metric] for of in figures]):.2f}" for metric in METRICS]
+        shapes = [f"{np.mean([of.get(shape, np.nan) for of in figures]):.3f}" for shape in _SHAPES]
+        lines.append([name, str(len(found)), str(figures[0]["dim"]), *scores, *shapes])
+    return lines
+
+
+def _sampling(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
+    means = {}
+    for method, units in runs.items():
+        records = [read_arrays(unit.path / SAMPLING) for unit in units if (unit.path / SAMPLING).exists()]
+        if decided := [record for record in records if len(record["steps"])]:
+            means[f"{method} (mean of {len(decided)} runs)"] = mean_sampling(decided)
+    if not means:
+        return ""
+    path = folder / "sampling.png"
+    draw_sampling(means, path)
+    return f"Sampling distribution over steps: {path}"
+
+
+def mean_sampling(records: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Average runs' distributions of distances; stopped runs keep their last one.
+
+    There is at least one, with the same bins and the same steps between decisions: `steps` of the decisions, increasing
+    `[decisions]`, `edges` of the bins `[bins + 1]`, and `probabilities` with rows that add up to one `[decisions,
+    bins]`.
+    """
+    longest = max(records, key=lambda each: len(each["steps"]))
+    missing = [len(longest["steps"]) - len(each["steps"]) for each in records]
+    filled = [np.pad(each["probabilities"], ((0, count), (0, 0)), "edge") for each, count in zip(records, missing)]
+    return {**longest, "probabilities": np.mean(filled, axis=0)}
+
+
+def draw_sampling(records: Mapping[str, Mapping[str, np.ndarray]], path: pathlib.Path) -> None:
+    """Draw a panel per record of `mean_sampling` (steps, distances, probability), by its title."""
+    with picture(path, 7, 0.8 + 2.9 * len(records), rows=len(records), is_framed=True) as (figure, panels):
+        for axes, (name, record) in zip(panels, records.items()):
+            ends = [0, *record["steps"]]  # a distribution is drawn from until the step of its decision
+            drawn = axes.pcolormesh(ends, record["edges"], record["probabilities"].T, cmap="viridis", vmin=0)
+            figure.colorbar(drawn, ax=axes, label="probability of the bin")
+            axes.set(xlabel="training step", ylabel="distance of the negative")
+            axes.set_title(name, fontsize="medium")
+        figure.suptitle("Distribution that negatives are drawn by", fontsize="medium")

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport
-from experiments.protocols.feature_report import recall_of
+from experiments.protocols.report_files import recall_of
 from experiments.published.conventional import printed_row, revisiting_conditions, revisiting_published
 from experiments.reports.collect import UnitRun
 from experiments.reports.intervals import interval_of_runs

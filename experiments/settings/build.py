@@ -152,14 +152,7 @@ def load_dataset(
     skip_unreadable: bool | None = None,
     label_column: str | None = None,
 ) -> data.Dataset:
-    """Load a data set by name.
-
-    Args:
-        train_fraction: share of training classes, for a data set without a fixed split; None for the default.
-        min_images: fewest images of a training class of custom data, whose smaller ones are left out with a notice;
-            None for the default, 2.
-        skip_unreadable: whether to leave out images of custom data that cannot be read, with a notice.
-        label_column: of a manifest; None for `label`.
+    """Load a data set by name; `ProtocolSettings` describes the settings of custom data.
 
     Raises:
         InvalidInput: files are missing (the message gives names, source and layout) or wrong.
@@ -195,10 +188,8 @@ def drawn_by(config: RunSettings) -> tuple[Any, ...]:
 def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str:
     """Return a short text that differs whenever the data differ.
 
-    It keeps runs on different data apart; see `data.dataset_fingerprint`.
-
-    Args:
-        cache_dir: where digests of image files are kept, or None for the default.
+    It keeps runs on different data apart; see `data.dataset_fingerprint`. Digests of image files are kept in
+    `cache_dir`.
     """
     return data.dataset_fingerprint(dataset, image_cache(dataset, cache_dir))
 
@@ -300,8 +291,7 @@ def check_backbone(config: RunSettings, dataset: data.Dataset) -> None:
 def build_backbone(config: RunSettings, dataset: data.Dataset, layout: str | None = None) -> keras.Model:
     """Build the network before the pooling, with its initial parameters.
 
-    Args:
-        layout: of ResNet-50; None: the one of its initial parameters.
+    Without a `layout`, ResNet-50 has that of its initial parameters.
     """
     check_backbone(config, dataset)
     if dataset.kind == "tokens":
@@ -339,8 +329,7 @@ def network(
 ) -> keras.Model:
     """Build a backbone by name, with its initial parameters.
 
-    Args:
-        output_stride: 16 for a dilated last stage, of `DILATED` networks.
+    An output stride of 16 dilates the last stage of `DILATED` networks.
     """
     if own or name in backbones.KERAS_APPLICATIONS or may_be_transformer(name):
         settings["image_size"] = image_size

@@ -148,11 +148,7 @@ def unit_values(values: flags.FlagValues) -> dict[str, object]:
 
 
 def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: int = 1) -> None:
-    """Define folders, repeats, and the units that this process runs.
-
-    Args:
-        units: flags that select a unit of a job array: `fold` and `repeat`, or fewer of them.
-    """
+    """Define folders, repeats, and flags that select a unit of a job array."""
     define(*PLACE_FLAGS, *UNIT_FLAGS, *RECORD_FLAGS, "report_only", "details")
     for name in units:
         flags.DEFINE_integer(name, None, f"Run this {name} only (a unit of a job array).", lower_bound=0)
@@ -182,12 +178,9 @@ def configurations_from_flags(
 ) -> list[ExperimentConfig]:
     """Check all flags; return one configuration for each named method.
 
-    With `--explain`, print every value with the layer that set it last, and exit.
-
-    All methods of one command follow one chapter's settings: 3 if CCP is among them, else 5.
-
-    Args:
-        ignored: fields whose flags belong to another protocol of the same command.
+    With `--explain`, print every value with the layer that set it last, and exit. All methods of one command follow
+    one chapter's settings: 3 if CCP is among them, else 5. Flags of `ignored` fields belong to another protocol of the
+    same command.
     """
     overrides = {name: value for name, value in overrides_from_flags(values).items() if name not in ignored}
     named = _methods(values)
@@ -249,16 +242,11 @@ def _methods(values: flags.FlagValues) -> list[tuple[str, str, str]]:
     return [build.parse_method(name) for name in values.methods]
 
 
-def run_command(
-    main: typing.Callable[..., None],
-    kept: str | None = None,
-    takes_words: bool = False,
-) -> None:
+def run_command(main: Callable[..., None], kept: str | None = None, takes_words: bool = False) -> None:
     """Run `main` under absl; see `exit_code_of`.
 
-    Args:
-        kept: a sentence on what a stopped command has kept; by default that of training commands.
-        takes_words: whether `main` receives all words that are no flags, and checks them.
+    `kept` is a sentence on what a stopped command has kept, by default that of training commands. If it
+    `takes_words`, `main` receives and checks all words that are no flags.
     """
 
     def wrapped(arguments: list[str]) -> None:
@@ -268,9 +256,7 @@ def run_command(
         if len(arguments) > 1:
             raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
         if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
-            tf = import_tensorflow()
-
-            tf.config.experimental.enable_op_determinism()
+            import_tensorflow().config.experimental.enable_op_determinism()
         main()
 
     if kept is None:
@@ -306,12 +292,9 @@ def _launches(arguments: list[str]) -> str:
 
 def _help_text(values: flags.FlagValues) -> str:
     """Return the running command's docstring and its flags by section."""
-    sections = _sections(values)
     lines = [(sys.modules["__main__"].__doc__ or "").strip()]
-    for title, members in sections.items():
-        lines += ["", f"{title}:"]
-        for flag in members:
-            lines += _lines_of(flag)
+    for title, members in _sections(values).items():
+        lines += ["", f"{title}:", *(line for flag in members for line in _lines_of(flag))]
     return "\n".join(lines)
 
 

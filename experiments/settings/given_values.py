@@ -39,9 +39,6 @@ def check_given(
     def load() -> None:
         if values.dataset in OWN_DATASETS and (trains or values.data_dir is not None):
             loaded.append(_load(values, overrides))
-
-    def fits() -> None:
-        if loaded:
             check_fits(loaded[0], overrides, protocol)
 
     choices = (
@@ -61,7 +58,6 @@ def check_given(
             *(functools.partial(check_value, each.name, overrides[each.name], each.metadata) for each in given),
             functools.partial(_weights, values.dataset, overrides, trains),
             load,
-            fits,
         ]
     )
     return loaded[0] if loaded else None

@@ -11,32 +11,23 @@ DEFAULT = "default of the setting"
 
 
 class Layers:
-    """Fields set layer by layer.
+    """Configuration fields set layer by layer."""
 
-    Args:
-        given: values of the command line and of a tuned recipe, by field name; the last layers.
-
-    Attributes:
-        values: of configuration fields, by name.
-        sources: the layer that set each of them last, by name.
-    """
-
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        self.given: Mapping[str, Any] = given or {}
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.given = given  # values of the command line and of a tuned recipe; the last layers
         self.values: dict[str, Any] = {}
-        self.sources: dict[str, str] = {}
+        self.sources: dict[str, str] = {}  # the layer that set each field last
 
     def set(self, source: str, values: Mapping[str, Any]) -> None:
         """Set fields, whatever they were before.
 
-        Args:
-            source: the layer's name for the user: a section of the thesis, a protocol, a budget.
+        The source is the layer's name for the user: a section of the thesis, a protocol, a budget.
         """
         self.values |= values
         self.sources |= dict.fromkeys(values, source)
 
     def set_missing(self, source: str, values: Mapping[str, Any]) -> None:
-        """Set those fields that no layer has set; arguments as of `set`."""
+        """Set those fields that no layer has set."""
         self.set(source, {name: value for name, value in values.items() if name not in self.values})
 
     def chosen(self, name: str) -> Any:  # noqa: ANN401

@@ -30,9 +30,6 @@ def fit_to_data(layers: Layers, dataset: data.Dataset, given: Mapping[str, Any])
     - `classes_per_batch`: at most the training classes of every fold. `samples_per_class` then rises to
       keep the batch size, to at most the images of the smallest training class.
     - `backbone`: the network of a `--weights` file.
-
-    Args:
-        layers: of a method, complete; `folder` or `manifest` is its data set.
     """
     values, num_classes = layers.values, dataset.train.num_classes
     source = f"{_FITS} {num_classes} training classes of your data"
@@ -73,8 +70,7 @@ def network_of_weights(given: Mapping[str, Any]) -> str | None:
 def training_classes(dataset: data.Dataset, values: Mapping[str, Any]) -> int:
     """Return the fewest training classes of any unit of a protocol.
 
-    Args:
-        values: `protocol`, `num_folds` and `held_out_fraction`, by field name; missing ones have their defaults.
+    Of the values, it reads `protocol`, `num_folds` and `held_out_fraction`.
     """
     num_classes, protocol = dataset.train.num_classes, values.get("protocol")
     if dataset.validation is not None or protocol in ("conventional", FINAL):

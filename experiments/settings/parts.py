@@ -52,11 +52,7 @@ def kinds_of_settings() -> tuple[type[Settings], ...]:
 def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: str = "") -> list[type[Settings]]:
     """Return a method's kinds of settings besides those of every run.
 
-    Args:
-        backbone, dataset: their names; only plug-ins' ones have settings.
-
-    Raises:
-        InvalidInput: a loss's name has another form; an unknown loss has no settings.
+    Backbones and data sets of plug-ins have settings, too. An unknown loss has no settings.
     """
     name = parse_loss(loss)
     own = [LOSSES[name.base]] if name.base in LOSSES else []

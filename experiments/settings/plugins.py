@@ -94,11 +94,7 @@ def load_plugins(names: Sequence[str]) -> list[Provider]:
 
 
 def check_stored_plugins(stated: object, folder: str) -> None:
-    """Refuse a run's configuration if its plug-ins are missing or changed.
-
-    Args:
-        stated: `plugins` of `config.json`; None for a run without any.
-    """
+    """Refuse a run whose plug-ins, stated in its `config.json`, are missing or changed."""
     for kind, provider in stated.items() if isinstance(stated, dict) else ():
         name = provider.get("plugin")
         known = next((each for each in PROVIDERS.values() if each.plugin == name), None)
@@ -287,26 +283,18 @@ class _Network:
         self._name, self._backbone, self._kind = name, backbone, kind
         self._taken = parameters_of(backbone)
 
-    def __call__(
-        self,
-        input_channels: int,
-        *,
-        own: Settings | None = None,
-        image_size: int | None = None,
-        frozen_batch_norm: bool = False,
-        weights: str = "none",
-    ) -> keras.Model:
-        offered = {"image_size": image_size, "frozen_batch_norm": frozen_batch_norm, "weights": weights}
-        given: dict[str, Any] = {each: value for each, value in offered.items() if each in self._taken}
-        given["input_channels"] = input_channels
-        model = constructed(own or self._kind(), self._name, self._backbone, given)
-        if frozen_batch_norm and "frozen_batch_norm" not in self._taken:
+    def __call__(self, input_channels: int, *, own: Settings | None = None, **offered: Any) -> keras.Model:
+        taken = {name: value for name, value in offered.items() if name in self._taken}
+        model = constructed(
+            own or self._kind(), self._name, self._backbone, {"input_channels": input_channels, **taken}
+        )
+        if offered.get("frozen_batch_norm") and "frozen_batch_norm" not in self._taken:
             backbones.freeze_batch_norm(model)
         if "weights" in self._taken:
             return model
         from common.backbones.pretrained_weights import initialize_weights
 
-        return initialize_weights(model, weights)
+        return initialize_weights(model, offered.get("weights", "none"))
 
 
 def _check_settings(name: str, settings: type[Settings]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, MODES, kept_name
+from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, KEPT_SUMS, MODES
 from experiments.reports.tables import DETECTABLE_NOTE
 from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, means_without_training
 from experiments.rows.rows import TRAINING
@@ -151,7 +151,7 @@ def _compared_matrices(study: StudyRows, rows: Sequence[dict], labels: Sequence[
     """Compare all matrices with the first, with intervals, tested together."""
     members = [[(row["fold"], row["repeat"])] for row in rows]
     scored = [study.scored(row) for row in rows]
-    sums = {metric: np.stack([of.arrays[kept_name(metric)] for of in scored], axis=1) for metric in DRAWN}
+    sums = {metric: np.stack([of.arrays[KEPT_SUMS[metric]] for of in scored], axis=1) for metric in DRAWN}
     found = []
     for place, label in enumerate(labels):
         cells = {}

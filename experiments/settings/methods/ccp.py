@@ -79,8 +79,7 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
     ) -> tuple[ccp_dml.ProximalTerm, ccp_dml.AlternatingProjections]:
         """Build the gradient transform and the callback for a `ChanceConstrainedLoss`.
 
-        Args:
-            model: with all weights created; its loss is, or contains, a `ChanceConstrainedLoss`.
+        The model's loss is or contains that loss, and all weights have been created.
         """
         network = [*model.backbone.trainable_variables, *model.head.trainable_variables]
         term = ccp_dml.ProximalTerm(network, self.ccp_lambda)

@@ -41,12 +41,8 @@ class TransportPoolingSettings(Settings, title="Generalized sum pooling (--pooli
     )
 
     def build(self, batch_size: int) -> gsp_dml.GeneralizedSumPooling:
-        """Build the pooling, which also returns its attributes.
-
-        Args:
-            batch_size: images in a batch; the memory's delay counts images.
-        """
-        arguments = self.arguments() | {"memory_delay": self.gsp_memory_delay * batch_size}
+        """Build the pooling, which also returns its attributes."""
+        arguments = self.arguments() | {"memory_delay": self.gsp_memory_delay * batch_size}  # in images
         return gsp_dml.GeneralizedSumPooling(**arguments, return_attributes=True)
 
 

@@ -11,8 +11,7 @@ from common.training import EmbeddingHead
 from experiments.protocols.posterior_refinement import (
     DRAWN,
     METRICS,
-    kept_arrays,
-    kept_values,
+    kept,
     mean_over_runs,
     notes_on,
     parse_ratios,
@@ -121,14 +120,15 @@ def test_the_report_has_every_ratio_and_a_picture_a_metric_and_mode(trunk, tmp_p
 
 def test_a_row_keeps_means_of_the_draws_and_the_class_sums_behind_them(trunk):
     rows = refinements(trunk, ["D"], [0.5], draws=3, seed=0)
-    values, arrays = kept_values(rows, draws=3)["posterior_refinement"], kept_arrays(rows)
+    extras, arrays = kept(rows, draws=3)
+    values = extras["posterior_refinement"]
     assert values["draws"] == 3
     assert [of["label"] for of in values["matrices"]] == [row.label for row in rows]
-    for place, (row, kept) in enumerate(zip(rows, values["matrices"])):
-        assert kept["trace"] == row.properties.trace
+    for place, (row, stored) in enumerate(zip(rows, values["matrices"])):
+        assert stored["trace"] == row.properties.trace
         for metric in DRAWN:
             mean = np.mean(row.scores["normalised"][metric])
-            assert kept["scores"]["normalised"][metric] == pytest.approx(mean, abs=1e-6)
+            assert stored["scores"]["normalised"][metric] == pytest.approx(mean, abs=1e-6)
             sums = arrays[f"refined {metric}"]
             assert sums.shape == (4, 5)
             assert sums.dtype == np.float32

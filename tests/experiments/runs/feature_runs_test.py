@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from common import data, losses, retrieval, training
 from common.errors import InvalidInput
-from experiments.protocols.feature_report import feature_lines
+from experiments.protocols.report_files import feature_lines
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
