@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         check_official_counts,
         check_training_pairs,
         parts_of,
+        with_superclasses,
     )
     from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
     from common.data.emoji import load_emoji
@@ -126,6 +127,7 @@ __all__ = [
     "training_batches",
     "view_batches",
     "view_numbers",
+    "with_superclasses",
     "without_small_classes",
     "without_unreadable",
 ]

@@ -42,6 +42,7 @@ class Examples:
         view_seeds: `[examples, views, 2]` int32, the seed pairs of the only views in which training sees an example
             (see `fixed_views`); None where every draw is a view of its own.
         shards: `[examples]` copies of the images that are read instead of the files in `paths`.
+        superclasses: `[examples]` identifiers of groups of classes; see `with_superclasses`.
         label_sets: `[examples, classes]` bools, several labels of each example, which training batches then have; None:
             the one in `labels`.
         exif_orientation: turn the images as the EXIF orientation of their files says. The published data sets set it to
@@ -58,6 +59,7 @@ class Examples:
     positions: np.ndarray | None = None
     view_seeds: np.ndarray | None = None
     shards: ShardedImages | None = None
+    superclasses: np.ndarray | None = None
     label_sets: np.ndarray | None = None
     exif_orientation: bool = True
 
@@ -207,6 +209,30 @@ class Dataset:
                 received=f"labels {examples.labels.min()} to {examples.labels.max()}",
                 expected=f"indices into the {len(self.class_names)} class names",
             )
+
+
+def with_superclasses(dataset: Dataset) -> Dataset:
+    """Return a data set whose training examples have superclasses, by class names.
+
+    The superclass of `dogs/poodle` is `dogs`. Names without a folder may end in a number: that of `bicycle 17` is
+    `bicycle`, as in Stanford Online Products.
+
+    Raises:
+        InvalidInput: a training class whose name has no superclass.
+    """
+    above = []
+    for label in range(dataset.train.num_classes):
+        name = str(dataset.class_names[label]) if len(dataset.class_names) else ""
+        first, _, last = name.rpartition("/" if "/" in name else " ")
+        if not first or not ("/" in name or last.isdecimal()):
+            raise invalid(
+                f"class of {dataset.name} for superclasses",
+                received=name or f"label {label}, without a name",
+                expected="a name with its superclass, such as dogs/poodle (a folder in a folder) or bicycle 17",
+            )
+        above.append(first)
+    numbers = np.unique(above, return_inverse=True)[1]
+    return replace(dataset, train=replace(dataset.train, superclasses=numbers[dataset.train.labels]))
 
 
 def check_training_pairs(examples: Examples, class_names: Sequence[str] = (), source: str = "training set") -> None:

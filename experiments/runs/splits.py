@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.data import Dataset, Examples, contiguous_folds, held_back_images, random_class_split
+from common.data import Dataset, Examples, contiguous_folds, held_back_images, random_class_split, with_superclasses
 from common.errors import check_given, invalid
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.pads import PadsSettings
-from experiments.settings.run_settings import FINAL
+from experiments.settings.run_settings import FINAL, SUPERCLASSES
 
 
 class Split(NamedTuple):
@@ -85,6 +85,8 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
     The images that PADS' policy watches are taken from the training images, never from validation or test images.
     `left_out_images` takes the same images from any other method.
     """
+    if config.sampler == SUPERCLASSES:
+        dataset = with_superclasses(dataset)
     split = _split_of_protocol(dataset, config, fold, repeat)
     pads, seed = config.find(PadsSettings), unit_seed(config.seed, fold, repeat)
     if pads is not None:

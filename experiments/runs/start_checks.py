@@ -120,7 +120,7 @@ def _check_batches(config: ExperimentConfig, training: Examples) -> None:
     groups = config.find(GroupSettings)
     if groups is not None:
         groups.check(len(training))
-    build.build_batches(config, training.labels, 0)
+    build.build_batches(config, training.labels, 0, training.superclasses)
 
 
 def _check_devices(config: ExperimentConfig) -> None:

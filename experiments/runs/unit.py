@@ -84,7 +84,7 @@ class Unit:
         self._split(dataset)
         self.image_names = self.training.paths
         self.seed = unit_seed(config.seed, fold, repeat)
-        self.batches = build.build_batches(config, self.training.labels, self.seed)
+        self.batches = build.build_batches(config, self.training.labels, self.seed, self.training.superclasses)
         self._memory = build.memory_of(self.batches)
         self._inputs = EvaluationInputs(config, dataset, places.decoded_images_mb)
 

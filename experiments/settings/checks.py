@@ -12,7 +12,7 @@ from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS,
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings
 from experiments.settings.methods.losses import HyperbolicSettings
-from experiments.settings.run_settings import COSINE, RunSettings
+from experiments.settings.run_settings import COSINE, SUPERCLASSES, RunSettings
 
 _IMAGES_OF_INTRA = 3  # an anchor, a positive and a negative of one class
 
@@ -48,6 +48,9 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
     if run.method == "ccp" and run.sampler in CRITERIA:
         fix = "CCP goes back to earlier weights in the middle of what its batches were chosen for."
         yield invalid("--sampler", received=run.sampler, expected="one of labels alone with --method=ccp", fix=fix)
+    if run.sampler == SUPERCLASSES and run.classes_per_batch % run.superclasses_per_batch:
+        expected = f"a divisor of --classes_per_batch={run.classes_per_batch}"
+        yield invalid("--superclasses_per_batch", received=run.superclasses_per_batch, expected=expected)
     yield from _of_miner_and_features(run, name)
     if run.find(HyperbolicSettings) and run.normalization != "unit":
         fix = "Searches and figures compare by cosine or Euclidean distance, which order such embeddings alike alone."

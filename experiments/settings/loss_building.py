@@ -42,7 +42,7 @@ from experiments.settings.methods.features import (
 from experiments.settings.methods.gsp import ZeroShotSettings
 from experiments.settings.methods.losses import MarginLossSettings, TripletSettings
 from experiments.settings.methods.pads import PadsSettings
-from experiments.settings.run_settings import RunSettings
+from experiments.settings.run_settings import SUPERCLASSES, RunSettings
 from experiments.settings.setting import LossContext, LossSettings
 
 DISCRIMINATIVE = "disc"  # the name of the first feature
@@ -220,6 +220,16 @@ def _loss_of_tasks(config: RunSettings) -> LossSettings:
     return MarginLossSettings(margin=0.2, boundary=1.2, boundary_per_class=False)
 
 
+def _of_superclasses(
+    config: RunSettings, labels: np.ndarray, seed: int, superclasses: np.ndarray
+) -> data.HierarchicalBatches:
+    count = config.superclasses_per_batch
+    each = config.classes_per_batch // count
+    return data.HierarchicalBatches(
+        np.stack([labels, superclasses], axis=1), count, each, config.samples_per_class, seed
+    )
+
+
 def _of_memory(criterion: str) -> Callable[..., data.MemoryBatches]:
     return lambda c, labels, seed: data.MemoryBatches(labels, c.classes_per_batch, c.samples_per_class, seed, criterion)
 
@@ -231,22 +241,27 @@ SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.MPerClassBatc
     ),
     "spc": lambda c, labels, seed: data.MPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
     "spc_r": lambda c, labels, seed: data.RandomPairBatches(labels, c.batch_size, seed),
+    SUPERCLASSES: _of_superclasses,
     **{criterion: _of_memory(criterion) for criterion in CRITERIA},
 }
 
 SAMPLERS_OF_CLASSES = SAMPLERS.keys() - {"spc_r"}  # whose batches have --classes_per_batch different classes
 
 
-def build_batches(config: RunSettings, labels: np.ndarray, seed: int):
+def build_batches(config: RunSettings, labels: np.ndarray, seed: int, superclasses: np.ndarray | None = None):
     """Build the sampler of training batches for `labels` `[examples]`.
 
     With two views, each image is in its batch twice.
+
+    Args:
+        superclasses: `[examples]`, for their sampler alone.
 
     Raises:
         InvalidInput: the zero-shot prediction loss would find a class in both halves of a batch.
     """
     sampler = check_choice("--sampler", config.sampler, SAMPLERS)
-    batches = SAMPLERS[sampler](config, labels, seed)
+    given = (superclasses,) if sampler == SUPERCLASSES else ()
+    batches = SAMPLERS[sampler](config, labels, seed, *given)
     zero_shot = config.find(ZeroShotSettings)
     if zero_shot and zero_shot.zero_shot_weight:
         from gsp_dml.zero_shot_halves import check_halves

@@ -22,7 +22,15 @@ from experiments.settings.method_names import PROXY_LOSSES, LossName, parse_loss
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.parts import all_settings, parts_of
 from experiments.settings.provided import recipe_of
-from experiments.settings.run_settings import BUDGETS, COSINE, CROPS_OF_FILES, METHODS, REVISITING, RUN_SECTIONS
+from experiments.settings.run_settings import (
+    BUDGETS,
+    COSINE,
+    CROPS_OF_FILES,
+    METHODS,
+    REVISITING,
+    RUN_SECTIONS,
+    SUPERCLASSES,
+)
 from experiments.settings.tuned_recipe import recipe_layer
 
 _SHORT_WEIGHT_DECAY = 1e-4  # of short budgets if the recipe has none; their figures here were measured with it
@@ -260,6 +268,7 @@ def _without_effect(values: dict) -> set[str]:
         "input_mean": values["backbone"] == "bn_inception",
         "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),
         "cached_features": values.get("trained_from") is not None,
+        "superclasses_per_batch": values.get("sampler") == SUPERCLASSES,
         "image_noise": not values.get("cached_features") and values["backbone"] != "token_embedding",
         **settings_with_effect(values),
     }

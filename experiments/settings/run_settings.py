@@ -22,6 +22,7 @@ RANDOM_START = "random"
 HEAD_STARTS = ("pca", "whitening")  # in closed form
 COSINE, ADAMW = "cosine", "adamw"
 CROPS_OF_FILES = ("thesis", "published_code", "reduced", "jittered")
+SUPERCLASSES = "superclasses"  # a sampler
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
 
@@ -190,10 +191,16 @@ class TrainingSettings(Settings, title="Training"):
     )
     sampler: str = setting(
         "batches: `rounds` (all classes in turn; default), `m_per_class` (these, interleaved as in the published "
-        "code), `spc` (random classes), `spc_r` (any images, with a pair); or chosen by embeddings as of the last "
+        "code), `spc` (random classes), `superclasses` (random classes of few superclasses), `spc_r` (any images, with "
+        "a pair); or chosen by embeddings as of the last "
         "validation: `coreset` (far apart), `distances` or `frechet` (distributed like 1,024 random images), "
         "`hard_negatives` (an image and the nearest other classes)",
         "rounds",
+    )
+    superclasses_per_batch: int = setting(
+        "superclasses: their number in a batch; the superclass of dogs/poodle is dogs",
+        2,
+        within=POSITIVE,
     )
     image_noise: float = setting(
         "standard deviation of Gaussian noise on training images, of 255", 0.0, within=NOT_NEGATIVE

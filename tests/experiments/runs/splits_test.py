@@ -3,9 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from common.data import Dataset, Examples
+from common.data import Dataset, Examples, with_superclasses
 from common.errors import InvalidInput
 from experiments.runs.splits import few_validation_classes, split_of
+from experiments.settings.loss_building import build_batches
 from experiments.settings.recipes import resolve
 
 
@@ -102,3 +103,27 @@ def test_left_out_images_are_those_that_a_policy_would_watch():
     assert classes_in(whole.training) - classes_in(static.training) == classes_in(policy.watched)
     assert len(policy.watched) == 2 * 15  # 2 of 6 images of the classes that three folds have
     assert len(static.training) == 4 * 15
+
+
+def test_batches_of_superclasses_follow_the_names_of_a_fold():
+    names = [f"{kind}/{index}" for kind in ("cats", "dogs", "old/cars", "old/ships") for index in range(5)]
+    dataset = dataclasses.replace(dataset_of(), class_names=[*names, *map(str, range(10))])
+    given = {"sampler": "superclasses", "classes_per_batch": 4, "samples_per_class": 2, "num_folds": 4}
+    split = split_of(dataset, config_of(**given), 1, 0)  # without the dogs
+    batches = build_batches(config_of(**given), split.training.labels, 0, split.training.superclasses)
+    for batch in batches.epoch(0):
+        classes = split.training.inputs.ravel()[batch]
+        assert len(set(classes)) == 4
+        assert sorted(np.unique(classes // 5, return_counts=True)[1]) == [4, 4]
+    with pytest.raises(InvalidInput, match="--superclasses_per_batch: received 3, expected a divisor of"):
+        config_of(**given, superclasses_per_batch=3)
+    with pytest.raises(InvalidInput, match="--superclasses_per_batch would have no effect"):
+        config_of(superclasses_per_batch=3)
+    with pytest.raises(InvalidInput, match="class of drawn for superclasses: received '0', expected a name with"):
+        split_of(dataset_of(), config_of(**given), 1, 0)
+
+
+def test_names_that_end_in_a_number_have_the_superclass_before_it():
+    names = [f"coffee maker {index}" if index % 2 else f"chair {index}" for index in range(4)]
+    dataset = dataclasses.replace(dataset_of(4), class_names=[*names, *map(str, range(10))])
+    assert with_superclasses(dataset).train.superclasses.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
