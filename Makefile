@@ -39,6 +39,7 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports --no-logo
+	$(VENV)/bin/hadolint Dockerfile
 	$(VENV)/bin/python tools/check_tree.py
 	$(VENV)/bin/mypy common gsp_dml ccp_dml deep_metric_learning experiments
 
