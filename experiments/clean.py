@@ -92,17 +92,11 @@ def _megabytes(num_bytes: int) -> str:
     return f"{num_bytes / 1e6:,.1f} MB"
 
 
-def define_flags() -> None:
-    """Define the command's flags."""
-    experiment_flags.define("cache_dir")
-    flags.DEFINE_string("runs_dir", "runs", "Folder of the runs.")
+if __name__ == "__main__":
+    experiment_flags.define("cache_dir", "runs_dir")
     flags.DEFINE_float("older_than_days", 0, "Only caches unused and runs unwritten for so many days.")
     flags.DEFINE_boolean("cache", False, "Remove prepared images and features.")
     flags.DEFINE_float("keep_gb", None, "With --cache: only the least recently used, until so many GB are left.", 0.0)
     flags.DEFINE_enum("runs", None, tuple(CHOICES), "Remove these runs; all: finished ones, too, with their results.")
     flags.DEFINE_boolean("yes", False, "Do not ask.")
-
-
-if __name__ == "__main__":
-    define_flags()
     experiment_flags.run_command(main, kept="What was not removed is unchanged.")

@@ -80,8 +80,7 @@ def _apply(values: flags.FlagValues) -> None:
     print(f"{len(moves)} photos moved; {log} lists them.")
 
 
-def define_flags() -> None:
-    """Define the flags of the command."""
+if __name__ == "__main__":
     flags.DEFINE_string(
         "images", None, "Photos to examine, a folder or a table; with --apply, the folder whose photos move."
     )
@@ -92,8 +91,4 @@ def define_flags() -> None:
     flags.DEFINE_integer("shown", 40, "Most findings of a kind on the page.", lower_bound=1)
     flags.DEFINE_string("apply", None, "The decisions.csv that the page has saved: list its moves.")
     flags.DEFINE_boolean("yes", False, "With --apply: make the moves.")
-
-
-if __name__ == "__main__":
-    define_flags()
     experiment_flags.run_command(main)

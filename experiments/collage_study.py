@@ -27,29 +27,19 @@ from experiments.protocols.report_files import print_report, write_tables
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
-from experiments.studies.collages import (
-    COLLAGES,
-    GLYPHS,
-    STARTS,
-    collage_rows,
-    gain_sentences,
-    pretrained_backbone,
-    start_notes,
-    starts_of,
-    trained_methods,
-)
+from experiments.studies import collages
 
 
 def main() -> None:
     """Pre-train the backbone if a start needs it, train all methods, report."""
     values = flags.FLAGS
     experiment_flags.refuse_flags(values, "method", "pooling")
-    check_choice("--dataset", values.dataset, COLLAGES)
+    check_choice("--dataset", values.dataset, collages.COLLAGES)
     experiment_flags.check_dataset_flags(values)
     experiment_flags.check_distinct("--loss", values.loss)
     if not values.report_only:
         write_notice(device_line())
-    starts = starts_of(values.dataset, values.weights, values.starts)
+    starts = collages.starts_of(values.dataset, values.weights, values.starts)
     datasets = {
         suffix: build.load_dataset(values.dataset + suffix, values.data_dir, values.cache_dir, values.seed or 0)
         for suffix in ("", "_distilled")
@@ -65,26 +55,29 @@ def main() -> None:
     )
     methods: list[RecordedMethod] = []
     for start in starts:
-        weights = "none" if start == "scratch" else values.weights or pretrained_backbone(options, places, datasets[""])
+        weights = "none"
+        if start != "scratch":
+            weights = values.weights or collages.pretrained_backbone(options, places, datasets[""])
         for loss in values.loss:
-            methods += trained_methods(options, trained, datasets, loss, start, weights)
+            methods += collages.trained_methods(options, trained, datasets, loss, start, weights)
     if not methods:
         return
-    rows = collage_rows(StudyRows.of_methods(methods))
+    rows = collages.collage_rows(StudyRows.of_methods(methods))
     title = f"{values.dataset}, {values.repeats} seed(s)"
     named = [values.dataset, values.loss, starts, overrides]
     digest = hashlib.sha256(repr(named).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "collage_study" / digest
-    notes = [*gain_sentences(rows), *start_notes(values.dataset, values.weights)]
+    notes = [*collages.gain_sentences(rows), *collages.start_notes(values.dataset, values.weights)]
     print_report(write_tables(rows, folder, "collage_study", title, notes), folder, values.details)
     print(f"Tables (--details prints them): {folder}")
     record_finished((unit for method in methods for unit in method.units), places)
 
 
 if __name__ == "__main__":
-    experiment_flags.define_experiment_flags(COLLAGES, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_experiment_flags(collages.COLLAGES, build.LOSSES, build.POOLINGS)
     experiment_flags.define_run_flags(units=())
-    flags.DEFINE_list("starts", None, f"Where backbones start: {', '.join(STARTS)}; by default all that can be made.")
-    for name, default in {"dataset": GLYPHS, "loss": "pnca", "budget": "demo", "repeats": 3}.items():
+    starts = ", ".join(collages.STARTS)
+    flags.DEFINE_list("starts", None, f"Where backbones start: {starts}; by default all that can be made.")
+    for name, default in {"dataset": collages.GLYPHS, "loss": "pnca", "budget": "demo", "repeats": 3}.items():
         flags.FLAGS.set_default(name, default)
     experiment_flags.run_command(main)

@@ -18,13 +18,7 @@ from absl import flags
 from common import backbones
 from common.downloads import check_mirror
 from common.errors import InvalidInput, check_choice, check_given
-from experiments.preparation.converted_weights import (
-    BACKBONES,
-    check_output,
-    convert,
-    describe_source,
-    fetch_checkpoint,
-)
+from experiments.preparation import converted_weights as conversion
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings import flags as experiment_flags
 
@@ -34,14 +28,14 @@ COUNTER = "num_batches_tracked"  # PyTorch's, of each batch normalisation
 def main() -> None:
     """Fetch the checkpoint unless given, convert it, report unused names."""
     values = flags.FLAGS
-    check_output(values.output)
-    check_choice("--backbone", values.backbone, BACKBONES)
+    conversion.check_output(values.output)
+    check_choice("--backbone", values.backbone, conversion.BACKBONES)
     check_mirror(values.mirror)
     if values.input and values.mirror:
         raise InvalidInput("--mirror would have no effect: --input is there already. Remove one of them.")
-    source = values.input or fetch_checkpoint(values.backbone, os.path.dirname(values.output), values.mirror)
+    source = values.input or conversion.fetch_checkpoint(values.backbone, os.path.dirname(values.output), values.mirror)
     import_tensorflow()
-    result = convert(values.backbone, source, values.output, tuple(values.ignore))
+    result = conversion.convert(values.backbone, source, values.output, tuple(values.ignore))
     size = os.path.getsize(values.output) / 2**20
     print(f"{values.output}: {len(result.loaded)} parameters of {values.backbone}, {size:.1f} MiB.")
     left_over = [name for name in result.ignored if not name.endswith(COUNTER)]
@@ -50,20 +44,15 @@ def main() -> None:
     if counters:
         print(f"Not needed: {counters} counters of training steps ({COUNTER}).")
     record = check_given("record", backbones.read_record(values.output))
-    print(f"Made from {describe_source(values.backbone, record.source_sha256)}.")
+    print(f"Made from {conversion.describe_source(values.backbone, record.source_sha256)}.")
 
 
-def define_flags() -> None:
-    """Define the command's flags."""
-    flags.DEFINE_string("backbone", "bn_inception", f"Network: one of {', '.join(BACKBONES)}.")
+if __name__ == "__main__":
+    flags.DEFINE_string("backbone", "bn_inception", f"Network: one of {', '.join(conversion.BACKBONES)}.")
     flags.DEFINE_string(
         "input", None, "Checkpoint (.pth, .safetensors, ...) or .npz file (default: the published one is fetched)."
     )
     flags.DEFINE_string("mirror", None, "Address of a folder with the published file, asked before all others.")
     flags.DEFINE_string("output", None, "The .npz file to write.", required=True)
     flags.DEFINE_list("ignore", [], "Beginnings of names in the file that are not the backbone's, such as a head.")
-
-
-if __name__ == "__main__":
-    define_flags()
     experiment_flags.run_command(main)

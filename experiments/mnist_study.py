@@ -59,21 +59,15 @@ def main() -> None:
     record_methods([named for _, named in methods], recorded, [runs for runs, _ in methods])
 
 
-def define_flags() -> None:
-    """Define this command's flags."""
+if __name__ == "__main__":
     flags.DEFINE_string("data_dir", None, "Folder of MNIST's four IDX files, or of Keras' mnist.npz.")
-    flags.DEFINE_string("runs_dir", "runs", "Folder for results.")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
     flags.DEFINE_list("anchors", ["proxies", "samples"], f"What stands for the classes: {', '.join(ANCHORS)}.")
     flags.DEFINE_integer("seed", 0, "Of everything random.", lower_bound=0)
     flags.DEFINE_integer("repeats", 3, "Runs of each kind, with different seeds.", lower_bound=1)
-    experiment_flags.define(*experiment_flags.RECORD_FLAGS, "details", *experiment_flags.SESSION_FLAGS)
+    experiment_flags.define("runs_dir", *experiment_flags.RECORD_FLAGS, "details", *experiment_flags.SESSION_FLAGS)
     defaults = MnistSettings()
     for name in TUNABLE:
         define = flags.DEFINE_float if isinstance(getattr(defaults, name), float) else flags.DEFINE_integer
         define(name, getattr(defaults, name), "Setting of the runs, instead of the budget's.", lower_bound=0)
-
-
-if __name__ == "__main__":
-    define_flags()
     experiment_flags.run_command(main)

@@ -23,15 +23,7 @@ from absl import flags
 
 from common.diagnostics.posterior_refinement import RESTRAINTS
 from common.errors import InvalidInput, check_choice, check_given, check_positive
-from experiments.protocols.posterior_refinement import (
-    DEFAULT_RATIOS,
-    kept,
-    mean_over_runs,
-    parse_ratios,
-    refinements,
-    runs_in,
-    write_report,
-)
+from experiments.protocols import posterior_refinement as protocol
 from experiments.protocols.recording import record_methods
 from experiments.reports import collect_method
 from experiments.rows.store import RecordedMethod
@@ -49,15 +41,16 @@ def main() -> None:
         raise InvalidInput(f"Invalid --restraint: received an empty list, expected some of {', '.join(RESTRAINTS)}.")
     if restraints == ["identity"]:
         experiment_flags.refuse_flags(values, "ratio", because="the identity has no ratio")
-    ratios = parse_ratios(values.ratio)
+    ratios = protocol.parse_ratios(values.ratio)
     draws = int(check_positive("--draws", values.draws))
     folder, first, rows = pathlib.Path(values.run), None, {}
-    for path in runs_in(folder):
+    for path in protocol.runs_in(folder):
         trunk = trunk_of(load_trained_model(path, data_dir=values.data_dir, cache_dir=values.cache_dir))
-        rows[path] = refinements(trunk, restraints, ratios, draws, values.seed)
+        rows[path] = protocol.refinements(trunk, restraints, ratios, draws, values.seed)
         first = first or trunk
-    print(write_report(check_given("runs", first), mean_over_runs(list(rows.values())), folder, draws, len(rows)))
-    computed = {path: kept(of, draws) for path, of in rows.items()}
+    merged = protocol.mean_over_runs(list(rows.values()))
+    print(protocol.write_report(check_given("runs", first), merged, folder, draws, len(rows)))
+    computed = {path: protocol.kept(of, draws) for path, of in rows.items()}
     units = [unit for unit in collect_method(next(iter(rows)).parent).units if unit.path in computed]
     method = RecordedMethod(units, measured=lambda unit: computed[unit.path])
     data = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
@@ -68,7 +61,7 @@ if __name__ == "__main__":
     experiment_flags.define_plugin_flag()
     flags.DEFINE_string("run", None, "A finished run's directory, or a method's: the mean of its runs.", required=True)
     flags.DEFINE_list("restraint", list(RESTRAINTS), "What is done to the metric matrix: D, R, identity.")
-    flags.DEFINE_list("ratio", [f"{ratio:g}" for ratio in DEFAULT_RATIOS], "r of D and R, in [0, 1].")
+    flags.DEFINE_list("ratio", [f"{ratio:g}" for ratio in protocol.DEFAULT_RATIOS], "r of D and R, in [0, 1].")
     flags.DEFINE_integer("draws", 3, "Seeds of each D(r) and R(r).")
     flags.DEFINE_integer("seed", 0, "Seed of the first draw.", lower_bound=0)
     experiment_flags.define("data_dir", "cache_dir", *experiment_flags.RECORD_FLAGS)

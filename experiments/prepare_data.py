@@ -35,8 +35,7 @@ def main() -> None:
         prepare(values.dataset, values.data_dir, cache_dir, **wanted)
 
 
-def define_flags() -> None:
-    """Define the command's flags."""
+if __name__ == "__main__":
     flags.DEFINE_string("dataset", None, f"Data set: one of {', '.join(LOADERS)}.", required=True)
     flags.DEFINE_string("data_dir", "data", "Folder of all data (or, for folder and manifest, of this one).")
     experiment_flags.define("cache_dir")
@@ -50,8 +49,4 @@ def define_flags() -> None:
         f"for more than {MANY:,} images). compressed: those that runs with --copies=compressed read.",
     )
     flags.DEFINE_boolean("check", False, "Fetch, change and write nothing; report on what is there.")
-
-
-if __name__ == "__main__":
-    define_flags()
     experiment_flags.run_command(main, kept="What was fetched is kept; run the same command to resume.")

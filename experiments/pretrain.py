@@ -51,8 +51,7 @@ def main() -> None:
     )
 
 
-def define_flags() -> None:
-    """Define the command's flags."""
+if __name__ == "__main__":
     flags.DEFINE_string("dataset", "cifar100", f"One of {', '.join(DATASETS)}.")
     flags.DEFINE_string("data_dir", None, "Folder of CIFAR, which prepare_data fetches; characters need none.")
     flags.DEFINE_string("backbone", "resnet20", f"One of {', '.join(BACKBONES)}.")
@@ -62,8 +61,4 @@ def define_flags() -> None:
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
     flags.DEFINE_integer("seed", 0, "Of everything random.", lower_bound=0)
     experiment_flags.define(*experiment_flags.SESSION_FLAGS)
-
-
-if __name__ == "__main__":
-    define_flags()
     experiment_flags.run_command(main)

@@ -30,17 +30,14 @@ class ExperimentConfig(RunSettings):
     def of(cls, values: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> ExperimentConfig:
         """Create a configuration from values by flag name; None means not given.
 
-        Args:
-            values: by flag name; those with a default may be missing.
-
-        Raises:
-            InvalidInput: a value is missing, out of its range, or belongs to no part of the method.
+        Refuse a value that is missing without a default, out of its range, or of no part of the method.
         """
         values = {name: value for name, value in values.items() if value is not None}
         missing = {"loss", "method", "pooling"} - values.keys()
         places = [values.get(name, "") for name in ("loss", "method", "pooling", "backbone", "dataset")]
         kinds = [] if missing else parts_of(*places)
-        missing |= {field.name for kind in (*RUN_SECTIONS, *kinds) for field in _required(kind)} - values.keys()
+        fields = [field for kind in (*RUN_SECTIONS, *kinds) for field in dataclasses.fields(kind)]
+        missing |= {field.name for field in fields if field.default is dataclasses.MISSING} - values.keys()
         if missing:
             raise InvalidInput(f"Invalid configuration: received no {', '.join(sorted(missing))}, expected a value.")
         parts = tuple(kind(**_taken(kind, values)) for kind in kinds)
@@ -127,10 +124,6 @@ def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of `config.json` with settings by flag name."""
     flag_of = {each.metadata["stored_as"]: each.name for each in all_settings() if each.metadata["stored_as"]}
     return {flag_of.get(name, name): value for name, value in stored.items() if name != "plugins"}
-
-
-def _required(kind: type[Settings]) -> list[dataclasses.Field]:
-    return [field for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]
 
 
 def _taken(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:

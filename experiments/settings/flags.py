@@ -33,11 +33,6 @@ flags.disclaim_key_flags()  # they belong to the command that asks for them, who
 
 _HELP = ("--help", "-help", "-?", "--?")
 _OWN, _RUNS = "This command", "Where results are, and what of them is made now"
-_OF_RUNS = (
-    "data_dir", "cache_dir", "runs_dir", "record", "replace", "checkpoint_seconds", "decoded_images_mb",
-    "cache_gb", "allow_cpu", "deterministic", "fold", "repeat", "repeats", "report_only", "details", "explain", "run",
-    "max_cells", "export_model", *TRACKER_FLAGS,
-)  # fmt: skip
 _METHODS = ("methods", "plugin")
 _LAUNCH = "Many units at once"
 _OF_LAUNCHES = ("launch", *READ_BY)
@@ -86,23 +81,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "runs_dir": (str, "runs", "Folder for results."),
     "record": (str, None, "Folder of a study, such as results/mine, to whose rows finished runs are added."),
     "replace": (bool, False, "Rows of the study make way for new results with the same key."),
-    "export_model": (bool, True, "Write model.keras, which needs no data, into each finished run."),
-    "report_only": (bool, False, "Train nothing; report what is finished."),
-    "details": (
-        bool,
-        False,
-        "Also print the report's Markdown files: all intervals, tests, margins and reasons of verdicts.",
-    ),
     "checkpoint_seconds": (float, 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", 0),
-    "deterministic": (bool, False, "Deterministic operations only: the same bits on a GPU, too; slower."),
-    "allow_cpu": (bool, False, "Begin also what takes more than a day on this processor, without a GPU."),
-    "cache_gb": (
-        float,
-        CACHE_GB,
-        "Most GB (10^9 bytes) of prepared images and features on the disk. After each run, those unused for longest "
-        "are removed; those of running processes stay.",
-        0,
-    ),
     "decoded_images_mb": (
         int,
         DECODED_IMAGES_MB,
@@ -110,7 +89,23 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
         "is decoded once and not at every validation; 0: never. The figures are the same.",
         0,
     ),
+    "cache_gb": (
+        float,
+        CACHE_GB,
+        "Most GB (10^9 bytes) of prepared images and features on the disk. After each run, those unused for longest "
+        "are removed; those of running processes stay.",
+        0,
+    ),
+    "allow_cpu": (bool, False, "Begin also what takes more than a day on this processor, without a GPU."),
+    "deterministic": (bool, False, "Deterministic operations only: the same bits on a GPU, too; slower."),
+    "report_only": (bool, False, "Train nothing; report what is finished."),
+    "details": (
+        bool,
+        False,
+        "Also print the report's Markdown files: all intervals, tests, margins and reasons of verdicts.",
+    ),
     "explain": (bool, False, "Print every value of each method with the layer that set it, and end."),
+    "export_model": (bool, True, "Write model.keras, which needs no data, into each finished run."),
     "methods": (
         list,
         None,
@@ -118,6 +113,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
         "c2+ccp+gsp; the fair protocol compares each with the first.",
     ),
 }
+_OF_RUNS = (*_WITHOUT_EFFECT, "fold", "repeat", "repeats", "run", "max_cells", *TRACKER_FLAGS)
 
 
 def define(*names: str) -> None:

@@ -78,10 +78,7 @@ EMOJI = {
 EMOJI_CCP = {"pool_size": 6, "ccp_start": 100, "ccp_in_batch_weight": 0.1, "proxy_multiplier": 1.0}
 
 # Losses: section 3.3.2.1, "Hyperparameters". The same on all data sets, then by data set.
-LOSSES_EVERYWHERE = {
-    "c1": {"margin": 0.5},
-    "panchor": {"panchor_margin": 0.1, "panchor_scale": 32.0},
-}
+LOSSES_EVERYWHERE = {"c1": {"margin": 0.5}, "panchor": {"panchor_margin": 0.1, "panchor_scale": 32.0}}
 TEMPERATURE = {3: 0.1, 5: 0.11}  # of pnca, by chapter
 _SOP = {
     "c2": {"positive_margin": 0.2858, "negative_margin": 0.5130},

@@ -47,8 +47,7 @@ class ProjectionSettings(Settings, title="Alternating projections (--method=ccp)
         "ccp: a problem begins from the `best` or the `last` weights", choices=("best", "last")
     )
     ccp_first_centers: str = setting(
-        "ccp: first proxies seeded by a `sample` per class or by the `origin`, or left `random`",
-        choices=FIRST_CENTERS,
+        "ccp: first proxies seeded by a `sample` per class or by the `origin`, or left `random`", choices=FIRST_CENTERS
     )
     ccp_reads_late: bool = setting("ccp: each validation is read one validation late")
     ccp_keeps_problems: bool = setting("ccp: keep the test embeddings of each problem's beginning", False)

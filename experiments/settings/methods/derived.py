@@ -47,11 +47,7 @@ def loss_settings(name: str, constructor: Callable[..., losses.MetricLoss]) -> t
 
 
 def derived(
-    name: str,
-    constructor: Callable,
-    base: type[Settings],
-    without: Collection[str],
-    attributes: Mapping[str, Any],
+    name: str, constructor: Callable, base: type[Settings], without: Collection[str], attributes: Mapping[str, Any]
 ) -> type[Settings]:
     """Create a settings class with one setting per remaining constructor parameter."""
     fields = []

@@ -7,15 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from common import losses
-from experiments.settings.setting import (
-    FINITE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    LossContext,
-    LossSettings,
-    NumberRange,
-    setting,
-)
+from experiments.settings.setting import FINITE, NOT_NEGATIVE, POSITIVE, LossContext, LossSettings, NumberRange, setting
 
 if TYPE_CHECKING:
     from common.losses import MetricLoss  # alone: documents read which of `losses` a `build` makes
