@@ -108,7 +108,6 @@ class FairTable(MethodsTable):
 
     def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
         """Return the cells of a row."""
-        del finished
         return self.groups[label]
 
 

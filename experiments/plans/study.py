@@ -78,7 +78,6 @@ class Study(abc.ABC):
         A search derives its next cells from finished ones alone. This must be a pure function of the finished cells, so
         that a stopped study resumes identically.
         """
-        del finished
         return [cell for cells in self.groups.values() for cell in cells]
 
     def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
@@ -95,12 +94,10 @@ class Study(abc.ABC):
 
         Without a label, rows are named by their configuration.
         """
-        del place, group
         return None, {}
 
     def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
         """Return a function that measures further values of a group's runs."""
-        del units, finished
         return no_extras
 
     def recorded_rows(self, finished: FinishedCells) -> StudyRows:

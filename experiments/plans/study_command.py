@@ -15,10 +15,9 @@ from common.training.trackers import TrackerChoice
 from experiments import reports
 from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import Failure, check_no_failures
-from experiments.plans.launched_cells import launch_missing
+from experiments.plans.launched_cells import DATA_DIR, launch_missing, unit_command
 from experiments.plans.study import Cell, Studies, Study, StudyOptions, finished_units
 from experiments.plans.study_runs import NothingFinished, StudyRuns
-from experiments.plans.unit_command import DATA_DIR, unit_command
 from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun

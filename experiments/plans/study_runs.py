@@ -59,4 +59,3 @@ class NothingFinished:
 
     def unit(self, cell: Cell) -> None:
         """Return None: nothing has been trained."""
-        del cell

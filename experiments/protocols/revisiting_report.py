@@ -98,7 +98,6 @@ class RevisitingReport(ConventionalReport):
     @staticmethod
     def explanations(optimism: Sequence[str]) -> list[str]:
         """Return what stands below a table."""
-        del optimism
         return [EXPLANATION]
 
     def _cell(self, metric: str, values: np.ndarray, label: str) -> reports.TableCell:

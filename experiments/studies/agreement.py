@@ -5,7 +5,7 @@ Regenerates: nothing printed: recorded studies (`results/`) beside thesis tables
     and the signs of paired effects (memory, CCP, GSP, regularisation).
 Command: python -m experiments.table --id=agreement --study=results/table_5_1
 Expected: a stand-in ranks as the printed data sets rank among each other: Spearman .28 to .71 over the 15 rows of table
-    5.1 (128-D MAP@R). The rule of the verdict is in `experiments/studies/rank_agreement.py`, and below the table.
+    5.1 (128-D MAP@R). The rule of the verdict is in `experiments/studies/study_agreement.py`, and below the table.
 Cost: no training; seconds on 2 CPU cores.
 """
 
@@ -25,16 +25,18 @@ from experiments.reports.plots import picture
 from experiments.reports.tables import FEW_CLASSES_NOTE, kind_notes
 from experiments.rows.store import ROWS, StudyRows
 from experiments.settings import flags as experiment_flags
-from experiments.studies.rank_agreement import (
+from experiments.studies.study_agreement import (
     ALL,
     NO_CEILING,
     NO_STAND_IN,
     OPEN,
     STAND_IN,
     Bounds,
+    Effect,
     RankAgreement,
+    TableAgreement,
+    study_agreement,
 )
-from experiments.studies.study_agreement import Effect, TableAgreement, study_agreement
 from experiments.studies.tables import AGREEMENT
 
 if TYPE_CHECKING:
@@ -195,7 +197,7 @@ _CEILING = "0.85"
 def draw_agreements(agreements: Sequence[TableAgreement], path: pathlib.Path, title: str) -> None:
     """Draw Spearman's coefficient and interval over the ceiling's range (atomic PNG).
 
-    Filled dots are stand-ins by the rule of `rank_agreement`; the dotted tick is its threshold.
+    Filled dots are stand-ins by the rule of `study_agreement`; the dotted tick is its threshold.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

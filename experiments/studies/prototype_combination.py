@@ -189,7 +189,6 @@ def _draw_partition(plane: PrototypePlane, figure: Any, panels: Sequence[Any]) -
     from matplotlib import colormaps
     from matplotlib.patches import Circle
 
-    del figure
     (axes,), points, nearest = panels, plane.local.reshape(-1, 2), plane.combination.nearest.ravel()
     order = np.random.default_rng(0).permutation(len(plane.prototypes))  # neighbours get different colours
     axes.scatter(*points.T, s=5, c=colormaps["turbo"](order[nearest] / len(order)), linewidths=0, alpha=0.6)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 
 from experiments.plans.study import Studies
-from experiments.studies.all_losses import all_losses
 from experiments.studies.conventional_table import ConventionalTable
 from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.fair_tables import ccp_table, gsp_parts, gsp_table, loss_benchmark
-from experiments.studies.planned import planned_comparisons
+from experiments.studies.planned import all_losses, planned_comparisons
 from experiments.studies.screening import Screening
 from experiments.studies.training_steps import TrainingSteps
 

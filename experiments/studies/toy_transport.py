@@ -36,7 +36,6 @@ class ToyTransport(Study):
     needs_data = False
 
     def __init__(self, options: StudyOptions):
-        del options
         self.title = (
             f"Entropic partial transport and its linear programme, mu = {TRANSPORT_RATIO:g} (thesis figure 5.2)"
         )
@@ -51,7 +50,6 @@ class ToyTransport(Study):
         from gsp_dml.partial_transport import weight_perplexity
         from gsp_dml.prototype_costs import prototype_costs
 
-        del finished
         image, on_patches = picture()
         costs = prototype_costs(image.reshape(-1, 3), PROTOTYPES).numpy()
         programme = linear_programme(costs, TRANSPORT_RATIO)

@@ -19,8 +19,7 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.own_data import fitted_values
 from experiments.settings.recipes import resolve
 from experiments.settings.tuned_recipe import FILE_ENDING
-from experiments.tuning.optuna_library import open_storage, optuna
-from experiments.tuning.search import Search, SearchRules, search_folder
+from experiments.tuning.search import Search, SearchRules, open_storage, optuna, search_folder
 from experiments.tuning.search_space import Parameter, check_every_parameter_is_used, parse_space
 
 

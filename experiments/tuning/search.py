@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import pathlib
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import IO, Any
 
 import numpy as np
 
 from common import training
-from common.errors import InvalidInput
+from common.errors import InvalidInput, invalid
 from common.files import hold_lock, lock_file
 from common.progress import write_notice
 from common.training.trackers import EndedFromOutside
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
-from experiments.tuning.optuna_library import optuna
 from experiments.tuning.search_space import Parameter
 
 RANDOM_TRIALS = 6  # the recipe's values and random ones, before the sampler starts
@@ -224,3 +225,33 @@ def _evaluations(path: pathlib.Path, config: ExperimentConfig) -> Iterator[tuple
         record = json.loads(line)
         if record["step"] > (config.selection_start or 0):
             yield record["step"], record["validation"][config.monitor]
+
+
+@functools.cache
+def optuna() -> ModuleType:
+    """Return the library with its logging silenced."""
+    try:
+        import optuna as library
+    except ImportError as error:
+        raise InvalidInput(
+            "A search needs Optuna, which is not installed: pip install -r requirements-tune.txt "
+            "(or pip install 'deep-metric-learning[tune]')."
+        ) from error
+    library.logging.set_verbosity(library.logging.ERROR)
+    return library
+
+
+def open_storage(address: str) -> Any:
+    """Open the storage at an address, such as `sqlite:///tune.db` or `postgresql://host/name`."""
+    library = optuna()
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return library.storages.RDBStorage(address)
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise invalid(
+            "--storage",
+            received=f"{address!r} ({said})",
+            expected="the address of a database, such as sqlite:///tune.db",
+        ) from error

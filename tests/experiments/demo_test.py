@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from experiments.settings import build
-from experiments.studies.demo_page import found_by
+from experiments.studies.demo import found_by
 from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.tiny_network import tiny_network

@@ -4,10 +4,10 @@ import json
 import pytest
 
 from common.errors import InvalidInput
+from experiments.plans.launched_cells import unit_command
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_command import listing
 from experiments.plans.study_runs import NothingFinished
-from experiments.plans.unit_command import unit_command
 from experiments.settings.initial_weights import file_to_make
 from experiments.studies.conditions import CONDITIONS
 from experiments.studies.figures import DEFAULTS, FIGURES

@@ -7,8 +7,8 @@ import scipy.stats
 
 from common.errors import InvalidInput
 from experiments.reports.comparisons import holm
-from experiments.studies import rank_agreement
-from experiments.studies.rank_agreement import (
+from experiments.studies import study_agreement
+from experiments.studies.study_agreement import (
     ALL,
     NO_CEILING,
     NO_STAND_IN,
@@ -209,7 +209,7 @@ def test_verdicts_follow_holm_over_the_rows_of_a_table(monkeypatch):
     values, rng = np.arange(10.0), np.random.default_rng(10)
     columns = printed(**{name: values + 4 * rng.normal(size=10) for name in "abc"})
     together = rank_agreements(constant(values), columns)
-    monkeypatch.setattr(rank_agreement, "holm", list)
+    monkeypatch.setattr(study_agreement, "holm", list)
     alone = rank_agreements(constant(values), columns)
     assert [of.p for of in together.values()] == pytest.approx(holm([of.p for of in alone.values()]))
     assert (alone["a"].verdict, together["a"].verdict) == (STAND_IN, OPEN)

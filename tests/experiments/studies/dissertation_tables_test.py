@@ -7,8 +7,7 @@ from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.published.values import dissertation_value, published_table
 from experiments.settings.loss_building import feature_sizes_of
-from experiments.studies.dissertation_tables import dissertation_tables
-from experiments.studies.final_sampling import VARIANT
+from experiments.studies.dissertation_tables import VARIANT, dissertation_tables
 from experiments.studies.tables import FULL_REPEATS, TABLES
 
 STUDIES = dissertation_tables()

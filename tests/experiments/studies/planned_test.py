@@ -6,8 +6,7 @@ from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.settings.method_names import LOSSES
-from experiments.studies.all_losses import all_losses
-from experiments.studies.planned import planned_comparisons, where_weight_falls
+from experiments.studies.planned import all_losses, planned_comparisons, where_weight_falls
 from tests.command_line import run_study_here
 from tests.experiments.rows.ranked_study import record_ranked
 

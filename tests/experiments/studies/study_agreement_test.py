@@ -9,8 +9,7 @@ from experiments.rows.scores import scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.studies.agreement import ranking_table, sign_table, sign_word, verdict_line
 from experiments.studies.fair_tables import rows_of
-from experiments.studies.rank_agreement import STAND_IN
-from experiments.studies.study_agreement import RANKINGS, printed_methods, study_agreement
+from experiments.studies.study_agreement import RANKINGS, STAND_IN, printed_methods, study_agreement
 from tests.experiments.rows import ranked_study
 from tests.experiments.rows.ranked_study import configuration_of, record_ranked
 from tools.documents.pictures import draw_agreement

@@ -8,7 +8,7 @@ import pytest
 from common.errors import InvalidInput
 from common.training import NotFinite
 from experiments.settings.recipes import resolve
-from experiments.tuning import optuna_library
+from experiments.tuning import search as tuning_search
 from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, in_words, take_trial, was_pruned
 from experiments.tuning.search_space import parse_space
 
@@ -194,17 +194,17 @@ def test_searches_that_cannot_be_compared_are_kept_apart(tmp_path):
 
 def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
-    optuna_library.optuna.cache_clear()
+    tuning_search.optuna.cache_clear()
     with pytest.raises(InvalidInput, match="pip install -r requirements-tune.txt"):
-        optuna_library.optuna()
+        tuning_search.optuna()
 
 
 @pytest.mark.parametrize("address", ["nonsense", "sqlite:////no/such/folder/tune.db", "oracle9://host/name"])
 def test_a_storage_that_cannot_be_opened(address):
     pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
-    optuna_library.optuna.cache_clear()
+    tuning_search.optuna.cache_clear()
     with pytest.raises(InvalidInput, match="--storage.*expected the address of a database"):
-        optuna_library.open_storage(address)
+        tuning_search.open_storage(address)
 
 
 HOLD = """

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.studies.bayesian_search import BayesianSearch, Surface, initial_points
+from experiments.studies.lambda_and_proxies import BayesianSearch, Surface, initial_points
 
 GRID = np.array(list(itertools.product(np.linspace(0, 1, 17), np.linspace(0, 1, 7))))
 
