@@ -13,8 +13,7 @@ import pathlib
 from absl import flags
 
 from common.errors import InvalidInput, check_positive
-from experiments.protocols.attention import attention_of
-from experiments.reports.attention import attention_panels
+from experiments.protocols.attention import attention_of, attention_panels
 from experiments.runs.pooling_weights import has_weights
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import flags as experiment_flags

@@ -21,8 +21,7 @@ from experiments.deployment.writing import MODEL, Written, write_run
 from experiments.reports.tables import bracketed
 from experiments.rows.rows import collection_rows
 from experiments.rows.scores import Scores
-from experiments.runs.same_data import data_of_run
-from experiments.runs.trained_model import stored_configuration
+from experiments.runs.trained_model import data_of_run, stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import is_file, weights_file

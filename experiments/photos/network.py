@@ -16,7 +16,7 @@ from common.deployment.deployable_model import NETWORK
 from common.errors import invalid
 from common.training import EmbeddingHead
 from experiments.photos.shown import data_address
-from experiments.reports.attention import as_rgb, attention_overlay
+from experiments.protocols.attention import as_rgb, attention_overlay
 from gsp_dml import GeneralizedSumPooling
 from gsp_dml.perplexity_callback import pooled_features
 

@@ -1,13 +1,20 @@
-"""Attention of a trained model: as a whole and prototype by prototype."""
+"""Attention of a trained model over images, as a whole and prototype by prototype, and its pictures."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 import gsp_dml
-from experiments.reports.attention import ImageAttention
+from experiments.reports.plots import picture
 from experiments.runs.pooling_weights import image_batches, pooling_weights_of
 from experiments.runs.trained_model import TrainedModel
+from gsp_dml.attention_maps import upsample_map
+
+_OPACITY = 0.6
 
 
 def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) -> list[ImageAttention]:
@@ -47,3 +54,72 @@ def _plans(model, images: np.ndarray, num_prototypes: int) -> tuple[np.ndarray, 
     plan = plan / plan.sum((1, 2), keepdims=True)
     used = np.argsort(-plan.sum((0, 1)), kind="stable")[:num_prototypes]
     return plan, used.tolist()
+
+
+@dataclass(frozen=True)
+class ImageAttention:
+    """An image with its pooling weights."""
+
+    image: np.ndarray  # `[height, width, channels]`, 0..255, grey or RGB
+    name: str  # of its class
+    total: np.ndarray  # pooling weights `[rows, columns]`, with sum one
+    # the part of each drawn prototype, by name, `[rows, columns]`; over all prototypes they sum to one
+    prototypes: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def attention_panels(images: Sequence[ImageAttention], path: str | os.PathLike, *, title: str = "") -> None:
+    """Draw a row per image, with its pooling weights, as a PNG.
+
+    A row shows the image, its total weight and one panel per prototype, the same ones in all rows. Colours of the total
+    are scaled to its own range in each row. Above it stands that range as a multiple of the uniform weight: a narrow
+    range means that the pooling hardly selects. Prototypes of a row share one scale.
+    """
+    columns = 2 + len(images[0].prototypes)
+    size = 1.55 * columns, 1.72 * len(images) + 0.4
+    with picture(path, *size, rows=len(images), columns=columns, dpi=130) as (figure, axes):
+        for row, attention in zip(axes.reshape(-1, columns), images):
+            name = attention.name if len(attention.name) <= 30 else f"{attention.name[:27]}..."
+            titles = name, "weight {:.2f}-{:.2f} x", "{}: {:.0f} %"
+            for panel, (caption, pixels) in zip(row, overlays(attention, *titles)):
+                panel.imshow(pixels)
+                panel.set_title(caption, fontsize=6)
+        for panel in axes:
+            panel.set_axis_off()
+        figure.suptitle(title, fontsize=8)
+
+
+def overlays(attention: ImageAttention, name: str, of_total: str, of_prototype: str) -> list[tuple[str, np.ndarray]]:
+    """Return captions and pixels: the image, its total weight, and each prototype.
+
+    Pixels are `[height, width, 3]`, 0..1.
+
+    Args:
+        of_total: template with two places, the range of the total as multiples of the uniform weight.
+        of_prototype: template with two places, the prototype's name and its share of the weight in percent.
+    """
+    image, relative = as_rgb(attention.image), attention.total * attention.total.size
+    low, high = float(relative.min()), float(relative.max())
+    largest = max((part.max() for part in attention.prototypes.values()), default=1.0)
+    parts = [
+        (of_prototype.format(name, 100 * part.sum()), attention_overlay(image, part, 0.0, largest))
+        for name, part in attention.prototypes.items()
+    ]
+    return [(name, image), (of_total.format(low, high), attention_overlay(image, relative, low, high)), *parts]
+
+
+def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:
+    """Blend an image `[height, width, 3]`, 0..1, with colours of attention `[rows, columns]`.
+
+    The colour scale reaches from `lowest` to `highest`.
+    """
+    from matplotlib import colormaps
+
+    enlarged = upsample_map(attention, *image.shape[:2])
+    scaled = np.clip((enlarged - lowest) / max(highest - lowest, 1e-12), 0, 1)
+    return (1 - _OPACITY) * image + _OPACITY * colormaps["viridis"](scaled)[..., :3]
+
+
+def as_rgb(image: np.ndarray) -> np.ndarray:
+    """Convert an image in 0..255, grey or RGB, to RGB in 0..1."""
+    image = np.clip(np.asarray(image, np.float64) / 255, 0, 1)
+    return np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image

@@ -228,9 +228,6 @@ class Unit:
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def _embed(self, model: training.EmbeddingModel, examples: Examples) -> np.ndarray:
-        return embedded(model, self._inputs, examples)["queries"]
-
     def _arrays(self, model, queries: Examples, gallery: Examples | None = None, output="embeddings") -> dict:
         return embedded(model, self._inputs, queries, gallery, output)
 
@@ -270,7 +267,7 @@ class Unit:
         projected = self.config.find(ProjectionSettings)
         if projected:
             augmentation = build.build_augmentation(self.config, self.dataset)
-            recorder = snapshot_recorder(self.run.path, lambda: self._embed(model, self.dataset.test))
+            recorder = snapshot_recorder(self.run.path, lambda: self._arrays(model, self.dataset.test)["queries"])
             on_problem_start = recorder if projected.ccp_keeps_problems else None
             sizes = model.feature_sizes or (None,)  # the proxies are of the first feature
             pools = projected.pools(

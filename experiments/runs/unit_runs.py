@@ -25,10 +25,9 @@ from experiments.preparation.leftovers import caches_in_use
 from experiments.process.exit_code import import_tensorflow
 from experiments.rows.rows import check_of_one_run, evaluate_embeddings, scored_row
 from experiments.runs.evaluation_inputs import EvaluationInputs
-from experiments.runs.same_data import tell_of_other_data
 from experiments.runs.splits import few_validation_classes, split_of
 from experiments.runs.start_checks import check_hours, check_unit
-from experiments.runs.trained_model import load_trained_model
+from experiments.runs.trained_model import load_trained_model, tell_of_other_data
 from experiments.runs.unit import Unit, Watcher, embedded, unit_label
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig

@@ -12,14 +12,12 @@ import numpy as np
 from common import retrieval
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
-from experiments.protocols.attention import attention_of
+from experiments.protocols.attention import attention_of, overlays
 from experiments.reports import UnitRun
-from experiments.reports.attention import overlays
 from experiments.reports.training_effect import training_did_not_help
 from experiments.runs.evaluation_inputs import untrained_embeddings
 from experiments.runs.pooling_weights import has_weights, image_batches
-from experiments.runs.same_data import data_of_run
-from experiments.runs.trained_model import load_trained_model
+from experiments.runs.trained_model import data_of_run, load_trained_model
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import is_file

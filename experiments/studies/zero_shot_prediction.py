@@ -25,9 +25,8 @@ from common.errors import check_given
 from common.files import read_arrays, write_arrays, write_atomically
 from experiments import reports
 from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
-from experiments.protocols.attention import attention_of
+from experiments.protocols.attention import ImageAttention, attention_of
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.attention import ImageAttention
 from experiments.reports.intervals import interval_of_runs
 from experiments.rows.rows import Extras
 from experiments.rows.scores import Scores, rows_with, scores_of_trainings

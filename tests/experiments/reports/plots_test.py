@@ -5,7 +5,6 @@ from PIL import Image
 
 from common.errors import InvalidInput
 from experiments.reports import Interval, interval_bars
-from experiments.reports.attention import ImageAttention, attention_panels
 from experiments.reports.plots import Curve, mean_curve, validation_curves
 
 
@@ -106,16 +105,3 @@ def test_nothing_to_draw_is_said(tmp_path):
     with pytest.raises(InvalidInput, match="no finished run"):
         interval_bars({"c2": {}}, tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()
-
-
-def test_attention_panels_show_where_the_weight_is(tmp_path):
-    image = np.full((24, 24, 1), 128, np.uint8)
-    left = np.zeros((4, 4))
-    left[:, 0] = 0.25
-    attention = ImageAttention(image, "a class with quite a long name indeed", left, {"prototype 3": left})
-    attention_panels([attention, attention], tmp_path / "attention.png", title="run")
-    picture = np.asarray(Image.open(tmp_path / "attention.png").convert("RGB")).astype(int)
-    yellow = (picture[..., 0] > 150) & (picture[..., 1] > 150) & (picture[..., 2] < 120)  # viridis at its largest
-    columns = np.flatnonzero(yellow.any(axis=0))
-    assert len(columns) > 0
-    assert columns.min() > picture.shape[1] / 3  # not in the first panel, which shows the image alone

@@ -6,8 +6,8 @@ from scipy import stats
 
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
+from experiments.protocols.attention import ImageAttention
 from experiments.reports import UnitRun
-from experiments.reports.attention import ImageAttention
 from experiments.reports.intervals import interval_of_runs
 from experiments.studies import zero_shot_prediction
 from experiments.studies.figures import FIGURES

@@ -10,8 +10,7 @@ from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from experiments import reports
-from experiments.runs.same_data import data_of_run, tell_of_other_data
-from experiments.runs.trained_model import load_trained_model
+from experiments.runs.trained_model import data_of_run, load_trained_model, tell_of_other_data
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
