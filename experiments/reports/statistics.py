@@ -91,13 +91,6 @@ class ClassScores:
         object.__setattr__(self, "sums", sums)
         object.__setattr__(self, "counts", counts.astype(np.float64))
 
-    @classmethod
-    def stacked(cls, parts: Sequence[ClassScores]) -> ClassScores:
-        """Stack the models of several scores of one test set."""
-        for part in parts[1:]:
-            part._check_test_set(parts[0])
-        return cls(np.concatenate([part.sums for part in parts]), parts[0].counts)
-
     @property
     def means(self) -> np.ndarray:
         """The mean score over queries of each model `[models]`."""

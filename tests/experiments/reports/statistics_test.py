@@ -224,8 +224,6 @@ def test_rows_averages_and_differences():
     assert found.average().means == pytest.approx([scores.mean()])
     assert found.average(np.array([0.5, 0.5, 0.0])).means == pytest.approx([scores[:2].mean()])
     assert found.minus(found.average()).means == pytest.approx(scores.mean(axis=1) - scores.mean())
-    stacked = ClassScores.stacked([found.rows([1]), found.rows([0, 2])])
-    assert stacked.means == pytest.approx(scores[[1, 0, 2]].mean(axis=1))
 
 
 def test_invalid_scores_are_refused():
