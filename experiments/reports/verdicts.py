@@ -51,21 +51,6 @@ class Target:
     at_least: bool = False  # the thesis says "more than"; the margin is then zero
     same_test_set: bool = True  # else the choice of classes counts as well
 
-    @property
-    def printed_value(self) -> float:
-        """The printed figure of a target without objections, in percent."""
-        return check_given("published value", self.published.value if self.published else None)
-
-    @property
-    def objections(self) -> list[str]:
-        """All reasons against a comparison. Lost or doubtful cells are always refused."""
-        problems = list(self.reasons)
-        if self.published is None:
-            problems.insert(0, "no published figure")
-        elif not self.published.is_target:
-            problems.insert(0, f"the printed cell is {self.published.status} ({self.published.note})")
-        return problems
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -83,15 +68,23 @@ class Verdict:
 
 
 def judge(mean: float, bounds: Interval | None, target: Target) -> Verdict:
-    """Judge a measured figure, a fraction, against its target."""
-    objections = target.objections
-    if objections:
+    """Judge a measured figure, a fraction, against its target.
+
+    Lost or doubtful cells are always refused.
+    """
+    published, objections = target.published, list(target.reasons)
+    if published is None:
+        objections.insert(0, "no published figure")
+    elif not published.is_target:
+        objections.insert(0, f"the printed cell is {published.status} ({published.note})")
+    if published is None or published.value is None or objections:
         return Verdict(NOT_COMPARABLE, "; ".join(objections))
-    gap, margin = 100 * mean - target.printed_value, 0.0 if target.at_least else target.margin
+    gap, margin = 100 * mean - published.value, 0.0 if target.at_least else target.margin
     if bounds is None or bounds.training_error is None:
         return Verdict(INCONCLUSIVE, "trained once, so the spread of our side is not known", gap, margin=margin)
     low, high = _gap_interval(gap, bounds, target)
-    word = _word(low, high, margin, at_least=target.at_least)
+    is_reproduced = low > 0 if target.at_least else -margin <= low and high <= margin
+    word = REPRODUCED if is_reproduced else ABOVE if low > 0 else BELOW if high < 0 else INCONCLUSIVE
     return Verdict(word, "", gap, low, high, margin)
 
 
@@ -185,14 +178,6 @@ def _gap_interval(gap: float, bounds: Interval, target: Target) -> tuple[float, 
         for side in (own.estimate - own.low, own.high - own.estimate)
     )
     return gap - below - target.rounding, gap + above + target.rounding
-
-
-def _word(low: float, high: float, margin: float, *, at_least: bool) -> str:
-    if at_least:
-        return REPRODUCED if low > 0 else BELOW if high < 0 else INCONCLUSIVE
-    if -margin <= low and high <= margin:
-        return REPRODUCED
-    return ABOVE if low > 0 else BELOW if high < 0 else INCONCLUSIVE
 
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
