@@ -78,6 +78,9 @@ class LocalWorkers:
     def _start_some(self) -> None:
         while self._waiting and len(self._running) < self.workers:
             task = self._waiting.popleft()
+            if task.is_finished():
+                self._tell("done", task, "by another process")
+                continue
             if task.is_held():
                 write_notice(f"{task.label}: another process works on it; waiting for that one")
                 self._held[task] = time.monotonic()
@@ -108,10 +111,7 @@ class LocalWorkers:
             if time.monotonic() - looked < SECONDS_BETWEEN_LOCKS:
                 continue
             self._held[task] = time.monotonic()
-            if task.is_finished():
-                del self._held[task]
-                self._tell("done", task, "by another process")
-            elif not task.is_held():
+            if not task.is_held():
                 del self._held[task]
                 self._waiting.append(task)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import glob
 import itertools
@@ -9,7 +10,7 @@ import json
 import pathlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -188,15 +189,13 @@ class Evaluation(NamedTuple):
         retrieval.score_queries(*self.arrays, query_rows=(), **self.options)
 
     def write(self, shard: Shard, path: str) -> None:
-        """Score a shard unless its file has these scores; wait while another process does."""
-        with hold_lock(_lock_of(path)):
-            if not _holds(path, shard, self.settings):
-                rows = shard.rows(len(self.arrays[0]))
-                scores = retrieval.score_queries(*self.arrays, query_rows=rows, **self.options)
-                counts = {"shard": shard, "num_excluded_queries": scores.num_excluded_queries}
-                about = np.array(json.dumps(counts | {"settings": self.settings}))
-                write_arrays(path, {_ABOUT: about, **scores.arrays()})
-            _lock_of(path).unlink(missing_ok=True)  # those who wait for it find the scores
+        """Score a shard unless its file has these scores."""
+        if not _holds(path, shard, self.settings):
+            rows = shard.rows(len(self.arrays[0]))
+            scores = retrieval.score_queries(*self.arrays, query_rows=rows, **self.options)
+            counts = {"shard": shard, "num_excluded_queries": scores.num_excluded_queries}
+            about = np.array(json.dumps(counts | {"settings": self.settings}))
+            write_arrays(path, {_ABOUT: about, **scores.arrays()})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,7 +241,8 @@ def score_shards(values: flags.FlagValues, launcher: Launcher | None) -> dict:
     if launcher is None:
         missing = [task for task in tasks if not task.is_finished()]
         for count, task in enumerate(missing, 1):
-            evaluation.write(task.shard, task.path)
+            with _locked(task.path):
+                evaluation.write(task.shard, task.path)
             write_notice(f"done     {task.label} [{count}/{len(missing)}]")
     else:
         del evaluation  # the workers may need its memory
@@ -252,13 +252,25 @@ def score_shards(values: flags.FlagValues, launcher: Launcher | None) -> dict:
 
 def write_shard(values: flags.FlagValues) -> str:
     """Score and write the shard that flags name; return text to print."""
-    shard, evaluation = parse_shard(values.shard), Evaluation.read(values)
-    evaluation.write(shard, values.shard_file)
+    shard = parse_shard(values.shard)
+    with _locked(values.shard_file, InvalidInput(f"Another process scores {values.shard_file}. Wait for it.")):
+        evaluation = Evaluation.read(values)
+        evaluation.write(shard, values.shard_file)
     num_queries = len(evaluation.arrays[0])
     return (
         f"{values.shard_file} holds shard {shard}: the scores of {len(shard.rows(num_queries))} of {num_queries} "
         f"queries. With all {shard.total}: python -m experiments.evaluate --merge=FILE,FILE,..."
     )
+
+
+@contextlib.contextmanager
+def _locked(path: str, refusal: InvalidInput | None = None) -> Iterator[None]:
+    """Lock a shard's file; remove the lock at the end, as whoever waits for it finds the scores."""
+    with hold_lock(_lock_of(path), refusal=refusal):
+        try:
+            yield
+        finally:
+            _lock_of(path).unlink(missing_ok=True)
 
 
 def _lock_of(path: str) -> pathlib.Path:

@@ -7,7 +7,7 @@ import pytest
 
 from common.diagnostics import diagnose, evaluate_clustering, generalization_gap
 from common.errors import InvalidInput
-from common.files import write_arrays
+from common.files import hold_lock, write_arrays
 from common.retrieval import (
     class_table,
     evaluate_hierarchy,
@@ -223,6 +223,8 @@ def test_a_shard_does_not_take_the_place_of_another_file(tmp_path):
     check_clean_failure(score(*arguments, f"--shard_file={tmp_path}/x.npz"), "x.npz does not hold shard 2/2", "another")
     assert (tmp_path / "x.npz").read_bytes() == embeddings
     assert score(*arguments, f"--shard_file={tmp_path}/part.npz").returncode == 0
+    with hold_lock(f"{tmp_path}/part.npz.lock"):
+        check_clean_failure(score(*arguments, f"--shard_file={tmp_path}/part.npz"), "Another process scores")
     arguments[1] = "--shard=1/2"
     check_clean_failure(score(*arguments, f"--shard_file={tmp_path}/part.npz"), "part.npz does not hold shard 1/2")
 
