@@ -95,10 +95,7 @@ class FairTable(MethodsTable):
         self.rows = {row.label: row for row in choose_rows(rows, options.losses)}
         self.groups: dict[str, list[Cell]] = {}
         for label, row in self.rows.items():
-            loss, method, pooling = parse_method(row.method)
-            config = options.with_pooling(pooling).configuration(
-                loss, method, settings=settings, chapter=chapter, **row.settings
-            )
+            config = options.of_method(row.method, settings=settings, chapter=chapter, **row.settings)
             self.groups[label] = options.cells(label, config, all_folds=True)
         of_thesis = table is not None and not table.startswith(DISSERTATION)
         self.protocol = _protocol(config.num_folds, options.repeats, chapter) if of_thesis else ""

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
-from common.files import write_text
-from experiments.reports import PlainTable, UnitRun
+from experiments.reports import UnitRun
 from experiments.rows.rows import Extras, no_extras
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.method_names import parse_method
 from experiments.settings.recipes import resolve, unused_overrides
 
 
@@ -157,6 +157,11 @@ class StudyOptions:
         used = {name: value for name, value in values.items() if name not in unused}
         return resolve(*method_of, used, method, protocol)
 
+    def of_method(self, name: str, **given: Any) -> ExperimentConfig:
+        """Return the `configuration` of a method by its name in reports, with its own pooling."""
+        loss, method, pooling = parse_method(name)
+        return self.with_pooling(pooling).configuration(loss, method, **given)
+
     def only_loss(self, default: str) -> str:
         """Return the loss of a study of one loss: the one given, or `default`."""
         if len(self.losses) > 1:
@@ -228,11 +233,3 @@ def finished_units(cells: Sequence[Cell], finished: FinishedCells) -> list[UnitR
 def best_validation(units: Sequence[UnitRun], metric: str = "MAP@R") -> list[float]:
     """Return the best validation metric of each unit, as fractions."""
     return [unit.measured["validation"]["best"][metric] for unit in units]
-
-
-def write_table(table: PlainTable, folder: pathlib.Path, name: str, *, latex: bool = False) -> str:
-    """Write `<name>.md`, `.csv` and optionally `.tex`; return terminal text."""
-    renderings = {"md": table.as_markdown(), "csv": table.as_csv(), **({"tex": table.as_latex()} if latex else {})}
-    for ending, text in renderings.items():
-        write_text(folder / f"{name}.{ending}", text)
-    return table.as_text()

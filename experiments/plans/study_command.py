@@ -25,18 +25,12 @@ from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.runs.start_checks import check_configurations
 from experiments.runs.trained_model import stored_configuration
 from experiments.runs.unit_runs import follow_pictures
-from experiments.settings import build
+from experiments.settings import build, tracker_flags
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import file_to_make
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS
-from experiments.settings.tracker_flags import (
-    TRACKER_FLAGS,
-    define_tracker_flags,
-    given_tracker_flags,
-    tracker_from_flags,
-)
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -44,7 +38,7 @@ _ABOUT_TRAINING = (
     *("dataset", "loss", "pooling", "recipe", "repeats", "fold", "monitor", "max_cells", "data_dir", "cache_dir"),
     *("record", "replace"),
     *experiment_flags.UNIT_FLAGS,
-    *("launch", *READ_BY, *TRACKER_FLAGS),
+    *("launch", *READ_BY, *tracker_flags.TRACKER_FLAGS),
 )
 
 
@@ -55,7 +49,7 @@ def define_study_flags(studies: Collection[str]) -> None:
         *experiment_flags.PLACE_FLAGS, *experiment_flags.UNIT_FLAGS, *experiment_flags.RECORD_FLAGS, "details"
     )
     define_launch_flags()
-    define_tracker_flags()
+    tracker_flags.define_tracker_flags()
     flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")
     flags.DEFINE_boolean("run", False, "Run what is missing; without it, list the cells and draw what is finished.")
     flags.DEFINE_integer("max_cells", None, "With --run, train at most so many cells.", lower_bound=1)
@@ -100,7 +94,7 @@ def run_study(
     _refuse_unused(values, study, options)
     trains = values.run and study.num_cells > 0, "nothing is trained without --run. Add that"
     launcher = launcher_from_flags(values, values.runs_dir, *trains)
-    tracker = tracker_from_flags(values, options.dataset, *trains)
+    tracker = tracker_flags.tracker_from_flags(values, options.dataset, *trains)
     if values.run:
         check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
     runs = _runs(values, options, tracker) if study.needs_data else NothingFinished()
@@ -110,7 +104,7 @@ def run_study(
     known = study.cells(runs)
     if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
         places = {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}
-        print(listing(study, runs, {**places, **given_tracker_flags(values)}))
+        print(listing(study, runs, {**places, **tracker_flags.given_tracker_flags(values)}))
     if finished_units(known, runs) or not study.num_cells:
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
         if study.needs_data:
@@ -247,10 +241,7 @@ def _runs(values: flags.FlagValues, options: StudyOptions, tracker: TrackerChoic
         print(f"note: no data set, so every cell counts as missing. {error}", file=sys.stderr)
         return NothingFinished()
     return StudyRuns(
-        dataset,
-        experiment_flags.places_from(values),
-        checkpoint_seconds=values.checkpoint_seconds,
-        tracker=tracker,
+        dataset, experiment_flags.places_from(values), checkpoint_seconds=values.checkpoint_seconds, tracker=tracker
     )
 
 

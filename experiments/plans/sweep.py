@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import InvalidInput
-from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
+from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.reports import PlainTable
 from experiments.reports.plots import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, bracketed, kind_notes
@@ -80,7 +80,7 @@ class Sweep(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the picture of finished points."""
         study, path = self.recorded_rows(finished), folder / f"{name}.png"
-        text = write_table(sweep(study, self.title, self.notes), folder, name)
+        text = sweep(study, self.title, self.notes).write(folder, name)
         draw_recorded_sweep(study, path, self.title)
         return f"{text}Figure: {path}"
 

@@ -12,14 +12,7 @@ import numpy as np
 
 from common.data import Dataset
 from experiments import reports
-from experiments.protocols.report_files import (
-    MethodWarning,
-    rows_before,
-    warning_lines,
-    write_parts,
-    write_recall,
-    write_report_files,
-)
+from experiments.protocols import report_files
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
 from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT, half_effect, published_difference
@@ -143,11 +136,13 @@ def write_report(methods: list[MethodReport], folder: pathlib.Path, title: str, 
     complete = [method for method in methods if not method.missing]
     rows = [method.row(complete[0] if place else None) for place, method in enumerate(complete)]
     curves = [curve for method in methods for curve in method.curves()]
-    table, picture = write_report_files([*rows_before(methods), *rows], curves, folder, title, notes=notes)
+    table, picture = report_files.write_report_files(
+        [*report_files.rows_before(methods), *rows], curves, folder, title, notes=notes
+    )
     recall = write_recall_of_methods(methods, folder)
-    parts = write_parts({method.name: list(method.runs.finished.values()) for method in methods}, folder)
+    parts = report_files.write_parts({method.name: list(method.runs.finished.values()) for method in methods}, folder)
     lines = [line for method in methods for line in partial_lines(method)]
-    lines += warning_lines([warning for method in methods for warning in method_warnings(method)])
+    lines += report_files.warning_lines([warning for method in methods for warning in method_warnings(method)])
     lines += [f"warning: {problem}" for method in methods for problem in method.runs.problems]
     return "\n".join(part for part in (table, recall, parts, *lines, picture) if part)
 
@@ -159,10 +154,10 @@ def write_recall_of_methods(
     finished = {method.name: list(method.runs.finished.values()) for method in methods}
     published = {method.name: method.published for method in methods}
     dataset = methods[0].config.dataset if methods else ""
-    return write_recall(finished, dataset, folder, name=name, published=published, shown=shown)
+    return report_files.write_recall(finished, dataset, folder, name=name, published=published, shown=shown)
 
 
-def method_warnings(method: MethodReport) -> list[MethodWarning]:
+def method_warnings(method: MethodReport) -> list[report_files.MethodWarning]:
     """Warn of no training gain, CCP without problems, or few validation classes."""
     results = [unit.measured for unit in method.runs.finished.values()]
     means, known = _means(method), [of for result in results if (of := result.get("validation_classes")) is not None]
@@ -171,7 +166,7 @@ def method_warnings(method: MethodReport) -> list[MethodWarning]:
     if clause := runs_without_problem([result.get("problems") for result in results]):
         no_problem = f"{clause}."
     found = [(no_gain, remedy), (no_problem, ""), (few_validation_classes(min(known)) if known else None, "")]
-    return [MethodWarning(method.name, problem, fix) for problem, fix in found if problem]
+    return [report_files.MethodWarning(method.name, problem, fix) for problem, fix in found if problem]
 
 
 def _means(method: MethodReport) -> tuple[float, float] | None:

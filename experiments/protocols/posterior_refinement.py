@@ -13,7 +13,7 @@ from common import retrieval
 from common.diagnostics import bilinear_embeddings, matrix_properties, metric_matrix
 from common.diagnostics.posterior_refinement import MatrixProperties, principal_axes, random_axes, refine
 from common.errors import InvalidInput, check_fraction, check_given, invalid
-from common.files import write_json, write_text
+from common.files import write_json
 from experiments import reports
 from experiments.reports.plots import SweepValue, sweep_lines
 from experiments.rows.rows import Extras, class_sums
@@ -206,16 +206,14 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
     """Write `posterior_refinement.md`, `.csv`, `.json` and pictures; return the terminal's text."""
     title = f"Posterior refinement of {trunk.config.name} on {trunk.config.dataset}"
     title += f", mean of {num_runs} runs" if num_runs > 1 else ""
-    found = table(rows, title, notes_on(trunk, draws, num_runs))
     name = "posterior_refinement"
-    write_text(folder / f"{name}.md", found.as_markdown())
-    write_text(folder / f"{name}.csv", found.as_csv())
+    text = table(rows, title, notes_on(trunk, draws, num_runs)).write(folder, name)
     stored = [{**row._asdict(), "properties": row.properties._asdict()} for row in rows]
     for row in stored:
         del row["class_sums"]
     write_json(folder / f"{name}.json", {"rows": stored})
     pictures = draw(rows, folder, title)
-    return "\n".join([found.as_text(), *(f"Figure: {path}" for path in pictures)])
+    return "\n".join([text, *(f"Figure: {path}" for path in pictures)])
 
 
 def kept(rows: Sequence[Refinement], draws: int) -> Extras:

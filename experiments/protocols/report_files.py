@@ -156,17 +156,11 @@ def write_recall(
     if not rows:
         return ""
     title, notes = f"Recall on the test set of {dataset}", [_RECALL, *left_out]
-    path = folder / f"{name}_recall.md"
     header = ("method", "runs", *metrics)
-    _write(reports.PlainTable(title, header, rows, notes, hanging), path)
+    reports.PlainTable(title, header, rows, notes, hanging).write(folder, f"{name}_recall")
     table = reports.PlainTable(title, header, rows, [_RECALL], hanging).as_text() if shown else ""
-    named = f"{metrics[0]} to {metrics[-1]}: {path}"
+    named = f"{metrics[0]} to {metrics[-1]}: {folder / name}_recall.md"
     return "\n".join([*([table] if table else []), *(f"warning: {each}" for each in left_out), named])
-
-
-def _write(table: reports.PlainTable, path: pathlib.Path) -> None:
-    write_text(path, table.as_markdown())
-    write_text(path.with_suffix(".csv"), table.as_csv())
 
 
 def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
@@ -176,7 +170,7 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
         return ""
     header = ("feature", "runs", "dim", *METRICS, *_SHAPES)
     notes = [_NOTE, *(note for method, of in found.items() if (note := group_note(method, of)))]
-    _write(reports.PlainTable("Features, each on its own", header, rows, notes), folder / "features.md")
+    reports.PlainTable("Features, each on its own", header, rows, notes).write(folder, "features")
     return f"Features, each on its own: {folder / 'features.md'}"
 
 

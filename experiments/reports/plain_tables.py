@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import pathlib
 import textwrap
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+from common.files import write_text
 
 TERMINAL_WIDTH = 100
 _WIDEST = 48  # entry of a table that is too wide for the terminal; longer ones are wrapped
@@ -76,6 +79,13 @@ class PlainTable:
     def as_csv(self) -> str:
         """Format header and rows as CSV, without title and notes."""
         return csv_text(self.header, self.rows)
+
+    def write(self, folder: pathlib.Path, name: str, *, latex: bool = False) -> str:
+        """Write `<name>.md`, `.csv` and optionally `.tex`; return the terminal's text."""
+        renderings = {"md": self.as_markdown(), "csv": self.as_csv(), **({"tex": self.as_latex()} if latex else {})}
+        for ending, text in renderings.items():
+            write_text(folder / f"{name}.{ending}", text)
+        return self.as_text()
 
     def _lines(self, block: Sequence[int], widths: Sequence[int], rule: str) -> list[str]:
         """List the lines of some columns: header, rule, rows."""

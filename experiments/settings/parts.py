@@ -8,45 +8,35 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from experiments.settings.method_names import (
-    ANCHORED_LOSSES,
-    DANCE,
-    GROUPS,
-    LOSSES,
-    PADS,
-    SHARED,
-    LossName,
-    parse_loss,
-    uses_gsp,
-)
+from experiments.settings import method_names
 from experiments.settings.methods import ccp, composers, features, gsp, pads
 from experiments.settings.provided import OWN_SETTINGS
 from experiments.settings.run_settings import RUN_SECTIONS
 from experiments.settings.setting import Settings
 
 # The settings around a loss, and which method has them, by its loss, `--method` and pooling.
-_HAVE: dict[type[Settings], Callable[[LossName, str, str], bool]] = {
+_HAVE: dict[type[Settings], Callable[[method_names.LossName, str, str], bool]] = {
     composers.RhoSettings: lambda loss, method, pooling: loss.switches,
-    pads.PadsSettings: lambda loss, method, pooling: loss.miner == PADS,
+    pads.PadsSettings: lambda loss, method, pooling: loss.miner == method_names.PADS,
     composers.MemorySettings: lambda loss, method, pooling: loss.memory,
     composers.SelfDistillationSettings: lambda loss, method, pooling: loss.distilled,
     composers.RegularizerSettings: lambda loss, method, pooling: True,
     features.FeatureSettings: lambda loss, method, pooling: bool(loss.features),
     features.TurnSettings: lambda loss, method, pooling: loss.may_take_turns,
-    features.SharedSettings: lambda loss, method, pooling: SHARED in loss.features,
-    features.GroupSettings: lambda loss, method, pooling: GROUPS in loss.features,
-    features.DanceSettings: lambda loss, method, pooling: DANCE in loss.features,
+    features.SharedSettings: lambda loss, method, pooling: method_names.SHARED in loss.features,
+    features.GroupSettings: lambda loss, method, pooling: method_names.GROUPS in loss.features,
+    features.DanceSettings: lambda loss, method, pooling: method_names.DANCE in loss.features,
     ccp.ProjectionSettings: lambda loss, method, pooling: method == "ccp",
-    ccp.AnchorSettings: lambda loss, method, pooling: method == "ccp" and loss.base in ANCHORED_LOSSES,
-    gsp.TransportPoolingSettings: lambda loss, method, pooling: uses_gsp(pooling),
-    gsp.ZeroShotSettings: lambda loss, method, pooling: uses_gsp(pooling),
+    ccp.AnchorSettings: lambda loss, method, pooling: method == "ccp" and loss.base in method_names.ANCHORED_LOSSES,
+    gsp.TransportPoolingSettings: lambda loss, method, pooling: method_names.uses_gsp(pooling),
+    gsp.ZeroShotSettings: lambda loss, method, pooling: method_names.uses_gsp(pooling),
 }
 AROUND = tuple(_HAVE)
 
 
 def kinds_of_settings() -> tuple[type[Settings], ...]:
     """Return the settings of all losses, composers, poolings and plug-ins."""
-    return (*LOSSES.values(), *AROUND, *OWN_SETTINGS.values())
+    return (*method_names.LOSSES.values(), *AROUND, *OWN_SETTINGS.values())
 
 
 def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: str = "") -> list[type[Settings]]:
@@ -54,8 +44,8 @@ def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: 
 
     Backbones and data sets of plug-ins have settings, too. An unknown loss has no settings.
     """
-    name = parse_loss(loss)
-    own = [LOSSES[name.base]] if name.base in LOSSES else []
+    name = method_names.parse_loss(loss)
+    own = [method_names.LOSSES[name.base]] if name.base in method_names.LOSSES else []
     places = (("pooling", pooling), ("backbone", backbone), ("dataset", dataset))
     plugged = [OWN_SETTINGS[place] for place in places if place in OWN_SETTINGS]
     return [*own, *(kind for kind, has in _HAVE.items() if has(name, method, pooling)), *plugged]

@@ -19,7 +19,6 @@ from absl import flags
 
 from common.errors import InvalidInput, check_given
 from experiments import reports
-from experiments.plans.study import write_table
 from experiments.plans.study_command import refuse_training
 from experiments.reports.plots import picture
 from experiments.reports.tables import FEW_CLASSES_NOTE, kind_notes
@@ -73,9 +72,9 @@ def run_agreement(values: flags.FlagValues) -> None:
     refuse_training(values, AGREEMENT)
     agreements = _given_agreements(values.study) if values["study"].present else _found_agreements()
     folder = pathlib.Path(values.runs_dir) / "tables" / AGREEMENT
-    print(write_table(ranking_table(agreements, _TITLE), folder, "table_agreement"))
+    print(ranking_table(agreements, _TITLE).write(folder, "table_agreement"))
     if any(of.effects for of in agreements):
-        print(write_table(sign_table(agreements, _SIGNS_TITLE), folder, "table_agreement_signs"))
+        print(sign_table(agreements, _SIGNS_TITLE).write(folder, "table_agreement_signs"))
     draw_agreements(agreements, folder / "table_agreement.png", _TITLE)
     print(f"Folder: {folder}")
 

@@ -8,13 +8,7 @@ from experiments.plans.study import StudyOptions
 from experiments.settings.thesis_values import LARGE_DATASETS, PHOTOGRAPHS
 
 # Problems must end within minutes: a validation each 25 steps, and a problem ends at the first one that is no better.
-_DEMO = {
-    "max_steps": 1000,
-    "steps_per_evaluation": 25,
-    "patience": 20,
-    "projection_patience": 1,
-    "xbm_start": 200,
-}
+_DEMO = {"max_steps": 1000, "steps_per_evaluation": 25, "patience": 20, "projection_patience": 1, "xbm_start": 200}
 NUM_BLOCKS = 3
 
 

@@ -20,7 +20,6 @@ from absl import flags
 
 from common.errors import InvalidInput, check_given
 from experiments import reports
-from experiments.plans.study import write_table
 from experiments.plans.study_command import refuse_training
 from experiments.published.values import fair_published
 from experiments.reports.comparisons import compare
@@ -232,7 +231,7 @@ def run_claims(values: flags.FlagValues) -> None:
     refuse_training(values, CLAIMS_ID)
     held = held_claims([StudyRows(name) for name in values.study] if values.study else recorded_studies("results"))
     folder = pathlib.Path(values.runs_dir) / "tables" / CLAIMS_ID
-    print(write_table(claims_table(held, "Claims of the thesis"), folder, "table_claims"))
-    write_table(differences_table(held, "Planned comparisons"), folder, "table_claims_differences")
+    print(claims_table(held, "Claims of the thesis").write(folder, "table_claims"))
+    differences_table(held, "Planned comparisons").write(folder, "table_claims_differences")
     draw_claims(held, folder / "table_claims.png", "Claims of the thesis")
     print(f"Differences in points and the picture: {folder}")

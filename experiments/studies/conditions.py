@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, cast
 from common.errors import invalid
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
-from experiments.settings.build import parse_method
 from experiments.settings.thesis_values import EMOJI, EMOJI_CLUTTER
 from experiments.studies.planned import CCP, GSP, WIDE, planned_settings
 
@@ -140,8 +139,7 @@ def effect_against(condition: str, options: StudyOptions) -> Sweep:
             places = [value for value in values if value in line.values] or [None]
         for value in places:
             varied = {**chosen.settings(value or 0), **line.settings(value or 0), **at_length}
-            of_loss, method, pooling = parse_method(f"{loss}{line.method}")
-            config = options.with_pooling(pooling).configuration(of_loss, method, settings=settings, **varied)
+            config = options.of_method(f"{loss}{line.method}", settings=settings, **varied)
             points.append(SweepPoint(name, value, config, None if line.is_baseline else baseline))
     axes = SweepAxes(chosen.x_label, "test", logarithmic=len(values) > 1 and values[0] > 0)
     notes = (

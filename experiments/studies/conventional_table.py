@@ -58,12 +58,10 @@ class ConventionalTable(Study):
             raise invalid("--monitor", received=",".join(options.monitors), expected="test_set, or both")
         self._pairs: list[tuple[ExperimentConfig, ExperimentConfig]] = []
         for name, dim in _rows_of(table, options):
-            loss, method, pooling = parse_method(name)
             settings = {"backbone": _BACKBONES[table[-1]]} if options.dataset in PHOTOGRAPHS else {}
-            chosen = options.with_pooling(pooling)
             varied = {"chapter": chapter, "embedding_dim": dim}
             biased, unbiased = (
-                chosen.configuration(loss, method, settings=settings, protocol=protocol, **varied)
+                options.of_method(name, settings=settings, protocol=protocol, **varied)
                 for protocol in MONITORS.values()
             )
             self._pairs.append((biased, unbiased))

@@ -23,11 +23,10 @@ from common.data.array_cache import cached_arrays
 from common.errors import check_given, invalid
 from common.files import write_atomically, write_text
 from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
 from experiments.rows.scores import Scores
 from experiments.runs.evaluation_inputs import untrained_embeddings
-from experiments.settings.build import parse_method
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import drawn_queries, neighbors_of
 from experiments.site.markup import plural, render
@@ -36,6 +35,9 @@ DATASET, LOSS = "emoji", "ms"
 UNTRAINED, WHITENED = "untrained", "untrained + whitening"
 _METRICS = ("P@1", "MAP@R")
 _HEADER = ("trained by", *_METRICS, "minus loss", "95 % interval")
+NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
+_PICTURED = 5  # queries of the picture, with one emoji fewer each
+_GREEN, _RED, _INK = "#0b6b3a", "#a3271b", "#1c2530"
 _SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": True}
 
 
@@ -52,8 +54,7 @@ class Demo(Study):
         settings = {} if options.budget == "smoke" else _SCHEDULE
         self.groups: dict[str, list[Cell]] = {}
         for label, method in self.rows.items():
-            name, way, pooling = parse_method(method)
-            config = options.with_pooling(pooling).configuration(name, way, settings=settings)
+            config = options.of_method(method, settings=settings)
             self.groups[label] = options.cells(method, config, one_split=True)
         self.title = "Search among emoji that training has not seen"
         covered = "other emoji, not other runs" if options.repeats == 1 else "other emoji and other runs"
@@ -67,7 +68,7 @@ class Demo(Study):
         units = {label: finished_units(cells, finished) for label, cells in self.groups.items()}
         units = {label: of_row for label, of_row in units.items() if of_row}
         table = PlainTable(self.title, _HEADER, figures_of(units, self.loss))
-        write_table(PlainTable(table.title, table.header, table.rows, self.notes), folder, name)
+        PlainTable(table.title, table.header, table.rows, self.notes).write(folder, name)
         written = self._page(units, finished, folder, table) if {self.loss, self.proxies} <= units.keys() else []
         return "\n".join([*written, table.as_text().rstrip(), *self.notes])
 
@@ -122,12 +123,6 @@ def _percent(fraction: float) -> str:
     return f"{100 * fraction:.1f}"
 
 
-NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
-_PICTURED = 5  # queries of the picture, with one emoji fewer each
-_GENERATOR = "experiments.demo"
-_GREEN, _RED, _INK = "#0b6b3a", "#a3271b", "#1c2530"
-
-
 class Found(NamedTuple):
     """The nearest emoji of some queries, by one network."""
 
@@ -143,11 +138,7 @@ def found_by(title: str, embeddings: np.ndarray, labels: np.ndarray, queries: np
 
 
 def write_page(
-    folder: pathlib.Path,
-    dataset: Dataset,
-    queries: np.ndarray,
-    columns: Sequence[Found],
-    table: Mapping[str, Any],
+    folder: pathlib.Path, dataset: Dataset, queries: np.ndarray, columns: Sequence[Found], table: Mapping[str, Any]
 ) -> pathlib.Path:
     """Write `index.html` with its images; return its path."""
     images, labels = check_given("images", dataset.test.inputs), dataset.test.labels
@@ -172,7 +163,7 @@ def write_page(
         caption = plural(int((labels == labels[query]).sum()) - 1, "other design")
         lines.append({"query": tile(query), "caption": caption, "strips": strips})
     path = folder / "index.html"
-    write_text(path, render("demo.html", generator=_GENERATOR, lines=lines, **table))
+    write_text(path, render("demo.html", generator="experiments.demo", lines=lines, **table))
     path.chmod(READABLE)
     return path
 

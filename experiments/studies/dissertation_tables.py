@@ -78,10 +78,7 @@ class FinalSamplingTable(Study):
     """
 
     def __init__(
-        self,
-        make: Callable[[Sequence[FairRow]], MethodsTable],
-        rows: Sequence[FairRow],
-        adapted: Sequence[str],
+        self, make: Callable[[Sequence[FairRow]], MethodsTable], rows: Sequence[FairRow], adapted: Sequence[str]
     ) -> None:
         self._make, self._rows = make, tuple(rows)
         self._base = make(rows)

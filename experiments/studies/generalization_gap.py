@@ -13,7 +13,7 @@ from common.errors import check_given
 from common.files import read_json, write_json
 from common.progress import progress_bar
 from experiments.plans.fair_table import FairRow, FairTable
-from experiments.plans.study import FinishedCells, StudyOptions, finished_units, write_table
+from experiments.plans.study import FinishedCells, StudyOptions, finished_units
 from experiments.published.values import dissertation_value
 from experiments.reports import PlainTable, UnitRun
 from experiments.rows.rows import evaluate_embeddings
@@ -26,12 +26,7 @@ from experiments.settings.method_names import SHARED
 FEATURES, REDRAWN = "features", "drawn head"
 KEPT = "generalization.json"  # in a run's folder
 _OUTPUTS = ("embeddings", "features")  # of a model
-_PRINTED = {
-    DISCRIMINATIVE: "phi",
-    SHARED: "phi*",
-    REDRAWN: "phi(random re-init)",
-    FEATURES: "f (backbone features)",
-}
+_PRINTED = {DISCRIMINATIVE: "phi", SHARED: "phi*", REDRAWN: "phi(random re-init)", FEATURES: "f (backbone features)"}
 _NOTES = (
     "Mean over the finished runs. P@1 of the images that a run learnt from, each searched for among the others, and of "
     "the test set: other classes, and another number of images. The gap is test minus training.",
@@ -58,7 +53,7 @@ class GeneralizationGapTable(FairTable):
             return text
         header = ("method", "representation", "runs", "dim", "training P@1", "test P@1", "gap", "printed gap (R@1)")
         gaps = PlainTable(f"Generalisation gap: {self.title}", header, lines, _NOTES)
-        return f"{text}\n{write_table(gaps, folder, f'{name}_gap')}"
+        return f"{text}\n{gaps.write(folder, f'{name}_gap')}"
 
     def _lines(self, label: str, units: list[UnitRun], finished: FinishedCells) -> list[list[str]]:
         if not units:

@@ -21,7 +21,7 @@ from common import retrieval
 from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
 from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
@@ -64,7 +64,7 @@ class GeometryOfProblems(Study):
         ]
         header = ["after", "steps", "test MAP@R", "covering radius", "distance between classes"]
         notes = [*(direction(of_unit, unit.repeat) for unit, of_unit in zip(units, states)), *self.notes]
-        text = write_table(PlainTable(self.title, header, lines, notes), folder, name)
+        text = PlainTable(self.title, header, lines, notes).write(folder, name)
         labels, path = units[0].test_embeddings()["query_labels"], folder / f"{name}.png"
         draw(states[0], labels, check_given("data set", finished.dataset), path, self.title)
         return f"{text}Figure: {path}"

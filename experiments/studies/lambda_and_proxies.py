@@ -20,20 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.plans.study import (
-    Cell,
-    FinishedCells,
-    RecordedMethod,
-    Study,
-    StudyOptions,
-    best_validation,
-    finished_units,
-    write_table,
-)
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, best_validation, finished_units
 from experiments.reports import PlainTable
 from experiments.reports.plots import picture
 from experiments.rows.scores import rows_with, scores_of_trainings
-from experiments.rows.store import StudyRows
+from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
@@ -112,8 +103,8 @@ class LambdaAndProxies(Study):
         """Write the table of points, and the surface if there are two."""
         study, path = self.recorded_rows(finished), folder / f"{name}.png"
         if not study.rows:
-            return write_table(PlainTable(self.title, _HEADER, [], self.notes), folder, name)
-        text = write_table(lambda_search(study, self.title, self.notes), folder, name)
+            return PlainTable(self.title, _HEADER, [], self.notes).write(folder, name)
+        text = lambda_search(study, self.title, self.notes).write(folder, name)
         if len(_searched(recorded_points(study)[0])) < 2:
             return text
         draw_lambda_search(study, path, self.title)

@@ -187,11 +187,7 @@ _VARIANTS: dict[str, dict[str, dict[str, object]]] = {  # loss -> name of the va
     "triplet": {"squared distances": {"triplet_squared": True}},
     "pnca": {"negatives alone": {"pnca_denominator": "negatives"}},
     "arcface": {"three centers": {"arcface_centers": 3}},
-    "c2": {
-        "KoLeo": {"koleo_weight": 0.1},
-        "coding rate": {"coding_rate_weight": 0.01},
-        "TCM": {"tcm_weight": 1.0},
-    },
+    "c2": {"KoLeo": {"koleo_weight": 0.1}, "coding rate": {"coding_rate_weight": 0.01}, "TCM": {"tcm_weight": 1.0}},
 }
 
 

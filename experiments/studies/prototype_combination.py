@@ -22,7 +22,7 @@ import numpy as np
 
 from common.data import Dataset
 from common.errors import check_given
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, write_table
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions
 from experiments.protocols.extras import hull_order
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.plots import picture
@@ -82,7 +82,7 @@ class PrototypeCombination(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the check of the proposition and the picture."""
         study, path = self.recorded_rows(finished), folder / f"{name}.png"
-        text = write_table(proposition(study, self.title, self.notes), folder, name)
+        text = proposition(study, self.title, self.notes).write(folder, name)
         draw_prototypes(study, path, self.figure, self.title)
         return f"{text}Figure: {path}"
 

@@ -19,15 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments import reports
-from experiments.plans.study import (
-    Cell,
-    FinishedCells,
-    Study,
-    StudyOptions,
-    best_validation,
-    finished_units,
-    write_table,
-)
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, best_validation, finished_units
 from experiments.reports import PlainTable
 from experiments.reports.intervals import interval_of_runs
 from experiments.studies.gsp_sweeps import tuning_configuration, tuning_notes, tuning_protocol
@@ -89,7 +81,7 @@ class Screening(Study):
             ours = [f"{100 * np.mean(values):.2f}", spread, f"{len(values)}"]
             lines.append([method, *levels, *ours, "-" if printed is None else f"{printed:.2f}"])
         header = ["method", *(factor.name for factor in FACTORS), "validation MAP@R (%)", "range", "runs", "published"]
-        text = write_table(PlainTable(self.title, header, lines, self.notes), folder, name, latex=True)
+        text = PlainTable(self.title, header, lines, self.notes).write(folder, name, latex=True)
         return text + self._write_effects(finished, folder, f"{name}_effects")
 
     def _write_effects(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
@@ -111,7 +103,7 @@ class Screening(Study):
             "interval is Student's over runs (repeats on one split), and takes the classes as given.",
         )
         title = self.title.replace("Screening", "Main effects", 1)
-        return "\n" + write_table(PlainTable(title, header, lines, notes), folder, name, latex=True)
+        return "\n" + PlainTable(title, header, lines, notes).write(folder, name, latex=True)
 
     def _complete_trainings(self, loss: str, finished: FinishedCells) -> np.ndarray:
         """Return best validations `[runs, cells]` of repeats with all eight cells."""

@@ -22,7 +22,7 @@ import numpy as np
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, TOKENS_PER_CLASS
 from common.errors import invalid
 from experiments import reports
-from experiments.plans.study import FinishedCells, Study, StudyOptions, trainings, write_table
+from experiments.plans.study import FinishedCells, Study, StudyOptions, trainings
 from experiments.protocols.extras import hull_order, token_extras
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.plots import picture
@@ -75,7 +75,7 @@ class TokenSelection(Study):
             return token_extras(unit, finished.dataset, finished.cache_dir, with_arrays=True)
 
         study = StudyRows.of_methods(of._replace(measured=measured) for of in self.recorded(finished))
-        text = write_table(token_table(study, self.title, self.notes), folder, name)
+        text = token_table(study, self.title, self.notes).write(folder, name)
         draw_tokens(study, folder / f"{name}.png", self.title)
         draw_selection(study, folder / f"{name}_selection.png", self.title)
         return f"{text}Figures: {folder / f'{name}.png'}, {folder / f'{name}_selection.png'}"

@@ -15,7 +15,7 @@ import pathlib
 import numpy as np
 
 from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, write_table
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
 from experiments.settings.method_names import PAIR_LOSSES
 from experiments.studies.ccp_settings import budget_notes, ccp_settings, row_settings
@@ -73,7 +73,7 @@ class TrainingSteps(Study):
             lines.append([method, *figures, *printed])
         header = ["method", "steps to best", "with CCP", "steps in all", "validation MAP@R (%)", "SOP?", "In-shop?"]
         notes = ["* training ended at the budget's last step, the best may not have been reached.", *self.notes]
-        return write_table(PlainTable(self.title, header, lines, notes), folder, name, latex=True)
+        return PlainTable(self.title, header, lines, notes).write(folder, name, latex=True)
 
 
 def _mean_steps(units: list[UnitRun]) -> tuple[float, float]:

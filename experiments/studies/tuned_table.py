@@ -10,21 +10,11 @@ import numpy as np
 
 from common.errors import InvalidInput
 from experiments.plans.fair_table import FairRow, MethodsTable, budget_notes, choose_rows
-from experiments.plans.study import (
-    Cell,
-    FinishedCells,
-    RecordedMethod,
-    StudyOptions,
-    best_validation,
-    finished_units,
-    trainings,
-    write_table,
-)
+from experiments.plans.study import Cell, FinishedCells, StudyOptions, best_validation, finished_units, trainings
 from experiments.reports import PlainTable
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import complete_repeats
-from experiments.rows.store import StudyRows
-from experiments.settings.build import parse_method
+from experiments.rows.store import RecordedMethod, StudyRows
 
 
 class TunedRow(NamedTuple):
@@ -101,7 +91,7 @@ class TunedTable(MethodsTable):
         """Write trials, the table of complete rows and its picture; summarize the rest."""
         tried = {label: self._tried(label, finished) for label in self.rows}
         sources = {label: self._recorded[label].source for label in self.rows} if self._recorded else {}
-        write_table(table_of_trials(f"Trials: {self.title}", tried, sources), folder, f"{name}_trials")
+        table_of_trials(f"Trials: {self.title}", tried, sources).write(folder, f"{name}_trials")
         text = f"Trials: {folder / name}_trials.md"
         if any(self.cells_of(label, finished) for label in self.rows):
             text = f"{super().render(finished, folder, name)}\n{text}"
@@ -143,9 +133,7 @@ def _cells_of_trial(
     row: FairRow, trial: Mapping[str, object], options: StudyOptions, settings: Mapping[str, object]
 ) -> list[Cell]:
     """Return a row's runs with a trial's settings."""
-    loss, method, pooling = parse_method(row.method)
-    options = options.with_pooling(pooling)
-    config = options.configuration(loss, method, settings=settings, **{**row.settings, **trial})
+    config = options.of_method(row.method, settings=settings, **{**row.settings, **trial})
     return options.cells(f"{row.label} ({_in_words(trial)})", config, all_folds=True)
 
 

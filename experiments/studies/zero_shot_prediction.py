@@ -24,7 +24,7 @@ from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays, write_arrays, write_atomically
 from experiments import reports
-from experiments.plans.study import FinishedCells, Study, StudyOptions, write_table
+from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.protocols.attention import ImageAttention, attention_of
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.intervals import interval_of_runs
@@ -102,7 +102,7 @@ class ZeroShotPrediction(Study):
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table with its verdict, and the picture of each side's first run."""
         study, path = self.recorded_rows(finished), folder / f"{name}.png"
-        text = write_table(zero_shot(study, self.title, self.notes), folder, name)
+        text = zero_shot(study, self.title, self.notes).write(folder, name)
         draw_zero_shot(study, path, self.title)
         return f"{text}Figure: {path}"
 

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from common.files import write_atomically, write_json, write_text
+from common.files import write_atomically, write_json
 from experiments.reports import PlainTable
 from experiments.settings.tuned_recipe import TunedRecipe
 from experiments.tuning.search import Search, in_words, optuna, was_pruned
@@ -35,8 +35,7 @@ class Outcome:
         """Write everything atomically; return the text for the terminal."""
         summary, trials = self._summary(), self._trials()
         for table, name in ((summary, "tuned"), (trials, "trials")):
-            for ending, text in {"md": table.as_markdown(), "csv": table.as_csv()}.items():
-                write_text(self.folder / f"{name}.{ending}", text)
+            table.write(self.folder, name)
         draw_history(self.searches, self.folder / "history.png")
         drawn = [draw_parameters(search, self.folder / f"{search.config.name}.png") for search in self.searches]
         lines = [summary.as_text(), f"Trials: {self.folder / 'trials.csv'}; pictures: history.png"]

@@ -32,5 +32,5 @@ def tiny_network(input_channels=1, *, frozen_batch_norm=False, weights="none"):
 def in_place_of_small_networks() -> Iterator[None]:
     """What is trained or restored here as one of the small networks is the tiny one; other processes are not told."""
     backbones = mock.patch.dict(build.BACKBONES, resnet10=tiny_network, resnet20=tiny_network)
-    with backbones, mock.patch.object(mnist_training, "resnet_v2_20", tiny_network):
+    with backbones, mock.patch.object(mnist_training.backbones, "resnet_v2_20", tiny_network):
         yield

@@ -46,7 +46,7 @@ def tiny(input_channels):
 
 @pytest.fixture(autouse=True)
 def tiny_network(monkeypatch):
-    monkeypatch.setattr(mnist_training, "resnet_v2_20", tiny)
+    monkeypatch.setattr(mnist_training.backbones, "resnet_v2_20", tiny)
 
 
 def train(path, **changes):
@@ -63,7 +63,7 @@ def kept_problems(run):
 def whole(request, tmp_path_factory, functions_run_eagerly):
     """Anchors, and the run and the result of a training that nothing disturbs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mnist_training, "resnet_v2_20", tiny)
+        patch.setattr(mnist_training.backbones, "resnet_v2_20", tiny)
         return request.param, *train(tmp_path_factory.mktemp("whole"), anchors=request.param)
 
 
@@ -112,15 +112,15 @@ def test_fixed_proxies_are_never_replaced(tmp_path):
 @pytest.mark.slow
 def test_a_run_that_is_killed_anywhere_goes_on_bit_for_bit(whole, tmp_path, monkeypatch):
     anchors, whole, expected = whole
-    evaluate = mnist_training.evaluate_retrieval
+    evaluate = mnist_training.retrieval.evaluate_retrieval
     num_evaluations = expected["steps"] // SETTINGS.steps_per_evaluation
     # The last call is the test's: killed when training is over.
     for allowed in (2, num_evaluations - 2) if anchors == "proxies" else (2,):
         killed = mock.Mock(side_effect=[*([mock.DEFAULT] * allowed), KeyboardInterrupt], wraps=evaluate)
-        monkeypatch.setattr(mnist_training, "evaluate_retrieval", killed)
+        monkeypatch.setattr(mnist_training.retrieval, "evaluate_retrieval", killed)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "parts", anchors=anchors)
-    monkeypatch.setattr(mnist_training, "evaluate_retrieval", evaluate)
+    monkeypatch.setattr(mnist_training.retrieval, "evaluate_retrieval", evaluate)
     parts, result = train(tmp_path / "parts", anchors=anchors)
     assert {**result, "train_seconds": 0, "energy_joules": 0} == {**expected, "train_seconds": 0, "energy_joules": 0}
     for one, other in zip(kept_problems(whole), kept_problems(parts)):
