@@ -17,8 +17,8 @@ from __future__ import annotations
 from absl import flags
 
 from experiments.protocols.conventional import define_flags, evaluate
+from experiments.protocols.conventional_report import RevisitingReport
 from experiments.protocols.recording import record_finished
-from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.settings import flags as experiment_flags
 from experiments.settings.run_settings import REVISITING
 

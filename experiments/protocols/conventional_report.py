@@ -1,23 +1,33 @@
-"""The conventional protocol's report: best and mean repeats, the unbiased figure, the optimism."""
+"""Reports of the conventional and the "Revisiting" protocol, beside the unbiased figure.
+
+Conventional: best and mean repeats, and the optimism. "Revisiting": for each run and metric, the benchmark's own script
+takes the largest test value of any epoch. Beside it stand the last epoch, without selection, and the epoch that
+held-out training classes choose.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
+
+import numpy as np
 
 from common.errors import check_given
 from experiments import reports
-from experiments.protocols.report_files import rows_before, write_parts, write_recall, write_report_files
-from experiments.published.conventional import conventional_conditions, conventional_published, is_quoted
+from experiments.protocols.report_files import recall_of, rows_before, write_parts, write_recall, write_report_files
+from experiments.published import conventional as tables
 from experiments.reports.best_of_repeats import best_estimate, best_repeat, mean_estimate, optimism_estimate
+from experiments.reports.collect import UnitRun
+from experiments.reports.intervals import interval_of_runs
 from experiments.reports.training_effect import rows_without_training
-from experiments.rows.scores import Scores
-from experiments.runs.unit import MONITORED, unit_label
+from experiments.reports.verdicts import error_of_mean
+from experiments.rows.scores import Scores, cell
+from experiments.runs.unit import MONITORED, normalized_mutual_information, unit_label
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import departures
+from experiments.settings.recipes import departures, recall_at
 
 METRICS = ("P@1", "MAP@R")
 EXPLANATION = (
@@ -154,14 +164,17 @@ class ConventionalReport:
         """Return the printed cell, and why the best repeat cannot be compared with it."""
         config, size = self.config, self.config.embedding_dim
         method = (config.dataset, config.loss, config.pooling, config.method, config.backbone)
-        published = conventional_published(*method, size, metric, chapter=config.chapter)
-        conditions = conventional_conditions(published) if published else {}
-        stated = {**self.runs.stated(config.as_dict()), "repeats": self.repeats}
-        departed = departures(config) if published else {}
-        reasons = reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
-        if published and is_quoted(published):
+        published = tables.conventional_published(*method, size, metric, chapter=config.chapter)
+        conditions = tables.conventional_conditions(published) if published else {}
+        reasons = self._reasons(published, conditions)
+        if published and tables.is_quoted(published):
             reasons.append("the figure is quoted from another paper, which trained in another way")
         return reports.Target(published, reasons=tuple(reasons))
+
+    def _reasons(self, published: reports.PublishedValue | None, conditions: Mapping[str, object]) -> list[str]:
+        stated = {**self.runs.stated(self.config.as_dict()), "repeats": self.repeats}
+        departed = departures(self.config) if published else {}
+        return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
 
 
 def write_report(
@@ -192,3 +205,99 @@ def write_report(
     recall = write_recall({**best, **finished}, dataset, folder, name=name) if kind.has_recall else ""
     lines = [line for method in methods for line in method.partial_lines()]
     return "\n".join(part for part in (table, recall, write_parts(finished, folder), *lines, picture) if part)
+
+
+PRINTED_REPEATS = 5
+_BEST, _BEST_EPOCH = "best test epoch of each metric", "epoch of the best R@1"
+_OF_EPOCHS = (
+    "Best test epoch: the maximum over all epochs on the test set, of each metric apart, as the benchmark's published "
+    "script selects what the dissertation prints; it is optimistic. Last epoch: no choice at all. Unbiased: held-out "
+    "training classes choose the epoch (that model learns from fewer classes), and the test set is looked at once. "
+    "Runs that did not record an R@k at each epoch have that of the epoch of the best R@1. "
+    "± is the standard deviation over repeats. NMI here is of as many clusters as the test set has classes; the "
+    "benchmark's k-means has as many as the training set."
+)
+
+
+def metrics_of(dataset: str) -> tuple[str, ...]:
+    """Return the metrics of a data set's table."""
+    return (*(f"R@{k}" for k in recall_at(dataset)), "NMI")
+
+
+def curve_figures(units: Sequence[UnitRun], dataset: str, choose: Callable) -> dict[str, np.ndarray]:
+    """Choose one of each curve `[epochs]`: `[units]`, by metrics that all recorded."""
+    curves = {metric: [unit.validation_curve(metric)[1] for unit in units] for metric in metrics_of(dataset)}
+    return {metric: np.array([*map(choose, of)]) for metric, of in curves.items() if all(map(len, of))}
+
+
+def final_figures(units: Sequence[UnitRun], dataset: str) -> dict[str, np.ndarray]:
+    """Return the test figures of the final weights, `[units]` by metric."""
+    found = [recall_of(unit, dataset) for unit in units]
+    figures = {metric: np.array([each[metric] for each in found]) for metric in found[0]}
+    return {**figures, "NMI": np.array([normalized_mutual_information(unit.test_embeddings()) for unit in units])}
+
+
+class RevisitingReport(ConventionalReport):
+    """One method's runs under both stopping rules, and their report; see `ConventionalReport`."""
+
+    protocol: ClassVar[str] = '"Revisiting"'
+    file_name: ClassVar[str] = "revisiting"
+    has_recall: ClassVar[bool] = False
+
+    def rows(self) -> list[reports.TableRow]:
+        """Build the complete rows: best test epoch, last epoch, unbiased, and optimism."""
+        biased, unbiased = (
+            None
+            if runs is None or runs.missing(1, self.repeats)
+            else [runs.finished[0, k] for k in range(self.repeats)]
+            for runs in (self.runs, self.held_out_runs)
+        )
+        dataset, found = self.config.dataset, dict[str, dict[str, np.ndarray]]()
+        if biased:
+            found[_BEST] = curve_figures(biased, dataset, np.max)
+            unrecorded = [metric for metric in metrics_of(dataset) if metric not in found[_BEST]]
+            if unrecorded:
+                final = final_figures(biased, dataset)
+                found[_BEST_EPOCH] = {metric: final[metric] for metric in unrecorded}
+            found["last epoch"] = curve_figures(biased, dataset, lambda values: values[-1])
+        if unbiased:
+            found["unbiased"] = final_figures(unbiased, dataset)
+        cells = {
+            label: {metric: self._cell(metric, values, label) for metric, values in figures.items()}
+            for label, figures in found.items()
+        }
+        if biased and unbiased:
+            gaps = {metric: of.mean() - found["unbiased"][metric].mean() for metric, of in found[_BEST].items()}
+            cells["optimism: best minus unbiased"] = {
+                metric: cell(float(gap), is_difference=True) for metric, gap in gaps.items()
+            }
+        return self.table_rows(cells)
+
+    def untrained_rows(self) -> list[reports.TableRow]:
+        """Return none: the benchmark's untrained networks are a table of their own."""
+        return []
+
+    def optimism_line(self) -> None:
+        """Return None: the optimism of each metric is a row."""
+
+    @staticmethod
+    def explanations(optimism: Sequence[str]) -> list[str]:
+        """Return what stands below a table."""
+        return [_OF_EPOCHS]
+
+    def _cell(self, metric: str, values: np.ndarray, label: str) -> reports.TableCell:
+        spread = float(values.std(ddof=1)) if len(values) > 1 else None
+        estimate = reports.FairEstimate(float(values.mean()), spread, interval_of_runs(values))
+        config = self.config
+        row = config.loss, config.embedding_dim, config.backbone
+        published = tables.revisiting_published(config.dataset, row[0], metric, *row[1:])
+        printed = tables.printed_row(*row)
+        if label not in (_BEST, _BEST_EPOCH) or (published is None and metric not in ("R@1", "NMI")):
+            return reports.TableCell(estimate)
+        reasons = self._reasons(published, tables.revisiting_conditions(*row))
+        if published and printed and (difference := printed.difference(config.dataset)):
+            reasons.append(difference)
+        if label == _BEST_EPOCH:
+            reasons.append("the figure is of the epoch of the best R@1, the table's of the best epoch of this metric")
+        error = error_of_mean(published.std, PRINTED_REPEATS) if published else None
+        return reports.TableCell(estimate, reports.Target(published, reasons=tuple(reasons), error=error))

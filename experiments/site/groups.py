@@ -10,10 +10,9 @@ from typing import NamedTuple
 from common.errors import InvalidInput
 from common.progress import progress_bar
 from experiments import reports
-from experiments.protocols.conventional_report import ConventionalReport
+from experiments.protocols.conventional_report import ConventionalReport, RevisitingReport
 from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines
 from experiments.protocols.report_files import rows_before
-from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.rows.scores import Scores, figures_row
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig

@@ -84,9 +84,7 @@ def problem_lengths(units: Sequence[UnitRun]) -> dict[str, list[int]]:
     lengths: dict[str, list[int]] = {"ended by validation": [], "cut off by the end of training": []}
     whole, cut = lengths.values()
     for unit in units:
-        steps = [
-            problem["steps"] for problem in unit.measured["problems"]
-        ]  # none where training ended before the first
+        steps = [problem["steps"] for problem in unit.measured["problems"]]  # none if training ended before the first
         whole += steps[:-1]
         cut += steps[-1:]
     return lengths

@@ -230,9 +230,7 @@ class Surface:
         kernel = ConstantKernel(1.0, (1e-2, 1e2)) * scales + WhiteKernel(0.05, (1e-4, 1.0))
         self.process = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=1, random_state=0)
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # a parameter at its bound is an answer, with few points
+            warnings.simplefilter("ignore", ConvergenceWarning)  # with few points, a bound is an answer
             self.process.fit(points, np.asarray(values, np.float64))
 
     def mean(self, points: np.ndarray) -> np.ndarray:

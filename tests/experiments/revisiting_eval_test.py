@@ -6,8 +6,7 @@ import pytest
 from common.diagnostics import evaluate_clustering
 from common.errors import InvalidInput
 from common.files import write_arrays, write_json
-from experiments.protocols.conventional_report import write_report
-from experiments.protocols.revisiting_report import RevisitingReport
+from experiments.protocols.conventional_report import RevisitingReport, write_report
 from experiments.reports import collect_method
 from experiments.settings.recipes import resolve
 from tests.command_line import check_clean_failure, done_small_here, run_here

@@ -11,11 +11,10 @@ from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.preparation import converted_weights
-from experiments.protocols import revisiting_report
+from experiments.protocols import conventional_report
 from experiments.protocols.conventional import ConventionalProtocol
-from experiments.protocols.conventional_report import write_report
+from experiments.protocols.conventional_report import RevisitingReport, write_report
 from experiments.protocols.fair import FairProtocol
-from experiments.protocols.revisiting_report import RevisitingReport
 from experiments.published.conventional import revisiting_published
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
@@ -150,7 +149,7 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path, monke
     protocol = ConventionalProtocol(dataset, [config], [config], Places(str(runs_dir)), repeats=5)
     printed = revisiting_published("sop", "normsoftmax", "R@1").value / 100
     values = dict.fromkeys(("R@1", "R@2", "R@4", "NMI", "P@1"), printed)
-    monkeypatch.setattr(revisiting_report, "normalized_mutual_information", lambda embeddings: printed)
+    monkeypatch.setattr(conventional_report, "normalized_mutual_information", lambda embeddings: printed)
     for repeat in range(5):
         finish(protocol.runs, config, repeat, 0.5, figures=values, curve=[(531, values)])
     (method,) = protocol.methods()
