@@ -74,7 +74,7 @@ def config_of(loss, method="plain", pooling="gap", **overrides):
     [
         ("margin+pads", {"method": "ccp"}, r"--method=ccp: received margin\+pads.*Remove one of the two"),
         ("c2+shared", {"method": "ccp", "feature_schedule": "in_turn"}, "--method=ccp with --feature_schedule=in_turn"),
-        ("pnca+pads", {}, r"--loss: received 'pnca\+pads'.*Proxy losses take the features alone"),
+        ("pnca+pads", {}, r"--loss: received 'pnca\+pads'.*Proxy losses take s2sd or the features"),
         ("triplet+shared", {"shared_negatives": "random"}, "--shared_negatives=random over the triplet loss"),
         ("triplet+distance+intra", {}, "`intra` over the triplet loss.*Expected the margin loss"),
         ("margin+intra", {"samples_per_class": 2}, "received --samples_per_class=2.*--samples_per_class=4"),
