@@ -39,7 +39,7 @@ def similarity_divergence(embeddings: tf.Tensor, teacher: tf.Tensor, temperature
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SelfDistillationLoss(LossOfParts):
-    """S2SD: a loss of an embedding that learns from larger ones, made in training alone.
+    """S2SD: an embedding learns from larger ones, which only training makes.
 
     `½ [L(e) + mean_k L_k(g_k(φ))] + w mean_k D(e, g_k(φ)) + w_φ D(e, φ)`. φ is the pooled feature that e was projected
     from, `g_k(φ) = V_k relu(W_k φ + b_k) + c_k` a branch, and D the divergence of their similarities

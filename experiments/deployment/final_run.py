@@ -191,7 +191,7 @@ def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
 
 
 def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> reports.PlainTable:
-    """Build the table of docs/deploy.md, with the first of the joined and of the final models."""
+    """Build the table of docs/deploy.md, with the first joined and final models."""
     single = [[folds.class_scores(metric).rows([row]) for metric in _METRICS] for row in range(len(folds.rows))]
     mean = [folds.class_scores(metric).average() for metric in _METRICS]
     of_joined, of_final = ([of.class_scores(metric).rows([0]) for metric in _METRICS] for of in (joined, final))

@@ -1,4 +1,4 @@
-"""Cells of a study, or units of the fair protocol, as commands and launcher tasks."""
+"""Cells of a study, or fair units, as commands and launcher tasks."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class StudyOptions:
         return resolve(*method_of, used, method, protocol)
 
     def of_method(self, name: str, **given: Any) -> ExperimentConfig:
-        """Return the `configuration` of a method by its name in reports, with its own pooling."""
+        """Return a method's `configuration` by its name in reports."""
         loss, method, pooling = parse_method(name)
         return self.with_pooling(pooling).configuration(loss, method, **given)
 

@@ -1,4 +1,4 @@
-"""Attention of a trained model over images, as a whole and prototype by prototype, and its pictures."""
+"""Attention of a trained model, of each prototype too, and its pictures."""
 
 from __future__ import annotations
 

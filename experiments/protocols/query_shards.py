@@ -1,4 +1,4 @@
-"""Shards of an evaluation: scored here or by a launcher, kept in files, and merged."""
+"""Shards of an evaluation: scored, kept in files, and merged."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def write_shard(values: flags.FlagValues) -> str:
 
 @contextlib.contextmanager
 def _locked(path: str, refusal: InvalidInput | None = None) -> Iterator[None]:
-    """Lock a shard's file; remove the lock at the end, as whoever waits for it finds the scores."""
+    """Lock a shard's file, and remove the lock at the end."""
     with hold_lock(_lock_of(path), refusal=refusal):
         try:
             yield

@@ -113,7 +113,7 @@ class PrintedRow(NamedTuple):
 
 
 def _printed_rows() -> tuple[dict[str, PrintedRow], dict[tuple[str, int, str], PrintedRow]]:
-    """Read the rows of table 2.2 by loss, and those of later chapters by loss, size and network."""
+    """Read table 2.2 by loss, later chapters by loss, size and network."""
     rows, later = {}, {}
     for row in read_csv("milbich_rows.csv"):
         printed = PrintedRow(row["label"], row["differs"], row["table"], row["only_on"])

@@ -194,7 +194,7 @@ def interval(
 
 
 def interval_of_runs(values: np.ndarray) -> Interval | None:
-    """Return the 95 % interval of a mean `[runs]` for new runs; None for one."""
+    """Return a mean's 95 % interval for new runs; None for one run."""
     if len(values) < 2:
         return None
     of_training = float(np.var(values, ddof=1)) / len(values), len(values) - 1

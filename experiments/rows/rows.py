@@ -155,7 +155,7 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
 def class_sums(
     result: retrieval.RetrievalResult, labels: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Sum the scores that tables compare by class; `labels` are those of all queries `[queries]`.
+    """Sum the tables' scores by class; `labels` are of all queries.
 
     Returns:
         Sums by metric `[classes]`, float64; classes `[classes]`, ascending; counts of queries `[classes]`.

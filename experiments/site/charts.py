@@ -75,12 +75,12 @@ def map_chart(record: dict) -> dict[str, Any] | None:
 
 
 def perplexity_of(num_points: int) -> float:
-    """Return t-SNE's perplexity for so many points."""
+    """Return the perplexity of t-SNE."""
     return min(30.0, (num_points - 1) / 3)
 
 
 def plane(vectors: np.ndarray) -> np.ndarray:
-    """Arrange four vectors or more `[points, dim]` in the unit square `[points, 2]` by t-SNE."""
+    """Arrange four or more `[points, dim]` in the unit square by t-SNE."""
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 

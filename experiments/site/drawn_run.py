@@ -1,4 +1,4 @@
-"""A run's drawings as records: retrieved images, attention, a map, the beginning of a report."""
+"""A run's drawings: retrieved images, attention, a map, a report's beginning."""
 
 from __future__ import annotations
 
