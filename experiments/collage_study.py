@@ -74,7 +74,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    experiment_flags.define_experiment_flags(collages.COLLAGES, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_experiment_flags(collages.COLLAGES)
     experiment_flags.define_run_flags(units=())
     starts = ", ".join(collages.STARTS)
     flags.DEFINE_list("starts", None, f"Where backbones start: {starts}; by default all that can be made.")

@@ -65,7 +65,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_experiment_flags()
     experiment_flags.define_run_flags()
     experiment_flags.define(*experiment_flags.METHODS_FLAGS, "export_model")
     define_launch_flags()

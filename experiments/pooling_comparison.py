@@ -67,7 +67,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_experiment_flags()
     experiment_flags.define_run_flags(units=())
     for name, default in {"dataset": "glyph_collage", "loss": "c2,pnca", "budget": "demo"}.items():
         flags.FLAGS.set_default(name, default)

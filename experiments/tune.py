@@ -39,7 +39,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_experiment_flags()
     experiment_flags.define(
         *experiment_flags.METHODS_FLAGS, *experiment_flags.PLACE_FLAGS, *experiment_flags.UNIT_FLAGS
     )

@@ -44,7 +44,7 @@ _ABOUT_TRAINING = (
 
 def define_study_flags(studies: Collection[str]) -> None:
     """Define `--id`, `--run`, `--max_cells`, and the flags of every experiment."""
-    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_experiment_flags()
     experiment_flags.define(
         *experiment_flags.PLACE_FLAGS, *experiment_flags.UNIT_FLAGS, *experiment_flags.RECORD_FLAGS, "details"
     )

@@ -122,7 +122,7 @@ def evaluate(
 
 def define_flags(repeats: int) -> None:
     """Define all flags, with `repeats` trainings per unit by default."""
-    experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+    experiment_flags.define_experiment_flags()
     experiment_flags.define_run_flags(units=("repeat",), repeats=repeats)
     experiment_flags.define(*experiment_flags.METHODS_FLAGS)
     define_tracker_flags()

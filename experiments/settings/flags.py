@@ -48,15 +48,15 @@ _DEFINITIONS: dict[type, Callable[..., object]] = {
 METHOD_FIELDS = ("dataset", "loss", "pooling", "method", "recipe", "budget", "chapter", "protocol")
 
 
-def define_experiment_flags(datasets: typing.Iterable[str], losses: typing.Iterable[str], poolings) -> None:
+def define_experiment_flags(datasets: typing.Iterable[str] = build.DATASETS) -> None:
     """Define `--dataset`, `--loss`, `--pooling` and the other fields of `ExperimentConfig`.
 
     By default, a flag takes the recipe's value for this data set, loss and pooling. Plug-ins are loaded first.
     """
     define_plugin_flag()
     flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
-    flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(losses)}, or {FORM}.")
-    flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(poolings)}.")
+    flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(build.LOSSES)}, or {FORM}.")
+    flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(build.POOLINGS)}.")
     flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(METHODS)}.")
     recipes = f"{', '.join(RECIPES)}, or a file that `experiments.tune` has written"
     flags.DEFINE_string("recipe", "thesis", f"Text or code to follow (docs/published_code.md): {recipes}.")

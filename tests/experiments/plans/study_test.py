@@ -173,7 +173,7 @@ from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings import given_values
 given_values.check_weights = lambda *names: None  # their files are made by other commands
-experiment_flags.define_experiment_flags(build.DATASETS, build.LOSSES, build.POOLINGS)
+experiment_flags.define_experiment_flags()
 experiment_flags.define_run_flags()
 flags.DEFINE_string("monitor", None, "")
 protocols = {"test_set": "conventional", "held_out": "held_out", None: None}
