@@ -35,6 +35,8 @@ class CrossBatchMemoryLoss(LossAround):
             `start_step`.
         enqueue_first: whether the batch enters the memory before it is compared with it, so that each sample
             meets itself as a positive. By default it enters afterwards.
+        num_classes: of images with several labels each, whose labels are bools `[batch, num_classes]`; None: labels
+            are class ids.
         **kwargs: `name`, `dtype`; see `MetricLoss`.
 
     Call arguments: those of `MetricLoss`, and `training`. With `references` the first term is over them.
@@ -53,10 +55,11 @@ class CrossBatchMemoryLoss(LossAround):
         weight: float = 1.0,
         fill_before_start: bool = False,
         enqueue_first: bool = False,
+        num_classes: int | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(loss, **kwargs)
-        self.memory = CrossBatchMemory(memory_size, embedding_dim, dtype=self.dtype)
+        self.memory = CrossBatchMemory(memory_size, embedding_dim, num_classes, dtype=self.dtype)
         self.start_step = check_non_negative("start_step", start_step)
         self.weight = check_non_negative("weight", weight)
         self.fill_before_start = fill_before_start
@@ -103,4 +106,5 @@ class CrossBatchMemoryLoss(LossAround):
             "weight": self.weight,
             "fill_before_start": self.fill_before_start,
             "enqueue_first": self.enqueue_first,
+            "num_classes": self.memory.num_classes,
         }

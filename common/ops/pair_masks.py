@@ -12,7 +12,8 @@ from common.errors import invalid
 
 _FIX = (
     "Losses of pairs take bools [batch, classes], such as ContrastiveLoss, TripletLoss, MultiSimilarityLoss, "
-    "SupervisedContrastiveLoss and SmoothAPLoss. Losses with proxies, a memory or groups of classes do not."
+    "SupervisedContrastiveLoss and SmoothAPLoss; CrossBatchMemoryLoss takes them with num_classes. Losses with proxies "
+    "or groups of classes do not."
 )
 
 

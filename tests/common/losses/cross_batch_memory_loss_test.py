@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from common.errors import InvalidInput
 from common.losses import (
     ContrastiveLoss,
     CosineContrastiveLoss,
@@ -39,6 +40,33 @@ def test_equals_the_batch_plus_a_list_of_the_batches_before(base, memory_size):
         expected = float(base(embeddings, labels)) + 0.3 * memory_term
         np.testing.assert_allclose(loss(embeddings, labels, training=True), expected, rtol=1e-5)
         history.append((embeddings, labels))
+
+
+@pytest.mark.parametrize("memory_size", [3, 10])
+@pytest.mark.parametrize("base", [CosineContrastiveLoss(), MultiSimilarityLoss()])
+def test_several_labels_equal_a_list_of_the_batches_before(base, memory_size):
+    loss = CrossBatchMemoryLoss(base, memory_size, DIM, start_step=0, num_classes=5)
+    loss = CrossBatchMemoryLoss.from_config(loss.get_config())
+    history, generator = [], np.random.default_rng(1)
+    for embeddings, _ in batches(6):
+        sets = generator.random((len(embeddings), 5)) < 0.3
+        expected = float(base(embeddings, sets)) + over_the_last(base, embeddings, sets, history, memory_size)
+        np.testing.assert_allclose(loss(embeddings, sets, training=True), expected, rtol=1e-5)
+        history.append((embeddings, sets))
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "labels", "message"),
+    [
+        (None, np.eye(4, dtype=bool), "labels: received 'bools, of several labels an image'.*with num_classes"),
+        (5, np.arange(4), r"labels: received 'int64 \[4\]', expected bools \[batch, 5\]"),
+        (5, np.eye(4, dtype=bool), r"labels: received 'bool \[4, 4\]', expected bools \[batch, 5\]"),
+    ],
+)
+def test_labels_of_another_kind_than_the_memory_s_are_refused(num_classes, labels, message):
+    loss = CrossBatchMemoryLoss(ContrastiveLoss(), 8, DIM, start_step=100, num_classes=num_classes)
+    with pytest.raises(InvalidInput, match=message):
+        loss(np.zeros((4, DIM), np.float32), labels, training=True)
 
 
 @pytest.mark.parametrize(
