@@ -57,7 +57,8 @@ class EmbeddingHead(keras.layers.Layer):
         self.projection: keras.layers.Dense | None = None
         if embedding_dim is not None:
             check_positive("embedding_dim", embedding_dim)
-            self.projection = keras.layers.Dense(embedding_dim, use_bias=use_bias, name="projection")
+            options = {"dtype": self.dtype_policy, "name": "projection"}  # not the policy of where a file is read
+            self.projection = keras.layers.Dense(embedding_dim, use_bias=use_bias, **options)
         elif project_first:
             raise invalid("project_first", received=True, expected="False, where there is no projection")
         elif use_bias:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 # How far embeddings that are computed again may be from those that the run has stored.
 _ROUNDING = 1e-4  # another processor, or number of threads
-_HALF_PRECISION = 1e-2  # features of the run were cached in float16; the model computes in float32
+# Features of the run were cached in float16, or the network computes in 16 bits, where updates that are merged round
+# otherwise than beside their kernels.
+_HALF_PRECISION = 1e-2
 _NUM_ORIGINALS = 64
 
 
@@ -87,7 +89,8 @@ class RunModel:
 
     def _check_network(self) -> None:
         """Refuse weights that do not reproduce, up to rounding, the stored embeddings."""
-        limit = _HALF_PRECISION if self.config.cached_features else _ROUNDING
+        is_half = self.config.cached_features or self.config.precision != "float32"
+        limit = _HALF_PRECISION if is_half else _ROUNDING
         drift = _largest_difference(self._network, self._stored)
         if not drift <= limit * max(1.0, float(np.abs(self._stored).max())):
             raise InvalidInput(
