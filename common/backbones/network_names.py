@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 PACKAGED_WEIGHTS = ("efficientnet_lite0",)  # networks whose ImageNet parameters are in `imagenet/` beside this file
+TRANSFORMERS = ("vit_small_16", "vit_base_16", "vit_mini_8")
 PRESET_PREFIX = "kerashub:"
 PRESET_WEIGHTS = "preset"  # the weights that a preset comes with
 OUTPUT_STRIDE, OUTPUT_STRIDES = 32, (32, 16)  # pixels between two places of a feature map: usual, possible
@@ -10,6 +11,8 @@ DILATED = ("efficientnet_lite0", "mobilenet_v2", "resnet50")  # networks that of
 HEAD = "head"  # the cut behind the whole network: training begins with the pooling
 CLASS_TOKEN, PATCHES = "class", "patches"
 TOKENS = (PATCHES, CLASS_TOKEN)
+ALL_BLOCKS, FIRST_BLOCK = "all", "first"
+PROMPTED = (ALL_BLOCKS, FIRST_BLOCK)  # blocks that get prompts of their own: deep and shallow prompts
 # Networks of `keras.applications`, each with the normalisation of its images in `keras_application.NORMALIZATIONS`.
 KERAS_APPLICATIONS = {
     "ConvNeXtBase": "inside",

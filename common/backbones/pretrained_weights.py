@@ -17,12 +17,13 @@ from tensorflow import keras
 
 from common.backbones.network_names import PACKAGED_WEIGHTS
 from common.backbones.parameter_files import read_arrays, write_arrays
-from common.backbones.transformer_layers import ClassTokenAndPositions
+from common.backbones.transformer_layers import ClassTokenAndPositions, Prompts
 from common.errors import invalid
 
 # What a file may have beyond a backbone: the classifier, and PyTorch's counter of batches.
 CLASSIFIER_PREFIXES = ("classifier.", "fc.", "head.", "last_linear.")
 BATCH_COUNTER = ".num_batches_tracked"
+PROMPTS = "prompts"  # what a file may lack: then they keep their random values
 
 
 class LoadedParameters(NamedTuple):
@@ -59,6 +60,7 @@ def named_parameters(model: keras.Model) -> dict[str, Parameter]:
     | layer normalisation | weight, bias | gamma, beta |
     | embedding | weight [tokens, dim] | embeddings [tokens, dim] |
     | class token and positions | cls_token, pos_embed, without the layer's name | the same |
+    | prompts | prompts [1, prompts, channels] | the same |
 
     Args:
         model: a functional keras.Model of such layers, not nested.
@@ -79,6 +81,8 @@ def _layer_parameters(layer: keras.layers.Layer) -> dict[str, Parameter]:
     if isinstance(layer, ClassTokenAndPositions):
         variables = {"cls_token": layer.cls_token, "pos_embed": layer.pos_embed}
         return {name: Parameter(variable, (0, 1, 2)) for name, variable in variables.items()}
+    if isinstance(layer, Prompts):
+        return {PROMPTS: Parameter(layer.prompts, (0, 1, 2))}
     if isinstance(layer, layers.LayerNormalization):
         return {"weight": Parameter(layer.gamma, vector), "bias": Parameter(layer.beta, vector)}
     if isinstance(layer, layers.BatchNormalization):
@@ -109,7 +113,7 @@ def load_parameters(
     """Set every variable of `model` from a file in PyTorch's names and layout.
 
     All or nothing: the file must have each of the network's parameters, in its shape, and nothing else except a
-    classifier and PyTorch's batch counters.
+    classifier and PyTorch's batch counters. It may lack prompts, which then stay random.
 
     Args:
         model: a backbone as the functions of this package return it.
@@ -152,7 +156,7 @@ def assign_parameters(
     ignored = {name for name in others if name.startswith(CLASSIFIER_PREFIXES) or name.endswith(BATCH_COUNTER)}
     found = {name: _squeezed(values[name], expected[name].file_shape) for name in expected if name in values}
     problems = {
-        "missing": sorted(expected.keys() - found.keys()),
+        "missing": sorted(name for name in expected.keys() - found.keys() if not name.endswith(f".{PROMPTS}")),
         "unknown": sorted(others - ignored),
         "wrong shape": [
             f"{name} {list(value.shape)} instead of {list(expected[name].file_shape)}"
@@ -169,9 +173,10 @@ def assign_parameters(
             expected=f"a file with the {len(expected)} parameters of {model.name}",
             fix=f"In this file: {listing}. Choose the backbone that the file was made for.",
         )
-    for name, (variable, axes) in expected.items():
-        variable.assign(found[name].transpose(axes).astype(np.float32))
-    return LoadedParameters(tuple(expected), tuple(sorted(ignored)))
+    for name, value in found.items():
+        variable, axes = expected[name]
+        variable.assign(value.transpose(axes).astype(np.float32))
+    return LoadedParameters(tuple(found), tuple(sorted(ignored)))
 
 
 def _squeezed(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

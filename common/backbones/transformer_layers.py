@@ -1,4 +1,4 @@
-"""Layers of vision transformers: token sequence, self-attention, and return to feature maps."""
+"""Layers of vision transformers: token sequence, prompts, self-attention, and return to feature maps."""
 
 from __future__ import annotations
 
@@ -53,6 +53,53 @@ class ClassTokenAndPositions(keras.layers.Layer):
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
+class Prompts(keras.layers.Layer):
+    """Trained tokens between the class token and the patches (visual prompts).
+
+    Prompts begin uniformly in `± sqrt(6 / (3 · patch_size² + channels))`. Exact gradient.
+
+    Reference: Jia, Tang, Chen, Cardie, Belongie, Hariharan, Lim, Visual Prompt Tuning (ECCV 2022), equations 4 to 7.
+
+    Args:
+        num_prompts: tokens, > 0.
+        patch_size: height and width of a patch in pixels, > 0.
+        replace: whether they take the places of the prompts of the block before.
+
+    Input shape: [batch, tokens, channels]
+    Output shape: [batch, tokens + num_prompts, channels]; if they replace others, that of the input
+    """
+
+    prompts: tf.Variable
+
+    def __init__(self, num_prompts: int, patch_size: int, replace: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.num_prompts = int(check_positive("num_prompts", num_prompts))
+        self.patch_size = int(check_positive("patch_size", patch_size))
+        self.replace = bool(replace)
+
+    def build(self, input_shape: InputShape) -> None:
+        """Create the prompts, of shape `[1, num_prompts, channels]`."""
+        channels = int(input_shape[-1] or 0)
+        bound = (6 / (3 * self.patch_size**2 + channels)) ** 0.5
+        initializer = keras.initializers.RandomUniform(-bound, bound)
+        shape = (1, self.num_prompts, channels)
+        self.prompts = self.add_weight(name="prompts", shape=shape, initializer=initializer)
+        super().build(input_shape)
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Insert or replace the prompts behind the class token."""
+        shape = [tf.shape(inputs)[0], self.num_prompts, inputs.shape[-1]]
+        prompts = tf.broadcast_to(tf.cast(self.prompts, inputs.dtype), shape)
+        rest = inputs[:, 1 + self.num_prompts * self.replace :]
+        return tf.concat([inputs[:, :1], prompts, rest], axis=1)
+
+    def get_config(self) -> dict:
+        """Return the configuration that rebuilds this layer."""
+        own = {"num_prompts": self.num_prompts, "patch_size": self.patch_size, "replace": self.replace}
+        return {**super().get_config(), **own}
+
+
+@keras.utils.register_keras_serializable(package="deep_metric_learning")
 class SelfAttention(keras.layers.Layer):
     """Multi-head attention `softmax(q k^T / sqrt(d)) v`, without weights.
 
@@ -104,11 +151,11 @@ class TokenMap(keras.layers.Layer):
     """A sequence's patch tokens as a feature map, or its class token alone.
 
     The class token is a map of one position. Poolings, caches and drawings of feature maps can thus read a transformer.
-    They see no class token or registers beside the patches.
+    They see no class token, registers or prompts beside the patches.
 
     Args:
         tokens: `patches`, or `class` for the class token alone.
-        num_leading: tokens before the patches, >= 0: the class token, then registers.
+        num_leading: tokens before the patches, >= 0: the class token, then registers or prompts.
 
     Input shape: [batch, num_leading + side · side, channels]
     Output shape: [batch, side, side, channels]; of the class token [batch, 1, 1, channels]

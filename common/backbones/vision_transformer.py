@@ -12,11 +12,11 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization, check_image_channels
-from common.backbones.network_names import PATCHES
-from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.network_names import ALL_BLOCKS, PATCHES, PROMPTED
+from common.backbones.pretrained_weights import PROMPTS, initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
-from common.backbones.transformer_layers import ClassTokenAndPositions, SelfAttention, TokenMap
-from common.errors import check_positive, invalid
+from common.backbones.transformer_layers import ClassTokenAndPositions, Prompts, SelfAttention, TokenMap
+from common.errors import check_choice, check_positive, invalid
 
 IMAGE_SIZE = 224  # of the published parameters; their positions fit no other
 _MLP_RATIO = 4
@@ -44,6 +44,8 @@ def vit_small_16(
     weights: str | os.PathLike = "none",
     image_size: int = IMAGE_SIZE,
     tokens: str = PATCHES,
+    num_prompts: int | None = None,
+    prompt_blocks: str = ALL_BLOCKS,
 ) -> keras.Model:
     """Build ViT-S/16: 12 blocks of 384 channels and 6 heads.
 
@@ -58,7 +60,8 @@ def vit_small_16(
         a keras.Model
     """
     del frozen_batch_norm  # there is none
-    return vision_transformer("vit_small_16", 384, 12, 6, 16, input_channels, weights, image_size, tokens)
+    options = image_size, tokens, num_prompts, prompt_blocks
+    return vision_transformer("vit_small_16", 384, 12, 6, 16, input_channels, weights, *options)
 
 
 def vit_base_16(
@@ -68,6 +71,8 @@ def vit_base_16(
     weights: str | os.PathLike = "none",
     image_size: int = IMAGE_SIZE,
     tokens: str = PATCHES,
+    num_prompts: int | None = None,
+    prompt_blocks: str = ALL_BLOCKS,
 ) -> keras.Model:
     """Build ViT-B/16: 12 blocks of 768 channels and 12 heads.
 
@@ -81,7 +86,8 @@ def vit_base_16(
         a keras.Model
     """
     del frozen_batch_norm  # there is none
-    return vision_transformer("vit_base_16", 768, 12, 12, 16, input_channels, weights, image_size, tokens)
+    options = image_size, tokens, num_prompts, prompt_blocks
+    return vision_transformer("vit_base_16", 768, 12, 12, 16, input_channels, weights, *options)
 
 
 def vit_mini_8(
@@ -91,6 +97,8 @@ def vit_mini_8(
     weights: str | os.PathLike = "none",
     image_size: int = IMAGE_SIZE,
     tokens: str = PATCHES,
+    num_prompts: int | None = None,
+    prompt_blocks: str = ALL_BLOCKS,
 ) -> keras.Model:
     """Build a small ViT: patches of 8 pixels, 4 blocks, 96 channels.
 
@@ -102,7 +110,8 @@ def vit_mini_8(
         a keras.Model
     """
     del frozen_batch_norm  # there is none
-    return vision_transformer("vit_mini_8", 96, 4, 3, 8, input_channels, weights, image_size, tokens, stddev=0.1)
+    options = image_size, tokens, num_prompts, prompt_blocks
+    return vision_transformer("vit_mini_8", 96, 4, 3, 8, input_channels, weights, *options, stddev=0.1)
 
 
 def vision_transformer(
@@ -115,6 +124,8 @@ def vision_transformer(
     weights: str | os.PathLike = "none",
     image_size: int = IMAGE_SIZE,
     tokens: str = PATCHES,
+    num_prompts: int | None = None,
+    prompt_blocks: str = ALL_BLOCKS,
     *,
     stddev: float = 0.02,
 ) -> keras.Model:
@@ -132,6 +143,8 @@ def vision_transformer(
         weights: "none", or the path of an `.npz` with timm's names; "imagenet" explains how to make one.
         image_size: height and width of the images in pixels, a multiple of `patch_size`.
         tokens: `patches` gives them as a feature map, `class` the class token alone.
+        num_prompts: trained tokens beside the patches, > 0; all other weights are then frozen. None: no prompts.
+        prompt_blocks: `all` has prompts for each block (deep), `first` for the first one alone (shallow).
         stddev: of the first kernels. The usual .02 makes a network with few channels learn slowly.
 
     Input shape: [batch, image_size, image_size, input_channels], values 0..255.
@@ -145,6 +158,7 @@ def vision_transformer(
     """
     check_image_channels(input_channels)
     check_positive("num_blocks", num_blocks)
+    check_choice("prompt_blocks", prompt_blocks, PROMPTED)
     if image_size % patch_size:
         raise invalid("image_size", received=image_size, expected=f"a multiple of {patch_size}, the side of a patch")
     images = keras.Input((image_size, image_size, input_channels), name="images")
@@ -154,11 +168,16 @@ def vision_transformer(
     )(x)
     x = ClassTokenAndPositions(name="tokens")(x)
     for number in range(num_blocks):
+        if num_prompts is not None and (number == 0 or prompt_blocks == ALL_BLOCKS):
+            x = Prompts(num_prompts, patch_size, replace=number > 0, name=f"blocks.{number}.{PROMPTS}")(x)
         x = _block(x, f"blocks.{number}", num_heads, stddev)
-    x = TokenMap(tokens, name="token_map")(_normalized(x, "norm"))
+    x = TokenMap(tokens, 1 + (num_prompts or 0), name="token_map")(_normalized(x, "norm"))
     known = name in ("vit_small_16", "vit_base_16")
     instructions = conversion_instructions(name) if known else None
     network = keras.Model(images, x, name=name)
+    if num_prompts is not None:
+        for layer in network.layers:
+            layer.trainable = isinstance(layer, Prompts)
     return initialize_weights(network, weights, imagenet=instructions, rename=with_timm_names)
 
 

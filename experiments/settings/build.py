@@ -308,6 +308,8 @@ def shape_settings(config: RunSettings) -> dict[str, Any]:
     settings: dict[str, Any] = {"image_size": config.image_size, "output_stride": config.output_stride}
     if config.backbone == "resnet50":
         settings["layout"] = backbones.resnet50_layout(config.weights, config.output_stride)
+    if config.num_prompts is not None:
+        settings |= {"num_prompts": config.num_prompts, "prompt_blocks": config.prompt_blocks}
     return settings | {"tokens": tokens_of(config.pooling), "own": config.own("backbone")}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from common.backbones.network_names import HEAD
+from common.backbones.network_names import ALL_BLOCKS, HEAD, TRANSFORMERS
 from common.data.memory_batches import CRITERIA
 from common.errors import InvalidInput, invalid
 from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer
@@ -40,7 +40,7 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
             "give less of the one or more of the other."
         )
     yield from _of_cut(run)
-    yield from _of_low_rank(run)
+    yield from _of_trained_parts(run)
     yield from _of_rates(run)
     yield from _of_devices(run)
     name = parse_loss(run.loss)
@@ -64,8 +64,6 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
 
 def _of_cut(run: RunSettings) -> Iterator[InvalidInput]:
     """Yield conflicts of cut, views and cache."""
-    if run.trained_from is not None and run.frozen_backbone:
-        yield InvalidInput("--frozen_backbone beside --trained_from says twice what is trained. Remove it.")
     if run.trained_from is not None and run.backbone == "token_embedding":
         yield InvalidInput(
             "--trained_from cuts a network in two, but --backbone=token_embedding is one table that is trained as a "
@@ -81,19 +79,22 @@ def _of_cut(run: RunSettings) -> Iterator[InvalidInput]:
         )
 
 
-def _of_low_rank(run: RunSettings) -> Iterator[InvalidInput]:
-    """Yield conflicts of LoRA with the network and with what is trained."""
+def _of_trained_parts(run: RunSettings) -> Iterator[InvalidInput]:
+    """Yield conflicts of low-rank updates and prompts with other settings."""
     if run.lora_norms and run.lora_rank is None:
         yield InvalidInput("--lora_norms would have no effect without --lora_rank. Give both, or remove it.")
-    if run.lora_rank is None:
-        return
-    if not may_be_transformer(run.backbone):
+    if run.prompt_blocks != ALL_BLOCKS and run.num_prompts is None:
+        yield InvalidInput("--prompt_blocks would have no effect without --num_prompts. Give both, or remove it.")
+    if run.lora_rank is not None and not may_be_transformer(run.backbone):
         received = f"{run.lora_rank} for --backbone={run.backbone}"
         yield invalid("--lora_rank", received=received, expected=f"a transformer: {A_TRANSFORMER}")
-    if run.frozen_backbone or run.trained_from is not None:
-        yield InvalidInput(
-            "--lora_rank beside --frozen_backbone or --trained_from says twice what is trained. Remove one of them."
-        )
+    if run.num_prompts is not None and run.backbone not in TRANSFORMERS:
+        received, expected = f"{run.num_prompts} for --backbone={run.backbone}", f"one of {', '.join(TRANSFORMERS)}"
+        yield invalid("--num_prompts", received=received, expected=expected)
+    choices = ("trained_from", "lora_rank", "num_prompts", "frozen_backbone")
+    given = [f"--{name}" for name in choices if getattr(run, name) not in (None, False)]
+    if len(given) > 1:
+        yield InvalidInput(f"{' and '.join(given)} say what is trained, each something else. Give one of them.")
 
 
 def _of_rates(run: RunSettings) -> Iterator[InvalidInput]:

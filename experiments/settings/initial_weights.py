@@ -7,12 +7,12 @@ import os
 from typing import NamedTuple
 
 from common import backbones
+from common.backbones.network_names import TRANSFORMERS
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput, invalid
 
 # Networks whose ImageNet parameters need no file: Keras fetches them, or this package has them.
 WITHOUT_FILE = ("resnet50", *backbones.KERAS_APPLICATIONS, *backbones.PACKAGED_WEIGHTS)
-TRANSFORMERS = ("vit_small_16", "vit_base_16", "vit_mini_8")
 A_TRANSFORMER = f"{', '.join(TRANSFORMERS)} or kerashub:PRESET"
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TypeVar
 
-from common.backbones.network_names import OUTPUT_STRIDE
+from common.backbones.network_names import ALL_BLOCKS, OUTPUT_STRIDE, PROMPTED, TRANSFORMERS
 from common.errors import invalid
 from experiments.settings.provided import OWN_SETTINGS
 from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, NumberRange, Settings, setting
@@ -175,6 +175,15 @@ class NetworkSettings(Settings, title="Network"):
         within=POSITIVE,
     )
     lora_norms: bool = setting("lora_rank: train layer normalisations, too", False)
+    num_prompts: int | None = setting(
+        f"{', '.join(TRANSFORMERS)}: trained tokens beside the patches; the network's own weights stay fixed (default: "
+        "everything is trained)",
+        None,
+        within=POSITIVE,
+    )
+    prompt_blocks: str = setting(
+        "num_prompts: blocks with prompts of their own: `all`, or the `first`", ALL_BLOCKS, choices=PROMPTED
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from tests.mlflow_server import free_port
 
 PROGRAM = ["-m", "tests.conformance.replicated_fit"]
 NAMES = ("proxies_and_memory", "pooled_with_zero_shot", "chance_constrained", "embedding_model")
+NAMES += ("low_rank_updates",) if IS_KERAS_3 else ()
 SHORT = ("memory_in_parts", "ccp_in_parts", "gsp")
 OLD = (3, 0) <= KERAS_VERSION < (3, 10)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(OLD, reason="replicas need Keras 3.10 or newer, or 2.15")]

@@ -70,9 +70,53 @@ def test_networks_and_parameters_go_through_a_file(tmp_path):
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras")(images_of()), expected)
 
 
+def tokens_before(model, block):
+    """The tokens that a block normalises first."""
+    return np.asarray(keras.Model(model.input, model.get_layer(f"blocks.{block}.norm1").input)(images_of()))
+
+
+@pytest.mark.parametrize("tokens", ["patches", "class"])
+@pytest.mark.parametrize("blocks", ["all", "first"])
+def test_prompts_stand_behind_the_class_token(blocks, tokens):
+    """In the first block they are added to the plain tokens; in the second they replace those of the first."""
+    plain, model = small(tokens=tokens), small(tokens=tokens, num_prompts=3, prompt_blocks=blocks)
+    layers = [model.get_layer(f"blocks.{number}.prompts") for number in range(2 if blocks == "all" else 1)]
+    own = {id(layer.prompts) for layer in layers}
+    assert {id(weight) for weight in model.trainable_weights} == own
+    assert all(0.15 < np.abs(layer.prompts).max() <= (6 / (3 * 64 + 12)) ** 0.5 for layer in layers)  # .171
+    for weight, value in zip([weight for weight in model.weights if id(weight) not in own], plain.get_weights()):
+        weight.assign(value)
+    first, expected = tokens_before(model, 0), tokens_before(plain, 0)
+    np.testing.assert_allclose(np.delete(first, [1, 2, 3], axis=1), expected, rtol=1e-6)
+    np.testing.assert_array_equal(first[:, 1:4], np.repeat(layers[0].prompts, 2, axis=0))
+    if blocks == "all":
+        after = np.asarray(keras.Model(model.input, model.get_layer("blocks.0.add2").output)(images_of()))
+        second = tokens_before(model, 1)
+        np.testing.assert_allclose(np.delete(second, [1, 2, 3], axis=1), np.delete(after, [1, 2, 3], axis=1), rtol=1e-6)
+        np.testing.assert_array_equal(second[:, 1:4], np.repeat(layers[1].prompts, 2, axis=0))
+    assert model.output_shape == plain.output_shape
+    assert np.abs(model(images_of()) - plain(images_of())).max() > 1e-4
+
+
+def test_a_file_without_prompts_leaves_them_random(tmp_path):
+    plain = small()
+    save_parameters(plain, tmp_path / "plain.npz")
+    model = small(num_prompts=2, weights=tmp_path / "plain.npz")
+    np.testing.assert_array_equal(tokens_before(model, 0)[:, 3:], tokens_before(plain, 0)[:, 1:])
+    assert np.any(model.get_layer("blocks.1.prompts").prompts)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    save_parameters(model, tmp_path / "prompted.npz")
+    for same in (loaded, small(num_prompts=2, weights=tmp_path / "prompted.npz")):
+        np.testing.assert_array_equal(same(images_of()), model(images_of()))
+        assert len(same.trainable_weights) == 2
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"num_prompts": 0}, "num_prompts.*0.*greater than 0"),
+        ({"num_prompts": 2, "prompt_blocks": "last"}, "prompt_blocks.*last.*all, first"),
         ({"image_size": 36}, "image_size.*36.*multiple of 8"),
         ({"num_heads": 5}, "channels of SelfAttention.*36.*multiple of 3 x 5"),
         ({"tokens": "all"}, "tokens.*all.*patches, class"),

@@ -227,6 +227,7 @@ def test_every_field_changes_the_hash_and_data_do_too(tmp_path):
             "strategy": {"replicas": 2},
             "fold_batch_norm": {"frozen_batch_norm": True},
             "lora_norms": {"backbone": "vit_small_16", "lora_rank": 2},
+            "prompt_blocks": {"backbone": "vit_small_16", "num_prompts": 2},
             "superclasses_per_batch": {"sampler": "superclasses", "classes_per_batch": 12},
             "coding_rate_precision": {"coding_rate_weight": 0.1},
             **dict.fromkeys(["tcm_positive_margin", "tcm_negative_margin"], {"tcm_weight": 0.1}),
