@@ -124,7 +124,7 @@ class MarginLoss(MetricLoss):
         labels = integer_labels(labels)  # refuses several of them
         known = (labels >= 0) & (labels < self.num_classes)
         own = tf.gather(boundaries, tf.where(known, labels, tf.zeros_like(labels)))
-        return tf.where(known, own, tf.cast(self.boundary, own.dtype))
+        return tf.where(known, own, tf.constant(self.boundary, own.dtype))
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

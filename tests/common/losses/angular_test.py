@@ -18,7 +18,7 @@ def test_equals_loops(case, loops, angle, anchors):
             pull = 2.0 * (1.0 + tangent) * loops.inner_product(anchor, positive)
             pushes = [math.exp(4.0 * tangent * loops.inner_product(middle, n) - pull) for n in negatives]
             terms.append(math.log1p(sum(pushes)))
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-12)
 
 
 @pytest.mark.parametrize("unlike", [1.0, -1.0])

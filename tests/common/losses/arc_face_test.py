@@ -22,7 +22,7 @@ def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops
         clipped = [min(max(loops.inner_product(anchor, n), -1.0), 1.0) for n in negatives]
         if positives:
             terms.append(-math.log(near / (near + sum(math.exp(scale * cosine) for cosine in clipped))))
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-4, atol=1e-6)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-4, atol=1e-13)
 
 
 def test_the_logit_falls_with_the_angle_and_its_gradient_is_finite():
@@ -53,7 +53,7 @@ def test_cos_face_equals_loops(case, loops, margin, scale):
         far = sum(math.exp(scale * cosine) for cosine in far)
         if positives:
             terms.append(-math.log(near / (near + far)))
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-4, atol=1e-6)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-4, atol=1e-13)
 
 
 def test_of_several_centers_the_nearest_counts():

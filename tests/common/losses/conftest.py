@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.references import References
 
+keras = tf.keras
 EMBEDDINGS = [(1.0, 0.2), (0.3, 0.1), (-0.4, 0.9), (-2.0, 1.0), (0.1, -0.7), (0.6, 0.5)]
 LABELS = [2, 2, 0, 0, 1, 2]
 REFERENCE_EMBEDDINGS = [(0.9, -0.3), (-0.2, 0.4), (0.5, 0.5), (-1.5, -0.1), (0.2, -0.8), (0.0, 1.0), (-0.6, -0.6)]
@@ -79,7 +81,10 @@ def normalization(request):
 
 @pytest.fixture(params=["batch", "references", "masked"])
 def case(request, normalization):
-    return Case(request.param, normalization)
+    """Losses that a test with a case makes compute in float64."""
+    keras.mixed_precision.set_global_policy("float64")
+    yield Case(request.param, normalization)
+    keras.mixed_precision.set_global_policy("float32")
 
 
 @pytest.fixture

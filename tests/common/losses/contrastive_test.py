@@ -13,7 +13,7 @@ def test_equals_loops(case, loops, positive_margin, negative_margin):
         too_close += [max(0.0, negative_margin - loops.distance(anchor, n)) for n in negatives]
     expected = loops.mean_of_nonzero(too_far) + loops.mean_of_nonzero(too_close)
     loss = ContrastiveLoss(positive_margin, negative_margin, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), expected, rtol=1e-5)
+    np.testing.assert_allclose(case(loss), expected, rtol=1e-12)
 
 
 def test_coincident_positives_do_not_dilute_the_mean():

@@ -14,7 +14,7 @@ def test_equals_loops(case, loops, margin):
         total += sum(max(0.0, loops.inner_product(anchor, n) - margin) for n in negatives)
         num_anchors += 1
     loss = CosineContrastiveLoss(margin, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), total / num_anchors, rtol=1e-5)
+    np.testing.assert_allclose(case(loss), total / num_anchors, rtol=1e-12)
 
 
 def test_mean_of_active_equals_loops(case, loops):
@@ -24,7 +24,7 @@ def test_mean_of_active_equals_loops(case, loops):
         push = [loops.inner_product(anchor, n) + 0.2 for n in negatives]
         terms.append(sum(loops.mean([term for term in side if term > 0]) for side in (pull, push)))
     loss = CosineContrastiveLoss(-0.2, "mean_of_active", normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), sum(terms) / len(terms), rtol=1e-5)
+    np.testing.assert_allclose(case(loss), sum(terms) / len(terms), rtol=1e-12)
 
 
 def test_mean_of_active_does_not_grow_with_the_references():

@@ -26,7 +26,7 @@ def test_equals_loops(case, loops, num_nodes):
     of_positives, of_negatives = (histogram(values, num_nodes) for values in (near, far))
     expected = sum(of_negatives[r] * sum(of_positives[: r + 1]) for r in range(num_nodes))
     loss = HistogramLoss(num_nodes, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), expected, rtol=1e-4)
+    np.testing.assert_allclose(case(loss), expected, rtol=1e-12)
 
 
 def test_separated_classes_cost_nothing_and_reversed_ones_everything():

@@ -15,7 +15,7 @@ def test_equals_loops(case, loops, alpha, beta, threshold, anchors):
         push = sum(math.exp(beta * (loops.inner_product(anchor, n) - threshold)) for n in negatives)
         terms.append(math.log1p(pull) / alpha + math.log1p(push) / beta)
     loss = MultiSimilarityLoss(alpha, beta, threshold, anchors, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-12)
 
 
 @pytest.mark.parametrize("anchors", ["embeddings", "references"])
@@ -27,7 +27,7 @@ def test_mean_of_active_equals_loops(case, loops, anchors):
         sides = [sum(side) / max(1, sum(term > 1 for term in side)) for side in (pull, push)]
         terms.append(math.log1p(sides[0]) / alpha + math.log1p(sides[1]) / beta)
     loss = MultiSimilarityLoss(alpha, beta, threshold, anchors, "mean_of_active", normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-12)
 
 
 def test_large_similarities_do_not_overflow():

@@ -17,13 +17,13 @@ def test_equals_loops(case, loops, scale, anchors):
             near = loops.inner_product(anchor, positive)
             terms.append(math.log1p(sum(math.exp(scale * (loops.inner_product(anchor, n) - near)) for n in negatives)))
     loss = NPairLoss(scale, anchors=anchors, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-12)
 
 
 def test_the_penalty_is_of_the_norms_before_the_normalization(case):
     plain, with_penalty = (NPairLoss(norm_penalty=weight, normalization=case.normalization) for weight in (0.0, 0.005))
     norms = np.linalg.norm(case.embeddings, axis=1)
-    np.testing.assert_allclose(case(with_penalty) - case(plain), 0.005 * norms.mean(), rtol=1e-3)
+    np.testing.assert_allclose(case(with_penalty) - case(plain), 0.005 * norms.mean(), rtol=1e-12)
 
 
 def test_large_products_do_not_overflow():

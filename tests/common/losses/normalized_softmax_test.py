@@ -18,7 +18,7 @@ def test_equals_loops_over_given_references_or_its_own_class_vectors(case, loops
         if positives:
             shares = [sum(math.exp(s - highest) for s in part) for part in (near, near + far)]
             terms.append(math.log(shares[1]) - math.log(shares[0]))
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-5, atol=1e-6)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=5e-5, atol=1e-13)
 
 
 def test_sample_weights_are_those_of_kerass_cross_entropy():

@@ -23,7 +23,7 @@ def test_equals_loops(case, loops, margins):
     ]
     triplets = case(TripletLoss(margins[0], normalization=case.normalization))
     loss = QuadrupletLoss(*margins, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), triplets + loops.mean_of_nonzero(terms), rtol=1e-5)
+    np.testing.assert_allclose(case(loss), triplets + loops.mean_of_nonzero(terms), rtol=1e-12)
 
 
 def test_references_as_anchors_swap_the_sides(case):

@@ -36,7 +36,7 @@ def test_smooth_ap_equals_loops(case, loops, anchors):
         counts = list(smooth_counts(*products))
         terms.append(1 - loops.mean([(1 + above) / (1 + above + below) for above, below in counts]))
     loss = SmoothAPLoss(TEMPERATURE, anchors, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.5, 1.0])
@@ -57,7 +57,7 @@ def test_roadmap_equals_loops(case, loops, weight):
     calibration = loops.mean(of_positives) + loops.mean(of_negatives)
     options = {"slope": 20, "knee": 0.2, "calibration_weight": weight, "normalization": case.normalization}
     expected = (1 - weight) * loops.mean(terms) + weight * calibration
-    np.testing.assert_allclose(case(RoadmapLoss(TEMPERATURE, **options)), expected, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(case(RoadmapLoss(TEMPERATURE, **options)), expected, rtol=1e-12, atol=1e-13)
 
 
 def test_recall_at_k_equals_loops(case, loops):
@@ -68,7 +68,7 @@ def test_recall_at_k_equals_loops(case, loops):
             found = sum(1 / (1 + math.exp((rank - k) / 0.5)) for rank in ranks)
             terms.append(1 - min(found, k) / min(len(positives), k))
     loss = RecallAtKLoss((1, 3), TEMPERATURE, 0.5, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_recall_at_k_equals_loops(case, loops):
 def test_penalties_equal_loops(case, loops, penalty, expected):
     terms = [loops.mean([expected(below) for _, below in smooth_counts(*products)]) for products in ranked(case, loops)]
     loss = PenalizedNegativesLoss(penalty, 2.0, TEMPERATURE, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-12, atol=1e-13)
 
 
 def test_fast_ap_equals_loops(case, loops):
@@ -101,7 +101,7 @@ def test_fast_ap_equals_loops(case, loops):
         )
         terms += [1 - ap / len(positives)] if positives else []
     np.testing.assert_allclose(
-        case(FastAPLoss(5, normalization=case.normalization)), loops.mean(terms), rtol=1e-4, atol=1e-6
+        case(FastAPLoss(5, normalization=case.normalization)), loops.mean(terms), rtol=1e-12, atol=1e-13
     )
 
 

@@ -21,7 +21,7 @@ def test_equals_loops(case, loops, temperature, anchors):
         if terms:
             means.append(loops.mean(terms))
     loss = SupervisedContrastiveLoss(temperature, anchors, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), loops.mean(means), rtol=1e-5)
+    np.testing.assert_allclose(case(loss), loops.mean(means), rtol=1e-12)
 
 
 def test_similarities_over_a_small_temperature_do_not_overflow():

@@ -43,7 +43,7 @@ def test_equals_loops(case, loops, mining, margin, power, anchors):
     terms = [term for anchor in case.anchors(anchors) for term in TERMS[mining](*anchor, margin, distance)]
     expected = loops.mean(terms) if mining == "nearest_semi_hard" else loops.mean_of_nonzero(terms)
     loss = TripletLoss(margin, anchors, mining, squared=power == 2, normalization=case.normalization)
-    np.testing.assert_allclose(case(loss), expected, rtol=1e-5)
+    np.testing.assert_allclose(case(loss), expected, rtol=1e-12)
 
 
 def random_pairs(anchors, references, num_classes, seed, dtype=np.float64):
