@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -80,11 +80,6 @@ def load_manifest(
         raise_all(found)
     else:
         problems += found
-    deviations = [f"manifest: {OWN_IMAGES} ({os.path.basename(path)}); there are no published figures"]
-    num_repeated = len(parts["train"]) - len(set(map(os.path.normpath, parts["train"].file_names)))
-    if num_repeated:
-        what = f"{num_repeated} training rows repeat an image, which is drawn as often"
-        deviations.append(f"manifest: {what} and finds itself where training classes validate")
     return Dataset(
         name="manifest",
         train=parts["train"],
@@ -92,9 +87,17 @@ def load_manifest(
         gallery=parts.get("gallery"),
         validation=parts.get("validation"),
         class_names=class_names,
-        deviations=tuple(deviations),
+        deviations=(*_deviations(path, parts["train"]),),
         kind="image_files",
     )
+
+
+def _deviations(path: str, train: Examples) -> Iterator[str]:
+    yield f"manifest: {OWN_IMAGES} ({os.path.basename(path)}); there are no published figures"
+    num_repeated = len(train) - len(set(map(os.path.normpath, train.file_names)))
+    if num_repeated:
+        what = f"{num_repeated} training rows repeat an image, which is drawn as often"
+        yield f"manifest: {what} and finds itself where training classes validate"
 
 
 def read_image_table(path: str) -> tuple[list[str], list[str] | None]:

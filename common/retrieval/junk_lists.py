@@ -78,18 +78,8 @@ def evaluate_with_junk(
     for k in (*precision_at, *(() if depth is None else (depth,))):
         check_positive("k", k)
     queries, gallery = np.asarray(query_embeddings), np.asarray(gallery_embeddings)
-    found = [_rows("positives", rows, len(gallery)) for rows in positives]
-    removed = [_rows("junk", rows, len(gallery)) for rows in junk]
-    if not len(queries) == len(found) == len(removed):
-        received = f"{len(found)} of positives and {len(removed)} of junk"
-        raise invalid("lists", received=received, expected=f"one of each for {len(queries)} queries")
-    for query, lists in enumerate(zip(found, removed)):
-        both = np.intersect1d(*lists)
-        if len(both):
-            raise invalid("lists", received=f"row {both[0]} as positive and junk of query {query}", expected="one")
+    found, removed = _checked_lists(positives, junk, len(queries), len(gallery))
     evaluated = np.flatnonzero([len(rows) > 0 for rows in found])
-    if not len(evaluated):
-        raise InvalidInput("Invalid positives: received empty lists, expected a query with something to find.")
     average, precision = np.full(len(queries), np.nan), np.zeros((len(queries), len(precision_at)))
     for part in slices(len(evaluated), max(1, _RANKS_AT_ONCE // len(gallery))):
         rows = evaluated[part]
@@ -105,6 +95,27 @@ def evaluate_with_junk(
         average_precision=average,
         num_excluded_queries=len(queries) - len(evaluated),
     )
+
+
+def _checked_lists(
+    positives: Sequence[Sequence[int] | np.ndarray],
+    junk: Sequence[Sequence[int] | np.ndarray],
+    num_queries: int,
+    num_items: int,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the sorted rows of both kinds of lists; see `evaluate_with_junk`."""
+    found = [_rows("positives", rows, num_items) for rows in positives]
+    removed = [_rows("junk", rows, num_items) for rows in junk]
+    if not num_queries == len(found) == len(removed):
+        received = f"{len(found)} of positives and {len(removed)} of junk"
+        raise invalid("lists", received=received, expected=f"one of each for {num_queries} queries")
+    for query, lists in enumerate(zip(found, removed)):
+        both = np.intersect1d(*lists)
+        if len(both):
+            raise invalid("lists", received=f"row {both[0]} as positive and junk of query {query}", expected="one")
+    if not any(map(len, found)):
+        raise InvalidInput("Invalid positives: received empty lists, expected a query with something to find.")
+    return found, removed
 
 
 def _rows(name: str, rows: Sequence[int] | np.ndarray, num_items: int) -> np.ndarray:
