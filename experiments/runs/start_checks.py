@@ -188,18 +188,31 @@ def _check_backbone(config: ExperimentConfig, dataset: Dataset) -> None:
     if config.micro_batch and config.backbone != "token_embedding":
         _can_be_split(config.backbone, config.frozen_batch_norm, **build.shape_settings(config))
     sized = config.backbone in backbones.KERAS_APPLICATIONS or may_be_transformer(config.backbone)
-    if config.weights == "none" and not sized and not config.own("backbone"):
+    adapted = config.lora_rank, config.layer_decay
+    if config.weights == "none" and not sized and not config.own("backbone") and adapted == (None, None):
         return
     content: object = weights_file(config.weights) if is_file(config.weights) else None
     if backbones.is_preset(config.backbone):
         content = preset_digest(config.backbone, config.weights)
-    _fits(config.backbone, config.weights, content, dataset.channels, **build.shape_settings(config))
+    _fits(config.backbone, config.weights, content, dataset.channels, *adapted, **build.shape_settings(config))
 
 
 @functools.lru_cache(maxsize=16)
-def _fits(backbone: str, weights: str, content: object, channels: int, **shape: Any) -> None:
+def _fits(
+    backbone: str,
+    weights: str,
+    content: object,
+    channels: int,
+    lora_rank: int | None,
+    layer_decay: float | None,
+    **shape: Any,
+) -> None:
     del content  # what a file held when it was looked at
-    build.network(backbone, channels, weights=weights, **shape)
+    network = build.network(backbone, channels, weights=weights, **shape)
+    if lora_rank is not None:
+        backbones.enable_lora(network, lora_rank)
+    if layer_decay is not None:
+        backbones.block_rates(network, layer_decay)
 
 
 def _check_cut(config: ExperimentConfig) -> None:

@@ -12,6 +12,7 @@ from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS,
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings
 from experiments.settings.methods.losses import HyperbolicSettings
+from experiments.settings.provided import PROVIDERS
 from experiments.settings.run_settings import COSINE, SUPERCLASSES, RunSettings
 
 _IMAGES_OF_INTRA = 3  # an anchor, a positive and a negative of one class
@@ -85,9 +86,9 @@ def _of_trained_parts(run: RunSettings) -> Iterator[InvalidInput]:
         yield InvalidInput("--lora_norms would have no effect without --lora_rank. Give both, or remove it.")
     if run.prompt_blocks != ALL_BLOCKS and run.num_prompts is None:
         yield InvalidInput("--prompt_blocks would have no effect without --num_prompts. Give both, or remove it.")
-    if run.lora_rank is not None and not may_be_transformer(run.backbone):
+    if run.lora_rank is not None and not _may_have_blocks(run.backbone):
         received = f"{run.lora_rank} for --backbone={run.backbone}"
-        yield invalid("--lora_rank", received=received, expected=f"a transformer: {A_TRANSFORMER}")
+        yield invalid("--lora_rank", received=received, expected=f"a transformer: {A_TRANSFORMER}, or one of a plug-in")
     if run.num_prompts is not None and run.backbone not in TRANSFORMERS:
         received, expected = f"{run.num_prompts} for --backbone={run.backbone}", f"one of {', '.join(TRANSFORMERS)}"
         yield invalid("--num_prompts", received=received, expected=expected)
@@ -95,6 +96,11 @@ def _of_trained_parts(run: RunSettings) -> Iterator[InvalidInput]:
     given = [f"--{name}" for name in choices if getattr(run, name) not in (None, False)]
     if len(given) > 1:
         yield InvalidInput(f"{' and '.join(given)} say what is trained, each something else. Give one of them.")
+
+
+def _may_have_blocks(backbone: str) -> bool:
+    """Return whether a network may be a transformer; presets and plug-ins show it when they are built."""
+    return may_be_transformer(backbone) or ("backbone", backbone) in PROVIDERS
 
 
 def _of_rates(run: RunSettings) -> Iterator[InvalidInput]:
@@ -121,9 +127,11 @@ def _of_rates(run: RunSettings) -> Iterator[InvalidInput]:
             f"--rate_drop_step={step} would have no effect in --max_steps={run.max_steps}. Give less of the one or "
             "more of the other."
         )
-    if run.layer_decay is not None and not may_be_transformer(run.backbone):
+    if run.layer_decay is not None and not _may_have_blocks(run.backbone):
         received = f"{run.layer_decay} for --backbone={run.backbone}"
-        yield invalid("--layer_decay", received=received, expected=f"a transformer: {A_TRANSFORMER}")
+        yield invalid(
+            "--layer_decay", received=received, expected=f"a transformer: {A_TRANSFORMER}, or one of a plug-in"
+        )
     if run.layer_decay is not None and (run.frozen_backbone or run.trained_from == HEAD):
         yield InvalidInput("--layer_decay would have no effect on a backbone that is not trained. Remove it.")
 

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from common.backbones import vision_transformer
 from common.deployment import load_embedder
@@ -14,13 +15,17 @@ from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
+from experiments.settings.plugins import Registry
+from experiments.settings.provided import Provider
 from experiments.settings.recipes import resolve
 from tests import presets
 from tests.command_line import run_program
 from tests.eager_functions import eagerly
 from tests.experiments.patterned_images import patterned_images
+from tests.experiments.settings.plugin_tables import restored_tables
 from tests.interrupted_training import stop_after_second_checkpoint
 
+keras = tf.keras
 SETTINGS = {
     "num_folds": 2,
     "embedding_dim": 8,
@@ -210,6 +215,28 @@ def test_a_run_trains_prompts_alone(blocks, runs, dataset, tmp_path):
 def test_parts_that_cannot_be_trained_are_refused(overrides, message):
     with pytest.raises(InvalidInput, match=message):
         configuration(**{"backbone": "vit_small_16", **overrides})
+
+
+@pytest.mark.default_stack
+def test_a_plug_in_s_network_takes_low_rank_updates_if_it_has_dense_layers(dataset):
+    def own_vit(input_channels: int):
+        return small_vit(input_channels)
+
+    def own_convolution(input_channels: int):
+        images = keras.Input((None, None, input_channels))
+        return keras.Model(images, keras.layers.Conv2D(8, 3)(images))
+
+    with restored_tables():
+        registry = Registry(Provider("own", "", "sha256:0123456789abcdef"))
+        registry.backbone("own_vit", own_vit)
+        registry.backbone("own_convolution", own_convolution)
+        config = configuration("own_vit", lora_rank=2)
+        check_unit(config, dataset, 0, 0)
+        trained_weights = build.build_model(config, dataset, num_classes=3, seed=0).backbone.trainable_weights
+        assert {weight.name for weight in trained_weights} == {"lora_kernel_a", "lora_kernel_b"}
+        for setting, message in [({"lora_rank": 2}, "which has dense layers"), ({"layer_decay": 0.5}, "two blocks")]:
+            with pytest.raises(InvalidInput, match=message):
+                check_unit(configuration("own_convolution", **setting), dataset, 0, 0)
 
 
 def test_a_preset_s_folder_is_part_of_the_run_s_identity(dinov2, tmp_path):
