@@ -179,6 +179,8 @@ def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> l
             start_step=memory.xbm_start,
             fill_before_start=memory.xbm_fills_first,
             enqueue_first=memory.xbm_holds_batch,
+            weight=memory.xbm_weight,
+            terms=memory.xbm_terms,
         )
     return config.part(RegularizerSettings).around(loss, config.normalization)
 

@@ -3,16 +3,17 @@
 The regime is that of the planned comparisons.
 
 Regenerates: nothing printed: test MAP@R of each method and its paired difference from its baseline, against batch size
-    (thesis figure 3.8), steps, start of the first problem, number and choice of proxies (figure 3.6), patience of
-    alternation beside fixed proxies (figure 3.7), and clutter. Exploratory: docs/results/plan.md fixes it.
-Command: python -m experiments.figure --id=conditions_batch --dataset=emoji --run; likewise --id=conditions_steps,
-    --id=conditions_start, --id=conditions_proxies, --id=conditions_patience; and --id=conditions_clutter on emoji and
-    emoji_clutter_64, 48 and 32, recorded in one study
+    (thesis figure 3.8), use of the memory, steps, start of the first problem, number and choice of proxies (figure
+    3.6), patience of alternation beside fixed proxies (figure 3.7), and clutter. Exploratory: docs/results/plan.md
+    fixes it.
+Command: python -m experiments.figure --id=conditions_batch --dataset=emoji --run; likewise --id=conditions_memory,
+    --id=conditions_steps, --id=conditions_start, --id=conditions_proxies, --id=conditions_patience; and
+    --id=conditions_clutter on emoji and emoji_clutter_64, 48 and 32, recorded in one study
 Expected: thesis section 6.2: alternating is more than 10 points above fixed proxies on SOP and In-shop (figure 3.7). No
     effect on emoji is printed.
 Cost: on 2 CPU cores, where a run of 600 steps takes 75 s (three times as long on slower ones): batch 48 runs, 6.7
-    hours; steps 36 runs, 1.2; start 20, .4; proxies 32, .7; patience 16, 1.1; clutter 64, 1.8. `--budget=smoke`
-    minutes.
+    hours; memory 40 runs, .9; steps 36 runs, 1.2; start 20, .4; proxies 32, .7; patience 16, 1.1; clutter 64, 1.8.
+    `--budget=smoke` minutes.
 """
 
 from __future__ import annotations
@@ -73,6 +74,17 @@ CONDITIONS = {
         (8, 16),
         (_PLAIN, Line("+xbm+gap", lambda size: {"xbm_batches": _MEMORY // size}), _CCP),
         _batch,
+    ),
+    "conditions_memory": Condition(
+        "memory used from step",
+        (50, 150, 300),
+        (0, 4),
+        (
+            _ALONE,
+            Line("+xbm+gap", lambda start: {"xbm_start": start}, "sum"),
+            Line("+xbm+gap", lambda start: {"xbm_start": start, "xbm_terms": "union"}, "union"),
+            Line("+xbm+gap", lambda start: {"xbm_start": start, "xbm_terms": "memory"}, "memory"),
+        ),
     ),
     "conditions_steps": Condition(
         "steps", (200, 600, 2000), (8, 16), (_PLAIN, Line("+xbm+gap"), _CCP), lambda steps: {"max_steps": steps}

@@ -24,6 +24,19 @@ class MemorySettings(Settings, title="Cross-batch memory (+xbm)"):
     xbm_holds_batch: bool = setting(
         "xbm: the memory holds the current batch when it is compared", stored_as="memory_holds_batch"
     )
+    xbm_terms: str = setting(
+        "xbm: `sum` of the losses over batch and memory, one loss over their `union`, or over the `memory` alone",
+        "sum",
+        choices=("sum", "union", "memory"),
+    )
+    xbm_weight: float = setting("xbm: weight of the memory's loss in the sum", 1.0, within=NOT_NEGATIVE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.xbm_terms != "sum" and self.xbm_weight != 1.0:
+            raise InvalidInput("--xbm_weight would have no effect: --xbm_terms is not `sum`. Remove one of them.")
+        if self.xbm_terms == "union" and self.xbm_holds_batch:
+            raise InvalidInput("--xbm_terms=union beside --xbm_holds_batch has each image twice. Remove one of them.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

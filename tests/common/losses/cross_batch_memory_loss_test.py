@@ -6,8 +6,11 @@ from common.losses import (
     ContrastiveLoss,
     CosineContrastiveLoss,
     CrossBatchMemoryLoss,
+    MinedLoss,
     MultiSimilarityLoss,
     ProxyNCALoss,
+    TripletLoss,
+    WeightedSumLoss,
 )
 from common.references import References
 
@@ -53,6 +56,51 @@ def test_several_labels_equal_a_list_of_the_batches_before(base, memory_size):
         expected = float(base(embeddings, sets)) + over_the_last(base, embeddings, sets, history, memory_size)
         np.testing.assert_allclose(loss(embeddings, sets, training=True), expected, rtol=1e-5)
         history.append((embeddings, sets))
+
+
+def test_a_union_is_one_loss_over_batch_and_memory_without_selves():
+    """Multi-similarity is a mean over anchors: here each anchor alone, over all samples but itself."""
+    base = MultiSimilarityLoss()
+    loss = CrossBatchMemoryLoss(base, 10, DIM, start_step=0, terms="union")
+    (earlier, earlier_labels), (embeddings, labels), (others, other_labels) = batches(3)
+    first = loss(earlier, earlier_labels, training=True)  # the memory is empty
+    np.testing.assert_allclose(first, base(earlier, earlier_labels), rtol=1e-6)
+    terms = []
+    for place in range(len(labels)):
+        rest = np.delete(embeddings, place, axis=0), np.delete(labels, place)
+        samples = (np.concatenate(pair) for pair in zip(rest, (earlier, earlier_labels)))
+        terms.append(base(embeddings[place : place + 1], labels[place : place + 1], References(*samples)))
+    np.testing.assert_allclose(loss(embeddings, labels), np.mean(terms), rtol=1e-5)
+    given = [np.concatenate(pair) for pair in ((others, earlier), (other_labels, earlier_labels))]
+    found = loss(embeddings, labels, References(others, other_labels))
+    np.testing.assert_allclose(found, base(embeddings, labels, References(*given)), rtol=1e-5)
+
+
+def test_the_memory_alone_takes_the_place_of_the_batch_when_it_starts():
+    base = CosineContrastiveLoss()
+    loss = CrossBatchMemoryLoss(base, 4, DIM, start_step=1, terms="memory")
+    (first, first_labels), (second, second_labels) = batches(2)
+    np.testing.assert_allclose(loss(first, first_labels, training=True), base(first, first_labels), rtol=1e-6)
+    expected = base(second, second_labels, References(first, first_labels))
+    np.testing.assert_allclose(loss(second, second_labels, training=True), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CrossBatchMemoryLoss(ContrastiveLoss(), 8, DIM, terms="both"), "terms: received 'both', expected one"),
+        (lambda: CrossBatchMemoryLoss(ContrastiveLoss(), 8, DIM, weight=2.0, terms="union"), "weight: received 2.0"),
+        (lambda: CrossBatchMemoryLoss(ContrastiveLoss(), 8, DIM, enqueue_first=True, terms="union"), "enqueue_first"),
+        (lambda: CrossBatchMemoryLoss(ProxyNCALoss(3, DIM), 8, DIM, terms="union"), "received 'ProxyLoss', expected o"),
+        (
+            lambda: CrossBatchMemoryLoss(WeightedSumLoss([MinedLoss(TripletLoss())]), 8, DIM, terms="union"),
+            "loss: received 'MinedLoss', expected one of all pairs",
+        ),
+    ],
+)
+def test_terms_that_cannot_be_are_refused(make, message):
+    with pytest.raises(InvalidInput, match=message):
+        make()
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,16 @@ def test_the_two_habits_of_the_memory_are_told_apart(name):
     assert found == {other: other == name for other in found}
 
 
+def test_the_memory_s_terms_are_flags_and_exclude_each_other():
+    loss = build.build_loss(resolve("glyphs", "c1+xbm", "gap", "thesis", "demo", {"xbm_terms": "union"}), 4)
+    assert (loss.terms, loss.weight) == ("union", 1.0)
+    loss = build.build_loss(resolve("glyphs", "c1+xbm", "gap", "thesis", "demo", {"xbm_weight": 0.5}), 4)
+    assert (loss.terms, loss.weight) == ("sum", 0.5)
+    for beside, message in (({"xbm_weight": 0.5}, "--xbm_weight would"), ({"xbm_holds_batch": True}, "image twice")):
+        with pytest.raises(InvalidInput, match=message):
+            resolve("glyphs", "c1+xbm", "gap", "thesis", "demo", {"xbm_terms": "union", **beside})
+
+
 def test_the_fingerprint_of_data_knows_all_parts_and_their_order():
     def fingerprint(**parts):
         small = Examples(np.arange(2), inputs=np.zeros((2, 1), np.uint8))

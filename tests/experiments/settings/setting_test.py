@@ -16,7 +16,10 @@ CONFIGS = [
     resolve("sop", "margin+distance+shared+intra+dance", "gap", "thesis", "full", {}),
     resolve("sop", "margin+pads", "gap", "thesis", "full", {}),
     resolve("sop", "c2", "gap", "thesis", "full", {"left_out_images": 0.2}),
-    *(resolve("sop", loss, "gap", "thesis", "full", {}) for loss in (*LOSSES, "margin+distance+rho", "c2+s2sd")),
+    *(
+        resolve("sop", loss, "gap", "thesis", "full", {})
+        for loss in (*LOSSES, "margin+distance+rho", "c2+s2sd", "c2+xbm")
+    ),
 ]
 RANGES = {each.name: each.metadata["within"] for each in all_settings() if each.metadata["within"]}
 FLOATS = [each.name for each in all_settings() if each.kind is float]

@@ -22,7 +22,13 @@ def test_the_planned_runs_are_a_point_of_each_line(condition):
     shared = {
         point.series for point, cells in study.groups.items() if {(of.config, of.fold) for of in cells} <= planned
     }
-    others = {"c2+ccp, random", "ms+gsp, prototypes from step 200", "ms+gsp, prototypes of local features"}
+    others = {
+        "c2+xbm, union",
+        "c2+xbm, memory",
+        "c2+ccp, random",
+        "ms+gsp, prototypes from step 200",
+        "ms+gsp, prototypes of local features",
+    }
     assert shared == {point.series for point in study.groups} - others
 
 
