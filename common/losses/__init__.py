@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from common.losses.distance_adapted_contrast import DistanceAdaptedContrastLoss
     from common.losses.feature_tasks import feature_sizes, feature_tasks_loss
     from common.losses.group_labels import GroupLabelsLoss
+    from common.losses.hierarchical_proxies import HIERLoss
     from common.losses.histogram import HistogramLoss
     from common.losses.hyperbolic import HyperbolicLoss
     from common.losses.in_turn import InTurnLoss
@@ -72,6 +73,7 @@ __all__ = [
     "DistanceAdaptedContrastLoss",
     "FastAPLoss",
     "GroupLabelsLoss",
+    "HIERLoss",
     "HistogramLoss",
     "HyperbolicLoss",
     "InTurnLoss",

@@ -59,12 +59,8 @@ class HyperbolicLoss(AnchoredLoss):
         **kwargs: Any,
     ) -> None:
         super().__init__(anchors, **kwargs)
-        self.curvature = check_positive("curvature", curvature)
-        self.radius = check_positive("radius", radius)
+        self.curvature, self.radius = check_tangents(curvature, radius)
         self.temperature = check_positive("temperature", temperature)
-        if math.sqrt(curvature) * radius > LARGEST_ARGUMENT:
-            expected = f"at most {LARGEST_ARGUMENT / math.sqrt(curvature):g} with curvature={curvature:g}"
-            raise invalid("radius", received=radius, expected=expected, fix="Distances would overflow in float32.")
 
     def of_pairs(self, pairs: Comparison) -> tf.Tensor:
         """Return the mean over positive pairs.
@@ -82,3 +78,13 @@ class HyperbolicLoss(AnchoredLoss):
         """Return the constructor's arguments."""
         own = {"curvature": self.curvature, "radius": self.radius, "temperature": self.temperature}
         return {**super().get_config(), **own}
+
+
+def check_tangents(curvature: float, radius: float) -> tuple[float, float]:
+    """Return curvature and radius, or raise `InvalidInput` if distances may overflow."""
+    check_positive("curvature", curvature)
+    check_positive("radius", radius)
+    if math.sqrt(curvature) * radius > LARGEST_ARGUMENT:
+        expected = f"at most {LARGEST_ARGUMENT / math.sqrt(curvature):g} with curvature={curvature:g}"
+        raise invalid("radius", received=radius, expected=expected, fix="Distances would overflow in float32.")
+    return curvature, radius

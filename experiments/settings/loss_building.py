@@ -182,7 +182,7 @@ def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> l
             weight=memory.xbm_weight,
             terms=memory.xbm_terms,
         )
-    return config.part(RegularizerSettings).around(loss, config.normalization)
+    return config.part(RegularizerSettings).around(loss, config.normalization, dim, seed)
 
 
 def _task(

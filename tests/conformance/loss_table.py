@@ -98,6 +98,9 @@ ROWS = {
     "ViewLoss": lambda dtype=None, **kw: losses.ViewLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), first_alone=True, dtype=dtype
     ),
+    "HIERLoss": lambda **kw: losses.HIERLoss(
+        DIM, num_proxies=8, num_neighbors=5, triplets_per_anchor=4, temperature=1.0, **kw
+    ),
 }
 
 

@@ -53,7 +53,7 @@ def remember(loss):
 
 def skip_if_drawn(loss):
     """Which triplets are drawn, and which half of a batch is seen, follows the order of the batch."""
-    if isinstance(loss, (losses.MinedLoss, losses.PermutedLabelsLoss, losses.ViewLoss)):
+    if isinstance(loss, (losses.HIERLoss, losses.MinedLoss, losses.PermutedLabelsLoss, losses.ViewLoss)):
         pytest.skip("a loss over drawn triplets or labels, or over one half of the batch")
 
 
@@ -117,8 +117,8 @@ def test_xla_equals_eager(create, references):
 )
 def test_gradient_equals_central_differences(create, references, normalization):
     loss = remember(create(normalization=normalization, dtype="float64"))
-    if isinstance(loss, (losses.DecorrelationLoss, losses.SelfDistillationLoss)):
-        pytest.skip("its gradient is reversed, or stopped in a teacher: see its own test")
+    if isinstance(loss, (losses.DecorrelationLoss, losses.HIERLoss, losses.SelfDistillationLoss)):
+        pytest.skip("its gradient is reversed, straight-through, or stopped in a teacher: see its own test")
     embeddings, labels = random_batch()
     points = [tf.Variable(embeddings * 0.7), *loss.trainable_variables]
     if references is not None:
@@ -226,7 +226,9 @@ def test_which_losses_take_sample_weights():
     """Those with terms of anchors, and composers of them."""
     taking = {name for name, make in LOSSES.items() if "sample_weight" in inspect.signature(make().call).parameters}
     refusing = {name.split(" ")[0].removesuffix("Loss") for name in LOSSES.keys() - taking}
-    expected = "Angular CodingRate Contrastive Decorrelation DistanceAdaptedContrast Histogram KoLeo LiftedStructure "
+    expected = (
+        "Angular CodingRate Contrastive Decorrelation DistanceAdaptedContrast HIER Histogram KoLeo LiftedStructure "
+    )
     assert refusing == set(
         (expected + "PermutedLabels ProxyAnchor Quadruplet SelfDistillation SignalToNoise View").split()
     )

@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from common import losses
 from common.errors import InvalidInput, invalid
-from experiments.settings.setting import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, Settings, setting
+from experiments.settings.setting import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, NumberRange, Settings, setting
+
+_TWO_OR_MORE = NumberRange(2, low_included=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,17 +105,31 @@ class RegularizerSettings(Settings, title="Regularisers beside the loss"):
     tcm_weight: float = setting("weight of the threshold-consistent margins (TCM)", 0.0, within=NOT_NEGATIVE)
     tcm_positive_margin: float = setting("tcm: similarity of positives without a term", 0.9, within=FINITE)
     tcm_negative_margin: float = setting("tcm: similarity of negatives without a term", 0.5, within=FINITE)
+    hier_weight: float = setting(
+        "weight of HIER, a hierarchy of embeddings by proxies without classes", 0.0, within=NOT_NEGATIVE
+    )
+    hier_proxies: int = setting("hier: number of proxies", 512, within=_TWO_OR_MORE)
+    hier_neighbors: int = setting(
+        "hier: related items are among so many nearest of each other, themselves included", 20, within=_TWO_OR_MORE
+    )
+    hier_triplets: int = setting("hier: triplets of each image and proxy", 50, within=POSITIVE)
+    hier_margin: float = setting("hier: margin of the distances to ancestors", 0.1, within=NOT_NEGATIVE)
+    hier_temperature: float = setting("hier: temperature of the draws of ancestors", 0.1, within=POSITIVE)
+    hier_curvature: float = setting("hier: curvature of the space, without its sign (c)", 0.1, within=POSITIVE)
+    hier_radius: float = setting("hier: length of the longest tangent vector", 2.3, within=POSITIVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         defaults = {field.name: field.default for field in dataclasses.fields(self)}
-        for weight, names in _WEIGHTED.items():
-            given = [f"--{name}" for name in names if getattr(self, name) != defaults[name]]
-            if given and not getattr(self, weight):
-                raise InvalidInput(f"{', '.join(given)} would have no effect: --{weight} is 0. Give it, too.")
+        for weight in (name for name in defaults if name.endswith("_weight")):
+            prefix = weight.removesuffix("weight")
+            changed = [name for name in defaults if name.startswith(prefix) and getattr(self, name) != defaults[name]]
+            if changed and not getattr(self, weight):
+                flags = ", ".join(f"--{name}" for name in changed)
+                raise InvalidInput(f"{flags} would have no effect: --{weight} is 0. Give it, too.")
 
-    def around(self, loss: losses.MetricLoss, normalization: str) -> losses.MetricLoss:
-        """Add the regularisers to a loss."""
+    def around(self, loss: losses.MetricLoss, normalization: str, embedding_dim: int, seed: int) -> losses.MetricLoss:
+        """Add the regularisers to a loss; the seed is that of their draws."""
         terms = (
             (self.koleo_weight, lambda: losses.KoLeoLoss(normalization=normalization)),
             (
@@ -126,14 +142,16 @@ class RegularizerSettings(Settings, title="Regularisers beside the loss"):
                     self.tcm_positive_margin, self.tcm_negative_margin, normalization=normalization
                 ),
             ),
+            (
+                self.hier_weight,
+                lambda: losses.HIERLoss(
+                    *(embedding_dim, self.hier_proxies, self.hier_neighbors, self.hier_triplets, self.hier_margin),
+                    *(self.hier_temperature, self.hier_curvature, self.hier_radius, seed),
+                    normalization=normalization,
+                ),
+            ),
         )
         added = [(weight, make()) for weight, make in terms if weight]
         if not added:
             return loss
         return losses.WeightedSumLoss([loss, *(term for _, term in added)], [1.0, *(weight for weight, _ in added)])
-
-
-_WEIGHTED = {
-    "coding_rate_weight": ("coding_rate_precision",),
-    "tcm_weight": ("tcm_positive_margin", "tcm_negative_margin"),
-}

@@ -67,16 +67,31 @@ def test_heads_have_slices_and_draws_of_their_own_for_the_one_task():
 
 def test_regularisers_are_added_beside_the_whole_loss():
     given = {"koleo_weight": 0.1, "coding_rate_weight": 0.2, "tcm_weight": 2.0, "tcm_negative_margin": 0.3}
+    of_hier = {"proxies": 7, "neighbors": 5, "triplets": 3, "margin": 0.2, "temperature": 0.3, "curvature": 0.4}
+    given |= {"hier_weight": 0.5, "hier_radius": 1.5, **{f"hier_{name}": value for name, value in of_hier.items()}}
     for name, method in (("c2+xbm", "plain"), ("c2", "ccp"), ("panchor", "plain")):
         configs = [resolve("glyphs", name, "gap", "thesis", "demo", values, method) for values in ({}, given)]
         plain, loss = (build.build_loss(config, 4) for config in configs)
         names = [type(part).__name__ for part in loss.parts]
-        assert names == [type(plain).__name__, "KoLeoLoss", "CodingRateLoss", "ThresholdConsistentMarginLoss"]
-        assert loss.part_weights == (1.0, 0.1, 0.2, 2.0)
+        assert names == [
+            type(plain).__name__,
+            "KoLeoLoss",
+            "CodingRateLoss",
+            "ThresholdConsistentMarginLoss",
+            "HIERLoss",
+        ]
+        assert loss.part_weights == (1.0, 0.1, 0.2, 2.0, 0.5)
         assert loss.parts[3].negative_margin == 0.3
+        hier = loss.parts[4]
+        assert [hier.num_proxies, hier.num_neighbors, hier.triplets_per_anchor] == [7, 5, 3]
+        assert [hier.margin, hier.temperature, hier.curvature, hier.radius] == [0.2, 0.3, 0.4, 1.5]
+        assert (hier.embedding_dim, hier.seed) == (configs[0].embedding_dim, configs[0].seed)
+        assert any(variable is hier.proxies for variable in loss.proxy_variables)
         assert {part.normalization for part in loss.parts[1:]} == {configs[0].normalization}
     with pytest.raises(InvalidInput, match="--tcm_negative_margin would have no effect: --tcm_weight is 0"):
         resolve("glyphs", "c2", "gap", "thesis", "demo", {"tcm_negative_margin": 0.3})
+    with pytest.raises(InvalidInput, match="--hier_proxies, --hier_margin would have no effect: --hier_weight is 0"):
+        resolve("glyphs", "c2", "gap", "thesis", "demo", {"hier_margin": 0.3, "hier_proxies": 8})
 
 
 def first_batches(config, num_classes: int, images: tuple[int, int]) -> np.ndarray:

@@ -5,10 +5,12 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.settings import build
+from experiments.settings.methods.composers import RegularizerSettings
 from experiments.settings.parts import all_settings
 from experiments.settings.recipes import departures, layers_of, resolve
 from experiments.settings.thesis_values import LOSSES_OF, PHOTOGRAPHS
 
+OF_HIER = [name for name in RegularizerSettings.names() if name.startswith("hier_") and name != "hier_weight"]
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
 
 
@@ -231,6 +233,7 @@ def test_every_field_changes_the_hash_and_data_do_too(tmp_path):
             "superclasses_per_batch": {"sampler": "superclasses", "classes_per_batch": 12},
             "coding_rate_precision": {"coding_rate_weight": 0.1},
             **dict.fromkeys(["tcm_positive_margin", "tcm_negative_margin"], {"tcm_weight": 0.1}),
+            **dict.fromkeys(OF_HIER, {"hier_weight": 0.1}),
         }.get(each.name, {})
         other = config.replace(**{each.name: others[0]}, **beside)
         without = config if each.name == "strategy" else config.replace(**beside)

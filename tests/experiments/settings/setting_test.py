@@ -54,6 +54,7 @@ def test_what_is_not_finite_is_refused_by_name(name, value):
         ("min_images", [2], [1]),
         ("ccp_max_problems", [1], [0]),
         ("margin", [-1, 0, 1], []),
+        ("hier_neighbors", [2], [1]),
         ("pool_size", [1, 10**400], [0, -(10**400)]),
     ],
 )
