@@ -22,13 +22,13 @@ DRAWS = 4  # of one seed, that `draw_hierarchy` takes
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class HIERLoss(MetricLoss):
-    """HIER: pulls related items below one ancestor, a proxy in hyperbolic space, and others out of it.
+    """HIER: groups related items under common ancestors, proxies in hyperbolic space.
 
     `mean_(i,j,k) [D_i(ρ_ij) - D_i(ρ_ijk) + m]₊ + [D_j(ρ_ij) - D_j(ρ_ijk) + m]₊ + [D_k(ρ_ijk) - D_k(ρ_ij) + m]₊` of
     triplets of the batch, plus the same of triplets of the proxies. D is the hyperbolic distance of points as in
     `HyperbolicLoss`; the lowest common ancestors ρ_ij and ρ_ijk are proxies drawn by `softmax_ρ(-max D(ρ) / τ)`, the
     maximum over two or three items. Triplets with one proxy as both count as 0. i and j are among the K nearest of each
-    other, and k is not so with i. Items of one class are nearer than all others. Proxies have no class.
+    other; i and k are not. Items that share a label are nearer than all others. Proxies have no class.
 
     Proxies are tangent vectors of at most the length r. Draws are a function of `seed` and a step counter, which
     advances in calls with `training=True` and is saved with the model.
@@ -152,7 +152,7 @@ class HIERLoss(MetricLoss):
 
 
 class HierarchyDraws(NamedTuple):
-    """Triplets (i, j, k) of each item i, and noise for the choice of their ancestors."""
+    """Triplets (i, j, k) of each item i, and noise that chooses ancestors."""
 
     related: tf.Tensor  # j, int32 [items, triplets]
     unrelated: tf.Tensor  # k, int32 [items, triplets]
@@ -209,7 +209,9 @@ def draw_hierarchy(
 def hierarchical_triplet_loss(
     distances: tf.Tensor, draws: HierarchyDraws, temperature: float, margin: float
 ) -> tf.Tensor:
-    """Return the mean of `[d_i + m]₊ + [d_j + m]₊ + [m - d_k]₊`, d = D(ρ_ij) - D(ρ_ijk).
+    """Return the mean loss of triplets and their lowest common ancestors.
+
+    `[d_i + m]₊ + [d_j + m]₊ + [m - d_k]₊` with `d_x = D_x(ρ_ij) - D_x(ρ_ijk)`, the mean over all triplets drawn.
 
     The ancestor ρ_ij is a proxy drawn by `softmax_ρ(-max(D_i(ρ), D_j(ρ)) / τ)`, ρ_ijk by the maximum of three. A
     triplet with one proxy as both ancestors counts as 0.

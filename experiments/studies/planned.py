@@ -23,6 +23,7 @@ Losses without a row need more than a flag, or are not losses of a batch's class
 - Miners choose a loss's tuples: `--id=losses`.
 - Several features (heads, shared, DiVA's tasks, decorrelation, group labels, permuted labels) need further heads, views
   or momentum networks: `--id=milbich_4.2`.
+- HIER, a regulariser with proxies and eight settings, came after the plan.
 - Matryoshka repeats a loss at shorter lengths; zero-shot prediction needs GSP (table 5.3).
 """
 
