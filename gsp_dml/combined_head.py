@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.errors import check_choice, check_positive
+from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
 from common.pooling import GeneralizedMeanPooling, GlobalMaxPooling
 from common.pooling.position_counts import num_positions
@@ -55,13 +56,13 @@ class CombinedSumHead(keras.layers.Layer):
     project_first = True  # what `pooling` looks at are projected features
 
     def __init__(self, pooling: GeneralizedSumPooling, embedding_dim: int, aggregation: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)  # the poolings compute in full precision by themselves
+        super().__init__(**in_full_precision(kwargs))  # the projection alone follows a policy of half precision
         self.pooling = pooling
         self.pooling.return_attributes = True
         self.embedding_dim = int(check_positive("embedding_dim", embedding_dim))
         self.aggregation = check_choice("aggregation", aggregation, AGGREGATIONS)
         self.second_pooling = GlobalMaxPooling() if aggregation == "max" else GeneralizedMeanPooling()
-        options = {"dtype": self.dtype_policy, "name": "projection"}
+        options = {"dtype": kwargs.get("dtype"), "name": "projection"}
         self.projection = keras.layers.Dense(embedding_dim, use_bias=False, **options)
         self.supports_masking = True
 
@@ -103,6 +104,7 @@ class CombinedSumHead(keras.layers.Layer):
     def get_config(self) -> dict:
         return {
             **super().get_config(),
+            "dtype": self.projection.get_config()["dtype"],
             "pooling": keras.layers.serialize(self.pooling),
             "embedding_dim": self.embedding_dim,
             "aggregation": self.aggregation,
