@@ -17,6 +17,7 @@ from experiments.published.values import DISSERTATION
 from experiments.settings.build import parse_method
 
 THESIS_REPEATS = {3: 1, 5: 3}  # of each fold, by chapter
+_MOST_IN_ORDER = 20  # rows of a picture in the order of their table, with bars of both sizes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,12 +119,18 @@ def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: li
 def draw_rows(
     rows: Sequence[reports.TableRow], path: pathlib.Path, *, title: str, untrained: float | None = None
 ) -> None:
-    """Draw MAP@R (fractions) of complete rows' single and concatenated models."""
+    """Draw MAP@R (fractions) of complete rows' single and concatenated models.
+
+    A long table has single models alone, the best first.
+    """
     groups: dict[str, dict[str, reports.Interval]] = {}
     for row in rows:
         for (size, metric), cell in row.cells.items():
             if metric == "MAP@R" and "minus" not in size and cell.estimate.interval is not None:
                 groups.setdefault(size, {})[row.method] = cell.estimate.interval
+    if len(rows) > _MOST_IN_ORDER:
+        size, bars = next(iter(groups.items()))
+        groups = {size: dict(sorted(bars.items(), key=lambda bar: -bar[1].estimate))}
     reports.interval_bars(groups, path, title=title, untrained=untrained)
 
 

@@ -1,9 +1,11 @@
 import csv
+from types import SimpleNamespace
 
 import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
+from experiments.plans.fair_table import draw_rows
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.protocols.fair_report import MethodReport
@@ -26,6 +28,26 @@ def test_every_printed_row_has_its_own(study_id):
     assert {row.printed for row in study.rows.values()} == set(printed)
     assert len(study.rows) == PRINTED_ROWS[study_id]
     assert study.num_cells == 4 * len(study.rows)
+
+
+def test_a_picture_of_many_rows_has_single_models_alone_and_the_best_first(monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(reports, "interval_bars", lambda groups, path, **others: drawn.update(groups))
+
+    def row(place, value):
+        cell = SimpleNamespace(estimate=SimpleNamespace(interval=SimpleNamespace(estimate=value)))
+        sizes = ("single 128-D", "concat. 512-D", "single minus baseline")
+        return SimpleNamespace(method=f"method {place}", cells={(size, "MAP@R"): cell for size in sizes})
+
+    rows = [row(place, place % 7) for place in range(21)]
+    draw_rows(rows[:20], "few.png", title="")
+    assert {size: list(bars) for size, bars in drawn.items()} == dict.fromkeys(
+        ["single 128-D", "concat. 512-D"], [each.method for each in rows[:20]]
+    )
+    drawn.clear()
+    draw_rows(rows, "many.png", title="")
+    assert list(drawn) == ["single 128-D"]
+    assert list(drawn["single 128-D"])[:4] == ["method 6", "method 13", "method 20", "method 5"]
 
 
 def test_rows_follow_the_chapter_of_their_table():
