@@ -99,7 +99,7 @@ def _of_trained_parts(run: RunSettings) -> Iterator[InvalidInput]:
 
 
 def _may_have_blocks(backbone: str) -> bool:
-    """Return whether a network may be a transformer; presets and plug-ins show it once built."""
+    """Return whether a network may be a transformer, as presets and plug-ins may."""
     return may_be_transformer(backbone) or ("backbone", backbone) in PROVIDERS
 
 
