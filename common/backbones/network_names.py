@@ -11,8 +11,8 @@ DILATED = ("efficientnet_lite0", "mobilenet_v2", "resnet50")  # networks that of
 HEAD = "head"  # the cut behind the whole network: training begins with the pooling
 CLASS_TOKEN, PATCHES = "class", "patches"
 TOKENS = (PATCHES, CLASS_TOKEN)
-ALL_BLOCKS, FIRST_BLOCK = "all", "first"
-PROMPTED = (ALL_BLOCKS, FIRST_BLOCK)  # blocks that get prompts of their own: deep and shallow prompts
+ALL_BLOCKS = "all"
+PROMPTED = (ALL_BLOCKS, "first")  # blocks that get prompts of their own: deep and shallow prompts
 # Networks of `keras.applications`, each with the normalisation of its images in `keras_application.NORMALIZATIONS`.
 KERAS_APPLICATIONS = {
     "ConvNeXtBase": "inside",

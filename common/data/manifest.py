@@ -87,7 +87,7 @@ def load_manifest(
         gallery=parts.get("gallery"),
         validation=parts.get("validation"),
         class_names=class_names,
-        deviations=(*_deviations(path, parts["train"]),),
+        deviations=tuple(_deviations(path, parts["train"])),
         kind="image_files",
     )
 

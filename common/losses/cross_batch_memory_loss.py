@@ -113,12 +113,12 @@ class CrossBatchMemoryLoss(LossAround):
             first = over(references)
             second = tf.cond(is_started, lambda: over(self.memory.references()), lambda: tf.zeros_like(first))
             value = first + self.weight * second
-        else:
+        elif self.terms == UNION:
             batch = References(embeddings, labels) if references is None else references
-            others = self.memory.references()
-            if self.terms == UNION:
-                others = _union(labels, batch, others, are_selves=references is None)
-            value = tf.cond(is_started, lambda: over(others), lambda: over(references))
+            parts = {"batch": batch, "memory": self.memory.references(), "are_selves": references is None}
+            value = tf.cond(is_started, lambda: over(_union(labels, **parts)), lambda: over(references))
+        else:
+            value = tf.cond(is_started, lambda: over(self.memory.references()), lambda: over(references))
         if training:
             if not self.enqueue_first:
                 self.memory.enqueue(embeddings, labels)

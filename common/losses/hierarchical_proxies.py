@@ -123,9 +123,8 @@ class HIERLoss(MetricLoss):
     ) -> tf.Tensor:
         """Return the loss of the triplets of some items."""
         points = tf.stop_gradient(items)
-        nearness = 1.0 / (
-            1.0 + pairwise_hyperbolic_distances(points, points, self.curvature)
-        )  # in the order of exp(-D)
+        # In the order of exp(-D), which would underflow.
+        nearness = 1.0 / (1.0 + pairwise_hyperbolic_distances(points, points, self.curvature))
         if same is not None:
             nearness += tf.cast(same, nearness.dtype)
         related = reciprocal_neighbors(nearness, self.num_neighbors)

@@ -15,6 +15,7 @@ from experiments.settings.methods.losses import HyperbolicSettings
 from experiments.settings.provided import PROVIDERS
 from experiments.settings.run_settings import COSINE, SUPERCLASSES, RunSettings
 
+_WITH_BLOCKS = f"a transformer: {A_TRANSFORMER}, or one of a plug-in"
 _IMAGES_OF_INTRA = 3  # an anchor, a positive and a negative of one class
 
 
@@ -88,7 +89,7 @@ def _of_trained_parts(run: RunSettings) -> Iterator[InvalidInput]:
         yield InvalidInput("--prompt_blocks would have no effect without --num_prompts. Give both, or remove it.")
     if run.lora_rank is not None and not _may_have_blocks(run.backbone):
         received = f"{run.lora_rank} for --backbone={run.backbone}"
-        yield invalid("--lora_rank", received=received, expected=f"a transformer: {A_TRANSFORMER}, or one of a plug-in")
+        yield invalid("--lora_rank", received=received, expected=_WITH_BLOCKS)
     if run.num_prompts is not None and run.backbone not in TRANSFORMERS:
         received, expected = f"{run.num_prompts} for --backbone={run.backbone}", f"one of {', '.join(TRANSFORMERS)}"
         yield invalid("--num_prompts", received=received, expected=expected)
@@ -129,9 +130,7 @@ def _of_rates(run: RunSettings) -> Iterator[InvalidInput]:
         )
     if run.layer_decay is not None and not _may_have_blocks(run.backbone):
         received = f"{run.layer_decay} for --backbone={run.backbone}"
-        yield invalid(
-            "--layer_decay", received=received, expected=f"a transformer: {A_TRANSFORMER}, or one of a plug-in"
-        )
+        yield invalid("--layer_decay", received=received, expected=_WITH_BLOCKS)
     if run.layer_decay is not None and (run.frozen_backbone or run.trained_from == HEAD):
         yield InvalidInput("--layer_decay would have no effect on a backbone that is not trained. Remove it.")
 
