@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
@@ -115,8 +116,9 @@ class CrossBatchMemoryLoss(LossAround):
             value = first + self.weight * second
         elif self.terms == UNION:
             batch = References(embeddings, labels) if references is None else references
-            parts = {"batch": batch, "memory": self.memory.references(), "are_selves": references is None}
-            value = tf.cond(is_started, lambda: over(_union(labels, **parts)), lambda: over(references))
+            memory, are_selves = self.memory.references(), references is None
+            union = functools.partial(_union, labels, batch, memory, are_selves=are_selves)
+            value = tf.cond(is_started, lambda: over(union()), lambda: over(references))
         else:
             value = tf.cond(is_started, lambda: over(self.memory.references()), lambda: over(references))
         if training:
