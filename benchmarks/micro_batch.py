@@ -5,7 +5,7 @@ Command: python -m benchmarks.micro_batch [--large]
 A step: ResNet-50 with random weights and frozen batch normalisation, average pooling, 128 dimensions, the contrastive
 loss. Cases: a batch of 32, one of 256, and 256 in micro batches of 32, at 64 pixels; with `--large` a batch of 32 and
 one of 4,096 in micro batches of 32, at 224 pixels. Each case has a process of its own, which first makes a step of
-eight images. Peak: rise of the resident memory above that before the steps. Two minutes; with `--large` 40.
+eight images. Peak: rise of the resident memory above that before the steps. Two minutes; with `--large` ten.
 
 Gradients: of each loss of `common.losses` that has defaults, by the weights of a small network in float64, in micro
 batches of 5 of a batch of 24.
@@ -134,5 +134,5 @@ def main(_: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_bool("large", False, "A batch of 4,096 photographs of 224 pixels: 40 minutes.")
+    flags.DEFINE_bool("large", False, "A batch of 4,096 photographs of 224 pixels: ten minutes.")
     app.run(main)

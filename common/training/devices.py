@@ -163,6 +163,12 @@ def check_micro_batches(network: keras.Model, *, jit_compile: bool) -> None:
     """
     if jit_compile:
         raise invalid("jit_compile", received=True, expected="False with micro_batch")
+    if objection := objection_to_parts(network):
+        raise invalid("micro_batch", received="a size", expected=f"none with {objection}")
+
+
+def objection_to_parts(network: keras.layers.Layer) -> str:
+    """Return the layer and the reason why parts of a batch would change it; empty if they would not."""
     of_batches = _batch_normalizations(network)
     for layer in network._flatten_layers(include_self=False, recursive=True):
         reason = ""
@@ -175,8 +181,8 @@ def check_micro_batches(network: keras.Model, *, jit_compile: bool) -> None:
         elif getattr(layer, "activity_regularizer", None):
             reason = "whose regularisation of activities would be that of a part"
         if reason:
-            expected = f"none with {layer.name} ({type(layer).__name__}), {reason}"
-            raise invalid("micro_batch", received="a size", expected=expected)
+            return f"{layer.name} ({type(layer).__name__}), {reason}"
+    return ""
 
 
 def synchronize_batch_normalization(model: keras.Model) -> None:
@@ -197,7 +203,7 @@ def synchronize_batch_normalization(model: keras.Model) -> None:
         layer.synchronized = True
 
 
-def _batch_normalizations(model: keras.Model) -> list[keras.layers.Layer]:
+def _batch_normalizations(model: keras.layers.Layer) -> list[keras.layers.Layer]:
     """Return the layers that use batch statistics in training."""
     layers = model._flatten_layers(include_self=False, recursive=True)
     return [layer for layer in layers if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +15,8 @@ from common.errors import check_choice, check_fraction, check_positive, invalid
 from common.losses.label_column import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
-from common.training.devices import check_devices, check_micro_batches
+from common.pooling.feature_pooling import FeaturePooling
+from common.training.devices import check_devices, check_micro_batches, objection_to_parts
 from common.training.embedding_head import EmbeddingHead
 from common.training.gradients import (
     are_finite,
@@ -50,8 +52,9 @@ class EmbeddingModel(keras.Model):
             feature.
         num_views: 2 for training batches that hold each image twice, as `common.data.TwoViews` makes them: the second
             half is embedded in a separate pass, without gradient, and the loss sees both halves stacked.
-        micro_batch: images whose maps the backbone keeps at a time in training; None: the batch. The gradient is
-            that of the whole batch, see `in_micro_batches`; the head and the losses see the whole batch.
+        micro_batch: images whose maps are kept at a time in training; None: the batch. The gradient is that of the
+            whole batch, see `in_micro_batches`, which the losses see. A head that is no `EmbeddingHead`, or collects
+            features, sees the last maps of the whole batch.
         perturbations: of images and features in training; None: none.
 
     Input shape:
@@ -103,23 +106,35 @@ class EmbeddingModel(keras.Model):
 
     def outputs_of(self, inputs: tf.Tensor, training: bool | None = None) -> dict[str, tf.Tensor]:
         """Return normalised `embeddings` `[batch, embedding_dim]`, and the head's other outputs."""
-        network = functools.partial(self.features_of, training=bool(training) and not self.warming_up)
         perturbations = self.perturbations if training else None
         if perturbations:
             step = tf.convert_to_tensor(without_scale(self.compiled_update.optimizer).iterations)
             inputs = perturbations.of_images(inputs, step)
-        if training and self.micro_batch is not None:
-            features = in_micro_batches(network, inputs, self.micro_batch)
-            features = tf.stop_gradient(features) if self.warming_up else features
+
+        def network(images: tf.Tensor) -> tf.Tensor:
+            features = self.features_of(images, training=bool(training) and not self.warming_up)
+            return tf.stop_gradient(features) if training and self.warming_up else features
+
+        def head_of(images: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self.head(network(images), training=training)
+
+        if perturbations or not _works_by_row(self.head):
+            features = self._in_parts(network, inputs, training)
+            if perturbations:
+                features = perturbations.of_features(features, step)
+            outputs = self.head(features, training=training)
         else:
-            features = network(inputs)
-        if perturbations:
-            features = perturbations.of_features(features, step)
-        outputs = self.head(features, training=training)
+            outputs = self._in_parts(head_of, inputs, training)
         if self.feature_sizes is None:
             return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
         embeddings = normalize_groups(outputs["embeddings"], self.normalization, self.feature_sizes)
         return {**outputs, "embeddings": embeddings}
+
+    def _in_parts(self, network: Callable[[tf.Tensor], Any], inputs: tf.Tensor, training: bool | None) -> Any:  # noqa: ANN401
+        """Return a network's outputs, in training by micro batches."""
+        if not training or self.micro_batch is None:
+            return network(inputs)
+        return in_micro_batches(network, inputs, self.micro_batch)
 
     def features_of(self, inputs: tf.Tensor, *, training: bool) -> tf.Tensor:
         """Return the backbone's output, with `fold_batch_norm` the same up to rounding."""
@@ -316,3 +331,8 @@ class EmbeddingModel(keras.Model):
     def _averages_of(self, inputs: tf.Tensor) -> tf.Tensor:
         features = self.features_of(inputs, training=False)
         return tf.reduce_mean(features, axis=list(range(1, len(features.shape) - 1)))
+
+
+def _works_by_row(head: keras.layers.Layer) -> bool:
+    """Return whether each output depends on one image alone, so that parts of a batch can be pooled."""
+    return isinstance(head, EmbeddingHead) and isinstance(head.pooling, FeaturePooling) and not objection_to_parts(head)

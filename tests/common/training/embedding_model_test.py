@@ -164,11 +164,22 @@ def test_what_layers_add_is_in_the_loss_once(num_views):
     assert value == pytest.approx(without + added, rel=1e-5)
 
 
-@sampled("num_views, warming_up", [1, 2], [True, False])
-def test_micro_batches_step_like_the_batch(num_views, warming_up):
+@keras.utils.register_keras_serializable(package="tests")
+class CenteredPooling(GlobalAveragePooling):
+    """Average pooling less the mean of the batch, which it must see whole."""
+
+    collects_features = True
+
+    def call(self, features, mask=None, training=None):
+        pooled = super().call(features)
+        return pooled - tf.reduce_mean(pooled, axis=0)
+
+
+@sampled("num_views, warming_up, pooling", [1, 2], [True, False], [SecondOrderAttentionPooling, CenteredPooling])
+def test_micro_batches_step_like_the_batch(num_views, warming_up, pooling):
     def stepped(micro_batch):
         keras.utils.set_random_seed(0)
-        head, loss = EmbeddingHead(SecondOrderAttentionPooling(), 4), ProxyNCALoss(3, 4)
+        head, loss = EmbeddingHead(pooling(), 4), ProxyNCALoss(3, 4)
         model = EmbeddingModel(make_backbone(), head, loss, num_views=num_views, micro_batch=micro_batch)
         inputs, labels = images(6 * num_views), tf.tile(tf.constant([0, 0, 1, 1, 2, 2]), [num_views])
         model.build_from_batch(inputs, labels)
