@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -118,23 +117,18 @@ class EmbeddingModel(keras.Model):
         def head_of(images: tf.Tensor) -> dict[str, tf.Tensor]:
             return self.head(network(images), training=training)
 
-        if perturbations or not _works_by_row(self.head):
-            features = self._in_parts(network, inputs, training)
+        size = self.micro_batch if training else None
+        if size is not None and not perturbations and _works_by_row(self.head):
+            outputs = in_micro_batches(head_of, inputs, size)
+        else:
+            features = network(inputs) if size is None else in_micro_batches(network, inputs, size)
             if perturbations:
                 features = perturbations.of_features(features, step)
             outputs = self.head(features, training=training)
-        else:
-            outputs = self._in_parts(head_of, inputs, training)
         if self.feature_sizes is None:
             return {**outputs, "embeddings": normalize(outputs["embeddings"], self.normalization)}
         embeddings = normalize_groups(outputs["embeddings"], self.normalization, self.feature_sizes)
         return {**outputs, "embeddings": embeddings}
-
-    def _in_parts(self, network: Callable[[tf.Tensor], Any], inputs: tf.Tensor, training: bool | None) -> Any:  # noqa: ANN401
-        """Return a network's outputs, in training by micro batches."""
-        if not training or self.micro_batch is None:
-            return network(inputs)
-        return in_micro_batches(network, inputs, self.micro_batch)
 
     def features_of(self, inputs: tf.Tensor, *, training: bool) -> tf.Tensor:
         """Return the backbone's output, with `fold_batch_norm` the same up to rounding."""
@@ -334,5 +328,5 @@ class EmbeddingModel(keras.Model):
 
 
 def _works_by_row(head: keras.layers.Layer) -> bool:
-    """Return whether each output depends on one image alone, so that parts of a batch can be pooled."""
+    """Return whether each output depends on one image alone."""
     return isinstance(head, EmbeddingHead) and isinstance(head.pooling, FeaturePooling) and not objection_to_parts(head)
