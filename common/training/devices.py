@@ -168,7 +168,7 @@ def check_micro_batches(network: keras.Model, *, jit_compile: bool) -> None:
 
 
 def objection_to_parts(network: keras.layers.Layer) -> str:
-    """Return a layer that parts of a batch would change, and the reason; empty for none."""
+    """Name a layer that parts of a batch would change, and why; empty: none."""
     of_batches = _batch_normalizations(network)
     for layer in network._flatten_layers(include_self=False, recursive=True):
         reason = ""
