@@ -30,9 +30,10 @@ _TOKEN_SECONDS_PER_IMAGE = 1e-4
 _CIFAR_SECONDS_PER_IMAGE = 2.3e-3
 _CACHED_SECONDS_PER_IMAGE = 2e-4  # of 5 x 5 x 1,280 features that are on disk
 _CIFAR_SIZE = 32  # pixels; time grows with their number
-# Without validations, on 2 CPU cores with AVX2: efficientnet_lite0, .6 s a batch of 32 (a core with AVX-512: .33 s; at
-# 227 pixels 5.5 times as long).
-_LITE0_SECONDS_PER_IMAGE, _LITE0_SIZE = 0.6 / 32, 96
+# Without validations, on 2 CPU cores with AVX2, at 96 pixels: .6 s a batch of 32 (a core with AVX-512: .33 s; at 227
+# pixels 5.5 times as long). mobilenet_v2 takes .68 of it, measured in turns with the other.
+_MOBILE_SECONDS_PER_IMAGE = {"efficientnet_lite0": 0.6 / 32, "mobilenet_v2": 0.41 / 32}
+_MOBILE_SIZE = 96
 # Without validations, on an RTX 2080 Ti: 97 ms a batch of 32 (thesis chapter 3, BN-Inception).
 _PHOTOGRAPH_SECONDS_PER_IMAGE = 0.097 / 32
 _GPU = "an RTX 2080 Ti"
@@ -85,8 +86,8 @@ def _known_rate(config: ExperimentConfig) -> Rate:
     if config.cached_features:
         return Rate(_CACHED_SECONDS_PER_IMAGE, "2 CPU cores", 0.0, _FIGURES_SECONDS_PER_IMAGE)
     stride = _STRIDE_RATIO if config.output_stride == 16 else 1.0
-    if config.backbone == "efficientnet_lite0":
-        seconds = _LITE0_SECONDS_PER_IMAGE * (config.image_size / _LITE0_SIZE) ** 2 * stride
+    if config.backbone in _MOBILE_SECONDS_PER_IMAGE:
+        seconds = _MOBILE_SECONDS_PER_IMAGE[config.backbone] * (config.image_size / _MOBILE_SIZE) ** 2 * stride
         return Rate(seconds, "2 CPU cores", seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
     if recipe_of(config.dataset) in PHOTOGRAPHS:
         seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0) * stride

@@ -93,7 +93,9 @@ def test_the_demo_is_estimated_by_its_network_and_its_emoji():
     assert seconds_of(config) == pytest.approx(12 + (400 * 32 + embedded / 3) * 0.6 / 32)
     whole = DEMO.cells(NothingFinished())
     assert 22 * 60 < sum(seconds_of(cell.config) for cell in whole) < 37 * 60  # 400 steps took 19 minutes
-    assert rate_of(config.replace(image_size=192), ()).seconds_per_image == pytest.approx(4 * 0.6 / 32)
+    for backbone, seconds in (("efficientnet_lite0", 0.6), ("mobilenet_v2", 0.41)):
+        rate = rate_of(config.replace(image_size=192, backbone=backbone), ())
+        assert rate.seconds_per_image == pytest.approx(4 * seconds / 32)
 
 
 def test_training_from_cached_features_costs_its_steps_on_a_processor():
