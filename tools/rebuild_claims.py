@@ -5,7 +5,6 @@ Command: python tools/rebuild_claims.py [PAGE RESULTS]; exit code 1 on any diffe
 """
 
 import glob
-import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import stdtrit
-from scipy.stats import chi2
 
 Part = tuple[float, tuple[float, float], tuple[float, float], float]  # mean, two variances with freedom, skewness
 FIXED, WIDE = "ccp+gap, fixed members", "gap, stride 16"
@@ -69,21 +67,9 @@ def interval(part: Part, level: float = 0.95) -> tuple[float, float]:
     tail = min(student + shift * (1 + 24 / (first_freedom + 1)), np.inf if first_freedom >= 7 else 2 * student)
     sides = (max(student - shift / 3, student / 2), tail)[:: 1 if skewness >= 0 else -1]
     joint = stdtrit(root**4 / (first**2 / first_freedom + second**2 / second_freedom), 0.5 + level / 2) * root
-    back = ((first * student + second * of_folds) / root - joint) / 2
+    back = ((first * student + second * of_folds) / root - joint) / 2 * min(1, (1 - level) / 0.05)
     below, above = ((first * side + second * of_folds) / root - back for side in sides)
     return mean - below, mean + above
-
-
-def pooled(pairs: list[tuple[str, str]], parts: list[Part]) -> list[Part]:
-    """Share the mean variance over folds unless Bartlett's test finds differences at 10 %."""
-    variances, freedom, count = np.array([folds[0] for _, _, folds, _ in parts]), parts[0][2][1], len(parts)
-    statistic = count * freedom * np.log(variances.mean()) - freedom * np.log(variances).sum()
-    correction = 1 + (count / freedom - 1 / (count * freedom)) / (3 * max(count - 1, 1))
-    if count < 2 or chi2.sf(statistic / correction, count - 1) < 0.1:
-        return parts
-    related = sum(1.0 if a == b else 0.25 * bool(set(a) & set(b)) for a, b in itertools.product(pairs, pairs))
-    joint = variances.mean(), count**2 * freedom / related
-    return [(mean, classes, joint, skewness) for mean, classes, _, skewness in parts]
 
 
 def p_value(part: Part) -> float:
@@ -100,7 +86,7 @@ def study_claims(folder: str) -> Iterator[tuple]:
     """Yield each complete claim: name, set, difference and ends, star, MAP@R of the baseline."""
     dataset, counts, sums = read_study(folder)
     pairs = {claim: of for claim, of in PLANNED.items() if set(of) <= sums.keys()}
-    parts = pooled([*pairs.values()], [parts_of(sums[of] - sums[to], counts) for of, to in pairs.values()])
+    parts = [parts_of(sums[of] - sums[to], counts) for of, to in pairs.values()]
     p_values = [p_value(part) for part in parts]
     order, stars = np.argsort(p_values), np.zeros(len(parts), int)
     for rank, place in enumerate(order):  # Holm

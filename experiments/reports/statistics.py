@@ -162,8 +162,7 @@ def class_clustered_interval(scores: ClassScores, *, members: Members | None = N
     variance, freedom, skewness = _class_variance(averaged)
     of_classes = max(variance - shared, 0.0), freedom
     found = interval(float(averaged.means[0]), of_classes, of_training, class_skewness=skewness)
-    num_runs = len({model for row in members or () for model in row})
-    return dataclasses.replace(found, same_splits=same_splits, num_runs=num_runs)
+    return dataclasses.replace(found, same_splits=same_splits)
 
 
 def paired_difference(first: ClassScores, second: ClassScores, *, members: Members | None = None) -> Interval:

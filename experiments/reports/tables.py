@@ -50,10 +50,6 @@ SIGNIFICANT_NOTE = (
     "are given before and after the correction. Differences with an unknown spread of training (†) are not tested."
 )
 UNTESTED_NOTE = "No difference is tested: the spread of training is unknown (†)."
-POOLED_NOTE = (
-    "The part of training in the differences is pooled over the comparisons of a column ({count}; Bartlett's test at "
-    "10 % finds no difference of their variances)."
-)
 VERDICT_NOTE = (
     "minus published: measured minus printed with its 90 % interval for new runs on this test set and the thesis' "
     "own error. Verdict: reproduced when that lies within the margin (half of the printed effect, .5 points without "
@@ -87,8 +83,8 @@ class TableCell:
 
     @property
     def bounds(self) -> Interval | None:
-        """The displayed interval; for a compared difference, with the pooled training part."""
-        return self.comparison.bounds if self.comparison else self.estimate.interval
+        """The displayed interval."""
+        return self.estimate.interval
 
     @property
     def verdict(self) -> Verdict | None:
@@ -292,9 +288,6 @@ def _notes_of_tests(found: Sequence[Comparison]) -> list[str]:
         return []
     count = sum(of.p is not None for of in found)
     notes = [SIGNIFICANT_NOTE.format(count=count) if count else UNTESTED_NOTE]
-    pooled = sorted({of.num_pooled for of in found if of.num_pooled > 1})
-    if pooled:
-        notes.append(POOLED_NOTE.format(count=" and ".join(map(str, pooled))))
     return notes + ([DETECTABLE_NOTE] if any(of.detectable_text for of in found) else [])
 
 

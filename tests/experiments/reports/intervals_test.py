@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from experiments.reports.intervals import interval, skewed_quantiles
+from experiments.reports.intervals import interval, joined_half_width, satterthwaite_freedom, skewed_quantiles
 
 
 def half(found):
@@ -89,11 +89,14 @@ def test_the_p_value_of_one_part_is_students():
     assert interval(5.0, None, (1e-6, 500), 0.95).p_value() <= 1e-15
 
 
-def test_another_estimate_of_the_training_part():
-    found = interval(0.02, (0.006**2, 30), (0.004**2, 3), 0.95)
-    pooled = found.with_training((0.005**2, 21))
-    assert (pooled.training_error, pooled.training_freedom, pooled.class_error) == pytest.approx((0.005, 21, 0.006))
-    assert pooled == interval(0.02, (found.class_error**2, 30), (0.005**2, 21), 0.95)
+def test_beyond_95_percent_the_parts_join_as_cochran_and_cox_do():
+    parts = [(0.006**2, 30), (0.004**2, 3)]
+    for level, other in ((0.95, 0.5), (0.99, 0.1), (0.999, 0.01)):
+        found = interval(0.02, *parts, level)
+        quantiles = stats.t.ppf(0.5 + level / 2, [30, 3])
+        cochran = joined_half_width(list(zip((variance for variance, _ in parts), quantiles)))
+        joint = stats.t.ppf(0.5 + level / 2, satterthwaite_freedom(parts)) * found.error
+        assert found.high - found.estimate == pytest.approx((1 - other) * cochran + other * joint)
 
 
 def test_zero_is_excluded_on_either_side_only():
