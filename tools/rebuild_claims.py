@@ -97,6 +97,8 @@ def study_claims(folder: str) -> Iterator[tuple]:
 
 def over_sets(means: list[float], has_loss: bool, smallest: float) -> list[str]:
     """Return the mean over sets with Student's interval, and the verdict."""
+    if not means:
+        return ["-", "undecided"]
     mean, count = np.mean(means), len(means)
     if count == 1:
         return [f"{100 * mean:+.1f}", "undecided"]
@@ -118,9 +120,11 @@ def main(page: str = "docs/results/claims.md", results: str = "results") -> list
             figures += [] if found else ["-"]
             for _, dataset, ends, star, base in found:
                 low, middle, high = (f"{100 * of / base:+.1f}" for of in (ends[1], ends[0], ends[2]))
-                figures.append(f"{middle} [{low}, {high}]" + "*" * star)
-                by_set.setdefault(dataset, []).append(ends[0] / base)
-                has_loss |= star and ends[0] < 0
+                text = f"{middle} [{low}, {high}]" + "*" * star
+                figures.append(text if base >= 0.01 else f"({text})")
+                if base >= 0.01:  # below, the baseline has hardly learned
+                    by_set.setdefault(dataset, []).append(ends[0] / base)
+                    has_loss |= star and ends[0] < 0
                 points = f"{100 * ends[0]:+.2f}{'*' * star} [{100 * ends[1]:.2f}, {100 * ends[2]:.2f}]"
                 row = [" - ".join(PLANNED[claim]), f"{100 * base:.2f}", points]
                 missing += [] if row in [line[:1] + line[2:4] for line in lines] else [row]

@@ -40,6 +40,8 @@ _HOW = (
     "first. Mean: over data sets, with Student's interval. Thesis: the same from its printed cells, lowest to highest."
 )
 
+_FEWEST = 0.01  # MAP@R of a baseline, below which it has hardly learned and a relative difference says nothing
+_NOT_COUNTED = "In parentheses: the baseline has a MAP@R below 1 %, so the study does not count for the claim."
 _STARS = (
     "Stars follow Holm over the planned comparisons of a study. Detectable: the smallest true difference that has a "
     "star in 80 % of studies."
@@ -60,6 +62,11 @@ class Found(NamedTuple):
         bounds = check_given("interval", self.cell.bounds)
         return bounds.estimate / self.baseline, bounds.low / self.baseline, bounds.high / self.baseline
 
+    @property
+    def counts(self) -> bool:
+        """True if the baseline has learned enough for a verdict."""
+        return self.baseline >= _FEWEST
+
 
 class Held(NamedTuple):
     """A claim, with what the thesis prints and what the studies found."""
@@ -69,13 +76,19 @@ class Held(NamedTuple):
     found: tuple[Found, ...]  # of each study with every fold of both methods
 
     @property
+    def counted(self) -> list[Found]:
+        """The studies that count for the verdict."""
+        return [of for of in self.found if of.counts]
+
+    @property
     def by_set(self) -> dict[str, list[Found]]:
-        """The studies of each data set."""
-        return {name: [of for of in self.found if of.dataset == name] for name in {of.dataset: 0 for of in self.found}}
+        """The counted studies of each data set."""
+        names = dict.fromkeys(of.dataset for of in self.counted)
+        return {name: [of for of in self.counted if of.dataset == name] for name in names}
 
     @property
     def summary(self) -> reports.SetSummary | None:
-        """The mean over data sets; None without a study."""
+        """The mean over data sets; None without a study that counts."""
         means = [float(np.mean([of.relative[0] for of in group])) for group in self.by_set.values()]
         return reports.summary_over_sets(means) if means else None
 
@@ -83,7 +96,7 @@ class Held(NamedTuple):
     def verdict(self) -> str:
         """The verdict on the claim, by the rule of the plan."""
         smallest = min(self.printed, default=0.0)
-        losses = [of.cell.is_significant and of.cell.estimate.mean < 0 for of in self.found]
+        losses = [of.cell.is_significant and of.cell.estimate.mean < 0 for of in self.counted]
         return reports.claim_verdict(self.summary, any(losses), smallest)
 
 
@@ -143,14 +156,15 @@ def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
     names = list(dict.fromkeys(found.study for of in held for found in of.found))
     lines = []
     for of in held:
-        if of.summary is None:
+        if not of.found:
             continue
         figures = {found.study: _figure(found) for found in of.found}
-        mean = _percent(of.summary.mean, of.summary.low, of.summary.high)
+        mean = _percent(of.summary.mean, of.summary.low, of.summary.high) if of.summary else "-"
         lines.append([of.claim.text, _printed_range(of), *(figures.get(name, "-") for name in names), mean, of.verdict])
-    num_missing = sum(of.summary is None for of in held)
+    num_missing = sum(not of.found for of in held)
     header = ["claim", "thesis (%)", *(f"{name} (%)" for name in names), "mean over sets (%)", "verdict"]
     missing = [f"Not yet run: {num_missing} of {len(held)} planned comparisons."] if num_missing else []
+    missing += [_NOT_COUNTED] if any(len(of.counted) < len(of.found) for of in held) else []
     return reports.PlainTable(title, header, lines, [*missing, _HOW, reports.CLAIM_RULE])
 
 
@@ -169,9 +183,9 @@ def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTab
 
 def draw_claims(held: Sequence[Held], path: str | os.PathLike, title: str = "") -> None:
     """Draw a forest plot: relative differences with intervals, the mean, the thesis' range."""
-    shown = [of for of in held if of.found]
-    names = list(dict.fromkeys(found.study for of in shown for found in of.found))
-    heights = [len(of.found) + (len(of.by_set) > 1) + 0.8 for of in shown]
+    shown = [of for of in held if of.counted]
+    names = list(dict.fromkeys(found.study for of in shown for found in of.counted))
+    heights = [len(of.counted) + (len(of.by_set) > 1) + 0.8 for of in shown]
     with picture(path, 7.5, 1.2 + 0.22 * sum(heights)) as (figure, (axes,)):
         top, ticks = 0.0, []
         for of, height in zip(shown, heights):
@@ -180,15 +194,15 @@ def draw_claims(held: Sequence[Held], path: str | os.PathLike, title: str = "") 
                 ends = [100 * relative for relative in of.printed]
                 band = {"color": "tab:gray", "alpha": 0.25, "linewidth": 0, "label": "thesis, lowest to highest"}
                 axes.fill_betweenx([top - 0.5, top + height - 1.3], min(ends), max(ends), **band)
-            for place, found in enumerate(of.found):
+            for place, found in enumerate(of.counted):
                 color = f"C{names.index(found.study)}"
                 _draw_whisker(axes, found.relative, top + place, color, "o", found.study)
             if len(of.by_set) > 1 and of.summary is not None:
                 over_sets = of.summary.mean, of.summary.low, of.summary.high
-                _draw_whisker(axes, over_sets, top + len(of.found), "black", "D", "mean over data sets")
+                _draw_whisker(axes, over_sets, top + len(of.counted), "black", "D", "mean over data sets")
             top += height
         axes.axvline(0.0, color="black", linewidth=0.8)
-        shares = 100 * np.array([found.relative for of in shown for found in of.found])
+        shares = 100 * np.array([found.relative for of in shown for found in of.counted])
         room = 0.25 * (max(shares.max(), 0) - min(shares.min(), 0))  # an interval over two or three sets may be cut
         axes.set_xlim(min(shares.min(), 0) - room, max(shares.max(), 0) + room)
         axes.set_yticks(ticks, [of.claim.text for of in shown])
@@ -209,7 +223,8 @@ def _draw_whisker(axes, ends: tuple[float, float, float], height: float, color: 
 
 
 def _figure(found: Found) -> str:
-    return _percent(*found.relative) + ("*" if found.cell.is_significant else "")
+    text = _percent(*found.relative) + ("*" if found.cell.is_significant else "")
+    return text if found.counts else f"({text})"
 
 
 def _percent(mean: float, low: float, high: float) -> str:

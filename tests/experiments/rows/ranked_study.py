@@ -27,6 +27,7 @@ def record_ranked(
     folds=4,
     repeats=1,
     noise=0.0,
+    class_spread=5.0,
     dataset="glyphs",
     data="0123456789abcdef",
     backbone=None,
@@ -34,10 +35,11 @@ def record_ranked(
 ):
     """A study whose method `LOSS[+ccp]+POOLING` has a mean test MAP@R of so many per cent, and a P@1 of that plus 20.
 
-    Classes differ by a fixed amount; runs by `noise` points, drawn. `trials` are those of each method, by name.
+    Classes differ from it by up to `class_spread` points; runs by `noise` points, drawn. `trials` are those of each
+    method, by name.
     """
     generator = np.random.default_rng(0)
-    of_class = np.linspace(-0.05, 0.05, NUM_CLASSES)
+    of_class = np.linspace(-class_spread, class_spread, NUM_CLASSES) / 100
     labels, counts = np.arange(NUM_CLASSES), np.full(NUM_CLASSES, QUERIES)
     rows = []
     for index, (name, mean) in enumerate(means.items()):

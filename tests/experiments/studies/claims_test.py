@@ -18,13 +18,15 @@ C2, MEMORY, CCP, FIXED = "c2+gap", "c2+xbm+gap", "c2+ccp+gap", "c2+ccp+gap, fixe
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Four studies of three data sets: emoji count once."""
+    """Four studies of three data sets, where emoji count once, and one whose baselines have learned nothing."""
     folder = tmp_path_factory.mktemp("checkout") / "results"
     means = {C2: 20, MEMORY: 21, CCP: 24}
     record_ranked(folder / "planned_emoji", {**means, FIXED: 25}, noise=0.2, dataset="emoji")
     record_ranked(folder / "planned_clutter", {**means, CCP: 22}, noise=0.2, dataset="emoji_clutter_32")
     record_ranked(folder / "planned_cars", {C2: 10, MEMORY: 9}, noise=0.2, dataset="cars196")
     record_ranked(folder / "planned_digits", {C2: 20, MEMORY: 19}, noise=0.2, dataset="mnist")
+    floor = {C2: 0.4, MEMORY: 4, "c1+gap": 0.4, "c1+ccp+gap": 4}
+    record_ranked(folder / "planned_floor", floor, noise=0.02, class_spread=0.3, dataset="sop")
     record_ranked(folder / "other", {C2: 10, MEMORY: 5})
     return folder
 
@@ -38,7 +40,7 @@ def test_sets_are_averaged_and_the_thesis_stands_beside(results, tmp_path, capsy
     monkeypatch.chdir(results.parent)
     run_study_here("table", "--id=claims", f"--runs_dir={tmp_path}")
     folder, shown = tmp_path / "tables" / "claims", capsys.readouterr().out
-    assert f"Not yet run: {len(CLAIMS) - 3} of {len(CLAIMS)} planned comparisons." in shown.replace("\n    ", " ")
+    assert f"Not yet run: {len(CLAIMS) - 4} of {len(CLAIMS)} planned comparisons." in shown.replace("\n    ", " ")
     rows = table(folder)
     memory = rows["C2 + memory"]
     assert memory["thesis (%)"] == "+1.9 to +5.8"
@@ -52,6 +54,12 @@ def test_sets_are_averaged_and_the_thesis_stands_beside(results, tmp_path, capsy
     ccp = rows["C2 + CCP"]
     assert (ccp["cars (%)"], ccp["verdict"]) == ("-", "undecided")
     assert "MS + CCP" not in rows
+    only_at_floor = rows["C1 + CCP"]
+    assert only_at_floor["floor (%)"].startswith("(+")
+    assert only_at_floor["floor (%)"].endswith(")")
+    assert (only_at_floor["mean over sets (%)"], only_at_floor["verdict"]) == ("-", "undecided")
+    assert memory["floor (%)"].startswith("(+")
+    assert "so the study does not count" in shown.replace("\n    ", " ")
     assert "*" in table(folder, "table_claims_differences")["c2+ccp+gap - c2+gap"]["difference, MAP@R"]
     assert (folder / "table_claims.png").stat().st_size > 10_000
     assert max(map(len, shown.splitlines()[:-1])) <= 100
