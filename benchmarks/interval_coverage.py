@@ -231,12 +231,11 @@ def false_alarms(generator: np.random.Generator, largest: float, studies: int) -
 
     The rows' are those of single intervals `[rows]`.
     """
-    starred, single = 0, np.zeros(12)
-    for _ in range(studies):
-        cells = [cell for row in reports.compared(null_table(generator, largest)) for cell in row.cells.values()]
-        starred += any(cell.is_significant for cell in cells)
-        single += [cell.bounds.excludes_zero for cell in cells]
-    return starred / studies, single / studies
+    tables = [reports.compared(null_table(generator, largest)) for _ in range(studies)]
+    cells = [[cell for row in rows for cell in row.cells.values()] for rows in tables]
+    starred = np.array([[cell.is_significant for cell in of_table] for of_table in cells])
+    missed = np.array([[cell.bounds.excludes_zero for cell in of_table] for of_table in cells])
+    return float(starred.any(axis=1).mean()), missed.mean(axis=0)
 
 
 def print_stars(generator: np.random.Generator, studies: int) -> tuple[list[float], list[float]]:
