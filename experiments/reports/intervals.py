@@ -193,7 +193,7 @@ def interval_of_runs(values: np.ndarray) -> Interval | None:
     return interval(float(values.mean()), None, of_training)
 
 
-def cochran_share(training_freedom: float, confidence: float = 0.95) -> float:
+def cochran_share(training_freedom: float, confidence: float) -> float:
     """Return the weight of Cochran and Cox's rule in `interval`.
 
     Up to 95 % it is 1/2, or 2/3 if training has at most two degrees of freedom. With 1/2, a single split of three runs
