@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+
 import numpy as np
 
 from common.data import Dataset
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE
-from common.files import read_json
+from common.files import read_json, write_json
 from experiments.reports import UnitRun
 from experiments.rows.rows import Extras, no_extras
 from experiments.runs.pooling_weights import image_batches, pooling_weights_of, target_shares
@@ -25,7 +28,7 @@ class ExtrasReader:
         self._datasets: dict[tuple, Dataset] = {}
 
     def read(self, unit: UnitRun) -> Extras:
-        """Read a finished run's extras, often empty; its folder stays unchanged."""
+        """Read a finished run's extras, often empty."""
         name = str(unit.config.get("dataset"))
         if name == _TOKENS:
             # The picture shows the first training of each method.
@@ -33,18 +36,9 @@ class ExtrasReader:
             return token_extras(unit, self._dataset(unit), self._places[1], with_arrays=is_first)
         if name.startswith(_WITH_TARGETS):
             curve = [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]
-            return Extras({**self._target_shares(unit), "validation_curve": curve}, {})
+            shares = target_share_extras(unit, self._dataset, self._places[1])
+            return Extras({**shares.values, "validation_curve": curve}, {})
         return no_extras(unit)
-
-    def _target_shares(self, unit: UnitRun) -> dict[str, dict[str, float]]:
-        """Compute `target_shares` of images with clutter; empty if they contain only the target."""
-        shares = read_json(unit.path / "target_shares.json")
-        if shares is None and not str(unit.config["dataset"]).endswith("_distilled"):
-            dataset = self._dataset(unit)
-            trained = load_trained_model(unit.path, dataset=dataset, cache_dir=self._places[1])
-            shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
-        rounded = {name: round(value, _DIGITS) for name, value in (shares or {}).items()}
-        return {"target_shares": rounded} if rounded else {}
 
     def _dataset(self, unit: UnitRun) -> Dataset:
         drawn = {"seed": 0, **{name: unit.config[name] for name in build.DRAWN_BY if name in unit.config}}
@@ -52,6 +46,26 @@ class ExtrasReader:
         if key not in self._datasets:
             self._datasets[key] = build.load_dataset(unit.config["dataset"], *self._places, **drawn)
         return self._datasets[key]
+
+
+def target_share_extras(
+    unit: UnitRun, dataset_of: Callable[[UnitRun], Dataset], cache_dir: str | None = None
+) -> Extras:
+    """Measure `target_shares` of a finished run, once: its folder keeps them, if it is writable.
+
+    Empty if images contain only the target, or if the pooling has no weights.
+    """
+    path = unit.path / "target_shares.json"
+    shares = read_json(path)
+    if shares is None and not str(unit.config["dataset"]).endswith("_distilled"):
+        dataset = dataset_of(unit)
+        trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+        batches = image_batches(dataset.test, trained.config, dataset)
+        shares = target_shares(trained.model, dataset.test, batches) or {}
+        with contextlib.suppress(OSError):
+            write_json(path, shares)
+    rounded = {name: round(value, _DIGITS) for name, value in (shares or {}).items()}
+    return Extras({"target_shares": rounded} if rounded else {}, {})
 
 
 def token_extras(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None = None, *, with_arrays: bool) -> Extras:

@@ -10,14 +10,12 @@ import numpy as np
 
 from common import backbones, data
 from common.errors import InvalidInput, check_choice, check_given
-from common.files import read_json, write_json
 from experiments import reports
 from experiments.plans.study import StudyOptions
+from experiments.protocols.extras import target_share_extras
 from experiments.protocols.fair import trained_units
-from experiments.rows.rows import Extras
 from experiments.rows.scores import cell, figures_row, labels_of, scores_of_trainings
 from experiments.rows.store import RecordedMethod, StudyRows
-from experiments.runs.pooling_weights import image_batches, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -90,10 +88,12 @@ def trained_methods(
 ) -> list[RecordedMethod]:
     """Return finished runs of one start and loss, with target shares."""
     methods = []
+    measured = functools.partial(
+        target_share_extras, dataset_of=lambda unit: datasets[unit.config["dataset"].removeprefix(options.dataset)]
+    )
     for method, (suffix, pooling, zero_shot) in METHODS.items():
         config = _configuration(options, suffix, loss, pooling, zero_shot, start, weights)
         (units,) = trained(datasets[suffix], [config])
-        measured = functools.partial(_measured, dataset=datasets[suffix])
         methods += [RecordedMethod(units, f"{start}: {loss} {method}", {}, measured)] if units else []
     return methods
 
@@ -116,17 +116,6 @@ def collage_rows(study: StudyRows) -> list[reports.TableRow]:
         }
         rows.append(reports.TableRow(label, {**row.cells, **on_target}))
     return rows
-
-
-def _measured(unit: reports.UnitRun, dataset: data.Dataset) -> Extras:
-    """Return a unit's target shares, cached; nothing if images are the target alone."""
-    path = unit.path / "target_shares.json"
-    shares = read_json(path)
-    if shares is None and dataset.test.positions is not None:
-        trained = load_trained_model(unit.path, dataset=dataset)
-        shares = target_shares(trained.model, dataset.test, image_batches(dataset.test, trained.config, dataset))
-        write_json(path, shares)
-    return Extras({"target_shares": shares}, {})
 
 
 def _configuration(
