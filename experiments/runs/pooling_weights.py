@@ -10,7 +10,7 @@ import numpy as np
 import gsp_dml
 from common import data, records, training
 from common.data import Dataset, Examples
-from common.errors import InvalidInput
+from common.errors import InvalidInput, check_given
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from gsp_dml.attention_maps import box_coverage, coverage_auc, target_share, weighted_feature_norm
@@ -26,7 +26,7 @@ class PoolingWeights(NamedTuple):
     """The pooling of some images."""
 
     weights: np.ndarray  # pooling weights, `[examples, positions]`, each row with sum one
-    features: np.ndarray  # what they weight, `[examples, positions, channels]`
+    norms: np.ndarray  # shares of the weighted features' lengths (`weighted_feature_norm`), likewise
     map_shape: tuple[int, ...]  # rows and columns of the feature map
 
 
@@ -38,19 +38,19 @@ def has_weights(pooling) -> bool:
 
 
 def pooling_weights_of(model: training.EmbeddingModel, batches: tf.data.Dataset) -> PoolingWeights:
-    """Compute the pooling weights of images, and their weighted features."""
+    """Compute the pooling weights of images, and the shares of their weighted features' lengths."""
     from gsp_dml.perplexity_callback import pooled_features
 
     pooling = model.head.pooling
     if not has_weights(pooling):
         raise InvalidInput(f"{type(pooling).__name__} gives positions no weights, so there is nothing to see.")
-    weights, features = [], []
+    weights, norms = [], []
     map_shape: tuple[int, ...] = ()
     for inputs in batches:
         batch_features, map_shape = pooled_features(model, inputs)
-        features.append(np.asarray(batch_features))
         weights.append(_weights(pooling, batch_features, map_shape))
-    return PoolingWeights(np.concatenate(weights), np.concatenate(features), map_shape)
+        norms.append(weighted_feature_norm(weights[-1], batch_features))
+    return PoolingWeights(np.concatenate(weights), np.concatenate(norms), map_shape)
 
 
 def _weights(pooling, features, map_shape) -> np.ndarray:
@@ -83,26 +83,19 @@ def target_shares(
     """
     if not has_weights(model.head.pooling):
         return None
+    if examples.positions is None and (examples.boxes is None or examples.inputs is None):
+        return None
+    pooled = pooling_weights_of(model, batches)
+    values = {"weight": pooled.weights, "norm": pooled.norms}
     if examples.positions is not None:
-        pooled, values = _weights_and_norms(model, batches)
         height, width = pooled.map_shape
         shares = {of: target_share(each, examples.positions, (height, width)) for of, each in values.items()}
         return {f"{of}_on_target": float(share.mean()) for of, share in shares.items()}
-    if examples.boxes is None or examples.inputs is None:
-        return None
-    pooled, values = _weights_and_norms(model, batches)
-    coverage = box_coverage(examples.boxes, examples.arrays.shape[1:3], pooled.map_shape)
+    coverage = box_coverage(check_given("boxes", examples.boxes), examples.arrays.shape[1:3], pooled.map_shape)
     figures = {"area_of_target": coverage.mean(axis=1)}
     for of, each in values.items():
         figures |= {f"{of}_on_target": (each * coverage).sum(axis=1), f"{of}_auc": coverage_auc(each, coverage)}
     return {name: float(np.nanmean(figure)) for name, figure in figures.items()}
-
-
-def _weights_and_norms(
-    model: training.EmbeddingModel, batches: tf.data.Dataset
-) -> tuple[PoolingWeights, dict[str, np.ndarray]]:
-    pooled = pooling_weights_of(model, batches)
-    return pooled, {"weight": pooled.weights, "norm": weighted_feature_norm(pooled.weights, pooled.features)}
 
 
 def perplexity_callbacks(
