@@ -51,9 +51,10 @@ class ExtrasReader:
 def target_share_extras(
     unit: UnitRun, dataset_of: Callable[[UnitRun], Dataset], cache_dir: str | None = None
 ) -> Extras:
-    """Measure `target_shares` of a finished run, once: its folder keeps them, if it is writable.
+    """Measure `target_shares` of a finished run, and keep them in its folder.
 
-    Empty if images contain only the target, or if the pooling has no weights.
+    Nothing is measured twice if the folder is writable. Empty if images contain only the target, or if the pooling has
+    no weights.
     """
     path = unit.path / "target_shares.json"
     shares = read_json(path)

@@ -40,6 +40,7 @@ _HOW = (
     "first. Mean: over data sets, with Student's interval. Thesis: the same from its printed cells, lowest to highest."
 )
 
+_PERCENTS = (-100, -30, -10, -5, 0, 5, 10, 30, 100)  # ticks
 _FEWEST = 0.01  # MAP@R of a baseline, below which it has hardly learned and a relative difference says nothing
 _NOT_COUNTED = "In parentheses: the baseline has a MAP@R below 1 %, so the study does not count for the claim."
 _STARS = (
@@ -204,10 +205,12 @@ def draw_claims(held: Sequence[Held], path: str | os.PathLike, title: str = "") 
         axes.axvline(0.0, color="black", linewidth=0.8)
         shares = 100 * np.array([found.relative for of in shown for found in of.counted])
         room = 0.25 * (max(shares.max(), 0) - min(shares.min(), 0))  # an interval over two or three sets may be cut
+        axes.set_xscale("symlog", linthresh=10)  # near zero, where most effects are, it is linear
+        axes.set_xticks(_PERCENTS, [f"{percent:+d}" if percent else "0" for percent in _PERCENTS])
         axes.set_xlim(min(shares.min(), 0) - room, max(shares.max(), 0) + room)
         axes.set_yticks(ticks, [of.claim.text for of in shown])
         axes.invert_yaxis()
-        axes.set_xlabel("difference of test MAP@R, % of the baseline")
+        axes.set_xlabel("% of the baseline's MAP@R, logarithmic beyond 10 %")
         axes.set_title(title, fontsize="medium")
         axes.grid(axis="x", alpha=0.3)
         axes.set_axisbelow(True)
