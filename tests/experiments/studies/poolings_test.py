@@ -42,7 +42,7 @@ def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch
         ]
 
     monkeypatch.setattr(collages, "_configuration", lambda options, *names: names)
-    monkeypatch.setattr(collages, "_measured", lambda unit, dataset: Extras({}, {}))
+    monkeypatch.setattr(collages, "target_share_extras", lambda unit, dataset_of: Extras({}, {}))
     methods = collages.trained_methods(None, trained, {"": None, "_distilled": None}, "pnca", "scratch", "none")
     rows = collages.collage_rows(StudyRows.of_methods(methods))
     compared = {row.method: cell for row in rows if (cell := row.cells.get(("minus gap", "MAP@R")))}
