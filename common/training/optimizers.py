@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_fraction, check_non_negative, check_positive, invalid
+from common.errors import check_non_negative, check_positive, invalid
 from common.training.gradients import apply_gradients, are_finite, loss_scale, without_scale
 
 # Maps the gradients of a step and their variables, in one order, to the gradients to apply.
@@ -115,7 +115,7 @@ class ProxyRateOptimizer:
         optimizer: the Keras optimiser of the network, with a constant or assignable learning rate.
         multiplier: of the learning rate of the proxies, > 0; below 1, proxies are slower than the network.
         schedule: the learning rate by step, from 0; None: the rate last assigned to the optimiser.
-        rates: variables with smaller updates, by a factor in (0, 1] each. An update of Adam or AdamW is
+        rates: variables with larger or smaller updates, by a factor above 0 each. An update of Adam or AdamW is
             proportional to the rate, so this is a separate rate.
         ema_decay: δ, of moving averages of all trained variables, in [0, 1); 0: none. After step t, from 1,
             `average += (1 - min(δ, (1 + t) / (10 + t))) (variable - average)`, as in TensorFlow's
@@ -145,7 +145,7 @@ class ProxyRateOptimizer:
         self.proxy_optimizer = type(optimizer).from_config(optimizer.get_config())
         self.multiplier = check_positive("proxy_learning_rate_multiplier", multiplier)
         self.schedule = schedule
-        self._rates = [(variable, check_fraction("rate", rate)) for variable, rate in rates if rate != 1]
+        self._rates = [(variable, check_positive("rate", rate)) for variable, rate in rates if rate != 1]
         if self._rates and without_scale(optimizer).use_ema:
             raise invalid("use_ema", received=True, expected="False with rates of single variables")
         if not 0 <= ema_decay < 1:

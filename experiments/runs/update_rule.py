@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import gsp_dml
 from common import backbones, training
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.run_settings import ADAMW, COSINE
@@ -33,9 +34,17 @@ def update_rule(config: ExperimentConfig, model: training.EmbeddingModel) -> tra
         scaled_optimizer(optimizer, config.precision),
         config.proxy_multiplier,
         schedule=training.CosineSchedule(config.learning_rate, config.max_steps) if cosine else None,
-        rates=() if config.layer_decay is None else backbones.block_rates(model.backbone, config.layer_decay),
+        rates=_rates(config, model),
         ema_decay=config.ema_decay,
     )
+
+
+def _rates(config: ExperimentConfig, model: training.EmbeddingModel) -> list[tuple[tf.Variable, float]]:
+    """Return the weights that learn at another rate, with the factor of each."""
+    layers = model.head._flatten_layers(include_self=False, recursive=True)
+    poolings = [layer for layer in layers if isinstance(layer, gsp_dml.GeneralizedSumPooling)]
+    rates = [(pooling.prototypes, config.prototype_multiplier) for pooling in poolings]
+    return rates if config.layer_decay is None else rates + backbones.block_rates(model.backbone, config.layer_decay)
 
 
 def coupled_decay(config: ExperimentConfig, model: training.EmbeddingModel) -> list[GradientTransform]:

@@ -82,18 +82,18 @@ def test_bad_arguments(make, message):
         make()
 
 
-def test_slower_variables_move_by_their_share_of_an_update():
-    whole, tenth = tf.Variable([1.0, -1.0]), tf.Variable([1.0, -1.0])
-    update = ProxyRateOptimizer(keras.optimizers.Adam(1e-2, beta_2=0.99), rates=[(tenth, 0.1), (whole, 1.0)])
-    update.build([whole, tenth], [])
+def test_slower_and_faster_variables_move_by_their_multiple_of_an_update():
+    variables = whole, tenth, tenfold = [tf.Variable([1.0, -1.0]) for _ in range(3)]
+    rates = [(tenth, 0.1), (whole, 1.0), (tenfold, 10.0)]
+    update = ProxyRateOptimizer(keras.optimizers.Adam(1e-2, beta_2=0.99), rates=rates)
+    update.build(variables, [])
     gradients = np.float32([[0.5, -2.0], [0.1, 0.3]])
     for gradient in gradients:
-        update.apply([tf.constant(gradient)] * 2, [whole, tenth], [])
-    start = np.float32([1.0, -1.0])
-    np.testing.assert_allclose(whole, adam_by_hand(start, gradients, 1e-2, 0.99), rtol=1e-5)
-    np.testing.assert_allclose(tenth, adam_by_hand(start, gradients, 1e-3, 0.99), rtol=1e-5)
-    with pytest.raises(InvalidInput, match="rate.*1.5"):
-        ProxyRateOptimizer(keras.optimizers.Adam(), rates=[(tenth, 1.5)])
+        update.apply([tf.constant(gradient)] * 3, variables, [])
+    for variable, rate in zip(variables, (1e-2, 1e-3, 1e-1)):
+        np.testing.assert_allclose(variable, adam_by_hand(np.float32([1, -1]), gradients, rate, 0.99), rtol=1e-5)
+    with pytest.raises(InvalidInput, match="rate.*0.0"):
+        ProxyRateOptimizer(keras.optimizers.Adam(), rates=[(tenth, 0.0)])
 
 
 def test_a_cosine_moves_network_and_proxies_and_ends_at_zero():

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from common.backbones import vision_transformer
@@ -6,6 +7,7 @@ from common.losses import ContrastiveLoss
 from common.pooling import ClassTokenPooling
 from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, FusedAdamW
 from experiments.runs.update_rule import coupled_decay, update_rule
+from experiments.settings.build import build_head
 from experiments.settings.recipes import resolve
 
 keras = tf.keras
@@ -25,11 +27,16 @@ def configuration(**overrides):
 
 def moved_without_gradients(config, model):
     """What a step without any gradient leaves of each weight, by its place."""
+    return moved(config, model, 0.0)
+
+
+def moved(config, model, gradient):
+    """What a step of equal gradients leaves of each weight, which was one, by its place."""
     update, variables = update_rule(config, model), list(model.trainable_variables)
     update.build(variables, [])
     for variable in variables:
         variable.assign(tf.ones_like(variable))
-    update.apply([tf.zeros(variable.shape) for variable in variables], variables, [])
+    update.apply([tf.fill(variable.shape, gradient) for variable in variables], variables, [])
     return [(getattr(v, "path", v.name), len(v.shape), float(np.asarray(v).min())) for v in variables]
 
 
@@ -65,3 +72,16 @@ def test_layer_decay_slows_the_decay_of_lower_blocks_with_their_rate():
     rates = {"patch_embed.proj": 0.125, "blocks.0.mlp.fc1": 0.25, "blocks.1.mlp.fc1": 0.5, head: 1.0}
     for name, rate in rates.items():
         np.testing.assert_allclose(values[name], 1 - rate * 1e-3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["gsp", "gmp+gsp"])
+def test_prototypes_alone_follow_their_multiplier(pooling):
+    given = {"learning_rate": 1e-3, "prototype_multiplier": 10.0}
+    config = resolve("glyphs", "c1", pooling, "thesis", "demo", given)
+    images = keras.Input([8, 8, 3])
+    backbone = keras.Model(images, keras.layers.Conv2D(4, 3)(images))
+    model = EmbeddingModel(backbone, build_head(config), ContrastiveLoss(0.5))
+    model.build_from_batch(tf.zeros([4, 8, 8, 3]), tf.constant([0, 0, 1, 1]))
+    rates = [(1 - left, "prototypes" in path) for path, _, left in moved(config, model, 1.0)]
+    assert [round(rate, 5) for rate, is_of_prototypes in rates if is_of_prototypes] == [1e-2]
+    assert {round(rate, 5) for rate, is_of_prototypes in rates if not is_of_prototypes} == {1e-3}
