@@ -141,7 +141,9 @@ def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
     """Return the baseline of each method of a table, in its order."""
     first = _first(study)
     # Planned rows at a small budget need no recorded choice of settings.
-    options = StudyOptions(first["dataset"], "smoke" if table == "planned" else first["configuration"]["budget"])
+    budget = "smoke" if table == "planned" else first["configuration"]["budget"]
+    network = {"backbone": first["configuration"]["backbone"]}
+    options = StudyOptions(first["dataset"], budget, overrides=network)
     asked = cast(FairTable, TABLES[check_choice("table", table, TABLES)](options))  # or another with such `rows`
     return {label: row.baseline for label, row in asked.rows.items()}
 
