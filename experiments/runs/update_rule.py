@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import gsp_dml
 from common import backbones, training
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.methods.gsp import TransportPoolingSettings
 from experiments.settings.run_settings import ADAMW, COSINE
 
 if TYPE_CHECKING:
@@ -41,9 +41,8 @@ def update_rule(config: ExperimentConfig, model: training.EmbeddingModel) -> tra
 
 def _rates(config: ExperimentConfig, model: training.EmbeddingModel) -> list[tuple[tf.Variable, float]]:
     """Return the weights that learn at another rate, with the factor of each."""
-    layers = model.head._flatten_layers(include_self=False, recursive=True)
-    poolings = [layer for layer in layers if isinstance(layer, gsp_dml.GeneralizedSumPooling)]
-    rates = [(pooling.prototypes, config.prototype_multiplier) for pooling in poolings]
+    pooling = config.find(TransportPoolingSettings)
+    rates = [(model.head.pooling.prototypes, pooling.prototype_multiplier)] if pooling else []
     return rates if config.layer_decay is None else rates + backbones.block_rates(model.backbone, config.layer_decay)
 
 

@@ -133,10 +133,6 @@ def _of_rates(run: RunSettings) -> Iterator[InvalidInput]:
         yield invalid("--layer_decay", received=received, expected=_WITH_BLOCKS)
     if run.layer_decay is not None and (run.frozen_backbone or run.trained_from == HEAD):
         yield InvalidInput("--layer_decay would have no effect on a backbone that is not trained. Remove it.")
-    if run.prototype_multiplier != 1 and "gsp" not in run.pooling.split("+"):
-        yield invalid(
-            "--prototype_multiplier", received=run.prototype_multiplier, expected=f"1 for --pooling={run.pooling}"
-        )
 
 
 def _of_devices(run: RunSettings) -> Iterator[InvalidInput]:

@@ -249,9 +249,6 @@ class TrainingSettings(Settings, title="Training"):
     clip_norm: float = setting("largest global gradient norm, 0 for no clipping", within=NOT_NEGATIVE)
     clip_value: float = setting("largest gradient entry, 0 for no clipping", within=NOT_NEGATIVE)
     proxy_multiplier: float = setting("learning rate of proxies over that of the network", within=POSITIVE)
-    prototype_multiplier: float = setting(
-        "gsp: learning rate of prototypes over that of the network", 1.0, within=POSITIVE
-    )
     warm_up_epochs: int = setting(
         "epochs of the sampler that train head and losses alone, before training", within=NOT_NEGATIVE
     )

@@ -39,10 +39,14 @@ class TransportPoolingSettings(Settings, title="Generalized sum pooling (--pooli
         stored_as="memory_delay",
         argument="memory_delay",
     )
+    prototype_multiplier: float = setting(
+        "gsp: learning rate of prototypes over that of the network", 1.0, within=POSITIVE
+    )
 
     def build(self, batch_size: int) -> gsp_dml.GeneralizedSumPooling:
         """Build the pooling, which also returns its attributes."""
         arguments = self.arguments() | {"memory_delay": self.gsp_memory_delay * batch_size}  # in images
+        del arguments["prototype_multiplier"]  # of the optimizer
         return gsp_dml.GeneralizedSumPooling(**arguments, return_attributes=True)
 
 

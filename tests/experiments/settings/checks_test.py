@@ -180,7 +180,6 @@ def test_a_cosine_takes_the_place_of_the_plateau():
         ({"layer_decay": 0.7, "backbone": "vit_small_16", "frozen_backbone": True}, "no effect.*not trained"),
         ({"layer_decay": 0.7, "backbone": "vit_small_16", "trained_from": "head"}, "no effect.*not trained"),
         ({"layer_decay": 1.5, "backbone": "vit_small_16"}, r"--layer_decay.*1\.5.*\(0, 1\)"),
-        ({"prototype_multiplier": 10.0}, "--prototype_multiplier.*10.*expected 1 for --pooling=gap"),
     ],
 )
 def test_schedules_that_do_not_go_together_are_refused(overrides, message):
