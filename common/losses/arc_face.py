@@ -27,7 +27,7 @@ def cosines_of_wider_angles(cosines: tf.Tensor, margin: float) -> tf.Tensor:
         The shape of `cosines`; `cos θ - m sin m` if θ + m > π. Exact gradient `sin(θ + m) / sin θ`; cos m at
         sin θ = 0, where it is infinite.
     """
-    squared_sines = 1.0 - cosines * cosines
+    squared_sines = 1.0 - tf.square(cosines)
     apart = squared_sines > ROUNDING_UNITS * np.finfo(cosines.dtype.as_numpy_dtype).eps
     sines = tf.sqrt(tf.where(apart, squared_sines, tf.ones_like(cosines)))
     sines = tf.where(apart, sines, tf.zeros_like(cosines))

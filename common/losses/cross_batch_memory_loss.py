@@ -108,7 +108,8 @@ class CrossBatchMemoryLoss(LossAround):
         is_started = self._is_started(batch_size=tf.shape(embeddings, out_type=tf.int64)[0])
 
         def over(others: References | None) -> tf.Tensor:
-            return self.loss(embeddings, labels, others, sample_weight=sample_weight)
+            # Each term's gradient is summed alone: a sum of two does not depend on its order (`--deterministic`).
+            return self.loss(tf.identity(embeddings), labels, others, sample_weight=sample_weight)
 
         if self.terms == SUM:
             first = over(references)

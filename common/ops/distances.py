@@ -48,7 +48,7 @@ def pairwise_squared_distances(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
 
 def _squared_norms(x: tf.Tensor) -> tf.Tensor:
     """Return the squared norms `[..., n]`; NaN if twice the norm would overflow."""
-    squared = tf.reduce_sum(x * x, axis=-1)
+    squared = tf.reduce_sum(tf.square(x), axis=-1)
     return tf.where(squared < squared.dtype.max / 4, squared, tf.constant(np.nan, squared.dtype))
 
 

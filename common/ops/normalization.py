@@ -44,7 +44,7 @@ def normalize(x: tf.Tensor, mode: str) -> tf.Tensor:
     x = at_least_float32(x)
     if mode == "none":
         return x
-    squared_norms = tf.reduce_sum(x * x, axis=-1, keepdims=True)
+    squared_norms = tf.reduce_sum(tf.square(x), axis=-1, keepdims=True)
     overflow = tf.constant(np.nan, squared_norms.dtype)  # else x / inf would be zero
     squared_norms = tf.where(tf.math.is_inf(squared_norms), overflow, squared_norms)
     if mode == "clip":

@@ -81,7 +81,7 @@ def _position_weights(features: tf.Tensor) -> tf.Tensor:
     largest = tf.stop_gradient(tf.reduce_max(sums, axis=1, keepdims=True))  # S does not depend on the scale of s
     ratios = tf.math.divide_no_nan(sums, largest)
     active = ratios > 0.0
-    squared = tf.reduce_sum(ratios * ratios, axis=1, keepdims=True)  # about 1 or more, or 0 where nothing is active
+    squared = tf.reduce_sum(tf.square(ratios), axis=1, keepdims=True)  # about 1 or more, or 0 where nothing is active
     norms = tf.sqrt(tf.where(squared > 0.0, squared, 1.0))
     roots = tf.sqrt(tf.where(active, ratios, 1.0) / norms)
     return tf.where(active, roots, 0.0)

@@ -91,6 +91,6 @@ class NormAttentionPooling(WeightedPooling):
 
 def _norms(features: tf.Tensor) -> tf.Tensor:
     """Return the norms `[batch, positions]` of `[batch, positions, channels]`."""
-    squared = tf.reduce_sum(features * features, axis=-1)
+    squared = tf.reduce_sum(tf.square(features), axis=-1)
     nonzero = squared > 0.0
     return tf.where(nonzero, tf.sqrt(tf.where(nonzero, squared, 1.0)), 0.0)

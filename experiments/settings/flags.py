@@ -97,7 +97,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
         0,
     ),
     "allow_cpu": (bool, False, "Begin also what takes more than a day on this processor, without a GPU."),
-    "deterministic": (bool, False, "Deterministic operations only: the same bits on a GPU, too; slower."),
+    "deterministic": (bool, False, "The same bits in each run, on several threads or on a GPU; slower."),
     "report_only": (bool, False, "Train nothing; report what is finished."),
     "details": (
         bool,
@@ -252,7 +252,10 @@ def run_command(main: Callable[..., None], kept: str | None = None, takes_words:
         if len(arguments) > 1:
             raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
         if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
-            import_tensorflow().config.experimental.enable_op_determinism()
+            config = import_tensorflow().config
+            config.experimental.enable_op_determinism()
+            # It merges sums, and TensorFlow adds three or more terms in the order in which their buffers are free.
+            config.optimizer.set_experimental_options({"arithmetic_optimization": False})
         main()
 
     if kept is None:
