@@ -28,14 +28,12 @@ def test_workers_end_with_the_bits_of_one_unit_after_another(image_folder, tmp_p
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "1")  # as each of two workers has; sums of two threads differ in bits
     places = [f"--data_dir={image_folder}", f"--cache_dir={tmp_path / 'cache'}", "--noexport_model"]
     arguments = [*SMALL_PHOTOGRAPHS, *places, "--loss=pnca", "--pooling=gap", "--num_folds=2", "--checkpoint_seconds=0"]
-    arguments += ["--max_steps=6", "--steps_per_evaluation=2", "--patience=100", "--deterministic"]
+    arguments += ["--max_steps=6", "--steps_per_evaluation=2", "--patience=100"]
     alone = done_small(MODULE, *arguments, f"--runs_dir={tmp_path / 'alone'}")
     launched = [*arguments, f"--runs_dir={tmp_path / 'runs'}", "--launch=local", "--workers=2"]
     finished = done_small(MODULE, *launched)
     assert units(tmp_path / "runs") == units(tmp_path / "alone")
     assert len(units(tmp_path / "runs")) == 2
-    results = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("fair/*/*/*/result.json")]
-    assert all(result["environment"]["deterministic_ops"] for result in results)
     assert finished.stdout.splitlines()[:6] == alone.stdout.splitlines()[:6]
     assert "2 at once" in finished.stderr
     assert "%|" not in finished.stderr, "progress is in the logs"

@@ -119,3 +119,25 @@ def test_warnings_of_pillow_do_not_reach_the_screen(recwarn, monkeypatch):
     assert not recwarn.list
     decode_rgb(file.getvalue())
     assert [each.category for each in recwarn.list] == 2 * [Image.DecompressionBombWarning] or recwarn.list
+
+
+DETERMINISTIC = """
+import tensorflow as tf
+from common.records.environment import environment
+from experiments.settings import flags
+
+def main():
+    options = tf.config.optimizer.get_experimental_options()
+    print(environment()["deterministic_ops"], options.get("arithmetic_optimization"))
+
+flags.define("deterministic")
+flags.run_command(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [([], "False None"), (["--deterministic"], "True False")],
+)
+def test_a_deterministic_command_has_operations_and_sums_of_one_order(given, printed):
+    assert run_program(["-c", DETERMINISTIC, *given]).stdout.strip() == printed
