@@ -15,6 +15,7 @@ from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.reports import PlainTable
 from experiments.reports.plots import SweepValue, sweep_lines
 from experiments.reports.tables import CUT_NOTE, bracketed, kind_notes
+from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, means_without_training
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import Scores, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
@@ -106,19 +107,49 @@ def sweep_value(x: float | None, validations: Sequence[float], scores: Scores | 
 
 
 def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
-    """Tabulate the points of a recorded sweep, such as figure 3.8, one line each."""
+    """Tabulate the points of a recorded sweep, such as figure 3.8, one line each.
+
+    Test figures without training come first: once, or at each place if they differ by .05 points or more.
+    """
     axes, points = recorded_points(study)
-    lines = []
     has_effects = any(point.effect for point in points.values())
+    before = _without_training(study) if axes.held_out == "test" else []
+    lines = [[*line, "-", *["-"] * has_effects, "-"] for line in before]
     for series, value, num_trainings, effect in points.values():
-        place = "-" if value.x is None else f"{value.x:g}"
         differences = [f"{100 * effect.value:+.2f} {_bounds(effect)}" if effect else "-"] if has_effects else []
-        lines.append([series, place, f"{100 * value.value:.2f}", _bounds(value), *differences, f"{num_trainings}"])
+        lines.append(
+            [series, _place(value.x), f"{100 * value.value:.2f}", _bounds(value), *differences, f"{num_trainings}"]
+        )
     spread = "range over runs" if axes.held_out == "validation" else "95 % interval"
     header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, *["minus baseline"] * has_effects, "runs"]
     is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points.values())
     kinds = {point.value.kind.removeprefix(INTERVAL) for point in points.values()}
     return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])
+
+
+def _without_training(study: StudyRows) -> list[list[str]]:
+    by_place: dict[float | None, list[dict]] = {}
+    for row in study.rows:
+        if row["kind"] == TRAINING and row[UNTRAINED]:
+            by_place.setdefault(row["extras"][SWEEP]["x"], []).append(row)
+    together, *found = (
+        means_without_training([row[UNTRAINED] for row in rows], [row["extras"].get(CLOSED_FORM, {}) for row in rows])
+        for rows in (sum(by_place.values(), []), *by_place.values())
+    )
+    are_equal = all(abs(one[name]["MAP@R"] - together[name]["MAP@R"]) < 5e-4 for one in found for name in one)
+    places = dict(zip(by_place, found, strict=True))
+    if are_equal:
+        places = {None: together}
+    return [
+        [name, _place(x), f"{100 * places[x][name]['MAP@R']:.2f}"]
+        for name in together
+        for x in sorted(places, key=lambda x: (x is not None, x or 0))
+        if name in places[x]
+    ]
+
+
+def _place(x: float | None) -> str:
+    return "-" if x is None else f"{x:g}"
 
 
 def _bounds(value: SweepValue) -> str:

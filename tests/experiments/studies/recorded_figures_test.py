@@ -139,11 +139,24 @@ def test_a_sweep_has_its_points_in_the_order_of_the_study(recorded, tmp_path):
     study = swept(recorded, "test")
     table = sweep(study)
     assert table.header == ["method", "batch size", "test MAP@R (%)", "95 % interval", "runs"]
-    assert [line[:2] for line in table.rows] == [["pnca", "8"], ["pnca", "64"]]
-    assert table.rows[0][2] == f"{100 * training_scores(study, 'pnca+gsp').estimate('MAP@R').estimate:.2f}"
-    assert table.rows[0][4] == "2"
+    without, *lines = table.rows
+    assert without == ["untrained backbone", "-", "12.50", "-", "-"]
+    assert [line[:2] for line in lines] == [["pnca", "8"], ["pnca", "64"]]
+    assert lines[0][2] == f"{100 * training_scores(study, 'pnca+gsp').estimate('MAP@R').estimate:.2f}"
+    assert lines[0][4] == "2"
     draw_recorded_sweep(study, tmp_path / "sweep.png", "title")
     assert (tmp_path / "sweep.png").stat().st_size > 5000
+
+
+def test_a_sweep_over_images_has_each_figure_without_training(recorded):
+    study = swept(recorded, "test")
+    for row in study.rows:
+        if row["label"] == "pnca+gsp" and row["kind"] == "training":
+            row["untrained"] = {"MAP@R": 0.02, "P@1": 0.1}
+    assert [line[:3] for line in sweep(study).rows[:2]] == [
+        ["untrained backbone", "8", "2.00"],
+        ["untrained backbone", "64", "12.50"],
+    ]
 
 
 def test_a_sweep_of_validation_has_the_range_of_its_trainings(recorded):
