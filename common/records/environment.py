@@ -19,6 +19,7 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 from common import __version__
 
 _KNOWN_FILE = "common/records/environment.py"  # to this project's git, not to another into which it was installed
+_NOT_OF_RUNS = (":(exclude)results", ":(exclude)docs")
 _SET_BY_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE")  # lead to another repository
 
 
@@ -26,7 +27,7 @@ def environment() -> dict:
     """Return versions and hardware of this process, as JSON values.
 
     Unknown values are `None`. Nothing in it names a person or a machine. `version` is this project's. `commit` is that
-    of the checkout of this code, with `-dirty` if tracked files differ from it, and None for an installed package.
+    of the checkout of this code, as `commit_of` returns it.
     `threads` counts those of one operation; None: TensorFlow's choice.
     """
     memory, keras_version = _memory_bytes(), importlib.metadata.version("keras")
@@ -56,10 +57,10 @@ def _commit() -> str | None:
 
 
 def commit_of(folder: pathlib.Path) -> str | None:
-    """Return `git describe --always --dirty` of a checkout of this project.
+    """Return a checkout's commit, with `-dirty` if tracked code differs.
 
-    It names the commit itself, even if that has a tag. None without git and for an installed package, also one inside
-    another repository.
+    `results` and `docs` do not count: no run reads them, and rows may be recorded while others are made. None without
+    git and for an installed package, also one inside another repository.
 
     Args:
         folder: that holds `common`.
@@ -70,7 +71,9 @@ def commit_of(folder: pathlib.Path) -> str | None:
     ask = functools.partial(subprocess.run, cwd=folder, env=env, check=True, capture_output=True, text=True, timeout=10)
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         ask(["git", "ls-files", "--error-unmatch", _KNOWN_FILE])
-        return ask(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]).stdout.strip()
+        commit = ask(["git", "rev-parse", "--short=12", "HEAD"]).stdout.strip()
+        changed = ask(["git", "diff", "--name-only", "HEAD", "--", ".", *_NOT_OF_RUNS]).stdout
+        return f"{commit}-dirty" if changed else commit
     return None
 
 

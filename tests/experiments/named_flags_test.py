@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem[0] != "_")
 DOCUMENTS = sorted(path for pattern in ("*.md", "*/*.md", "docs/*/*.md") for path in ROOT.glob(pattern))
 FLAG = re.compile(r"(?<![\w-])--(?:no(?=[a-z_]+\b))?([a-z][a-z0-9_]*)")
-OF_GIT = {"abbrev", "always", "dirty", "error", "exclude"}
+OF_GIT = {"error", "name", "short"}
 OF_SLURM = {"noheader", "array", "states", "user", "name"}
 OF_OTHER_PROGRAMS = {"query", "format", "upgrade", "curve", "logdir"}  # of nvidia-smi, pip, benchmarks.gsp_layer, ...
 PLACEHOLDERS = {"flags", "no"}  # "only --flags", "--no{name}"
