@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from experiments.rows.rows import COLLECTION
 
+_MOST_COMMANDS = 4
 _VECTORS = (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("avx", "AVX"))
 
 
@@ -19,9 +20,8 @@ def provenance(rows: Sequence[dict]) -> str:
     """
     runs = [row for row in rows if row["kind"] != COLLECTION]
     environments = [row["environment"] for row in runs]
-    commands = sorted({row["command"] for row in runs if row["command"]})
     parts = [
-        ", ".join(f"`{command}`" for command in commands) or "command not recorded",
+        _commands(sorted({row["command"] for row in runs if row["command"]})),
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
         _stated("commit", [environment["commit"] for environment in environments]),
         _joined(_processor(environment) for environment in environments),
@@ -30,6 +30,17 @@ def provenance(rows: Sequence[dict]) -> str:
         _stated("data", [row["data"] for row in runs]),
     ]
     return f"<sub>From rows: {'; '.join(parts)}.</sub>"
+
+
+def _commands(commands: Sequence[str]) -> str:
+    """Return all commands, or of many their number, common words and flags that differ (rows have each)."""
+    if len(commands) <= _MOST_COMMANDS:
+        return ", ".join(f"`{command}`" for command in commands) or "command not recorded"
+    words = [command.split() for command in commands]
+    shared = [word for word in words[0] if all(word in others for others in words)]
+    differing = sorted({word.partition("=")[0] for each in words for word in each if word not in shared})
+    flags = ", ".join(f"`{name}`" for name in differing)
+    return f"{len(commands)} commands `{' '.join(shared)}` that differ in {flags}"
 
 
 def _stated(name: str, values: Sequence[str | None]) -> str:

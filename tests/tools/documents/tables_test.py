@@ -48,6 +48,15 @@ def test_what_was_not_recorded_is_said(recorded):
     assert "(AVX2); 3 threads" in provenance([{**new, "environment": {**new["environment"], "threads": 3}}])
 
 
+def test_many_commands_are_their_common_words_and_the_flags_that_differ(recorded):
+    row = StudyRows(recorded).rows[0]
+    rows = [{**row, "command": f"python -m table --id=7 --loss={loss} --dataset=a"} for loss in "abcde"]
+    assert "From rows: 5 commands `python -m table --id=7 --dataset=a` that differ in `--loss`; 5 runs" in provenance(
+        rows
+    )
+    assert "From rows: `python -m table --id=7 --loss=a --dataset=a`, " in provenance(rows[:4])
+
+
 def diagnosed(recorded):
     """The recorded study with a third method, whose rows are copies, and diagnostics of each run."""
     study = StudyRows(recorded)
