@@ -11,6 +11,7 @@ import gsp_dml
 from common import data, records, training
 from common.data import Dataset, Examples
 from common.errors import InvalidInput, check_given
+from common.progress import progress_bar
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from gsp_dml.attention_maps import box_coverage, coverage_auc, target_share, weighted_feature_norm
@@ -46,7 +47,7 @@ def pooling_weights_of(model: training.EmbeddingModel, batches: tf.data.Dataset)
         raise InvalidInput(f"{type(pooling).__name__} gives positions no weights, so there is nothing to see.")
     weights, norms = [], []
     map_shape: tuple[int, ...] = ()
-    for inputs in batches:
+    for inputs in progress_bar(batches, desc="pooling weights", unit="batch", leave=False):
         batch_features, map_shape = pooled_features(model, inputs)
         weights.append(_weights(pooling, batch_features, map_shape))
         norms.append(weighted_feature_norm(weights[-1], batch_features))
