@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 
 from experiments.rows.rows import COLLECTION
@@ -33,14 +35,19 @@ def provenance(rows: Sequence[dict]) -> str:
 
 
 def _commands(commands: Sequence[str]) -> str:
-    """Return all commands, or of many their number, common words and flags that differ (rows have each)."""
+    """Return all commands, or of many those of a module as their common words and the flags that differ."""
     if len(commands) <= _MOST_COMMANDS:
         return ", ".join(f"`{command}`" for command in commands) or "command not recorded"
-    words = [command.split() for command in commands]
-    shared = [word for word in words[0] if all(word in others for others in words)]
-    differing = sorted({word.partition("=")[0] for each in words for word in each if word not in shared})
-    flags = ", ".join(f"`{name}`" for name in differing)
-    return f"{len(commands)} commands `{' '.join(shared)}` that differ in {flags}"
+    by_module = itertools.groupby(map(str.split, commands), key=operator.itemgetter(slice(3)))  # python -m MODULE
+    return ", ".join(_common([*of]) for _, of in by_module)
+
+
+def _common(commands: Sequence[Sequence[str]]) -> str:
+    shared = " ".join(word for word in commands[0] if all(word in others for others in commands))
+    if len(commands) == 1:
+        return f"`{shared}`"
+    differing = {word.partition("=")[0] for each in commands for word in each if word not in shared.split()}
+    return f"{len(commands)} commands `{shared}` that differ in {', '.join(f'`{name}`' for name in sorted(differing))}"
 
 
 def _stated(name: str, values: Sequence[str | None]) -> str:

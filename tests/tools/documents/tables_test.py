@@ -55,6 +55,8 @@ def test_many_commands_are_their_common_words_and_the_flags_that_differ(recorded
         rows
     )
     assert "From rows: `python -m table --id=7 --loss=a --dataset=a`, " in provenance(rows[:4])
+    other = [*rows, {**row, "command": "python -m figure --id=7"}]
+    assert "From rows: `python -m figure --id=7`, 5 commands `python -m table" in provenance(other)
 
 
 def diagnosed(recorded):
