@@ -35,7 +35,7 @@ def provenance(rows: Sequence[dict]) -> str:
 
 
 def _commands(commands: Sequence[str]) -> str:
-    """Return all commands, or of many those of a module as their common words and the flags that differ."""
+    """Return all commands; of many, the words they share and the flags that differ."""
     if len(commands) <= _MOST_COMMANDS:
         return ", ".join(f"`{command}`" for command in commands) or "command not recorded"
     by_module = itertools.groupby(map(str.split, commands), key=operator.itemgetter(slice(3)))  # python -m MODULE
