@@ -23,7 +23,7 @@ def provenance(rows: Sequence[dict]) -> str:
     runs = [row for row in rows if row["kind"] != COLLECTION]
     environments = [row["environment"] for row in runs]
     parts = [
-        _commands(sorted({row["command"] for row in runs if row["command"]})),
+        _commands(runs),
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
         _stated("commit", [environment["commit"] for environment in environments]),
         _joined(_processor(environment) for environment in environments),
@@ -34,8 +34,9 @@ def provenance(rows: Sequence[dict]) -> str:
     return f"<sub>From rows: {'; '.join(parts)}.</sub>"
 
 
-def _commands(commands: Sequence[str]) -> str:
+def _commands(runs: Iterable[Mapping]) -> str:
     """Return all commands; of many, the words they share and the flags that differ."""
+    commands = sorted({row["command"] for row in runs if row["command"]})
     if len(commands) <= _MOST_COMMANDS:
         return ", ".join(f"`{command}`" for command in commands) or "command not recorded"
     by_module = itertools.groupby(map(str.split, commands), key=operator.itemgetter(slice(3)))  # python -m MODULE
@@ -43,11 +44,11 @@ def _commands(commands: Sequence[str]) -> str:
 
 
 def _common(commands: Sequence[Sequence[str]]) -> str:
-    shared = " ".join(word for word in commands[0] if all(word in others for others in commands))
+    shared = [word for word in commands[0] if all(word in others for others in commands)]
     if len(commands) == 1:
-        return f"`{shared}`"
-    differing = {word.partition("=")[0] for each in commands for word in each if word not in shared.split()}
-    return f"{len(commands)} commands `{shared}` that differ in {', '.join(f'`{name}`' for name in sorted(differing))}"
+        return f"`{' '.join(shared)}`"
+    differing = sorted({f"`{word.partition('=')[0]}`" for each in commands for word in each if word not in shared})
+    return f"{len(commands)} commands `{' '.join(shared)}` that differ in {', '.join(differing)}"
 
 
 def _stated(name: str, values: Sequence[str | None]) -> str:
