@@ -92,6 +92,7 @@ class MeasuredPoint(NamedTuple):
     series: str
     value: SweepValue  # MAP@R
     num_trainings: int
+    precision: float | None  # test P@1; None in validation
     effect: SweepValue | None = None  # test MAP@R minus that of its baseline; None without the same runs of one
 
 
@@ -112,17 +113,17 @@ def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Plain
     Test figures without training come first: once, or at each place if they differ by .05 points or more.
     """
     axes, points = recorded_points(study)
-    has_effects = any(point.effect for point in points.values())
-    before = _without_training(study) if axes.held_out == "test" else []
-    lines = [[*line, "-", *["-"] * has_effects, "-"] for line in before]
-    for series, value, num_trainings, effect in points.values():
+    is_test, has_effects = axes.held_out == "test", any(point.effect for point in points.values())
+    lines = [[*line, "-", *["-"] * has_effects, "-"] for line in (_without_training(study) if is_test else [])]
+    for series, value, num_trainings, precision, effect in points.values():
+        figures = [f"{100 * figure:.2f}" for figure in (precision, value.value) if figure is not None]
         differences = [f"{100 * effect.value:+.2f} {_bounds(effect)}" if effect else "-"] if has_effects else []
-        lines.append(
-            [series, _place(value.x), f"{100 * value.value:.2f}", _bounds(value), *differences, f"{num_trainings}"]
-        )
-    spread = "range over runs" if axes.held_out == "validation" else "95 % interval"
-    header = ["method", axes.x_label, f"{axes.held_out} MAP@R (%)", spread, *["minus baseline"] * has_effects, "runs"]
-    is_cut = axes.held_out == "test" and any(point.value.low == 0 or point.value.high == 1 for point in points.values())
+        lines.append([series, _place(value.x), *figures, _bounds(value), *differences, f"{num_trainings}"])
+    measured = ["test P@1 (%)", "test MAP@R (%)", "95 % interval"]
+    if not is_test:
+        measured = ["validation MAP@R (%)", "range over runs"]
+    header = ["method", axes.x_label, *measured, *["minus baseline"] * has_effects, "runs"]
+    is_cut = is_test and any(point.value.low == 0 or point.value.high == 1 for point in points.values())
     kinds = {point.value.kind.removeprefix(INTERVAL) for point in points.values()}
     return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])
 
@@ -141,7 +142,7 @@ def _without_training(study: StudyRows) -> list[list[str]]:
     if are_equal:
         places = {None: together}
     return [
-        [name, _place(x), f"{100 * places[x][name]['MAP@R']:.2f}"]
+        [name, _place(x), *(f"{100 * places[x][name][metric]:.2f}" for metric in ("P@1", "MAP@R"))]
         for name in together
         for x in sorted(places, key=lambda x: (x is not None, x or 0))
         if name in places[x]
@@ -186,11 +187,13 @@ def recorded_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoin
     for label in sorted(sweeps, key=lambda label: (sweeps[label]["place"], sweeps[label]["x"] or 0)):
         scores, x = scores_of_trainings(study, label), sweeps[label]["x"]
         validations = [row["validation"]["MAP@R"] for row in scores.rows]
-        value = sweep_value(x, validations, scores if chosen.held_out == "test" else None)
+        is_test = chosen.held_out == "test"
+        value = sweep_value(x, validations, scores if is_test else None)
+        precision = scores.estimate("P@1").estimate if is_test else None
         baseline = sweeps[label].get("baseline") in sweeps and scores_of_trainings(study, sweeps[label]["baseline"])
         effect = None
         if baseline and baseline.places == scores.places:
             of = scores.difference(baseline, "MAP@R")
             effect = SweepValue(x, of.estimate, of.low, of.high, INTERVAL + of.kind)
-        points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows), effect)
+        points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows), precision, effect)
     return chosen, points

@@ -73,8 +73,8 @@ def test_the_sets_of_clutter_are_one_study(drawn_cells, tmp_path):
     table = sweep(rows)
     lines = [line for line in table.rows if line[0] in ("ms", "ms+gsp")]
     assert [line[:2] for line in lines] == [[name, x] for name in ("ms", "ms+gsp") for x in ("32", "64", "96")]
-    assert [line[4] for line in lines[:3]] == ["-"] * 3
-    np.testing.assert_allclose([float(line[4].split()[0]) for line in lines[3:]], 0, atol=1e-9)
+    assert [line[5] for line in lines[:3]] == ["-"] * 3
+    np.testing.assert_allclose([float(line[5].split()[0]) for line in lines[3:]], 0, atol=1e-9)
 
 
 def test_clutter_needs_emoji():

@@ -138,12 +138,13 @@ def swept(recorded, measured_on):
 def test_a_sweep_has_its_points_in_the_order_of_the_study(recorded, tmp_path):
     study = swept(recorded, "test")
     table = sweep(study)
-    assert table.header == ["method", "batch size", "test MAP@R (%)", "95 % interval", "runs"]
+    assert table.header == ["method", "batch size", "test P@1 (%)", "test MAP@R (%)", "95 % interval", "runs"]
     without, *lines = table.rows
-    assert without == ["untrained backbone", "-", "12.50", "-", "-"]
+    assert without == ["untrained backbone", "-", "25.00", "12.50", "-", "-"]
     assert [line[:2] for line in lines] == [["pnca", "8"], ["pnca", "64"]]
-    assert lines[0][2] == f"{100 * training_scores(study, 'pnca+gsp').estimate('MAP@R').estimate:.2f}"
-    assert lines[0][4] == "2"
+    scores = training_scores(study, "pnca+gsp")
+    assert lines[0][2:4] == [f"{100 * scores.estimate(metric).estimate:.2f}" for metric in ("P@1", "MAP@R")]
+    assert lines[0][5] == "2"
     draw_recorded_sweep(study, tmp_path / "sweep.png", "title")
     assert (tmp_path / "sweep.png").stat().st_size > 5000
 
@@ -153,9 +154,9 @@ def test_a_sweep_over_images_has_each_figure_without_training(recorded):
     for row in study.rows:
         if row["label"] == "pnca+gsp" and row["kind"] == "training":
             row["untrained"] = {"MAP@R": 0.02, "P@1": 0.1}
-    assert [line[:3] for line in sweep(study).rows[:2]] == [
-        ["untrained backbone", "8", "2.00"],
-        ["untrained backbone", "64", "12.50"],
+    assert [line[:4] for line in sweep(study).rows[:2]] == [
+        ["untrained backbone", "8", "10.00", "2.00"],
+        ["untrained backbone", "64", "25.00", "12.50"],
     ]
 
 
