@@ -94,6 +94,7 @@ class MeasuredPoint(NamedTuple):
     num_trainings: int
     precision: float | None  # test P@1; None in validation
     effect: SweepValue | None = None  # test MAP@R minus that of its baseline; None without the same runs of one
+    from_control: SweepValue | None = None  # the same, minus the control
 
 
 def sweep_value(x: float | None, validations: Sequence[float], scores: Scores | None) -> SweepValue:
@@ -110,22 +111,32 @@ def sweep_value(x: float | None, validations: Sequence[float], scores: Scores | 
 def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
     """Tabulate the points of a recorded sweep, such as figure 3.8, one line each.
 
-    Test figures without training come first: once, or at each place if they differ by .05 points or more.
+    Test figures without training come first: once, or at each place if they differ by .05 points or more. A baseline
+    with several places has a control: itself at the largest one, such as a larger batch or longer training.
     """
     axes, points = recorded_points(study)
-    is_test, has_effects = axes.held_out == "test", any(point.effect for point in points.values())
-    lines = [[*line, "-", *["-"] * has_effects, "-"] for line in (_without_training(study) if is_test else [])]
-    for series, value, num_trainings, precision, effect in points.values():
-        figures = [f"{100 * figure:.2f}" for figure in (precision, value.value) if figure is not None]
-        differences = [f"{100 * effect.value:+.2f} {_bounds(effect)}" if effect else "-"] if has_effects else []
-        lines.append([series, _place(value.x), *figures, _bounds(value), *differences, f"{num_trainings}"])
-    measured = ["test P@1 (%)", "test MAP@R (%)", "95 % interval"]
-    if not is_test:
-        measured = ["validation MAP@R (%)", "range over runs"]
-    header = ["method", axes.x_label, *measured, *["minus baseline"] * has_effects, "runs"]
-    is_cut = is_test and any(point.value.low == 0 or point.value.high == 1 for point in points.values())
+    is_test, runs = axes.held_out == "test", {point.num_trainings for point in points.values()}
+    effects = {
+        "minus baseline": [point.effect for point in points.values()],
+        f"minus {control_of(study)}": [point.from_control for point in points.values()],
+    }
+    effects = {name: found for name, found in effects.items() if any(found)}
+    has_counts = len(runs) > 1
+    others = ["-"] * (len(effects) + has_counts)
+    lines = [[*line, *others] for line in (_without_training(study) if is_test else [])]
+    for point, *differences in zip(points.values(), *effects.values()):
+        figures = [] if point.precision is None else [f"{100 * point.precision:.2f}"]
+        figures.append(f"{100 * point.value.value:.2f} {_bounds(point.value)}".rstrip())
+        texts = [f"{100 * of.value:+.2f} {_bounds(of)}" if of else "-" for of in differences]
+        lines.append([point.series, _place(point.value.x), *figures, *texts, *[f"{point.num_trainings}"] * has_counts])
+    metrics = ["test P@1 (%)", "test MAP@R (%)"] if is_test else ["validation MAP@R (%)"]
+    header = ["method", axes.x_label, *metrics, *effects, *["runs"] * has_counts]
+    bracket = f"In brackets: {'95 % interval' if is_test else 'range over runs'}."
+    notes = [bracket + f" Runs of each point: {min(runs)}." * (not has_counts), *notes]
+    if is_test and any(point.value.low == 0 or point.value.high == 1 for point in points.values()):
+        notes.append(CUT_NOTE)
     kinds = {point.value.kind.removeprefix(INTERVAL) for point in points.values()}
-    return PlainTable(title, header, lines, [*kind_notes(kinds), *notes, *([CUT_NOTE] if is_cut else [])])
+    return PlainTable(title, header, lines, [*kind_notes(kinds), *notes], keys=2)
 
 
 def _without_training(study: StudyRows) -> list[list[str]]:
@@ -155,7 +166,7 @@ def _place(x: float | None) -> str:
 
 def _bounds(value: SweepValue) -> str:
     if value.low is None or value.high is None:
-        return "-"
+        return ""
     return bracketed(value.low, value.high, value.kind.removeprefix(INTERVAL))
 
 
@@ -183,6 +194,7 @@ def recorded_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoin
             f"{study.folder} is no sweep: expected rows of one figure over one hyper-parameter, such as 3.8."
         )
     (chosen,) = (SweepAxes(*of) for of in axes)
+    control = control_of(study)
     points = {}
     for label in sorted(sweeps, key=lambda label: (sweeps[label]["place"], sweeps[label]["x"] or 0)):
         scores, x = scores_of_trainings(study, label), sweeps[label]["x"]
@@ -190,10 +202,29 @@ def recorded_points(study: StudyRows) -> tuple[SweepAxes, dict[str, MeasuredPoin
         is_test = chosen.held_out == "test"
         value = sweep_value(x, validations, scores if is_test else None)
         precision = scores.estimate("P@1").estimate if is_test else None
-        baseline = sweeps[label].get("baseline") in sweeps and scores_of_trainings(study, sweeps[label]["baseline"])
-        effect = None
-        if baseline and baseline.places == scores.places:
-            of = scores.difference(baseline, "MAP@R")
-            effect = SweepValue(x, of.estimate, of.low, of.high, INTERVAL + of.kind)
-        points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows), precision, effect)
+        references = [sweeps[label].get("baseline"), control if control != label else None]
+        effects = [_effect(study, scores, of if of in sweeps else None) for of in references]
+        points[label] = MeasuredPoint(sweeps[label]["series"], value, len(scores.rows), precision, *effects)
     return chosen, points
+
+
+def control_of(study: StudyRows) -> str | None:
+    """Return the label of the baseline at its largest place.
+
+    None if it has one place, or other images at each.
+    """
+    sweeps = {row["label"]: row["extras"][SWEEP] for row in study.rows if row["kind"] == TRAINING}
+    lines = {sweeps[of["baseline"]]["series"] for of in sweeps.values() if of.get("baseline") in sweeps}
+    places = {label: of["x"] for label, of in sweeps.items() if of["series"] in lines}
+    if len(places) < 2 or len({(row["configuration"]["dataset"], row["data"]) for row in study.rows}) > 1:
+        return None
+    return max(places, key=lambda label: places[label])
+
+
+def _effect(study: StudyRows, scores: Scores, reference: str | None) -> SweepValue | None:
+    """Return MAP@R minus that of a reference; None without the same runs of it."""
+    other = scores_of_trainings(study, reference) if reference else None
+    if other is None or other.places != scores.places:
+        return None
+    of = scores.difference(other, "MAP@R")
+    return SweepValue(scores.rows[0]["extras"][SWEEP]["x"], of.estimate, of.low, of.high, INTERVAL + of.kind)

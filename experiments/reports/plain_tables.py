@@ -38,6 +38,7 @@ class PlainTable:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()  # sentences below
     hanging: Collection[int] = ()  # indices of rows that belong to the row above them
+    keys: int = 1  # leading columns that name a row, and that each block of columns repeats
 
     def as_text(self) -> str:
         """Align columns within `TERMINAL_WIDTH`; empty lines separate rows with others hanging below them.
@@ -49,7 +50,7 @@ class PlainTable:
             words = itertools.zip_longest(*(name.split() for name in self.header), fillvalue="")
             widths = [min(_WIDEST, max(map(display_width, column))) for column in zip(*self.rows, *words)]
         lines = [line for title in self._titles("") for line in _wrapped(title, TERMINAL_WIDTH)]
-        blocks = _blocks(self.header, widths)
+        blocks = _blocks(self.header, widths, self.keys)
         rule = "-" * max(_total([widths[column] for column in block]) for block in blocks)
         for block in blocks:
             lines += [rule, *self._lines(block, widths, rule)]
@@ -132,18 +133,18 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _blocks(header: Sequence[str], widths: Sequence[int]) -> list[list[int]]:
-    """Divide columns among blocks that fit, each with the first column.
+def _blocks(header: Sequence[str], widths: Sequence[int], keys: int) -> list[list[int]]:
+    """Divide columns among blocks that fit, each with the first `keys` columns.
 
     Neighbours whose names begin with the same word stay together if they fit.
     """
-    blocks = [[0]]
+    blocks = [[*range(keys)]]
 
     def begin_unless_fits(columns: Sequence[int]) -> None:
-        if len(blocks[-1]) > 1 and _total([widths[column] for column in [*blocks[-1], *columns]]) > TERMINAL_WIDTH:
-            blocks.append([0])
+        if len(blocks[-1]) > keys and _total([widths[column] for column in [*blocks[-1], *columns]]) > TERMINAL_WIDTH:
+            blocks.append([*range(keys)])
 
-    for _, together in itertools.groupby(range(1, len(header)), lambda column: header[column].split(" ")[0]):
+    for _, together in itertools.groupby(range(keys, len(header)), lambda column: header[column].split(" ")[0]):
         group = [*together]
         begin_unless_fits(group)
         for column in group:

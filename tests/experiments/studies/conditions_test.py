@@ -53,7 +53,10 @@ def test_each_effect_is_the_difference_from_the_baseline_at_its_place(drawn_cell
         assert effect.value == pytest.approx(means[f"c2+ccp, steps {steps}"] - means[f"c2, steps {steps}"])
         assert effect.low < effect.value < effect.high
     assert points["c2, steps 600"].effect is None
-    assert sweep(rows).header[-2:] == ["minus baseline", "runs"]
+    control = points["c2+ccp, steps 200"].from_control
+    assert control.value == pytest.approx(means["c2+ccp, steps 200"] - means["c2, steps 2000"])
+    assert points["c2, steps 2000"].from_control is None
+    assert sweep(rows).header[-2:] == ["minus baseline", "minus c2, steps 2000"]
 
 
 def test_without_the_same_runs_of_its_baseline_a_point_has_no_effect(drawn_cells):
@@ -73,8 +76,8 @@ def test_the_sets_of_clutter_are_one_study(drawn_cells, tmp_path):
     table = sweep(rows)
     lines = [line for line in table.rows if line[0] in ("ms", "ms+gsp")]
     assert [line[:2] for line in lines] == [[name, x] for name in ("ms", "ms+gsp") for x in ("32", "64", "96")]
-    assert [line[5] for line in lines[:3]] == ["-"] * 3
-    np.testing.assert_allclose([float(line[5].split()[0]) for line in lines[3:]], 0, atol=1e-9)
+    assert [line[4:] for line in lines[:3]] == [["-"]] * 3  # other images at each side: no control
+    np.testing.assert_allclose([float(line[4].split()[0]) for line in lines[3:]], 0, atol=1e-9)
 
 
 def test_clutter_needs_emoji():
