@@ -213,10 +213,11 @@ def control_of(study: StudyRows) -> str | None:
 
     None if it has one place, or other images at each.
     """
-    sweeps = {row["label"]: row["extras"][SWEEP] for row in study.rows if row["kind"] == TRAINING}
+    rows = [row for row in study.rows if row["kind"] == TRAINING]
+    sweeps = {row["label"]: row["extras"][SWEEP] for row in rows}
     lines = {sweeps[of["baseline"]]["series"] for of in sweeps.values() if of.get("baseline") in sweeps}
     places = {label: of["x"] for label, of in sweeps.items() if of["series"] in lines}
-    if len(places) < 2 or len({(row["configuration"]["dataset"], row["data"]) for row in study.rows}) > 1:
+    if len(places) < 2 or len({(row["configuration"]["dataset"], row["data"]) for row in rows}) > 1:
         return None
     return max(places, key=lambda label: places[label])
 
