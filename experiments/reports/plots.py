@@ -201,9 +201,10 @@ def sweep_lines(
     if not series:
         raise InvalidInput("There is nothing to draw: received no finished run.")
     panels = [series, effects] if effects else [series]
+    ticks = sorted({point.x for points in series.values() for point in points if point.x is not None})
     with picture(path, 7, 1.2 + 3.2 * len(panels), rows=len(panels), sharex=True) as (_, drawn):
         for axes, of_panel in zip(drawn, panels):
-            _draw_sweep(axes, of_panel, list(series), logarithmic)
+            _draw_sweep(axes, of_panel, list(series), ticks, logarithmic)
         drawn[-1].set_xlabel(x_label)
         drawn[0].set_ylabel(y_label)
         drawn[0].set_title(title, fontsize="medium")
@@ -213,11 +214,12 @@ def sweep_lines(
             drawn[1].set_ylabel("minus baseline (points)")
 
 
-def _draw_sweep(axes, series: Mapping[str, Sequence[SweepValue]], names: Sequence[str], logarithmic: bool) -> None:
+def _draw_sweep(
+    axes, series: Mapping[str, Sequence[SweepValue]], names: Sequence[str], ticks: Sequence[float], logarithmic: bool
+) -> None:
     """Draw the lines of one panel, coloured by their place in `names`."""
     from matplotlib.ticker import NullLocator
 
-    ticks = sorted({point.x for points in series.values() for point in points if point.x is not None})
     for name, points in series.items():
         index = names.index(name)
         color = _COLORS[index % len(_COLORS)]

@@ -5,7 +5,7 @@ from PIL import Image
 
 from common.errors import InvalidInput
 from experiments.reports import Interval, interval_bars
-from experiments.reports.plots import Curve, mean_curve, validation_curves
+from experiments.reports.plots import Curve, SweepValue, mean_curve, sweep_lines, validation_curves
 
 
 @pytest.fixture
@@ -105,3 +105,12 @@ def test_nothing_to_draw_is_said(tmp_path):
     with pytest.raises(InvalidInput, match="no finished run"):
         interval_bars({"c2": {}}, tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()
+
+
+def test_a_sweep_has_a_tick_at_a_place_without_an_effect(tmp_path, drawn):
+    series = {"c2": [SweepValue(8, 0.2), SweepValue(512, 0.4)], "c2+ccp": [SweepValue(8, 0.3)]}
+    effects = {"c2+ccp": [SweepValue(8, 0.1)]}
+    labels = {"x_label": "batch size", "y_label": "MAP@R"}
+    sweep_lines(series, tmp_path / "sweep.png", effects=effects, logarithmic=True, **labels)
+    for axes in drawn[0].axes:
+        assert axes.get_xticks().tolist() == [8, 512]
