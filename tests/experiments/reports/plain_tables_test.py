@@ -48,3 +48,12 @@ def test_latex_prints_every_sign_as_it_is():
         r"\end{tabular}",
         r"\par 90 \% \& more: 1 $\pm$ 2\dag{}, \#1, \$2",
     ]
+
+
+def test_each_block_of_a_wide_table_repeats_the_columns_that_name_a_row():
+    wide = ["a" * 45, "b" * 45]
+    lines = PlainTable(
+        "", ["method", "batch", *wide], [["c2", "8", "1", "2"], ["c2", "32", "3", "4"]], keys=2
+    ).as_text()
+    named = [line.split() for line in lines.splitlines() if line.startswith("c2")]
+    assert named == [["c2", "8", "1"], ["c2", "32", "3"], ["c2", "8", "2"], ["c2", "32", "4"]]
