@@ -36,8 +36,8 @@ TABLES: Mapping[str, str] = {
     for number in numbers.split()
 }
 
-# How the spec's notes begin when the figure itself, and not only its spread or its place, is in doubt.
-_DOUBT = ("SUSPECT", "ROW LABEL LOST")
+# How a note begins when the figure itself, and not only its spread or its place, is in doubt.
+_DOUBT = "SUSPECT"
 _DATASETS = {
     "cub": "CUB",
     "cub200": "CUB",

@@ -1,5 +1,7 @@
+import csv
 import importlib.util
 import json
+from collections import Counter
 
 import pytest
 
@@ -8,6 +10,7 @@ from experiments.plans.launched_cells import unit_command
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_command import listing
 from experiments.plans.study_runs import NothingFinished
+from experiments.published.values import published_table
 from experiments.settings.initial_weights import file_to_make
 from experiments.studies.conditions import CONDITIONS
 from experiments.studies.figures import DEFAULTS, FIGURES
@@ -296,14 +299,17 @@ def test_the_search_goes_on_from_results_on_disk(drawn_cells):
     assert "unknown  5 more" in listing(study, partial, {})
 
 
-def test_table_3_3_shows_the_guess_as_a_guess(drawn_cells, tmp_path):
+def test_table_3_3_has_the_printed_methods_and_their_steps(drawn_cells, tmp_path):
     study = TABLES["3.3"](options(overrides={"max_steps": 1000}))
     study.render(drawn_cells(lambda cell: 0.4), tmp_path, "item")
-    text = (tmp_path / "item.md").read_text()
-    assert "| c1+ccp | 500 | +0 % | 1,000* | 40.00 | 69,000 (row3) | 127,000 (row3) |" in text
-    assert "| softtriple | 500 | - | 1,000* | 40.00 | 48,000 (row10) | 82,000 (row10) |" in text
-    assert text.count("(row") == 20
-    assert "guess" in text
+    with open(tmp_path / "item.csv", newline="") as file:
+        rows = {row["method"]: row for row in csv.DictReader(file)}
+    printed = {dataset: Counter(row[dataset] for row in rows.values()) for dataset in ("SOP", "In-shop")}
+    for dataset, steps in printed.items():
+        lines = [row for row in published_table("3.3") if row["dataset"] == dataset]
+        assert steps == Counter(f"{int(row['value']):,}" for row in lines)
+    assert list(rows["c2+xbm"].values()) == ["c2+xbm", "500", "-", "1,000*", "40.00", "81,000", "93,000"]
+    assert list(rows["triplet+ccp"].values()) == ["triplet+ccp", "500", "+0 %", "1,000*", "40.00", "124,000", "115,000"]
 
 
 def test_steps_are_compared_on_the_same_trainings_alone(drawn_cells, tmp_path):
