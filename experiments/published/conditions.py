@@ -23,7 +23,7 @@ FAIR_CONDITIONS: Mapping[str, object] = {
 NORMALIZATION = {"3.1": "clip", "5.1": "unit", "5.3": "unit", "ICCV-1": "unit", "ICCV-2": "unit"}
 
 _NETWORKS = {"ResNet50": "resnet50", "BN-Inception": "bn_inception"}  # as the dissertation's tables call them
-_IMAGE_SIZES = {"resnet50": 224, "bn_inception": 227}
+_IMAGE_SIZE = 224  # for both
 _WITHOUT_EFFECT = ("seed", "ccp_keeps_problems")  # fields that decide nothing a printed figure was averaged over
 
 
@@ -60,7 +60,7 @@ def dissertation_conditions(backbone: str, dim: int) -> dict[str, object]:
         "backbone": backbone,
         "weights": "imagenet",
         "embedding_dim": dim,
-        "image_size": _IMAGE_SIZES[backbone],
+        "image_size": _IMAGE_SIZE,
     }
 
 

@@ -75,6 +75,18 @@ BENCHMARK_GLYPHS = {"classes_per_batch": 28}  # half a batch
 BENCHMARK_TOKENS = {"embedding_dim": 2, "normalization": "none"}
 EPOCHS = {"sop": 100, "inshop": 100}  # 150 elsewhere; In-shop is not in the benchmark
 STEPS_PER_EPOCH = {"cub200": 52, "cars196": 71, "sop": 531, "inshop": 231}  # training images / 112; 52 elsewhere
+
+# Later chapters, sections 3.3, 4.3 and 5.4: what they print instead. Chapter 3 prints no decay and no epochs, chapter 5
+# no decay, and 150 epochs for CUB alone, as the benchmark.
+CHAPTERS: dict[int, dict[str, Any]] = {
+    3: {"crop": "reduced"},
+    4: {"crop": "reduced", "weight_decay": 5e-4},
+    5: {"crop": "reduced"},
+}
+CHAPTER_4_EPOCHS = {"sop": 150, "inshop": 150}  # 200 elsewhere
+CHAPTER_3_SIZE, CHAPTER_4_SIZES = 256, (510, 512)  # of embeddings, baselines included; the others have 128
+CHAPTER_3_IMAGES = {"margin": 4, "triplet": 4, "npair": 2, "pnca": 1}  # of a class in a batch
+
 BENCHMARK_LOSSES: dict[str, dict[str, Any]] = {
     "c2": {"positive_margin": 0.0, "negative_margin": 1.0},
     "triplet": {"margin": 0.2},

@@ -10,6 +10,7 @@ from experiments.settings.layers import OPEN, Layers
 from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, SHARED, LossName
 from experiments.settings.methods.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
 from experiments.settings.methods.pads import CURRICULA, FIXED, RANDOM, is_interval
+from experiments.settings.recipe_layers import dissertation_chapter
 from experiments.settings.run_settings import REVISITING
 from experiments.settings.thesis_values import LARGE_DATASETS
 
@@ -36,8 +37,10 @@ def _set_features(layers: Layers, name: LossName, dataset: str, network: str) ->
     source = "published code of DiVA" if of_code else "DiVA, table 4.1"
     if dataset not in (_CUB, _CARS, _SOP):
         source = f"ours, after {source}"
+    chapter = dissertation_chapter(name, layers.chosen("embedding_dim"))
+    of_chapter_4 = chapter == 4 and layers.values["recipe"] == REVISITING and not layers.chosen("single_encoder")
     if name.may_take_turns:
-        in_turn = len(name.features) == 1 and layers.values["method"] != "ccp"
+        in_turn = len(name.features) == 1 and layers.values["method"] != "ccp" and not of_chapter_4
         of_schedule = "shared features, algorithm 1" if in_turn else "DiVA, equation 4.11"
         layers.set(of_schedule, {"feature_schedule": IN_TURN if in_turn else JOINT})
     if SHARED in name.features:
@@ -52,7 +55,7 @@ def _set_features(layers: Layers, name: LossName, dataset: str, network: str) ->
         layers.set(group_by[0], {"group_by": group_by[1]})
         if layers.values["budget"] == "smoke":
             layers.set("--budget=smoke", {"num_groups": _FEW_GROUPS, "group_epochs": 1})
-    if name.features == (SHARED,):
+    if name.features == (SHARED,) and not of_chapter_4:
         single = bool(layers.chosen("single_encoder"))
         gamma = 0.0 if single else (dissertation.SHARED_ALONE_CODE if of_code else dissertation.SHARED_ALONE)
         layers.set("--single_encoder" if single else OPEN, {"decorrelation": gamma})
@@ -78,8 +81,7 @@ def _set_batch_and_steps(layers: Layers, name: LossName, place: tuple[str, str])
     tasks take two steps for each step of one loss. DiVA's learning rate drops once, if nothing else changes it.
     """
     values, of_benchmark = layers.values, layers.values["recipe"] == REVISITING
-    wants = INTRA in name.features or (SHARED in name.features and of_benchmark)
-    if wants and values["samples_per_class"] < 3:
+    if INTRA in name.features and values["samples_per_class"] < 3:
         batch = values["classes_per_batch"] * values["samples_per_class"]
         layers.set("the features", {"samples_per_class": 4, "classes_per_batch": max(2, batch // 4)})
     if name.may_take_turns and layers.chosen("feature_schedule") == IN_TURN:

@@ -8,7 +8,18 @@ from common.errors import InvalidInput, check_choice
 from experiments.settings import dissertation_values as dissertation
 from experiments.settings import published_code_values as published
 from experiments.settings import thesis_values as thesis
-from experiments.settings.method_names import ANCHORED_LOSSES, LOSSES, PAIR_LOSSES, PROXY_LOSSES, parse_loss
+from experiments.settings.method_names import (
+    ANCHORED_LOSSES,
+    DANCE,
+    HEADS,
+    INTRA,
+    LOSSES,
+    PADS,
+    PAIR_LOSSES,
+    PROXY_LOSSES,
+    LossName,
+    parse_loss,
+)
 from experiments.settings.run_settings import CONVENTIONAL_PROTOCOLS
 
 
@@ -228,3 +239,30 @@ def revisiting_setting(dataset: str, base_loss: str, size: str | None) -> dict[s
         "max_steps": epochs * steps,
         "patience": epochs + 1,
     }
+
+
+def dissertation_chapter(name: LossName, size: int) -> int:
+    """Return the chapter with a loss's row at an embedding size; 2: the benchmark."""
+    if name.miner == PADS:
+        return 5
+    if {HEADS, INTRA, DANCE} & {*name.features} or (name.base == "margin" and size in dissertation.CHAPTER_4_SIZES):
+        return 4
+    is_baseline = size == dissertation.CHAPTER_3_SIZE and name.base in dissertation.CHAPTER_3_IMAGES
+    return 3 if name.features or is_baseline else 2
+
+
+def chapter_setting(chapter: int, base_loss: str, dataset: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return what a later chapter prints instead of the benchmark's `values`."""
+    changes: dict[str, Any] = {}
+    if chapter == 3:
+        batch = values["classes_per_batch"] * values["samples_per_class"]
+        images = dissertation.CHAPTER_3_IMAGES.get(base_loss, 4)
+        classes = max(2, min(batch // images, thesis.MOST_CLASSES.get(dataset, batch)))
+        changes |= {"samples_per_class": images, "classes_per_batch": classes}
+    if dataset not in thesis.PHOTOGRAPHS:
+        return changes
+    changes |= dissertation.CHAPTERS.get(chapter, {})
+    if chapter == 4:
+        epochs = dissertation.CHAPTER_4_EPOCHS.get(dataset, 200)
+        changes |= {"max_steps": epochs * values["steps_per_evaluation"], "patience": epochs + 1}
+    return changes

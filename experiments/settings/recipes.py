@@ -105,6 +105,9 @@ def layers_of(
             )
     if recipe == REVISITING:
         layers.set('"Revisiting" benchmark', recipe_layers.revisiting_setting(dataset, base_loss, size))
+        of_dissertation = recipe_layers.dissertation_chapter(name, layers.chosen("embedding_dim"))
+        changes = recipe_layers.chapter_setting(of_dissertation, base_loss, dataset, values)
+        layers.set(f"Milbich's dissertation, chapter {of_dissertation}", changes)
     layers.set(f"--budget={budget}", _budget_limits(budget, values))
     set_features_and_pads(layers, name, dataset)
     _set_consequences(layers, backbone, budget)

@@ -157,7 +157,7 @@ def test_later_chapters_have_rows_of_their_sizes_and_networks():
     assert revisiting_published("cars196", "margin+distance", "R@1", 64).table == "2.2"
     assert printed_row(diva, 128) is None
     conditions = revisiting_conditions(diva, 512, "bn_inception")
-    assert (conditions["backbone"], conditions["embedding_dim"], conditions["image_size"]) == ("bn_inception", 512, 227)
+    assert (conditions["backbone"], conditions["embedding_dim"], conditions["image_size"]) == ("bn_inception", 512, 224)
     assert revisiting_conditions(diva, 64)["embedding_dim"] == 128
     for (loss, dim, backbone), row in LATER_ROWS.items():
         build.check_loss_name(loss)

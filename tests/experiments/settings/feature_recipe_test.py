@@ -1,5 +1,6 @@
 import pytest
 
+from experiments.published.conventional import revisiting_conditions
 from experiments.settings.recipes import layers_of, resolve
 
 DIVA = "margin+distance+shared+intra+dance"
@@ -16,7 +17,8 @@ def config_of(loss, dataset="cub200", recipe="revisiting", budget="full", **over
         ("cars196", "resnet50", (100.0, 0.1, 30), (70 * 71, 0.3)),
         ("sop", "resnet50", (300.0, 0.2, 70), (70 * 531, 0.3)),
         ("cub200", "bn_inception", (300.0, 0.1, 30), (70 * 52, 0.3)),
-        ("sop", "bn_inception", (50.0, 0.1, 70), (None, None)),  # the drop would be at the last epoch
+        ("cars196", "bn_inception", (100.0, 0.1, 30), (160 * 71, 0.3)),
+        ("sop", "bn_inception", (50.0, 0.1, 70), (100 * 531, 0.3)),
     ],
 )
 def test_diva_has_the_values_of_table_4_1(dataset, backbone, values, drop):
@@ -25,6 +27,36 @@ def test_diva_has_the_values_of_table_4_1(dataset, backbone, values, drop):
     assert (config.rate_drop_step, config.rate_drop_factor) == drop
     assert (config.classes_per_batch, config.samples_per_class) == (28, 4)
     assert (config.dance_temperature, config.dance_weights, config.feature_schedule) == (0.01, "anchor", "joint")
+
+
+@pytest.mark.parametrize(
+    ("row", "cub_epochs", "sop_epochs", "crop", "decay", "images"),
+    [
+        (("margin+distance", 128, "resnet50"), 150, 100, "thesis", 4e-4, 2),  # the benchmark, chapter 2
+        (("ms", 512, "resnet50"), 150, 100, "thesis", 4e-4, 2),
+        (("margin+distance", 256, "resnet50"), 150, 100, "reduced", 4e-4, 4),
+        (("npair", 256, "resnet50"), 150, 100, "reduced", 4e-4, 2),
+        (("pnca+shared", 256, "resnet50"), 300, 200, "reduced", 4e-4, 1),  # two tasks that take turns
+        (("margin+distance", 512, "bn_inception"), 200, 150, "reduced", 5e-4, 2),
+        (("margin+distance+shared", 512, "bn_inception"), 200, 150, "reduced", 5e-4, 2),  # its tasks share each step
+        ((DIVA, 512, "resnet50"), 200, 150, "reduced", 5e-4, 4),
+        (("margin+pads", 128, "resnet50"), 150, 100, "reduced", 4e-4, 2),
+    ],
+)
+def test_a_row_of_a_later_chapter_has_what_that_chapter_prints(row, cub_epochs, sop_epochs, crop, decay, images):
+    loss, dim, backbone = row
+    for dataset, steps, epochs in (("cub200", 52, cub_epochs), ("sop", 531, sop_epochs)):
+        config = config_of(loss, dataset, embedding_dim=dim, backbone=backbone)
+        assert config.max_steps == epochs * steps
+        assert (config.crop, config.weight_decay, config.samples_per_class) == (crop, decay, images)
+        most = 100 if dataset == "cub200" and images == 1 else 112
+        assert config.classes_per_batch * config.samples_per_class == most
+        assert config.image_size == revisiting_conditions(loss, dim, backbone)["image_size"]
+
+
+def test_two_tasks_of_chapter_4_have_its_decorrelation_and_weight():
+    config = config_of("margin+distance+shared", embedding_dim=512, backbone="bn_inception")
+    assert (config.feature_schedule, config.decorrelation, config.feature_weight) == ("joint", 300.0, 0.1)
 
 
 def test_the_run_scripts_differ_from_the_table():
