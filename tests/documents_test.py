@@ -10,6 +10,7 @@ import experiments.settings.build as build  # also brings TensorFlow, so that th
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("*/README.md"))]  # links alone
 _BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n)?```python\n(?P<code>.*?)^```\n(?:```text\n(?P<printed>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
@@ -75,7 +76,7 @@ def test_the_page_of_commands_names_all_of_them():
     assert [name for name in sorted(modules) if f"`{name}`" not in text] == []
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*DOCUMENTS, *OTHERS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files_that_exist(path):
     text = path.read_text(encoding="utf-8")
     places = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]

@@ -1,6 +1,9 @@
 import pathlib
 import re
+import shlex
 
+from experiments.__main__ import commands
+from experiments.published.values import read_csv
 from experiments.studies.external_figures import EXTERNAL_FIGURES
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import AGREEMENT, CLAIMS_ID, TABLES
@@ -22,6 +25,23 @@ def test_commands_are_those_that_exist():
         lines = section(f"{name.title()}s")
         assert set(lines) == set(studies)
         assert all(f"`experiments.{name} --id={number}`" in cells[1] for number, cells in lines.items())
+
+
+def test_the_papers_page_has_every_table_and_figure_and_commands_that_exist():
+    items = {(row["document"], row["item"]) for row in read_csv("documents.csv")}
+    assert len(items) == len(read_csv("documents.csv"))
+    listed = {"table": set(), "figure": set()}
+    for row in read_csv("documents.csv"):
+        assert row["here"] or row["missing"]
+        for line in re.findall(r"`dml ([^`]*)`", row["here"]):
+            command, *flags = shlex.split(line)
+            assert command in commands()
+            if command in listed:
+                listed[command] |= {flag.removeprefix("--id=") for flag in flags if flag.startswith("--id=")}
+    assert listed == {
+        "table": {*TABLES, AGREEMENT, CLAIMS_ID},
+        "figure": {*FIGURES, *EXTERNAL_FIGURES},
+    }
 
 
 def test_figures_of_the_index_stand_in_the_pages_that_it_links_to():

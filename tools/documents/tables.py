@@ -24,6 +24,7 @@ from experiments.plans.fair_table import FairTable
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import sweep as sweep
 from experiments.protocols.diagnostics import METRICS, Point, correlation_table
+from experiments.published.values import read_csv
 from experiments.reports.training_effect import runs_without_problem
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import (
@@ -307,6 +308,16 @@ def loss_listing() -> None:
         *parts, loss = _layers(LOSSES[name])
         of_parts = f" of {' and '.join(f'`{part}`' for part in parts)}" if parts else ""
         print(f"| `{name}` | `{loss}`{of_parts} | {'proxies' if name in PROXY_LOSSES else 'pairs'} |")
+
+
+def documents_listing() -> None:
+    """Print each document's items, with commands and gaps."""
+    rows = read_csv("documents.csv")
+    for document in dict.fromkeys(row["document"] for row in rows):
+        print(f"\n## {document}\n\n| item | content | here | not here |\n|---|---|---|---|")
+        for row in rows:
+            if row["document"] == document:
+                print(f"| {row['item']} | {row['content']} | {row['here'] or '-'} | {row['missing'] or '-'} |")
 
 
 def _layers(kind: type[LossSettings]) -> list[str]:
