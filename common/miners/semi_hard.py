@@ -22,8 +22,6 @@ def semi_hard(
 
     It has `d_ap < d_an < d_ap + m`. An anchor without one draws any of its negatives.
 
-    If an anchor has no such negative, any of its negatives is drawn.
-
     Reference: Schroff, Kalenichenko, Philbin: FaceNet, CVPR 2015; so drawn in the code of Milbich's dissertation, whose
     eq. 5.2 takes the nearest of them (`common.losses.TripletLoss(mining="nearest_semi_hard")`).
 

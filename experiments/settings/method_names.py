@@ -161,6 +161,6 @@ def parse_method(name: str) -> tuple[str, str, str]:
     loss = "+".join(parts[: len(parts) - len(rest)])
     method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
     if not rest or rest[0] in FEATURES:
-        form = "LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared][+intra][+dance][+ccp]+POOLING"
+        form = "LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared or +groups][+intra][+dance][+ccp]+POOLING"
         raise invalid("method", received=name, expected=f"{form}, such as c2+ccp+gap")
     return loss, method, "+".join(rest)
