@@ -257,7 +257,9 @@ def chapter_setting(chapter: int, base_loss: str, dataset: str, values: dict[str
     if chapter == 3:
         batch = values["classes_per_batch"] * values["samples_per_class"]
         images = dissertation.CHAPTER_3_IMAGES.get(base_loss, 4)
-        classes = max(2, min(batch // images, thesis.MOST_CLASSES.get(dataset, batch)))
+        most = thesis.MOST_CLASSES.get(dataset, batch)
+        most = int(most * (1 - thesis.HELD_OUT_FRACTION)) if values.get("protocol") == "held_out" else most
+        classes = max(2, min(batch // images, most))
         changes |= {"samples_per_class": images, "classes_per_batch": classes}
     if dataset not in thesis.PHOTOGRAPHS:
         return changes

@@ -54,6 +54,11 @@ def test_a_row_of_a_later_chapter_has_what_that_chapter_prints(row, cub_epochs, 
         assert config.image_size == revisiting_conditions(loss, dim, backbone)["image_size"]
 
 
+def test_a_batch_of_one_image_per_class_fits_the_classes_that_are_trained():
+    config = resolve("cub200", "pnca", "gap", "revisiting", "full", {"embedding_dim": 256}, protocol="held_out")
+    assert (config.samples_per_class, config.classes_per_batch) == (1, 90)
+
+
 def test_two_tasks_of_chapter_4_have_its_decorrelation_and_weight():
     config = config_of("margin+distance+shared", embedding_dim=512, backbone="bn_inception")
     assert (config.feature_schedule, config.decorrelation, config.feature_weight) == ("joint", 300.0, 0.1)
