@@ -22,6 +22,7 @@ from experiments.rows.scores import (
     training_scores,
 )
 from experiments.rows.store import StudyRows
+from experiments.site.markup import plural
 
 Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
 SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
@@ -140,8 +141,8 @@ def refined_metrics(study: StudyRows) -> reports.PlainTable:
     header += [name for metric in DRAWN for name in (f"{metric}, {COMPARED_MODE}", "minus trained")]
     header += [f"{mode}: {' / '.join(DRAWN)}" for mode in MODES if mode != COMPARED_MODE]
     notes = [
-        f"Mean of {len(rows)} runs; D(r), R(r) below 1 and random axes: of {draws} draws per run. Rank, trace, norm "
-        "and eigenvalue are those of the first draw.",
+        f"Mean of {plural(len(rows), 'run')}; D(r), R(r) below 1 and random axes: of {plural(draws, 'draw')} per run. "
+        "Rank, trace, norm and eigenvalue are those of the first draw.",
         *(note for note in reports.footnotes(found) if note != DETECTABLE_NOTE),
     ]
     return reports.PlainTable("", header, lines, notes)
