@@ -10,7 +10,6 @@ from experiments.settings.layers import OPEN, Layers
 from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, SHARED, LossName
 from experiments.settings.methods.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
 from experiments.settings.methods.pads import CURRICULA, FIXED, RANDOM, is_interval
-from experiments.settings.recipe_layers import dissertation_chapter
 from experiments.settings.run_settings import REVISITING
 from experiments.settings.thesis_values import LARGE_DATASETS
 
@@ -28,6 +27,16 @@ def set_features_and_pads(layers: Layers, name: LossName, dataset: str) -> None:
         _set_batch_and_steps(layers, name, (network, dataset))
     if name.miner == PADS:
         _set_pads(layers, dataset)
+
+
+def dissertation_chapter(name: LossName, size: int) -> int:
+    """Return the chapter with a loss's row at an embedding size; 2: the benchmark."""
+    if name.miner == PADS:
+        return 5
+    if {HEADS, INTRA, DANCE} & {*name.features} or (name.base == "margin" and size in dissertation.CHAPTER_4_SIZES):
+        return 4
+    is_baseline = size == dissertation.CHAPTER_3_SIZE and name.base in dissertation.CHAPTER_3_IMAGES
+    return 3 if name.features or is_baseline else 2
 
 
 def _set_features(layers: Layers, name: LossName, dataset: str, network: str) -> None:

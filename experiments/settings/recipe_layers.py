@@ -8,18 +8,7 @@ from common.errors import InvalidInput, check_choice
 from experiments.settings import dissertation_values as dissertation
 from experiments.settings import published_code_values as published
 from experiments.settings import thesis_values as thesis
-from experiments.settings.method_names import (
-    ANCHORED_LOSSES,
-    DANCE,
-    HEADS,
-    INTRA,
-    LOSSES,
-    PADS,
-    PAIR_LOSSES,
-    PROXY_LOSSES,
-    LossName,
-    parse_loss,
-)
+from experiments.settings.method_names import ANCHORED_LOSSES, LOSSES, PAIR_LOSSES, PROXY_LOSSES, parse_loss
 from experiments.settings.run_settings import CONVENTIONAL_PROTOCOLS
 
 
@@ -239,16 +228,6 @@ def revisiting_setting(dataset: str, base_loss: str, size: str | None) -> dict[s
         "max_steps": epochs * steps,
         "patience": epochs + 1,
     }
-
-
-def dissertation_chapter(name: LossName, size: int) -> int:
-    """Return the chapter with a loss's row at an embedding size; 2: the benchmark."""
-    if name.miner == PADS:
-        return 5
-    if {HEADS, INTRA, DANCE} & {*name.features} or (name.base == "margin" and size in dissertation.CHAPTER_4_SIZES):
-        return 4
-    is_baseline = size == dissertation.CHAPTER_3_SIZE and name.base in dissertation.CHAPTER_3_IMAGES
-    return 3 if name.features or is_baseline else 2
 
 
 def chapter_setting(chapter: int, base_loss: str, dataset: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from experiments.settings import recipe_layers
 from experiments.settings import thesis_values as thesis
 from experiments.settings.checks import check_method
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.feature_recipe import set_features_and_pads, settings_with_effect
+from experiments.settings.feature_recipe import dissertation_chapter, set_features_and_pads, settings_with_effect
 from experiments.settings.initial_weights import may_be_transformer
 from experiments.settings.layers import GIVEN, OPEN, Layers
 from experiments.settings.method_names import PROXY_LOSSES, LossName, parse_loss, uses_gsp, without_features
@@ -105,7 +105,7 @@ def layers_of(
             )
     if recipe == REVISITING:
         layers.set('"Revisiting" benchmark', recipe_layers.revisiting_setting(dataset, base_loss, size))
-        of_dissertation = recipe_layers.dissertation_chapter(name, layers.chosen("embedding_dim"))
+        of_dissertation = dissertation_chapter(name, layers.chosen("embedding_dim"))
         changes = recipe_layers.chapter_setting(of_dissertation, base_loss, dataset, values)
         layers.set(f"Milbich's dissertation, chapter {of_dissertation}", changes)
     layers.set(f"--budget={budget}", _budget_limits(budget, values))
