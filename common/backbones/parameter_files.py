@@ -16,7 +16,7 @@ import numpy as np
 
 from common.backbones.checkpoint_files import is_checkpoint, read_checkpoint
 from common.errors import invalid
-from common.files import write_atomically
+from common.files import check_unpacked_size, write_atomically
 
 # Entries that are no parameters: the SHA-256 of the file that was converted, and of the parameters as they were then.
 _SOURCE_ENTRY, _PARAMETERS_ENTRY = "source_sha256", "parameters_sha256"
@@ -142,6 +142,7 @@ def _network_of(names: Container[str]) -> str | None:
 def _read_entries(path: str | os.PathLike) -> dict[str, np.ndarray]:
     check_weights_file(path)
     try:
+        check_unpacked_size(path)
         archive = np.load(path, allow_pickle=False)
         if isinstance(archive, np.ndarray):
             raise ValueError("it is a single array")

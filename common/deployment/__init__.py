@@ -6,7 +6,7 @@ from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from common.deployment.deployable_model import deployable_model, save_model
-    from common.deployment.embedder import Embedder, load_embedder
+    from common.deployment.embedder import Embedder, load_embedder, loading_risk
     from common.deployment.embedding_normalization import EmbeddingNormalization
     from common.deployment.image_preprocessing import ImagePreprocessing
 
@@ -16,6 +16,7 @@ __all__ = [
     "ImagePreprocessing",
     "deployable_model",
     "load_embedder",
+    "loading_risk",
     "save_model",
 ]
 import_when_used(__name__)

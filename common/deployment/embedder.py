@@ -21,8 +21,10 @@ from common.data.image_files import decode_image
 from common.deployment.deployable_model import NETWORK, PREPROCESSING
 from common.deployment.image_preprocessing import ImagePreprocessing
 from common.errors import InvalidInput, check_given, check_positive, invalid
+from common.files import check_unpacked_size
 
 PACKAGES = ("common", "gsp_dml", "ccp_dml")  # of this project, whose layers a model may have
+_FIRST_SAFE_KERAS = (3, 11)
 Items = Sequence[str | os.PathLike | bytes | np.ndarray] | np.ndarray
 
 
@@ -170,11 +172,24 @@ class Embedder:
         return tf.cast(tf.image.rgb_to_grayscale(tf.cast(images, tf.uint8)), tf.float32)
 
 
+def loading_risk(keras_version: str = keras.__version__) -> str | None:
+    """Explain why a `.keras` file can run its own code with a version of Keras; None if Keras prevents it.
+
+    Keras 3.0 to 3.10 have the named weaknesses. Keras 2.15, too, imports and calls whatever function a file names.
+    """
+    if tuple(int(part) for part in keras_version.split(".")[:2]) >= _FIRST_SAFE_KERAS:
+        return None
+    return (
+        f"Keras {keras_version} runs code that a .keras file contains, in spite of its safe mode (CVE-2025-1550, "
+        "CVE-2025-8747, CVE-2025-9906; fixed in Keras 3.11). Load models and indexes only from people you trust."
+    )
+
+
 def load_embedder(path: str | os.PathLike) -> Embedder:
     """Read a run's `model.keras`, without its data or its configuration.
 
     Args:
-        path: of the file.
+        path: of the file, from people you trust if `loading_risk()` is not None.
 
     Returns:
         The model with its preprocessing, see `Embedder`.
@@ -188,6 +203,7 @@ def load_embedder(path: str | os.PathLike) -> Embedder:
         fix = "`python -m experiments.export` writes one, of --run or without training of --backbone."
         raise invalid("model", received=os.fspath(path), expected="a file model.keras that exists", fix=fix)
     try:
+        check_unpacked_size(path)
         _check_keras_hub(path)
         _import_layers(path)
         model = keras.models.load_model(path, compile=False)

@@ -9,12 +9,13 @@ from typing import BinaryIO
 
 import numpy as np
 
-from common.errors import InvalidInput
+from common.errors import InvalidInput, invalid
 from common.files.atomic import write_atomically
 
 FORMAT_VERSION = 1  # of results and of files of arrays
 OTHER_VERSION = "Use the version that wrote it, or move the run's folder away to run it again."
 _FORMAT_ENTRY = "format_version"  # in files of arrays; one without it has version 1
+_LARGEST_UNPACKED, _LARGEST_RATIO = 100_000_000, 20  # bytes, and bytes of a byte of the archive
 
 
 class DamagedFile(InvalidInput):
@@ -56,6 +57,7 @@ def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str
         InvalidInput: another version of the code wrote it, or it is too large for the memory.
     """
     try:
+        check_unpacked_size(path)
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except (FileNotFoundError, PermissionError):
@@ -69,6 +71,26 @@ def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str
     if objection:
         raise InvalidInput(f"{path} {objection}. {OTHER_VERSION}")
     return arrays
+
+
+def check_unpacked_size(path: str | os.PathLike) -> None:
+    """Refuse a zip archive that would unpack to far more bytes than it has; other files pass.
+
+    Raises:
+        InvalidInput: more than 100 MB, and more than twenty times the archive.
+    """
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+    size = os.path.getsize(path)
+    if unpacked > max(_LARGEST_UNPACKED, _LARGEST_RATIO * size):
+        raise invalid(
+            "archive",
+            received=f"{os.fspath(path)}, whose {size:,} bytes unpack to {unpacked:,}",
+            expected=f"at most {_LARGEST_RATIO} times as many",
+            fix="It was made to fill the memory, or holds equal numbers only: write it without compression.",
+        )
 
 
 def _is_whole(path: str | os.PathLike) -> bool:

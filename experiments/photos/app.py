@@ -17,14 +17,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from common.errors import InvalidInput
-from experiments.photos.guards import refusal
+from experiments.photos.guards import UploadRoom, refusal
 from experiments.photos.service import MOST_NEIGHBOURS, PhotoService
 from experiments.photos.shown import shown_text
 from experiments.photos.uploads import Crop, Refused
 
 _FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 _FIELD = "photo"
-_UPLOADS_AT_ONCE = 4
 _SECONDS_PER_UPLOAD = 60.0
 _PLAIN = re.compile(r"[\w.+-]{1,40}", re.ASCII)  # values that an error repeats
 _NO_SUCH = {404: "There is no such address.", 405: "This address takes no such request."}
@@ -39,7 +38,7 @@ def make_app(service: PhotoService) -> FastAPI:
     """Build the page and its JSON routes, with their error answers."""
     # FastAPI's own pages of documentation load scripts from elsewhere.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    uploads = asyncio.Semaphore(_UPLOADS_AT_ONCE)
+    room = UploadRoom(service.limits.upload_bytes)
 
     @app.get("/api/index")
     def describe() -> JSONResponse:
@@ -50,11 +49,9 @@ def make_app(service: PhotoService) -> FastAPI:
         request: Request, count: _Count = 12, label: _Label = None, where: _Where = (), crop: _CropText = None
     ) -> JSONResponse:
         part = None if crop is None else Crop.of(crop)
-        if uploads.locked():
-            raise Refused(503, "Other uploads are in progress. Wait 2 s.", 2)
-        async with uploads:
-            contents = await _uploaded_file(request)
-        return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where, part))
+        with room.receiving(request.receive) as receive:
+            contents = await _uploaded_file(Request(request.scope, receive))
+            return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where, part))
 
     @app.get("/api/photos/{row}/neighbours")
     def neighbours(

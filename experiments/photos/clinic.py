@@ -8,6 +8,7 @@ import itertools
 import os
 import pathlib
 import shutil
+import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -90,14 +91,15 @@ def write_clinic(folder: str, name: str, num_photos: int, findings: Sequence[Fin
 def _values(finding: Finding, root: str) -> dict:
     path = os.path.abspath(finding.path)
     return {
-        "path": path,
+        "path": path if _is_name(path) else "",  # which no file of decisions can state
         "name": shown_text(os.path.relpath(path, root)),
         "address": pathlib.Path(path).as_uri(),
         "thumbnail": thumbnail_of(finding.path, _PIXELS),
-        "label": finding.label,
+        "label": shown_text(finding.label),
         "score": finding.score,
         "size": f"{os.path.getsize(path):,} bytes" if os.path.isfile(path) else "",
-        "suggestion": finding.suggestion if finding.kind == LABEL else "",
+        "suggestion": shown_text(finding.suggestion) if finding.kind == LABEL else "",
+        "is_class": _is_name(finding.suggestion),
         "beside": [
             {
                 "name": shown_text(os.path.relpath(each, root)),
@@ -107,6 +109,11 @@ def _values(finding: Finding, root: str) -> dict:
             for each in finding.beside
         ],
     }
+
+
+def _is_name(text: str) -> bool:
+    """Return True for a text of UTF-8 without control characters."""
+    return not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text)
 
 
 def planned_moves(decisions: str, root: str, removed: str) -> list[Move]:
@@ -131,9 +138,10 @@ def planned_moves(decisions: str, root: str, removed: str) -> list[Move]:
         if action == _REMOVE:
             target = pathlib.Path(removed).resolve() / source.resolve().relative_to(base)
         else:
-            target = (base / label / source.name).resolve()
-            if not label or base not in target.parents:
+            folder = (base / label).resolve() if _is_name(label) else base
+            if base not in folder.parents:
                 raise invalid(f"--apply ({place})", received=label, expected=f"a class, a folder in {root}")
+            target = folder / source.name
         targets[target] += 1
         if target.exists() or targets[target] > 1:
             fix = "Rename one of the photos."

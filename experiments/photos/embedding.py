@@ -18,7 +18,7 @@ import numpy as np
 from common.data import find_image_files, read_image_table
 from common.data.regular_files import regular_status
 from common.errors import InvalidInput, check_positive, invalid
-from common.files import Array, Maybe, checked, read_json, write_atomically, write_json
+from common.files import Array, Maybe, check_unpacked_size, checked, read_json, write_atomically, write_json
 from common.index import ImageEmbedder
 from common.progress import progress_bar
 from experiments.photos.shown import shown_text
@@ -223,6 +223,7 @@ def read_table(path: str) -> EmbeddingTable:
 
 def _read_npz(path: str) -> EmbeddingTable:
     try:
+        check_unpacked_size(path)
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except PermissionError:

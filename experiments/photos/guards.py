@@ -8,10 +8,12 @@ Any site in its user's browser can reach a page on the loopback interface: by a 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -23,6 +25,8 @@ from experiments.photos.uploads import Refused
 
 FORM_BYTES = 16_384  # of a form, beside its file
 _OTHERS_PER_SEARCH = 50  # requests for pictures and the like
+_UPLOADS_AT_ONCE = 4  # of the largest size
+_SECONDS, _BYTES = 5.0, 100_000  # an upload sends so many bytes in so many seconds, or ends
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -57,6 +61,41 @@ class Rate:
             return (1 - self._left) * 60 / self.per_minute
         self._left -= 1
         return 0.0
+
+
+class UploadRoom:
+    """Bytes that all uploads in progress may hold together.
+
+    An upload counts what it has sent, so slow ones take no room from others; those below 20 kB/s are refused.
+    """
+
+    def __init__(self, upload_bytes: int) -> None:
+        self._left = _UPLOADS_AT_ONCE * (upload_bytes + FORM_BYTES)
+
+    @contextlib.contextmanager
+    def receiving(self, receive: Receive) -> Iterator[Receive]:
+        """Give room to a request's messages until its answer is known."""
+        clock = asyncio.get_running_loop().time
+        held, since_begin, end = 0, 0, clock() + _SECONDS
+
+        async def received() -> Message:
+            nonlocal held, since_begin, end
+            try:
+                message = await asyncio.wait_for(receive(), max(0.0, end - clock()))
+            except asyncio.TimeoutError as error:
+                raise Refused(408, f"The upload is slower than {_BYTES / _SECONDS:,.0f} bytes a second.") from error
+            size = len(message.get("body", b""))
+            if size > self._left:
+                raise Refused(503, "Other uploads are in progress. Wait 2 s.", 2)
+            self._left, held, since_begin = self._left - size, held + size, since_begin + size
+            if since_begin >= _BYTES:
+                since_begin, end = 0, clock() + _SECONDS
+            return message
+
+        try:
+            yield received
+        finally:
+            self._left += held
 
 
 class Hosts:

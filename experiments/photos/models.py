@@ -14,6 +14,7 @@ from common.backbones.network_names import OUTPUT_STRIDE
 from common.errors import InvalidInput, invalid
 from common.files import write_atomically
 from common.index import EmbeddingIndex
+from common.progress import write_notice
 from experiments.deployment.untrained import FLAGS, UntrainedNetwork, define_untrained_flags, untrained_from_flags
 from experiments.deployment.zoo import model_path
 from experiments.photos.embedding import EmbeddingTable, Photos, embed_photos, find_photos
@@ -112,6 +113,8 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
     import_tensorflow()
     from common.deployment import load_embedder, save_model
 
+    if not isinstance(chosen, UntrainedNetwork):
+        warn_of_model_files()
     with tempfile.TemporaryDirectory() as folder:
         path, name = chosen, str(chosen)
         if isinstance(path, UntrainedNetwork):
@@ -133,6 +136,14 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
         if keep_in is not None:
             _keep(path, embedder.digest, pathlib.Path(keep_in, _NAME))
     return embedder
+
+
+def warn_of_model_files() -> None:
+    """Print a line if this version of Keras would run code in a model's file."""
+    from common.deployment import loading_risk
+
+    if risk := loading_risk():
+        write_notice(risk)
 
 
 def _keep(path: pathlib.Path, digest: str, kept: pathlib.Path) -> None:

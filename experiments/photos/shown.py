@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import math
 import os
@@ -59,9 +60,17 @@ def _cell(value: str | float) -> str:
 
 
 def write_csv(path: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write a comma-separated file, atomically."""
-    shown = [[shown_text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    """Write a comma-separated file, atomically; no text is a spreadsheet's formula."""
+    shown = [[_no_formula(shown_text(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     write_text(path, csv_text(header, shown))
+
+
+def _no_formula(text: str) -> str:
+    """Put an apostrophe before a text that a spreadsheet would compute; numbers stay."""
+    with contextlib.suppress(ValueError):
+        float(text)
+        return text
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
 
 
 class Tile(NamedTuple):

@@ -57,6 +57,10 @@ def _software() -> tuple[dict[str, str], list[str]]:
         check_keras(tf.keras)
     except InvalidInput as error:
         return found, [str(error)]
+    from common.deployment import loading_risk  # imports TensorFlow
+
+    if risk := loading_risk():
+        found["models of others"] = risk
     return found, []
 
 

@@ -14,7 +14,7 @@ from common import retrieval
 from common.diagnostics import evaluate_clustering
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
-from common.files import read_json
+from common.files import check_unpacked_size, read_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.retrieval.query_scores import RetrievalResult
 from common.training.test_embeddings import read_test_embeddings
@@ -38,6 +38,7 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
     if not pathlib.Path(path).is_file():
         raise invalid(flag, received=path, expected="an existing .npz file, or a finished run", fix=HOW_TO_WRITE)
     try:
+        check_unpacked_size(path)
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise invalid(flag, received=path, expected="an archive of named arrays", fix=HOW_TO_WRITE)
