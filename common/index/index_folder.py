@@ -181,17 +181,28 @@ class IndexFolder:
             remove_other_files(self.folder, record)
 
     def change(self, **changes: object) -> None:
-        """Change entries of the record, such as that of an approximate index."""
+        """Change entries of the record, such as that of an approximate index; added rows of others stay.
+
+        Raises:
+            InvalidInput: another process is writing, or has replaced the rows since this one opened the index.
+        """
         with _locked(self.folder):
-            self._commit({**self._read(), **changes})
+            record = self._read()
+            if record["files"] != self.record["files"]:
+                raise self._changed()
+            write_json(self.folder / RECORD, {**record, **changes})
+            self.record = {**self.record, **changes}  # with the rows that this process knows
 
     def _unchanged(self) -> dict:
         """Return the record, or raise `InvalidInput` if another process has changed the rows."""
         record = self._read()
         if record["rows"] != self.record["rows"] or record["files"] != self.record["files"]:
-            fix = "Load the index again and repeat the step."
-            raise invalid("index", received=f"{self.folder}, changed meanwhile", expected="one writer", fix=fix)
+            raise self._changed()
         return record
+
+    def _changed(self) -> InvalidInput:
+        fix = "Load the index again and repeat the step."
+        return invalid("index", received=f"{self.folder}, changed meanwhile", expected="one writer", fix=fix)
 
     def _commit_rows(self, record: dict) -> None:
         self._commit({**record, "root": _entry_of(self.folder, self.root)})

@@ -1,8 +1,11 @@
+import collections
 import io
 import json
 import os
 import pickle
+import resource
 import struct
+import time
 import zipfile
 
 import numpy as np
@@ -52,15 +55,15 @@ class Pickler(pickle._Pickler):
             super().save(value, *args, **kwargs)
 
 
-def pickled(value):
+def pickled(value, protocol=2):
     buffer = io.BytesIO()
-    Pickler(buffer, protocol=2).dump(value)
+    Pickler(buffer, protocol=protocol).dump(value)
     return buffer.getvalue()
 
 
-def archive(path, content, storages, byteorder=b"little", compression=zipfile.ZIP_STORED):
+def archive(path, content, storages, byteorder=b"little", compression=zipfile.ZIP_STORED, protocol=2):
     with zipfile.ZipFile(path, "w", compression) as file:
-        file.writestr("network/data.pkl", pickled(content))
+        file.writestr("network/data.pkl", content if isinstance(content, bytes) else pickled(content, protocol))
         file.writestr("network/byteorder", byteorder)
         for key, data in storages.items():
             file.writestr(f"network/data/{key}", data)
@@ -70,7 +73,7 @@ def archive(path, content, storages, byteorder=b"little", compression=zipfile.ZI
 def legacy(path, content, storages, item=4):
     head = [0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, content, [*storages]]
     body = b"".join(struct.pack("<q", len(data) // item) + data for data in storages.values())
-    path.write_bytes(b"".join(map(pickled, head)) + body)
+    path.write_bytes(b"".join(part if isinstance(part, bytes) else pickled(part) for part in head) + body)
     return str(path)
 
 
@@ -91,6 +94,37 @@ def test_views_of_a_storage(tmp_path, write):
     script = {"epoch": 3, "optimizer": {"state": [content["whole"]]}, "state_dict": {"module.a": content["whole"]}}
     arrays, others = read_checkpoint(write(tmp_path / "file.pth", script, {"0": NUMBERS.tobytes()}))
     assert (set(arrays), others) == ({"a"}, {"epoch", "optimizer"})
+
+
+@pytest.mark.parametrize("names", [["module.a", "module.b"], ["module.a", "b"], ["modules.a", "module.b"]])
+def test_a_prefix_is_removed_if_all_names_have_it(tmp_path, names):
+    tensor = Tensor(Stored("FloatStorage", "0", 24))
+    path = archive(tmp_path / "file.pth", dict.fromkeys(names, tensor), {"0": NUMBERS.tobytes()})
+    expected = {"a", "b"} if names == ["module.a", "module.b"] else set(names)
+    assert set(read_checkpoint(path).arrays) == expected
+
+
+class Ordered:
+    """An ordered dictionary as Python 2 pickled it: by pairs, and with attributes that follow."""
+
+    def __init__(self, content):
+        self.pairs = [list(pair) for pair in content.items()]
+
+    def __reduce__(self):
+        return collections.OrderedDict, (self.pairs,), {"_metadata": {"version": 1}}
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_what_training_scripts_keep_beside_the_network(tmp_path, protocol):
+    network, momentum = Stored("FloatStorage", "0", 24), Stored("HalfStorage", "1", 3)
+    state = Ordered({"a": Tensor(network), "same": Tensor(network)})
+    others = {"loss": [0.5, None, True, -(2**40)], "sizes": (1, (2, 3), {4: "text"}), 6: Tensor(momentum)}
+    others |= {"bytes": [b"bytes", {5}, frozenset({6})]} if protocol > 3 else {}
+    storages = {"1": bytes(6), "0": NUMBERS.tobytes()}
+    path = archive(tmp_path / "file.pth", {**others, "model": state}, storages, protocol=protocol)
+    arrays, names = read_checkpoint(path)
+    np.testing.assert_array_equal([arrays["a"], arrays["same"]], [NUMBERS, NUMBERS])
+    assert names == {*others} - {6}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +164,13 @@ def test_safetensors(tmp_path):
     for wrong in ({"data_offsets": [0, 104]}, {"data_offsets": [8, 4]}, {"shape": [-4, -6]}, {"dtype": "F3"}):
         with pytest.raises(InvalidInput, match="Reading it failed"):
             read_checkpoint(safetensors(tmp_path / "file.safetensors", {"a": {**whole, **wrong}}, body))
+    for others, data in (
+        ({"c": whole}, body[:96]),
+        ({}, body),
+        ({"c": {**whole, "data_offsets": [100, 196]}}, body * 2),
+    ):
+        with pytest.raises(InvalidInput, match="overlaps|belong to no tensor"):
+            read_checkpoint(safetensors(tmp_path / "file.safetensors", {"a": whole, **others}, data))
 
 
 def test_damaged_files_and_what_pytorch_never_writes(tmp_path):
@@ -144,8 +185,52 @@ def test_damaged_files_and_what_pytorch_never_writes(tmp_path):
     tensor, data = {"x": Tensor(Stored("FloatStorage", "0", 24))}, {"0": NUMBERS.tobytes()}
     with pytest.raises(InvalidInput, match="big-endian"):
         read_checkpoint(archive(path, tensor, data, byteorder=b"big"))
+    with pytest.raises(InvalidInput, match="byteorder has 1000000 bytes"):
+        read_checkpoint(archive(path, tensor, data, byteorder=bytes(1_000_000)))
     with pytest.raises(InvalidInput, match="compressed"):
         read_checkpoint(archive(path, tensor, data, compression=zipfile.ZIP_DEFLATED))
+
+
+def shared(kind, depth=60):
+    """Containers within containers, each twice: 2^60 ways through them."""
+    content = kind()
+    for _ in range(depth):
+        content = {"a": content, "b": content} if kind is dict else kind([content, content])
+    return content
+
+
+DEEP_TUPLE = pickled(shared(tuple))[2:-1]  # as a part of a pickle
+STORAGE = pickled(Stored("FloatStorage", "0", 24))[2:-1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"deep": shared(dict)},
+        {"deep": shared(list)},
+        b"\x80\x02}" + DEEP_TUPLE + b"Ns.",  # the name of a value
+        b"\x80\x02" + DEEP_TUPLE + b"Q.",  # a reference
+        b"\x80\x02" + DEEP_TUPLE + b")R.",  # a function
+        b"\x80\x02ctorch._utils\n_rebuild_tensor\n(" + STORAGE + b"K\x00" + DEEP_TUPLE * 2 + b"tR.",  # a shape
+        b"\x80\x02}r\xff\xff\xff\x0f.",  # a memo of four gigabytes
+        b"\x80\x02]q\x00("
+        + b"X\x01\0\0\0aN\x86" * 20_000
+        + b"e"
+        + b"ccollections\nOrderedDict\nh\0\x85R" * 20_000
+        + b".",
+        b"\x80\x02" + b"]" * 1_000_000 + b".",
+        {f"t{number}": Tensor(Stored("FloatStorage", "0", 24), 0, (20, 24), (0, 1)) for number in range(1000)},
+        {"one": Tensor(Stored("FloatStorage", "0", 24), 0, (2**40, 2**40), (0, 0))},
+    ],
+)
+@pytest.mark.parametrize("write", [archive, legacy])
+def test_a_small_file_takes_little_time_and_memory(tmp_path, write, content):
+    path = write(tmp_path / "file.pth", content, {"0": NUMBERS.tobytes()})
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(InvalidInput):
+        read_checkpoint(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # kB
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,25 @@ def test_a_reader_keeps_what_it_has_opened(tmp_path):
         reader.add(rows(2, seed=1), names(2, 50))
 
 
+def test_a_change_of_the_record_keeps_the_rows_of_others(tmp_path):
+    folder = tmp_path / "index"
+    EmbeddingIndex.build(rows(40), names(40)).save(folder)
+    first, second = EmbeddingIndex.load(folder), index_folder.IndexFolder(folder)
+    first.add(rows(2, seed=1), names(2, 40))
+    second.change(model_digest="b" * 64)
+    assert list(EmbeddingIndex.load(folder).ids) == names(42)
+    assert EmbeddingIndex.load(folder).model_digest == "b" * 64
+    with pytest.raises(InvalidInput, match="changed meanwhile"):  # it does not know these rows
+        second.append(second.rows())
+    with open(folder / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InvalidInput, match="which another process writes.*one writer"):
+            second.change(model_digest="c" * 64)
+    EmbeddingIndex.load(folder).remove(names(1))
+    with pytest.raises(InvalidInput, match="changed meanwhile"):  # an approximate index would be of other rows
+        second.change(model_digest="c" * 64)
+
+
 @pytest.mark.parametrize("metric", ["cosine", "inner_product"])
 def test_half_precision_is_off_by_no_more_than_it_says(metric, tmp_path):
     gallery, queries = rows(200), rows(20, seed=1)

@@ -1,11 +1,15 @@
+import base64
+import io
 import json
 import os
 import re
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from common.index import EmbeddingIndex
+from experiments.photos import photo_map
 from experiments.photos.photo_map import arranged, write_map
 from tests.browser import Page, need_chromium
 from tests.experiments.photos.conftest import write_photo
@@ -35,6 +39,25 @@ def test_the_page_knows_each_photos_copy_class_and_neighbours(page):
     unit = EMBEDDINGS / np.linalg.norm(EMBEDDINGS, axis=1, keepdims=True)
     assert data["neighbors"] == [np.argsort(-unit @ row)[1:].tolist() for row in unit]
     assert data["addresses"][1].endswith("/b%FFd%20%3Cb%3E.png")
+
+
+def test_each_copy_lies_at_its_place_of_its_sheet(tmp_path, monkeypatch):
+    monkeypatch.setattr(photo_map, "_TILES_PER_SIDE", 3)
+    colours = [(255 * (row & 1), 255 * (row >> 1 & 1), 255 * (row >> 2 & 1)) for row in range(8)]
+    colours += [(128, 255, 0), (0, 128, 255), (255, 0, 128)]  # 11 photos: a sheet of nine and one of two
+    paths = [str(tmp_path / f"{row}.png") for row in range(len(colours))]
+    for path, colour in zip(paths, colours):
+        Image.new("RGB", (40, 40), colour).save(path)
+    index = EmbeddingIndex.build(np.eye(len(colours), dtype=np.float32), paths)
+    write_map(str(tmp_path / "map.html"), index, "colours")
+    data = json.loads(re.search(r"const data = (.*), total = 11;", (tmp_path / "map.html").read_text()).group(1))
+    sheets = [Image.open(io.BytesIO(base64.b64decode(sheet.partition(",")[2]))) for sheet in data["sheets"]]
+    side = data["pixels"]
+    assert [sheet.size for sheet in sheets] == [(3 * side, 3 * side), (3 * side, side)]
+    for row, colour in enumerate(colours):  # as the page's script finds them
+        down, right = divmod(row % 9, data["perSide"])
+        found = sheets[row // 9].getpixel((right * side + 20, down * side + 20))
+        np.testing.assert_allclose(found, colour, atol=12)
 
 
 def test_similar_embeddings_lie_together_at_the_same_places_each_time():

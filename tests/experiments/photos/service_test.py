@@ -1,4 +1,7 @@
 import io
+import pathlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -6,8 +9,9 @@ from PIL import Image
 
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
+from experiments.photos.network import PhotoNetwork
 from experiments.photos.service import Gallery
-from experiments.photos.uploads import Refused
+from experiments.photos.uploads import Crop, Refused
 from tests.experiments.photos.conftest import HOSTILE_LABEL
 
 PLACES = np.float32([[1, 0], [0.9, 0.1], [0.7, 0.7], [0, 1], [-1, 0]])
@@ -88,6 +92,24 @@ def test_rows_that_there_are_not(gallery):
 def test_an_empty_index_is_refused():
     with pytest.raises(InvalidInput, match="with photos"):
         Gallery(EmbeddingIndex.build(PLACES[:0], []), "index", 10_000)
+
+
+def test_the_network_sees_one_photo_at_a_time(service, gallery_photos, monkeypatch):
+    inside, overlaps, embedding_of = [], [], PhotoNetwork.embedding_of
+
+    def noted(network, photo):
+        inside.append(photo)
+        time.sleep(0.1)
+        overlaps.append(len(inside) > 1)
+        inside.pop()
+        return embedding_of(network, photo)
+
+    monkeypatch.setattr(PhotoNetwork, "embedding_of", noted)
+    photo = pathlib.Path(gallery_photos[0][0]).read_bytes()
+    ways = [lambda: service.search(photo, 1, None), lambda: service.like(0, 1, None, crop=Crop(0, 0, 1, 1))] * 2
+    with ThreadPoolExecutor(len(ways)) as pool:
+        assert all(answer.result()["neighbours"] for answer in [pool.submit(way) for way in ways])
+    assert overlaps == [False] * len(ways)
 
 
 def test_pictures_are_small_copies_or_gone(service):
