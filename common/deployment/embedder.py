@@ -24,7 +24,7 @@ from common.errors import InvalidInput, check_given, check_positive, invalid
 from common.files import check_unpacked_size
 
 PACKAGES = ("common", "gsp_dml", "ccp_dml")  # of this project, whose layers a model may have
-_FIRST_SAFE_KERAS = (3, 11)
+FIRST_SAFE_KERAS = (3, 11)
 Items = Sequence[str | os.PathLike | bytes | np.ndarray] | np.ndarray
 
 
@@ -177,7 +177,7 @@ def loading_risk(keras_version: str = keras.__version__) -> str | None:
 
     Keras 3.0 to 3.10 have the named weaknesses. Keras 2.15, too, imports and calls whatever function a file names.
     """
-    if tuple(int(part) for part in keras_version.split(".")[:2]) >= _FIRST_SAFE_KERAS:
+    if tuple(int(part) for part in keras_version.split(".")[:2]) >= FIRST_SAFE_KERAS:
         return None
     return (
         f"Keras {keras_version} runs code that a .keras file contains, in spite of its safe mode (CVE-2025-1550, "

@@ -84,7 +84,7 @@ def write_clinic(folder: str, name: str, num_photos: int, findings: Sequence[Fin
         if of_kind:
             shown = [_values(each, root) for each in of_kind[:most]]
             sections.append({"title": title, "note": note, "count": len(of_kind), "findings": shown})
-    values = {"title": f"Photo clinic: {name}", "num_photos": num_photos, "sections": sections}
+    values = {"title": shown_text(f"Photo clinic: {name}"), "num_photos": num_photos, "sections": sections}
     write_text(os.path.join(folder, "index.html"), render("clinic.html", generator="experiments.clinic", **values))
 
 

@@ -111,10 +111,10 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
         keep_in: the folder of an index that keeps a copy, made if missing; None for no copy.
     """
     import_tensorflow()
-    from common.deployment import load_embedder, save_model
+    from common.deployment import load_embedder, loading_risk, save_model
 
-    if not isinstance(chosen, UntrainedNetwork):
-        warn_of_model_files()
+    if not isinstance(chosen, UntrainedNetwork) and (risk := loading_risk()):
+        write_notice(risk)
     with tempfile.TemporaryDirectory() as folder:
         path, name = chosen, str(chosen)
         if isinstance(path, UntrainedNetwork):
@@ -136,14 +136,6 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
         if keep_in is not None:
             _keep(path, embedder.digest, pathlib.Path(keep_in, _NAME))
     return embedder
-
-
-def warn_of_model_files() -> None:
-    """Print a line if this version of Keras would run code in a model's file."""
-    from common.deployment import loading_risk
-
-    if risk := loading_risk():
-        write_notice(risk)
 
 
 def _keep(path: pathlib.Path, digest: str, kept: pathlib.Path) -> None:

@@ -48,7 +48,7 @@ def write_map(path: str, index: EmbeddingIndex, name: str) -> int:
         "addresses": [pathlib.Path(index.ids[row]).absolute().as_uri() for row in rows],
         "neighbors": _neighbors(embeddings, index.metric),
     }
-    title = f"Map of {name}"
+    title = shown_text(f"Map of {name}")
     write_text(path, render("map.html", generator="experiments.search", title=title, num_photos=len(index), data=data))
     return len(rows)
 

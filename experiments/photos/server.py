@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from absl import flags
 from PIL import Image
 
-from common.deployment import load_embedder
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
 from experiments.deployment.zoo import model_path
-from experiments.photos.models import own_model, warn_of_model_files
+from experiments.photos.models import load_model, own_model
 from experiments.photos.network import PhotoNetwork
 from experiments.photos.service import Gallery, Limits, PhotoService
 
@@ -46,10 +45,8 @@ def serve(values: flags.FlagValues) -> None:
     listener = listen(values.host, values.port)
     with listener:
         model = model_path(values.model) if values.model else own_model(values.index)
-        embedder = None
-        if model is not None:
-            warn_of_model_files()
-            embedder = load_embedder(model)
+        embedder = None if model is None else load_model(model)
+        if embedder is not None:
             index.attach(embedder)
         gallery = Gallery(index, pathlib.Path(values.index).name, limits.pixels)
         service = PhotoService(gallery, None if embedder is None else PhotoNetwork(embedder), limits)

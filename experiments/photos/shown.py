@@ -85,7 +85,7 @@ class Tile(NamedTuple):
 def write_strips(path: str, title: str, summary: str, strips: Sequence[Sequence[Tile]]) -> None:
     """Write a self-contained HTML file whose photos link to their files."""
     shown = [[_values(tile) for tile in strip] for strip in strips]
-    values = {"title": title, "summary": shown_text(summary), "strips": shown}
+    values = {"title": shown_text(title), "summary": shown_text(summary), "strips": shown}
     write_text(path, render("strips.html", generator="experiments.search", **values))
 
 

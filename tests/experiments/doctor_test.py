@@ -64,6 +64,15 @@ def test_a_keras_that_layers_do_not_run_on(tmp_path, monkeypatch):
     assert "is too old" in finished.stdout
 
 
+def test_a_keras_that_runs_code_of_models(tmp_path, monkeypatch):
+    monkeypatch.setattr("common.deployment.embedder.FIRST_SAFE_KERAS", (99, 0))
+    finished = doctor(tmp_path)
+    assert finished.returncode == 0
+    assert "CVE-2025-1550" in finished.stdout
+    monkeypatch.setattr("common.deployment.embedder.FIRST_SAFE_KERAS", (2, 0))
+    assert "CVE" not in doctor(tmp_path).stdout
+
+
 def test_reasons_of_no_gpu(monkeypatch, tmp_path):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert "CUDA_VISIBLE_DEVICES='-1'" in machine.reason_of_no_gpu(True)

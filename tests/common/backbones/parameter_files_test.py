@@ -28,6 +28,12 @@ def test_a_record_is_read_and_is_no_parameter(arrays, tmp_path):
         read_record(path)
 
 
+def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", a=np.zeros(20_000_000))
+    with pytest.raises(InvalidInput, match="unpack to 160,000"):
+        read_arrays(tmp_path / "a.npz")
+
+
 def test_parameters_that_were_changed_afterwards_lose_their_record(arrays, tmp_path):
     path = tmp_path / "a.npz"
     write_arrays(path, arrays, SOURCE)

@@ -1,5 +1,6 @@
 import hashlib
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from PIL import Image
 
 from common.backbones import cut_network
 from common.data import CenterCrop, Examples, evaluation_batches
-from common.deployment import load_embedder, save_model
+from common.deployment import load_embedder, loading_risk, save_model
 from common.deployment.embedder import packages_of
 from common.errors import InvalidInput
 from common.ops.normalization import normalize
@@ -152,6 +153,22 @@ def test_files_that_are_no_models_are_refused(tmp_path):
     save_model(model, tmp_path / "nan.keras")
     with pytest.raises(InvalidInput, match="nan.keras with NaN or infinity in .*kernel"):
         load_embedder(tmp_path / "nan.keras")
+
+
+def test_a_model_that_would_fill_the_memory_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "model.keras", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("config.json", b"[" + bytes(110_000_000))
+    with pytest.raises(InvalidInput, match="bytes unpack to 110,000,001"):
+        load_embedder(tmp_path / "model.keras")
+
+
+@pytest.mark.parametrize(
+    ("version", "is_safe"), [("2.15.0", False), ("3.5.0", False), ("3.10.0", False), ("3.11.0", True), ("4.0", True)]
+)
+def test_versions_of_keras_that_run_code_of_a_model(version, is_safe):
+    risk = loading_risk(version)
+    assert (risk is None) == is_safe
+    assert is_safe or version in risk
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])

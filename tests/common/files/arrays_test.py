@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from common.files import read_arrays, write_arrays
+from common.files import check_unpacked_size, read_arrays, write_arrays
 from tests.common.files.huge_array import state_huge_array
 
 
@@ -15,6 +15,19 @@ def test_arrays_round_trip_without_pickle(tmp_path):
     assert loaded.keys() == arrays.keys()
     np.testing.assert_array_equal(loaded["x"], arrays["x"])
     assert str(loaded["text"]) == "héllo"
+
+
+def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, a=np.arange(1000.0), b=np.zeros(2_000_000))  # legal: at most 100 MB
+    assert read_arrays(path)["b"].shape == (2_000_000,)
+    check_unpacked_size(tmp_path / "missing.npz")
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("c.npy", bytes(90_000_000))
+    with pytest.raises(InvalidInput, match=r"bytes unpack to 106,0.*at most 20 times as many"):
+        check_unpacked_size(path)
+    with pytest.raises(InvalidInput, match="unpack to"):
+        read_arrays(path)
 
 
 @pytest.mark.parametrize("version", [0, 2, "one", 1.0, [1, 1], [], -1, 10**9])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from experiments.photos import guards
 from experiments.photos.service import PhotoService
 from experiments.photos.uploads import Crop, Refused
 from tests.experiments.photos.conftest import BOUNDARY, HOSTILE_LABEL, LIMITS, ask, form, part, running, upload
@@ -224,6 +225,20 @@ def test_half_sent_headers_block_nobody(service, monkeypatch):
             while each.recv(65536):
                 pass  # up to the end that the page has made
         assert time.monotonic() < started + 10
+
+
+def test_slow_uploads_keep_nobody_out_and_are_ended(service, monkeypatch):
+    monkeypatch.setattr(guards, "_SECONDS", 2.0)
+    with running(service) as port, contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for _ in range(8)]
+        head = (
+            f"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: 9999\r\n"
+        )
+        for each in slow:
+            each.sendall(head.encode() + b"\r\n" + form(part(GOOD))[:20])
+        assert [upload(port, GOOD)[0] for _ in range(3)] == [200] * 3
+        for each in slow:
+            assert b" 408 " in each.recv(65536).partition(b"\r\n")[0]
 
 
 def test_uploads_at_the_same_time(page, gallery_photos):

@@ -1,5 +1,6 @@
 import collections
 import csv
+import os
 import pathlib
 import re
 import shutil
@@ -98,6 +99,20 @@ def test_the_page_and_the_table_show_the_findings(collection, tmp_path):
     assert "https:" not in page
 
 
+def test_names_that_no_page_can_show(tmp_path):
+    red, odd = "\x1b[31mred", os.fsdecode(b"caf\xe9")
+    found = [Finding(LABEL, "0.1", str(tmp_path / name), odd, red, ()) for name in ("a.png", f"{odd}.png")]
+    write_clinic(
+        str(tmp_path / "clinic"), odd, 2, [*found, Finding(LABEL, "0.1", str(tmp_path / "b.png"), "", "鳥\u3000a")], 5
+    )
+    page = (tmp_path / "clinic" / "index.html").read_bytes().decode()  # refuses what is no UTF-8
+    assert "\x1b" not in page
+    assert r"<strong>caf\udce9</strong>" in page
+    assert r"nearer to <strong>\x1b[31mred</strong>" in page
+    assert page.count('value="move"') == page.count("move to 鳥") == 1  # no folder can have the other name
+    assert page.count('value="remove"') == 2  # nor can decisions.csv name the second photo
+
+
 def decisions(tmp_path, *lines):
     file = tmp_path / "decisions.csv"
     file.write_text("\n".join(["action,path,class", *lines]) + "\n")
@@ -128,6 +143,10 @@ def test_decisions_move_photos(collection, tmp_path):
         ("remove,{outside},", "expected a photo in"),
         ("move,{photo},../jay", "expected a class, a folder in"),
         ("move,{photo},", "expected a class, a folder in"),
+        ("move,{photo},.", "expected a class, a folder in"),  # the root, where it would have no class
+        ("move,{photo},jay/..", "expected a class, a folder in"),
+        ("move,{photo},a\0b", "expected a class, a folder in"),
+        ("move,{photo}\0,jay", "expected a photo in"),
         ("move,{photo},jay", "which is taken"),
     ],
 )

@@ -192,6 +192,14 @@ def test_photos_unlike_all_others_are_said_to_be(tmp_path, run_here, capsys):
             run_here(*asked, "--reject=10", other)
 
 
+def test_a_keras_that_runs_code_of_models_is_named(model, photos, tmp_path, run_here, monkeypatch, capsys):
+    monkeypatch.setattr("common.deployment.embedder.FIRST_SAFE_KERAS", (99, 0))
+    run_here("index", "--index=index", f"--model={model}", f"--images={photos}")
+    assert "CVE-2025-1550" in capsys.readouterr().err
+    run_here("neighbours", "--index=index", f"--images={photos}/kea", "--k=1")  # the index brings its model
+    assert "CVE-2025-1550" in capsys.readouterr().err
+
+
 def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_path, run_here):
     made = [f"--model={model}", "--images=photos"]
     run_here("index", "--index=index", *made)

@@ -1,8 +1,9 @@
+import csv
 import os
 
 import pytest
 
-from experiments.photos.shown import Tile, aligned, shown_path, shown_text, write_strips
+from experiments.photos.shown import Tile, aligned, shown_path, shown_text, write_csv, write_strips
 from tests.browser import Page, need_chromium
 from tests.experiments.photos.conftest import write_photo
 
@@ -42,6 +43,14 @@ def test_a_browser_shows_it_without_complaint(page, width, tmp_path):
         assert browser.evaluate("[...document.images].length") == 4
         assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
         assert all(url == page.as_uri() or url.startswith("data:") for url in browser.requests())
+
+
+def test_a_spreadsheet_computes_no_cell(tmp_path):
+    texts = ["=cmd|calc!A1", "+1+cmd|x", "-2+3", "@SUM(A1)", " =1", "\t=1", "-0.5", "1e-3", "a=b", "", "-nan"]
+    write_csv(str(tmp_path / "a.csv"), ("label",), [[text] for text in [*texts, -0.5]])
+    with open(tmp_path / "a.csv", newline="") as file:
+        found = [row[0] for row in list(csv.reader(file))[1:]]
+    assert found == [*(f"'{text}" for text in texts[:5]), r"\t=1", "-0.5", "1e-3", "a=b", "", "-nan", "-0.5"]
 
 
 def test_names_on_the_terminal(tmp_path, monkeypatch):
