@@ -219,7 +219,7 @@ def _open_pickles(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
 
 
 def _unpickled(file: BinaryIO, storages: dict[str, _Storage]) -> Any:  # noqa: ANN401 (a file may hold anything)
-    """Build a pickle's content of tensors, containers and plain values; enter its storages by key."""
+    """Build a pickle's content, and enter its storages by key."""
     stack: list[Any] = []
     marks: list[int] = []
     memo: dict[Any, Any] = {}
@@ -265,7 +265,10 @@ def _called(values: list) -> object:
 
 
 def _ordered(pairs: list | None = None) -> dict:
-    """Return a `collections.OrderedDict`; pairs, of Python 2, are moved, so that no list is read twice."""
+    """Return a `collections.OrderedDict`.
+
+    Python 2 gives it pairs. They are moved, so that no list is read twice.
+    """
     found = _named([value for name, content in pairs or () for value in (name, content)])
     if pairs:
         pairs.clear()
@@ -273,7 +276,7 @@ def _ordered(pairs: list | None = None) -> dict:
 
 
 def _named(values: list) -> dict[str, Any]:
-    """Return alternating names and values as a dictionary, without those that are not named by a text."""
+    """Return alternating names and values as a dictionary, without other keys."""
     return {name: value for name, value in zip(values[::2], values[1::2]) if isinstance(name, str)}
 
 

@@ -173,7 +173,7 @@ class Embedder:
 
 
 def loading_risk(keras_version: str = keras.__version__) -> str | None:
-    """Explain why a `.keras` file can run its own code with a version of Keras; None if Keras prevents it.
+    """Explain why a `.keras` file can run code; None if Keras prevents it.
 
     Keras 3.0 to 3.10 have the named weaknesses. Keras 2.15, too, imports and calls whatever function a file names.
     """

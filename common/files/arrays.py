@@ -74,7 +74,7 @@ def read_arrays(path: str | os.PathLike, *, cure: str | None = None) -> dict[str
 
 
 def check_unpacked_size(path: str | os.PathLike) -> None:
-    """Refuse a zip archive that would unpack to far more bytes than it has; other files pass.
+    """Refuse a zip archive that would fill the memory; other files pass.
 
     Raises:
         InvalidInput: more than 100 MB, and more than twenty times the archive.

@@ -181,7 +181,9 @@ class IndexFolder:
             remove_other_files(self.folder, record)
 
     def change(self, **changes: object) -> None:
-        """Change entries of the record, such as that of an approximate index; added rows of others stay.
+        """Change entries of the record, such as that of an approximate index.
+
+        Rows that another process has added stay.
 
         Raises:
             InvalidInput: another process is writing, or has replaced the rows since this one opened the index.

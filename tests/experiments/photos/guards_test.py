@@ -80,8 +80,10 @@ def test_an_upload_below_a_rate_is_refused(monkeypatch, pause, slow):
     monkeypatch.setattr(guards, "_SECONDS", 0.4)
     monkeypatch.setattr(guards, "_BYTES", 10)
 
+    bodies = iter([bytes(500), *[b"abc"] * 60])  # a quick begin is no excuse
+
     async def read():
-        with UploadRoom(1000).receiving(lambda: asyncio.sleep(pause, {"body": b"abc"})) as receive:
+        with UploadRoom(1000).receiving(lambda: asyncio.sleep(pause, {"body": next(bodies)})) as receive:
             for _ in range(60):
                 await receive()
 
