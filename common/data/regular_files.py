@@ -57,6 +57,8 @@ def _status(path: str | os.PathLike) -> os.stat_result | str:
         status = os.stat(path)
     except OSError as error:
         return error.strerror or str(error)
+    except ValueError as error:  # a NUL byte
+        return str(error)
     if stat.S_ISREG(status.st_mode):
         return status
     kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "something else")

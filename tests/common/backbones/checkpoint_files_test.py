@@ -230,7 +230,7 @@ def test_a_small_file_takes_little_time_and_memory(tmp_path, write, content):
     with pytest.raises(InvalidInput):
         read_checkpoint(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # kB
-    assert time.process_time() - start < 20
+    assert time.process_time() - start < 10  # seconds
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import os
+import re
 import socket
 
 import pytest
@@ -23,6 +24,7 @@ def test_files_and_links_to_files_are_read(tmp_path):
         ("folder", "a folder"),
         ("/dev/zero", "a device"),
         ("nothing", "No such file"),
+        ("a\0b", "null"),
     ],
 )
 def test_what_is_no_file_is_named_at_once(tmp_path, monkeypatch, path, reason):
@@ -32,7 +34,9 @@ def test_what_is_no_file_is_named_at_once(tmp_path, monkeypatch, path, reason):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for read in (read_regular_file, regular_status):
-        with pytest.raises(InvalidInput, match=f"{path}', expected a file that can be read .*{reason}"):
+        with pytest.raises(
+            InvalidInput, match=f"{re.escape(repr(path)[1:])}, expected a file that can be read .*{reason}"
+        ):
             read(str(tmp_path / path))
     assert reason in contents_of(str(tmp_path / path))
 
