@@ -214,9 +214,9 @@ STORAGE = pickled(Stored("FloatStorage", "0", 24))[2:-1]
         b"\x80\x02ctorch._utils\n_rebuild_tensor\n(" + STORAGE + b"K\x00" + DEEP_TUPLE * 2 + b"tR.",  # a shape
         b"\x80\x02}r\xff\xff\xff\x0f.",  # a memo of four gigabytes
         b"\x80\x02]q\x00("
-        + b"X\x01\0\0\0aN\x86" * 20_000
+        + b"X\x01\0\0\0aN\x86" * 8_000
         + b"e"
-        + b"ccollections\nOrderedDict\nh\0\x85R" * 20_000
+        + b"ccollections\nOrderedDict\nh\0\x85R" * 8_000
         + b".",
         b"\x80\x02" + b"]" * 1_000_000 + b".",
         {f"t{number}": Tensor(Stored("FloatStorage", "0", 24), 0, (20, 24), (0, 1)) for number in range(1000)},
