@@ -123,10 +123,6 @@ class AlternatingProjections(ResumableCallback):
         elif self.problems[-1].outcome != STOPPED:
             self._train_on_proxies(epoch, logs)
 
-    def on_train_end(self, logs: dict | None = None) -> None:
-        if not self.problems:
-            _warn("no projection problem has begun: training ended before, and its result is the in-batch loss'.")
-
     def state(self) -> dict:
         """Return the records and the progress of the present problem."""
         return {
@@ -147,6 +143,7 @@ class AlternatingProjections(ResumableCallback):
     def restore(self, state: dict, arrays: list[np.ndarray]) -> None:
         """Resume from a `state` and its `arrays`."""
         self.problems = [ProjectionProblem(**problem) for problem in state["problems"]]
+        self.loss.has_begun = bool(self.problems)
         self._best = -math.inf if state["best"] is None else state["best"]
         self._waited, self._late_value, self._steps = state["waited"], state["late_value"], state["steps"]
         num_targets = len(self.proximal_term.variables)

@@ -68,6 +68,7 @@ class ChanceConstrainedLoss(LossAround):
         self.in_batch_weight = check_non_negative("in_batch_weight", in_batch_weight)
         self.warm_up_in_batch = bool(warm_up_in_batch)
         self.jit_compile = bool(jit_compile)
+        self.has_begun = False  # a first projection problem; a loss from a file may have
         self._proxy_loss: MetricLoss | CompiledLoss = loss
         if self.jit_compile:
             if loss.weights:
@@ -139,8 +140,19 @@ class ChanceConstrainedLoss(LossAround):
         if chosen.embeddings.shape != self._shape:
             raise invalid("representatives", received=chosen.embeddings.shape, expected=f"the shape {self._shape}")
         self.proxies.proxies.assign(chosen.embeddings.reshape(-1, self.proxies.embedding_dim))
+        self.has_begun = True
         if self.warm_up_in_batch:
             self.started.assign(1)
+
+    def unfinished_start(self) -> str:
+        """Say that no projection problem has begun."""
+        if self.has_begun:
+            return ""
+        result = "the loss still is that of the batch alone" if self.warm_up_in_batch else "its proxies began at random"
+        return (
+            f"{type(self).__name__} {self.name!r}: no projection problem has begun, so {result}. Train longer, or "
+            "begin problems: AlternatingProjections in the callbacks of fit, or start_problem in a loop of your own."
+        )
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -158,4 +170,6 @@ class ChanceConstrainedLoss(LossAround):
     @classmethod
     def from_config(cls, config: dict) -> ChanceConstrainedLoss:
         """Return the loss that `get_config` describes."""
-        return super().from_config({**config, "proxies": keras.utils.deserialize_keras_object(config["proxies"])})
+        loss = super().from_config({**config, "proxies": keras.utils.deserialize_keras_object(config["proxies"])})
+        loss.has_begun = True
+        return loss

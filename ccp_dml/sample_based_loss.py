@@ -65,6 +65,7 @@ class SampleBasedLoss(LossAround):
         self.num_classes = check_positive("num_classes", num_classes)
         self.representatives_per_class = check_positive("samples_per_class", samples_per_class)
         self.in_batch_weight = check_non_negative("in_batch_weight", in_batch_weight)
+        self.has_begun = False  # a first projection problem
         self.samples = self.add_weight(
             name="samples",
             shape=(num_classes * samples_per_class, *input_shape),
@@ -102,6 +103,13 @@ class SampleBasedLoss(LossAround):
         """Begin a problem from the inputs at the chosen positions."""
         inputs = np.asarray(self.inputs_of(problem, chosen.positions))
         self.samples.assign(inputs.reshape(self.samples.shape))
+        self.has_begun = True
+
+    def unfinished_start(self) -> str:
+        """Say that no projection problem has begun."""
+        return (
+            "" if self.has_begun else f"{type(self).__name__} {self.name!r}: no projection problem has chosen samples."
+        )
 
     def get_config(self) -> dict:
         """Raise `NotImplementedError`; see the class."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -140,7 +139,6 @@ class GeneralizedSumPooling(WeightedPooling):
         self.collects_features = isinstance(self.prototype_initializer, str) and (
             self.prototype_initializer == FEATURE_MEMORY
         )
-        self._has_warned = False
 
     def build(self, input_shape: InputShape) -> None:
         channels = self.num_channels(input_shape)
@@ -320,19 +318,18 @@ class GeneralizedSumPooling(WeightedPooling):
 
         return notice(pooled)
 
-    def warn_of_unfinished_start(self) -> None:
-        """Warn, once, if the layer still is average pooling."""
+    def unfinished_start(self) -> str:
+        """Say that the layer still is average pooling."""
         missing = self._images_missing()
-        if missing and not self._has_warned:
-            self._has_warned = True
-            needed = self.memory_size + self.memory_delay
-            warnings.warn(
-                f"{type(self).__name__} {self.name!r} still is average pooling: it has seen {needed - missing} of the "
-                f"{needed} training images that it picks its prototypes from. Train longer, or set a smaller "
-                f"memory_size (at least {self.num_prototypes}) or prototype_initializer='random'. Only calls with "
-                "training=True count, and none of a frozen layer.",
-                stacklevel=2,
-            )
+        if not missing:
+            return ""
+        needed = self.memory_size + self.memory_delay
+        return (
+            f"{type(self).__name__} {self.name!r} still is average pooling: it has seen {needed - missing} of the "
+            f"{needed} training images that it picks its prototypes from. Train longer, or set a smaller "
+            f"memory_size (at least {self.num_prototypes}) or prototype_initializer='random'. Only calls with "
+            "training=True count, and none of a frozen layer."
+        )
 
     def _images_missing(self) -> int:
         """Return the number of images still to remember; 0 for symbolic weights."""
@@ -341,12 +338,6 @@ class GeneralizedSumPooling(WeightedPooling):
         with tf.init_scope():
             count = tf.get_static_value(tf.convert_to_tensor(self.memory_count))
         return 0 if count is None else max(self.memory_size - int(count), 0)
-
-    def save_own_variables(self, store: dict) -> None:
-        """Save the weights; warn of average pooling, unless `fit` saves a checkpoint."""
-        super().save_own_variables(store)
-        if not is_called_by_keras("fit"):
-            self.warn_of_unfinished_start()
 
     def compute_output_shape(
         self, input_shape: InputShape

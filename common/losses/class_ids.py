@@ -8,7 +8,9 @@ from common.errors import invalid
 from common.ops.pair_masks import are_all_right, is_label_matrix
 
 
-def class_ids(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor]:
+def class_ids(
+    labels: tf.types.experimental.TensorLike, beside: tf.TensorShape | None = None
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Return a batch's labels: class ids, also from Keras' floats, or bools.
 
     A float holds a whole number exactly up to a bound of its type: 2^11 for float16, 2^24 for float32, 2^53 for
@@ -17,6 +19,7 @@ def class_ids(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.T
     Args:
         labels: `[batch]` or `[batch, 1]`; integers, or floats that are whole and below the bound of their type. Bools
             `[batch, classes]`, of several labels, are returned as they are.
+        beside: shape of the embeddings, for the message; None: not known.
 
     Returns:
         int64 `[batch]`, and a bool scalar: whether all of them are exact. XLA drops the error below, and not this.
@@ -33,9 +36,8 @@ def class_ids(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.T
             "Of one-hot labels: np.argmax(labels, axis=1). In a call of your own: loss(embeddings, labels). Several "
             "labels an image are bools [batch, classes]: labels.astype(bool)."
         )
-        raise invalid(
-            "shape of labels", received=tuple(labels.shape), expected="class ids [batch] or [batch, 1]", fix=fix
-        )
+        received = f"{tuple(labels.shape)}" + ("" if beside is None else f" beside embeddings {tuple(beside)}")
+        raise invalid("shape of labels", received=received, expected="class ids [batch] or [batch, 1]", fix=fix)
     labels = tf.reshape(labels, [-1])
     if labels.dtype.is_integer:
         return tf.cast(labels, tf.int64), tf.constant(True)

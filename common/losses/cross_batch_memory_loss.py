@@ -135,6 +135,17 @@ class CrossBatchMemoryLoss(LossAround):
             first_step += -(-self.memory.memory_size // batch_size)  # rounded up
         return tf.convert_to_tensor(self.step) >= first_step
 
+    def unfinished_start(self) -> str:
+        """Say that no step has used the memory."""
+        steps = tf.get_static_value(tf.convert_to_tensor(self.step))
+        if steps is None or steps > self.start_step:
+            return ""
+        return (
+            f"{type(self).__name__} {self.name!r} has not used its memory: it has seen {steps} training steps, and "
+            f"begins after start_step={self.start_step}. Train longer, or set a smaller start_step. Only calls with "
+            "training=True count."
+        )
+
     def get_config(self) -> dict:
         """Return the constructor's arguments."""
         return {

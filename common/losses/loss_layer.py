@@ -14,12 +14,13 @@ from common.losses.class_ids import class_ids
 from common.ops.call_stack import is_recomputation
 from common.ops.pair_masks import nan_unless
 from common.ops.replicas import warn_of_a_part
+from common.ops.unfinished_start import UnfinishedStart
 from common.references.reference_set import References
 
 check_keras(keras)
 
 
-class LossLayer(keras.layers.Layer, keras.losses.Loss):
+class LossLayer(UnfinishedStart, keras.layers.Layer, keras.losses.Loss):
     """A loss in two orders of arguments: `loss(outputs, labels)`, and Keras' `loss(y_true, y_pred, sample_weight)`.
 
     As a layer it owns its weights, which are trained, saved and restored with the model that holds it. As a
@@ -85,7 +86,7 @@ class LossLayer(keras.layers.Layer, keras.losses.Loss):
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> tf.Tensor:
         """Return the value in a model compiled with this loss."""
-        labels, are_exact = class_ids(y_true)
+        labels, are_exact = class_ids(y_true, _type_and_shape(y_pred)[1])
         if self.weights:
             raise invalid(
                 "loss of compile",
@@ -127,7 +128,7 @@ def _is_symbolic(value: object) -> bool:
 def _integers(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Return labels as integers, and whether floats or columns were exact (else None)."""
     labels = tf.convert_to_tensor(labels)
-    if labels.dtype.is_integer and not (labels.shape.rank == 2 and labels.shape[1] == 1):
+    if labels.dtype.is_integer and labels.shape.rank == 1:
         return labels, None
     return class_ids(labels)
 

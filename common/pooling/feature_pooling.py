@@ -10,13 +10,14 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_keras, invalid
 from common.ops.shapes import InputShape
+from common.ops.unfinished_start import UnfinishedStart
 
 check_keras(keras)
 
 DATA_FORMATS = ("channels_last", "channels_first")
 
 
-class FeaturePooling(keras.layers.Layer, abc.ABC):
+class FeaturePooling(UnfinishedStart, keras.layers.Layer, abc.ABC):
     """The interface of a pooling: local features to one vector.
 
     Args:
@@ -69,9 +70,6 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
             raise invalid("input shape", received=input_shape, expected="a known number of channels")
         return int(channels)
 
-    def warn_of_unfinished_start(self) -> None:
-        """Warn, once, of a layer that training has not finished preparing."""
-
     def _channel_axis(self, input_shape: InputShape) -> int:
         return 1 if len(input_shape) == 4 and self.data_format == "channels_first" else -1
 
@@ -104,13 +102,6 @@ class FeaturePooling(keras.layers.Layer, abc.ABC):
                 raise invalid("mask", received=f"shape {tuple(mask.shape)}", expected=f"shape {tuple(places)}")
             mask = tf.reshape(tf.cast(mask, tf.bool), tf.shape(features)[:2])
         return features, mask
-
-
-def warn_of_unfinished_poolings(model: keras.Model) -> None:
-    """Warn of poolings that the training of a model has not finished preparing."""
-    for layer in model._flatten_layers(include_self=False, recursive=True):
-        if isinstance(layer, FeaturePooling):
-            layer.warn_of_unfinished_start()
 
 
 def masked_mean(features: tf.Tensor, mask: tf.Tensor | None = None) -> tf.Tensor:

@@ -66,6 +66,9 @@ def compare(
     if embeddings.shape.rank not in (2, None):
         raise invalid("shape of embeddings", received=tuple(embeddings.shape), expected="[batch, dim]")
     labels = batch_labels(labels)
+    if not labels.shape[:1].is_compatible_with(embeddings.shape[:1]):
+        received = f"{labels.shape[0]} for {embeddings.shape[0]} embeddings"
+        raise invalid("number of labels", received=received, expected="one of each embedding")
     everyone = tf.ones(tf.shape(labels)[:1], tf.bool)
     if references is None:
         return Comparison(embeddings, embeddings, *pair_masks(labels), everyone, labels, labels, sample_weight)

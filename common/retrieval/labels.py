@@ -124,7 +124,7 @@ def integer_labels(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
 
     Args:
         name: of the argument, for the error.
-        labels: integers `[num_items]`.
+        labels: integers `[num_items]` or `[num_items, 1]`.
         num_items: how many there must be.
 
     Raises:
@@ -132,6 +132,7 @@ def integer_labels(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
     """
     labels = labels if hasattr(labels, "dtype") else np.array(labels, dtype=object)
     labels = np.asarray(labels)
+    labels = labels[:, 0] if labels.shape == (num_items, 1) else labels
     is_integer = labels.dtype.kind in "iu" or (
         labels.dtype.kind == "O" and all(isinstance(label, (int, np.integer)) for label in labels.ravel())
     )
@@ -140,6 +141,7 @@ def integer_labels(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
             name,
             received=f"{labels.dtype} array of shape {list(labels.shape)}",
             expected=f"integers [{num_items}], one for each embedding",
+            fix="Of names: np.unique(labels, return_inverse=True)[1]. Of one-hot labels: np.argmax(labels, axis=1).",
         )
     return labels
 

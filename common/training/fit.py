@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from common.errors import invalid
-from common.pooling.feature_pooling import warn_of_unfinished_poolings
+from common.ops.unfinished_start import warn_of_unfinished_starts
 from common.records import ResumableCallback, RunDirectory
 from common.training.callbacks import (
     BestWeights,
@@ -123,7 +123,7 @@ def fit(
         epochs_done = _run_epochs(model, batches_from, schedule, epochs_done, callbacks, renews_batches)
     best.set_model(model)  # a run that was over before this call has not set it
     best.load_best()
-    warn_of_unfinished_poolings(model)
+    warn_of_unfinished_starts(model)
     return {"best": {"step": (best.best_epoch + 1) * steps, schedule.monitor: best.best}, "steps": epochs_done * steps}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
 from common.ops.pair_masks import nan_unless, wrong_labels_in_one_line
 from common.ops.replicas import gather_over_replicas
-from common.pooling.feature_pooling import warn_of_unfinished_poolings
+from common.ops.unfinished_start import warn_of_unfinished_starts
 from common.training.callback_order import Callbacks, check_callback_order
 from common.training.devices import check_devices, check_micro_batches
 from common.training.gradients import (
@@ -64,8 +65,8 @@ class MetricModel(keras.Model):
     Output shape: `[batch, dim]`, normalised as the loss does.
 
     Raises:
-        InvalidInput: a network without weights yet, a number out of its range, sample weights for a loss that takes
-            none, one-hot labels, or a callback that waits for the metric of a later one.
+        InvalidInput: a network without weights yet, a loss that is no `MetricLoss`, a number out of its range, sample
+            weights for a loss that takes none, one-hot labels, or a callback that waits for the metric of a later one.
         tf.errors.InvalidArgumentError: labels without a proxy, or floats that are no class ids. XLA, which drops
             checks, makes the loss NaN.
 
@@ -90,6 +91,9 @@ class MetricModel(keras.Model):
         if not network.built:
             fix = "Begin it with keras.Input, or call it once on a batch."
             raise invalid("network", received="a model without weights", expected="one that is built", fix=fix)
+        if not isinstance(metric_loss, MetricLoss):
+            fix = "A loss of Keras, or a function, goes into compile(loss=...) of the network itself."
+            raise invalid("metric_loss", received=type(metric_loss).__name__, expected="a MetricLoss", fix=fix)
         if attribute_loss is None and attribute_weight != 0:
             raise invalid("attribute_weight", received=attribute_weight, expected="0 without an attribute_loss")
         self.network = network
@@ -149,13 +153,34 @@ class MetricModel(keras.Model):
         check_callback_order(callbacks, self._metric_names)
         with wrong_labels_in_one_line():
             history = super().fit(*args, callbacks=callbacks, **kwargs)
-        warn_of_unfinished_poolings(self)
+        warn_of_unfinished_starts(self)
         return history
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (a number, a list or a dictionary)
         """Evaluate as Keras' `evaluate` does."""
         with wrong_labels_in_one_line():
             return super().evaluate(*args, **kwargs)
+
+    def predict(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        """Embed as Keras' `predict` does; warn of a start that training has not finished."""
+        warn_of_unfinished_starts(self)
+        return super().predict(*args, **kwargs)
+
+    def export(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
+        """Export what `call` does, as Keras' `export` of a functional model.
+
+        Args:
+            filepath: the folder or file to write.
+            *args: of Keras' `export`.
+            **kwargs: of Keras' `export`.
+
+        Raises:
+            InvalidInput: the network is a subclass of `keras.Model`, which does not say what its inputs are.
+        """
+        if not getattr(self.network, "inputs", None):
+            fix = "Wrap it: inputs = keras.Input(shape); MetricModel(keras.Model(inputs, network(inputs)), loss)."
+            raise invalid("network of export", received="a subclassed model", expected="a functional one", fix=fix)
+        keras.Model(self.network.input, self(self.network.input)).export(filepath, *args, **kwargs)
 
     def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """Return normalised embeddings `[batch, dim]`."""

@@ -6,6 +6,7 @@ the table once, with the settings that it has first in the other table of losses
 
 import functools
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ import tensorflow as tf
 
 from ccp_dml import ChanceConstrainedLoss, ChanceConstrainedModel
 from common import losses
+from common.errors import InvalidInput
 from common.references import ProxyBank
+from common.retrieval import evaluate_retrieval
 from common.training import InBatchPrecision, MetricModel
 from gsp_dml import ZeroShotPredictionLoss
 from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES
@@ -225,6 +228,114 @@ def test_metric_model_saves_loads_and_trains_on(name, tmp_path):
     for weight, value in zip(model.metric_loss.weights, start):
         changed = np.any(np.array(weight) != value)
         assert changed != ("groups" in weight.name), "proxies move, memories fill, counters advance; groups stay"
+
+
+@pytest.mark.one_in(5)
+@pytest.mark.filterwarnings("ignore:.*(has not used its memory|no projection problem)")
+@pytest.mark.parametrize("name", IN_METRIC_MODEL)
+def test_metric_model_exports_clones_and_saves_weights(name, tmp_path):
+    model = model_of(name)
+    model.compile("sgd")
+    train(model)
+    inputs = batches()[0]
+    expected = model.predict(inputs, verbose=0)
+    model.export(tmp_path / "served")
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    np.testing.assert_allclose(served.serve(inputs), expected, rtol=1e-5, atol=1e-6)
+    clone = type(model).from_config(model.get_config())
+    model.save_weights(tmp_path / "model.weights.h5")
+    clone.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(clone.predict(inputs, verbose=0), expected)
+    if hasattr(model, "quantize"):
+        model.quantize("int8")
+        np.testing.assert_allclose(model.predict(inputs, verbose=0), expected, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    "loss", ["mse", tf.reduce_mean, keras.losses.MeanSquaredError()], ids=["name", "function", "layer"]
+)
+def test_metric_model_refuses_what_is_no_metric_loss(loss):
+    with pytest.raises(InvalidInput, match="metric_loss.*expected a MetricLoss.*compile"):
+        MetricModel(network(), loss)
+
+
+def _direct(labels):
+    return losses.MultiSimilarityLoss()(tf.ones([BATCH, DIM]), labels)
+
+
+def _compiled(labels):
+    model = network()
+    model.compile("sgd", loss=losses.MultiSimilarityLoss(), run_eagerly=True)
+    return model.train_on_batch(np.ones([len(labels), INPUTS], np.float32), labels)
+
+
+def _held(labels):
+    model = MetricModel(network(), losses.MultiSimilarityLoss())
+    model.compile("sgd", run_eagerly=True)
+    return model.train_on_batch(np.ones([len(labels), INPUTS], np.float32), labels)
+
+
+def _evaluated(labels):
+    return evaluate_retrieval(np.ones([BATCH, DIM], np.float32), labels)
+
+
+DOORS = {"direct": _direct, "compile": _compiled, "MetricModel": _held, "evaluate_retrieval": _evaluated}
+CLASSES = np.arange(BATCH) % 2
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_one_hot_labels_are_refused_with_the_fix_at_each_door(door, dtype):
+    with pytest.raises(ValueError, match=r"np\.argmax\(labels, axis=1\)") as error:
+        DOORS[door](np.eye(4, dtype=dtype)[CLASSES])
+    assert f"{BATCH}, 4" in str(error.value), "the shape of the labels, not of the embeddings"
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_column_of_labels_is_taken_at_each_door(door):
+    DOORS[door](CLASSES[:, None])
+
+
+@pytest.mark.parametrize("door", ["direct", "evaluate_retrieval"])
+def test_labels_of_another_length_are_refused(door):
+    with pytest.raises(InvalidInput, match=rf"received .*{BATCH - 2}.*, expected .*each embedding"):
+        DOORS[door](CLASSES[:-2])
+
+
+STARTS = {
+    "memory": (lambda: losses.CrossBatchMemoryLoss(losses.ContrastiveLoss(), 64, DIM), "has not used its memory"),
+    "problem": (
+        lambda: ChanceConstrainedLoss(losses.ContrastiveLoss(), ProxyBank(NUM_CLASSES, 2, DIM)),
+        "no projection problem has begun",
+    ),
+}
+
+
+@pytest.mark.parametrize("use", ["fit", "save", "predict"])
+@pytest.mark.parametrize("start", STARTS)
+def test_a_loss_that_has_not_begun_says_so_once(start, use, tmp_path):
+    make, message = STARTS[start]
+    model = MetricModel(network(), make())
+    model.compile("sgd", run_eagerly=True)
+    inputs = batches()[0]
+    uses = {
+        "fit": lambda: train(model),
+        "save": lambda: model.save(tmp_path / "model.keras"),
+        "predict": lambda: model.predict(inputs, verbose=0),
+    }
+    with pytest.warns(UserWarning, match=message):
+        uses[use]()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=message)
+        uses[use]()
+
+
+def test_a_memory_that_was_used_says_nothing():
+    model = MetricModel(network(), losses.CrossBatchMemoryLoss(losses.ContrastiveLoss(), 64, DIM, start_step=1))
+    model.compile("sgd", run_eagerly=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        train(model)
 
 
 @pytest.mark.parametrize("feature", FEATURES)

@@ -1,14 +1,21 @@
 import ast
+import functools
 import pathlib
 import re
 
 import pytest
 
+from common.errors import check_choice
+from experiments.preparation.pretrain_settings import GLYPHS
+from experiments.settings import build
 from experiments.settings.parts import all_settings
+from experiments.settings.run_settings import BUDGETS, METHODS
+from experiments.settings.setting import check_value
 from tests.command_line import run_here
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem[0] != "_")
+HISTORY = ROOT / "CHANGELOG.md"  # names what was
 DOCUMENTS = sorted(path for pattern in ("*.md", "*/*.md", "docs/*/*.md") for path in ROOT.glob(pattern))
 FLAG = re.compile(r"(?<![\w-])--(?:no(?=[a-z_]+\b))?([a-z][a-z0-9_]*)")
 OF_GIT = {"error", "name", "short"}
@@ -56,12 +63,73 @@ def test_documents_name_flags_that_their_commands_have(listed):
     wrong, seen = [], 0
     for path in DOCUMENTS:
         for command, arguments in commands_of(path.read_text(encoding="utf-8")):
-            if command not in (*COMMANDS, "NAME", "documents"):
+            if command not in (*COMMANDS, "NAME"):
                 wrong.append(f"{path.relative_to(ROOT)}: {command}")
             for written, bare in flags_in(arguments):
                 seen += 1
                 if not {written, bare} & listed.get(command, {"help"}):
                     wrong.append(f"{path.relative_to(ROOT)}: {command} --{written}")
+    assert wrong == []
+    assert seen > 300
+
+
+def values_in(text):
+    """Each `--flag=value` that a page writes as code, without places that a reader fills in."""
+    code = re.findall(
+        r"`([^`\n]+)`|^ {4}(.*)$", re.sub(r"\\\n\s*|^<sub>.*$", " ", text, flags=re.MULTILINE), flags=re.MULTILINE
+    )
+    lines = [one or other for one, other in code if "--plugin=" not in one + other]
+    found = re.findall(r"(?<![\w-])--([a-z]\w*)=([^\s\"'\]]+)", " ".join(lines))
+    return [(name, value) for name, value in found if not re.search(r"[A-Z]{3}|^[A-Z]$|\.\.\.|…|[<>{}$|]", value)]
+
+
+def check_setting(name, value):
+    (setting,) = (each for each in all_settings() if each.name == name)
+    value = setting.kind(value) if setting.kind is not bool else value in ("true", "false")
+    check_value(name, value, {"within": None, "choices": (), **setting.metadata})
+
+
+REFUSED = {("budget", "short"), ("image_size", "0")}  # which a page gives as mistakes
+OF_PLUGINS = {("dataset", "omniglot_0"), ("dataset", "omniglot_1")}
+NAMED = {  # flags of names, and what accepts one
+    "loss": build.check_loss_name,
+    "pooling": lambda name: check_choice("pooling", name, build.POOLINGS),
+    "backbone": lambda name: name.startswith("kerashub:") or check_choice("backbone", name, build.BACKBONES),
+    "dataset": lambda name: name == GLYPHS or check_choice("dataset", name, build.DATASETS),
+    "budget": lambda name: check_choice("budget", name, BUDGETS),
+    "method": lambda name: check_choice("method", name, METHODS),
+}
+
+
+def test_values_of_flags_in_documents_are_taken():
+    settings = {each.name for each in all_settings()} - {"copies", "precision"}  # names that other commands share
+    wrong, seen = [], 0
+    for path in [path for path in DOCUMENTS if path != HISTORY]:
+        for name, given in values_in(path.read_text(encoding="utf-8")):
+            check = NAMED.get(name) or (functools.partial(check_setting, name) if name in settings else None)
+            for value in given.split(",") if check and (name, given) not in REFUSED | OF_PLUGINS else ():
+                seen += 1
+                try:
+                    check(value)
+                except ValueError as error:
+                    wrong.append(f"{path.relative_to(ROOT)}: --{name}={value}: {str(error)[:90]}")
+    assert wrong == []
+    assert seen > 100
+
+
+def test_modules_and_files_that_documents_name_exist():
+    wrong, seen = [], 0
+    for path in [path for path in DOCUMENTS if path != HISTORY]:
+        text = path.read_text(encoding="utf-8")
+        names = re.findall(
+            r"`((?:common|gsp_dml|ccp_dml|experiments|tests|benchmarks|tools|docs)/(?!(?:[a-z]+/)*x(?:_\w+)?\.py)[\w./-]+)`",
+            text,
+        )
+        links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+        for place in [ROOT / name for name in names] + [path.parent / link for link in links if link]:
+            seen += 1
+            if not place.exists():
+                wrong.append(f"{path.relative_to(ROOT)}: {place}")
     assert wrong == []
     assert seen > 300
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from common import losses, pooling
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
@@ -35,6 +36,7 @@ from experiments.rows.scores import (
     scores_of_trainings,
 )
 from experiments.rows.store import StudyRows
+from experiments.settings import build
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
 from experiments.studies.agreement import ranking_table, sign_table
@@ -299,6 +301,22 @@ def diagnostic_means(study: StudyRows, methods: str, names: str) -> Table:
         lines.append([_short(label), *cells])
     notes = ["Of the test embeddings: the mean of the runs, in brackets their range."]
     return reports.PlainTable("", ["method", *chosen], lines, notes), labels
+
+
+def count_parts() -> None:
+    """Print how many losses and poolings there are: classes to use, and names for commands."""
+    kinds = {
+        "losses": (losses, losses.MetricLoss, LOSSES),
+        "poolings": (pooling, pooling.FeaturePooling, build.POOLINGS),
+    }
+    counts = []
+    for words, (package, base, names) in kinds.items():
+        found = [getattr(package, name) for name in package.__all__]
+        classes = [kind for kind in found if inspect.isclass(kind) and issubclass(kind, base)]
+        counts.append(
+            f"{sum(not inspect.isabstract(kind) for kind in classes)} {words} as layers, {len(names)} by name"
+        )
+    print(f"This project has {counts[0]} in commands; {counts[1]}.")
 
 
 def loss_listing() -> None:
