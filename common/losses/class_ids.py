@@ -19,7 +19,7 @@ def class_ids(
     Args:
         labels: `[batch]` or `[batch, 1]`; integers, or floats that are whole and below the bound of their type. Bools
             `[batch, classes]`, of several labels, are returned as they are.
-        beside: shape of the embeddings, for the message; None: not known.
+        beside: shape of `y_pred`, for the message; None: not known.
 
     Returns:
         int64 `[batch]`, and a bool scalar: whether all of them are exact. XLA drops the error below, and not this.
@@ -36,7 +36,7 @@ def class_ids(
             "Of one-hot labels: np.argmax(labels, axis=1). In a call of your own: loss(embeddings, labels). Several "
             "labels an image are bools [batch, classes]: labels.astype(bool)."
         )
-        received = f"{tuple(labels.shape)}" + ("" if beside is None else f" beside embeddings {tuple(beside)}")
+        received = f"{tuple(labels.shape)}" + ("" if beside is None else f" as y_true, {tuple(beside)} as y_pred")
         raise invalid("shape of labels", received=received, expected="class ids [batch] or [batch, 1]", fix=fix)
     labels = tf.reshape(labels, [-1])
     if labels.dtype.is_integer:

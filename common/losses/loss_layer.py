@@ -128,7 +128,7 @@ def _is_symbolic(value: object) -> bool:
 def _integers(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Return labels as integers, and whether floats or columns were exact (else None)."""
     labels = tf.convert_to_tensor(labels)
-    if labels.dtype.is_integer and labels.shape.rank == 1:
+    if labels.dtype.is_integer and not (labels.shape.rank == 2 and labels.shape[1] == 1):
         return labels, None
     return class_ids(labels)
 

@@ -40,7 +40,7 @@ def integer_labels(labels: tf.types.experimental.TensorLike) -> tf.Tensor:
             fix="Class ids above 2^24 collide in float32.",
         )
     if labels.shape.rank not in (1, None):
-        fix = "Of a column: tf.reshape(labels, [-1]). Of one-hot labels: tf.argmax(labels, axis=1)."
+        fix = "Of a column: tf.reshape(labels, [-1]). Of one-hot labels: np.argmax(labels, axis=1)."
         raise invalid("shape of labels", received=tuple(labels.shape), expected="[batch]", fix=fix)
     return tf.cast(labels, tf.int64)
 

@@ -100,7 +100,8 @@ def test_a_loss_at_the_end_of_a_functional_model():
 
 
 def test_a_direct_call_with_one_hot_labels_names_the_order_of_arguments():
-    with pytest.raises(InvalidInput, match=r"received \(6, 4\).*In a call of your own: loss\(embeddings, labels\)"):
+    advice = r"\(6, 4\) as y_true, \(6, 3\) as y_pred.*In a call of your own: loss\(embeddings, labels\)"
+    with pytest.raises(InvalidInput, match=advice):
         MultiSimilarityLoss()(EMBEDDINGS, np.eye(3)[LABELS])
 
 

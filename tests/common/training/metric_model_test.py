@@ -156,7 +156,7 @@ def test_weights_of_samples_and_classes_are_those_of_the_loss():
         (lambda: model_with(attribute_weight=0.1), "attribute_weight: received 0.1, expected 0 without"),
         (lambda: model_with().compile("sgd", loss="mse"), "loss of compile: .* has it already"),
         (lambda: fit(model_with(), sample_weight=np.ones(6)), "sample_weight"),
-        (lambda: fit(model_with(), np.eye(3)[LABELS]), r"shape of labels: received \(6, 3\)"),
+        (lambda: fit(model_with(), np.eye(3)[LABELS]), r"shape of labels: received .*6, 3"),
         (lambda: model_with().fit(INPUTS, verbose=0), "data: received 'inputs alone'"),
     ],
 )
