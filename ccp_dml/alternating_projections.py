@@ -26,6 +26,7 @@ class HasRepresentatives(Protocol):
 
     representatives_per_class: int
     normalization: str
+    has_begun: bool  # whether a first problem has
 
     def representatives(self) -> np.ndarray:
         """Return the present representatives, normalised, `[classes, representatives, dim]`."""
