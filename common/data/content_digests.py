@@ -23,6 +23,7 @@ from common.progress import progress_bar
 
 _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two changes the same time
 _DIGITS = 64  # of a SHA-256
+_ORIENTATION_RULE = "any whole number"  # types of values that orientations are read from; kept with each of them
 _log = logging.getLogger(__name__)
 
 
@@ -113,13 +114,14 @@ def _version(place: str) -> list[int]:
 def _digest_in(entries: dict, place: str, version: list[int], exif_orientation: bool) -> str:
     """Return the cached digest of this file version and orientation, or an empty string."""
     entry = entries.get(place)
-    if not (isinstance(entry, list) and len(entry) in (2, 3) and entry[0] == version):
+    if not (isinstance(entry, list) and len(entry) in (2, 3, 4) and entry[0] == version):
         return ""
     if not (isinstance(entry[1], str) and len(entry[1]) == _DIGITS):
         return ""
     if not exif_orientation:
         return entry[1]
-    return _read_digest(*entry[1:]) if len(entry) == 3 and entry[2] in range(1, 9) else ""
+    is_known = len(entry) == 4 and entry[2] in range(1, 9) and entry[3] == _ORIENTATION_RULE
+    return _read_digest(*entry[1:3]) if is_known else ""
 
 
 def _read(names: FileNames, kept: _KeptDigests, what: str, exif_orientation: bool) -> np.ndarray:
@@ -138,7 +140,7 @@ def _read(names: FileNames, kept: _KeptDigests, what: str, exif_orientation: boo
                     for place, (entry, may_be_kept) in zip(rows_of, pool.map(read, rows_of)):
                         if may_be_kept:
                             entries[place] = entry
-                        digests[rows_of[place]] = _read_digest(entry[1], *entry[2:]).encode()
+                        digests[rows_of[place]] = _read_digest(*entry[1:3]).encode()
                         bar.update(len(rows_of[place]))
                 finally:
                     kept.keep(shard, entries)
@@ -152,7 +154,7 @@ def _entry(place: str, exif_orientation: bool) -> tuple[list, bool]:
     begun, version = time.time_ns(), _version(place)
     contents = read_regular_file(place)
     entry: list = [version, hashlib.sha256(contents).hexdigest()]
-    entry += [stored_orientation(contents)] if exif_orientation else []
+    entry += [stored_orientation(contents), _ORIENTATION_RULE] if exif_orientation else []
     return entry, version == _version(place) and abs(begun - version[2]) >= _SETTLED
 
 

@@ -16,7 +16,18 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image, UnidentifiedImageError
 
-from common.data.image_formats import EXIF_PREFIX, ORIENTATION, SHORT, open_image, orientation_of, upright
+from common.data.image_formats import (
+    BYTE,
+    EXIF_PREFIX,
+    LONG,
+    MOST_PARTS,
+    ORIENTATION,
+    WHOLE_NUMBERS,
+    open_image,
+    orientation_of,
+    upright,
+    without_fill,
+)
 from common.data.images import ImageTransform, cut
 from common.data.jpeg_soundness import jpeg_complaint
 from common.data.regular_files import contents_of, read_regular_file
@@ -24,6 +35,8 @@ from common.data.rgb_conversion import to_rgb
 from common.errors import invalid
 
 _EXIF_SEGMENT, _START_OF_SCAN, _END_OF_IMAGE, _FILL = 0xE1, 0xDA, 0xD9, 0xFF  # second bytes of JPEG's markers
+_FILL_AT_ONCE = 1 << 16  # bytes of a run that a step looks at
+_MOST_STEPS = 4 * MOST_PARTS  # a run of fill bytes takes one, and so do the pixels of a PNG file, by 8 kB
 _DCT = "INTEGER_ACCURATE"  # the inverse transform that Pillow uses, as fast as the approximate one
 _PADDING = bytes(16)  # behind a file, so that a few bytes can be read at every place in it
 
@@ -107,11 +120,16 @@ def encoded_orientation(contents: tf.Tensor) -> tf.Tensor:
         contents: scalar string.
 
     Returns:
-        Scalar int32, 1 to 8; 1 for files without one and for other formats.
+        Scalar int32, 1 to 8; 1 for files without one, for other formats, and if 4,000 parts precede it.
     """
     size = tf.cast(tf.strings.length(contents), tf.int64)
     padded = tf.strings.join([contents, _PADDING])
     is_png = tf.equal(tf.strings.substr(padded, 0, 8), b"\x89PNG\r\n\x1a\n")
+
+    def run_of_fill(place: tf.Tensor) -> tf.Tensor:
+        """Count the fill bytes at `place`, without the last of them."""
+        ahead = tf.io.decode_raw(tf.strings.substr(padded, place, _FILL_AT_ONCE), tf.uint8)
+        return tf.argmax(tf.concat([tf.cast(tf.not_equal(ahead, _FILL), tf.int32), [1]], axis=0)) - 1
 
     def step(place: tf.Tensor, length: tf.Tensor, goes_on: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Advance to the next chunk (length, name, ...) or segment (marker, length, ...)."""
@@ -123,7 +141,8 @@ def encoded_orientation(contents: tf.Tensor) -> tf.Tensor:
             tf.equal(head[1], _EXIF_SEGMENT) & tf.equal(tf.strings.substr(padded, place + 4, 6), EXIF_PREFIX),
         )
         is_last = tf.equal(head[1], _START_OF_SCAN) | tf.equal(head[1], _END_OF_IMAGE) | tf.not_equal(head[0], _FILL)
-        width = tf.where(is_png, 12 + chunk, tf.where(tf.equal(head[1], _FILL), tf.constant(1, tf.int64), 2 + segment))
+        is_fill = ~is_png & tf.reduce_all(tf.equal(head[:2], _FILL))
+        width = tf.cond(is_fill, lambda: run_of_fill(place), lambda: tf.where(is_png, 12 + chunk, 2 + segment))
         start, inside = tf.where(is_png, place + 8, place + 4), tf.where(is_png, chunk, segment - 2)
         goes_on = ~is_exif & (is_png | ~is_last)
         return tf.where(is_exif, start, place + width), tf.where(is_exif, inside, length), goes_on
@@ -132,6 +151,7 @@ def encoded_orientation(contents: tf.Tensor) -> tf.Tensor:
         lambda place, length, goes_on: goes_on & (place < size),
         step,
         (tf.where(is_png, tf.constant(8, tf.int64), 2), tf.constant(0, tf.int64), tf.constant(True)),
+        maximum_iterations=_MOST_STEPS,
     )
     return _orientation_in(tf.strings.substr(padded, tf.minimum(place, size), tf.maximum(length, 0)))
 
@@ -182,10 +202,11 @@ def decode_rgb(contents: bytes, exif_orientation: bool = True) -> Image.Image | 
         contents: of the file.
         exif_orientation: turn the image as its EXIF orientation says.
     """
-    complaint = jpeg_complaint(contents)
-    if complaint:
-        return complaint
     try:
+        contents = without_fill(contents)
+        complaint = jpeg_complaint(contents)
+        if complaint:
+            return complaint
         with open_image(contents) as image:
             rgb = to_rgb(image)
             return upright(rgb, orientation_of(image)) if exif_orientation else rgb
@@ -233,8 +254,14 @@ def _orientation_in(exif: tf.Tensor) -> tf.Tensor:
     entries = tf.io.decode_raw(tf.strings.substr(exif, directory + 2, 12 * tf.maximum(count, 0)), tf.uint8)
     entries = tf.cast(tf.reshape(entries, [-1, 6, 2]), tf.int64)  # of two bytes: tag, type, ..., value
     values = _number(entries, is_little)
-    is_found = tf.equal(values[:, 0], ORIENTATION) & tf.equal(values[:, 1], SHORT)
-    found = tf.concat([tf.boolean_mask(values[:, 4], is_found), [1]], axis=0)[0]
+    # The value's type has 1, 2 or 4 bytes, of which the other ones of the field may be anything.
+    short = values[:, 4]
+    byte = _number(entries[:, 4, :1])
+    long = tf.where(is_little, short + 65536 * values[:, 5], 65536 * short + values[:, 5])
+    stored = tf.where(tf.equal(values[:, 1], BYTE), byte, tf.where(tf.equal(values[:, 1], LONG), long, short))
+    is_whole = tf.reduce_any(tf.equal(values[:, 1, tf.newaxis], list(WHOLE_NUMBERS)), axis=1)
+    is_found = tf.equal(values[:, 0], ORIENTATION) & is_whole
+    found = tf.concat([tf.boolean_mask(stored, is_found), [1]], axis=0)[0]
     is_known = (is_little | tf.equal(order, b"MM")) & (found >= 1) & (found <= 8)
     return tf.cast(tf.where(is_known, found, 1), tf.int32)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
@@ -40,8 +41,15 @@ _UPRIGHT = {  # what brings the pixels of a file with this EXIF orientation upri
     8: Image.Transpose.ROTATE_90,
 }
 EXIF_PREFIX = b"Exif\0\0"
-ORIENTATION, SHORT = 0x0112, 3  # the tag, and the type of its value
+ORIENTATION = 0x0112  # the tag
+BYTE, SHORT, LONG = 1, 3, 4  # types of values
+WHOLE_NUMBERS = {BYTE: 1, SHORT: 2, LONG: 4}  # bytes of each
+MOST_PARTS = 1_000  # of a JPEG or PNG file beside its pixels; a photo has about 20
+_MOST_SCANS = 100  # of a JPEG file: each is a pass over all pixels; a progressive one has about 10
 _BYTE_ORDERS: dict[bytes, Literal["little", "big"]] = {b"II": "little", b"MM": "big"}
+_JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
+FILL = re.compile(rb"\xff+")
+NEXT_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # behind a scan's data: no stuffed or fill byte, no restart
 _MOST_ENDINGS = 8  # that a phrase names
 
 
@@ -72,9 +80,61 @@ def open_image(contents: bytes, formats: Iterable[str] | None = None) -> Image.I
 
     Raises:
         PIL.UnidentifiedImageError: another format.
+        ValueError: more parts than `without_fill` allows.
         Exception: of damaged files, Pillow raises exceptions of any type.
     """
+    contents = without_fill(contents)
     return Image.open(io.BytesIO(contents), formats=tuple(formats or readable_formats()))
+
+
+def without_fill(contents: bytes) -> bytes:
+    """Remove the fill bytes between the parts of a JPEG file.
+
+    Pillow takes a step in Python for each of these bytes, and for each part of a file.
+
+    Raises:
+        ValueError: a JPEG or PNG file of more than `MOST_PARTS` parts, or of more than 100 scans.
+    """
+    if contents.startswith(_PNG):
+        _check_chunks(contents)
+    if not contents.startswith(_JPEG):
+        return contents
+    kept, begin, place, parts, scans = [], 0, 2, 0, 0
+    while contents[place : place + 1] == b"\xff":
+        marker = FILL.match(contents, place).end()  # type: ignore[union-attr]
+        if marker > place + 1:
+            kept.append(contents[begin:place])
+            begin = marker - 1
+        kind, parts = contents[marker : marker + 1], parts + 1
+        if parts > MOST_PARTS:
+            raise _too_many_parts(MOST_PARTS, "parts")
+        if kind == b"\xd9":
+            break
+        place = marker + 1 + int.from_bytes(contents[marker + 1 : marker + 3], "big")
+        if kind == b"\xda":
+            scans += 1
+            if scans > _MOST_SCANS:
+                raise _too_many_parts(_MOST_SCANS, "scans")
+            if contents.count(b"\xff\xda", place) <= _MOST_SCANS - scans:
+                break
+            found = NEXT_MARKER.search(contents, place)
+            if found is None:
+                break
+            place = found.start()
+    return b"".join([*kept, contents[begin:]]) if kept else contents
+
+
+def _check_chunks(contents: bytes) -> None:
+    place, parts = len(_PNG), 0
+    while place < len(contents):
+        parts += contents[place + 4 : place + 8] != b"IDAT"
+        if parts > MOST_PARTS:
+            raise _too_many_parts(MOST_PARTS, "parts")
+        place += 12 + int.from_bytes(contents[place : place + 4], "big")
+
+
+def _too_many_parts(most: int, what: str) -> ValueError:
+    return ValueError(f"it has more than {most:,} {what}; save it again")
 
 
 def stored_orientation(contents: bytes) -> int:
@@ -101,8 +161,9 @@ def orientation_of(image: Image.Image) -> int:
     directory = int.from_bytes(exif[4:8], order)
     count = int.from_bytes(exif[directory : directory + 2], order)
     for start in range(directory + 2, min(directory + 2 + 12 * count, len(exif) - 11), 12):
-        tag, kind, value = (int.from_bytes(exif[start + place : start + place + 2], order) for place in (0, 2, 8))
-        if (tag, kind) == (ORIENTATION, SHORT):
+        tag, kind = (int.from_bytes(exif[start + place : start + place + 2], order) for place in (0, 2))
+        if tag == ORIENTATION and kind in WHOLE_NUMBERS:
+            value = int.from_bytes(exif[start + 8 : start + 8 + WHOLE_NUMBERS[kind]], order)
             return value if 1 <= value <= 8 else 1
     return 1
 

@@ -17,6 +17,7 @@ import tensorflow as tf
 from common.data.philox import uniform_of_each
 
 _RESIZE_PER_CROP = 256 / 227  # evaluation resizes the shorter side to 256 for a crop of 227
+_LONG = 16  # times as long as wide: of such pictures, only what a crop needs is enlarged
 _TWO_TAPS_SUFFICE = 1.6  # shrinking less, every pixel still has at least a fifth of a weight in bilinear interpolation
 _NUM_DRAWS = 23  # random numbers of an example: ten areas, ten aspects, top, left, flip
 
@@ -269,11 +270,18 @@ class ResizedCenter(ImageTransform):
         return tf.stack([(height - self.size) // 2, (width - self.size) // 2, self.size, self.size])
 
     def _resize_and_crop(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        height, width = tf.shape(image)[0], tf.shape(image)[1]
-        shorter = tf.minimum(height, width)
-        height, width = (scaled_side(side, shorter, self.shorter_side) for side in (height, width))
-        resized = resize(image, height, width, antialias=self.antialias)
-        return to_uint8(cut(resized, self._place(height, width, seed)))
+        height, width = tf.unstack(tf.shape(image, tf.int64)[:2])  # a thin picture's scaled side may need 64 bits
+        shorter, longer = tf.minimum(height, width), tf.maximum(height, width)
+        sides = [scaled_side(side, shorter, self.shorter_side) for side in (height, width)]
+        place = self._place(sides[0], sides[1], seed)
+
+        def from_whole() -> tf.Tensor:
+            new_height, new_width = (tf.cast(side, tf.int32) for side in sides)
+            return cut(resize(image, new_height, new_width, antialias=self.antialias), place)
+
+        is_thin = (longer > _LONG * shorter) & (shorter < self.shorter_side)
+        crop = tf.cond(is_thin, lambda: _enlarged_part(image, sides, place), from_whole)
+        return to_uint8(crop)
 
 
 @dataclass(frozen=True)
@@ -305,8 +313,8 @@ class ReducedCrop(CenterCrop):
         return random_flip(super().finish(window, height, width, seed), seed)
 
     def _place(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
-        space = tf.cast(tf.stack([height, width]) - self.size + 1, tf.float32)
-        top_left = tf.cast(tf.floor(uniform_draws(seed)[20:22] * space), tf.int32)
+        space = tf.stack([height, width]) - self.size + 1
+        top_left = tf.cast(tf.floor(uniform_draws(seed)[20:22] * tf.cast(space, tf.float32)), space.dtype)
         return tf.concat([top_left, [self.size, self.size]], axis=0)
 
 
@@ -396,6 +404,25 @@ def resize(
     factors = tf.shape(image)[:2] / tf.stack([height, width])
     shrinks = tf.reduce_any(factors > filter_above)
     return tf.cond(shrinks, lambda: resized(True), lambda: resized(False))
+
+
+def _enlarged_part(image: tf.Tensor, sides: list[tf.Tensor], place: tf.Tensor) -> tf.Tensor:
+    """Return what `resize` to `sides`, which must enlarge, and `cut` at `place` give.
+
+    Its memory follows the size of the crop, and not the picture's. Rounding differs.
+    """
+    for axis in (0, 1):
+        count, begin = tf.shape(image, tf.int64)[axis], place[axis]
+        scale = tf.cast(count, tf.float64) / tf.cast(sides[axis], tf.float64)
+        centers = tf.cast(begin + tf.range(place[2 + axis]), tf.float64) + 0.5
+        position = tf.clip_by_value(centers * scale - 0.5, 0.0, tf.cast(count - 1, tf.float64))
+        before = tf.cast(position, tf.int64)  # rounded down
+        share = tf.cast(position - tf.floor(position), tf.float32)
+        share = share[:, tf.newaxis, tf.newaxis] if axis == 0 else share[:, tf.newaxis]
+        low = tf.cast(tf.gather(image, before, axis=axis), tf.float32)
+        high = tf.cast(tf.gather(image, tf.minimum(before + 1, count - 1), axis=axis), tf.float32)
+        image = low + (high - low) * share
+    return image
 
 
 def scaled_side(side: int | tf.Tensor, shorter: int | tf.Tensor, shorter_side: int) -> int | tf.Tensor:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
-import re
 from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
+from common.data.image_formats import FILL, NEXT_MARKER
+
 _START, _END, _START_OF_SCAN = b"\xff\xd8", 0xD9, 0xDA
 _SEQUENTIAL_FRAMES = (0xC0, 0xC1)  # baseline and extended, with Huffman codes
-_NEXT_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # ends a scan: no stuffed or fill byte, no restart
 _LOOK_AHEAD = 8  # bytes that a decoder may read beyond the last one that it needs
 _MOST_LEFT_OVER = 8  # bytes; some cameras and editors leave a few
 _FILLING = 64  # bytes that are put in after a scan
@@ -62,7 +62,7 @@ def _layout(contents: bytes) -> _Layout | None:
             return None
         marker = contents[place + 1]
         if marker == 0xFF:  # a fill byte
-            place += 1
+            place = FILL.match(contents, place).end() - 1  # type: ignore[union-attr]
             continue
         if marker == _END:
             return _Layout(frame in _SEQUENTIAL_FRAMES and len(ends) == 1, tuple(ends)) if ends else None
@@ -70,7 +70,7 @@ def _layout(contents: bytes) -> _Layout | None:
             frame = marker
         place += 2 + int.from_bytes(contents[place + 2 : place + 4], "big")
         if marker == _START_OF_SCAN:
-            found = _NEXT_MARKER.search(contents, place)
+            found = NEXT_MARKER.search(contents, place)
             if found is None:
                 return None
             place = found.start()

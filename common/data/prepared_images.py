@@ -32,6 +32,7 @@ from common.progress import write_notice
 
 _QUALITY = 95  # of the JPEG files
 _COMPRESSED_QUALITY = 93  # less changes MAP@R by more than .1; WebP of this size changes it more, and decodes slowly
+_LONGEST_SIDE = 65_500  # pixels of a JPEG file that libjpeg writes
 _COPY_VERSION = 1  # of what copies look like
 _DESCRIPTION = "preparing images"
 _BYTES_AT_256 = {"files": 50_000, "shards": 50_000, "compressed": 40_000}  # of a copy of a photograph
@@ -212,6 +213,7 @@ def small_copy(
     image = load_rgb(io.BytesIO(contents), source, exif_orientation)
     if box is not None:
         image = image.crop(_box_inside(image, box))
+    image = image.crop(_longest_part(image, shorter_side))
     width, height = (scaled_side(side, min(image.size), shorter_side) for side in image.size)
     resized = image.resize((width, height), Image.Resampling.BILINEAR)
     if quality < _QUALITY:
@@ -224,6 +226,14 @@ def _encoded(image: Image.Image, **settings: Any) -> bytes:  # noqa: ANN401
     encoded = io.BytesIO()
     image.save(encoded, "JPEG", **settings)
     return encoded.getvalue()
+
+
+def _longest_part(image: Image.Image, shorter_side: int) -> tuple[int, int, int, int]:
+    """Return the central box whose copy fits into a JPEG file."""
+    longest = max(1, min(image.size) * _LONGEST_SIDE // shorter_side)
+    width, height = (min(side, longest) for side in image.size)
+    left, top = (image.width - width) // 2, (image.height - height) // 2
+    return left, top, left + width, top + height
 
 
 def _box_inside(image: Image.Image, box: Sequence[float]) -> tuple[int, int, int, int]:

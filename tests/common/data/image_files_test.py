@@ -1,6 +1,7 @@
 import io
 import os
 import struct
+import time
 import zlib
 from pathlib import Path
 
@@ -146,12 +147,50 @@ def test_every_orientation_is_that_of_pillow(kind, order):
 orientation_in_graph, turned_in_graph = (tf.function(each, autograph=False) for each in (encoded_orientation, turned))
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(("kind", "layout"), [(1, "Bxxx"), (4, "I")], ids=["byte", "long"])
+def test_an_orientation_may_be_any_whole_number(order, kind, layout):
+    for orientation, expected in ((6, 6), (65536 + 6, 1)):
+        value = struct.pack(order + layout, orientation % 256 if kind == 1 else orientation)
+        contents = jpeg_with(exif_of(9, order, lead=[(0x0112, kind, 1, value)]))
+        expected = 6 if kind == 1 else expected
+        assert orientation_in_graph(tf.constant(contents)).numpy() == expected == stored_orientation(contents)
+
+
+def test_an_orientation_behind_many_parts_is_found_fast_or_not_at_all():
+    exif, fill, comment = exif_of(6), b"\xff" * 1_000_000, b"\xff\xfe\0\2"
+    with_exif = jpeg_with(exif)
+    began = time.process_time()
+    for between, expected in ((fill, 6), ((fill[:999] + comment[1:]) * 500, 6), (250_000 * comment, 1)):
+        contents = with_exif[:2] + between + with_exif[2:]
+        assert orientation_in_graph(tf.constant(contents)).numpy() == expected == stored_orientation(contents)
+        decoded = decode_rgb(contents)
+        if expected == 6:
+            np.testing.assert_array_equal(decoded, decode_rgb(with_exif))
+        else:
+            assert "more than 1,000 parts" in decoded
+    assert time.process_time() - began < 3
+
+
+def test_a_picture_of_many_scans_or_chunks_is_refused():
+    stream = io.BytesIO()
+    smooth_image(64, 64).save(stream, "JPEG", progressive=True)
+    contents = stream.getvalue()
+    scan = contents[contents.rindex(b"\xff\xda") : -2]
+    assert "more than 100 scans" in decode_rgb(contents[:-2] + 200 * scan + contents[-2:])
+    assert decode_rgb(contents + 200 * b"\xff\xda").size == (64, 64)  # behind its end, as in the video of some phones
+    png = io.BytesIO()
+    smooth_image(8, 8).save(png, "PNG")
+    chunk = struct.pack(">I", 0) + b"tEXt" + struct.pack(">I", zlib.crc32(b"tEXt"))
+    assert "more than 1,000 parts" in decode_rgb(png.getvalue()[:33] + 1100 * chunk + png.getvalue()[33:])
+
+
 def test_exif_without_an_orientation_is_upright():
     """Odd files: no EXIF, a value that means nothing, another type, damage, EXIF after the pixels of a PNG file."""
     upright, whole = exif_of(1), exif_of(6)
     damaged = [whole[:place] for place in range(6, len(whole) - 17)]
     damaged += [whole[:10] + offset + whole[14:] for offset in (b"\xff\xff\xff\xff", b"\0\0\1\0", b"\x7f\0\0\0")]
-    cases = [(upright, 1), (exif_of(0), 1), (exif_of(9), 1), (exif_of(6, lead=[(0x0112, 4, 1, b"\3\0\0\0")]), 6)]
+    cases = [(upright, 1), (exif_of(0), 1), (exif_of(9), 1), (exif_of(6, lead=[(0x0112, 2, 1, b"\3\0\0\0")]), 6)]
     cases += [(exif, 1) for exif in damaged]
     files = [(jpeg_with(exif), orientation) for exif, orientation in cases]
     png = io.BytesIO()

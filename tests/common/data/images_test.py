@@ -1,21 +1,26 @@
 import colorsys
 import math
+import resource
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.data import images
 from common.data.images import (
     CenterCrop,
     Identity,
     JitteredCrop,
+    NativeCrop,
     PublishedCodeCrop,
     RandomShift,
     ReducedCrop,
     ThesisCrop,
+    cut,
     random_flip,
     random_resized_crop_window,
     resize,
+    to_uint8,
     uniform_draws,
 )
 
@@ -188,6 +193,27 @@ def test_center_crop_takes_the_middle_pixels_and_resizes_an_image_of_exactly_its
     np.testing.assert_array_equal(transform(image), image[4:68, 13:77])
     np.testing.assert_array_equal(transform.window(64, 64, (0, 0)), [0, 0, 64, 64])
     assert (transform(image[:64, :64]).numpy() != image[:64, :64]).any()
+
+
+@pytest.mark.parametrize("crop", [CenterCrop, NativeCrop, ReducedCrop])
+def test_only_the_crop_of_a_thin_picture_is_enlarged(crop):
+    """The pixels are those of the enlarged picture, from which others are cut, to the last bit."""
+    transform = tf.function(crop(48))
+    for shape, is_thin in [((900, 7), True), ((40, 800), True), ((60, 30), False), ((30, 480), False)]:
+        image = random_image(*shape)
+        found = transform(image, [5, 6]).numpy().astype(int)
+        side = crop(48).shorter_side
+        height, width = (length * side // min(shape) for length in shape)
+        place = crop(48)._place(height, width, [5, 6])
+        whole = to_uint8(cut(resize(image, height, width, antialias=True), place)).numpy()
+        mirrored = crop is ReducedCrop and bool(images._is_mirrored([5, 6]))
+        difference = np.abs(found - (whole[:, ::-1] if mirrored else whole))
+        assert difference.max() <= (1 if is_thin else 0)
+        assert (difference > 0).mean() < 0.01
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert transform(np.full((1, 60_000, 3), 9, np.uint8), [5, 6]).numpy().min() == 9
+    assert transform(np.zeros((9_000_000, 1, 3), np.uint8), [5, 6]).shape == (48, 48, 3)  # sides beyond 32 bits
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kB
 
 
 def test_random_shift_moves_the_image_and_repeats_its_border():

@@ -51,6 +51,21 @@ def test_copies_are_rgb_jpeg_with_the_shorter_side(examples, tmp_path):
     assert np.abs(grey[..., 0] - grey[..., 2]).max() <= 2
 
 
+def test_a_copy_of_a_thin_picture_is_its_middle(tmp_path):
+    pixels = np.zeros((1, 30_000, 3), np.uint8)
+    pixels[:, 14_990:15_010] = 200
+    Image.fromarray(pixels).save(tmp_path / "thin.png")
+    copy = Image.open(
+        io.BytesIO(contents_of(prepare_images(one(tmp_path / "thin.png"), str(tmp_path / "cache"), 256))[0])
+    )
+    width, height = copy.size
+    assert height == 256
+    assert 65_000 < width <= 65_500
+    middle = np.asarray(copy.crop((width // 2 - 2000, 0, width // 2 + 2000, 256)))
+    assert middle.min() > 190
+    assert np.asarray(copy.crop((0, 0, 2000, 256))).max() < 10
+
+
 def test_compressed_copies_are_smaller_and_leave_the_exact_ones_alone(tmp_path):
     ramp = np.linspace(0, 255, 60 * 90 * 3).reshape(60, 90, 3) + np.random.default_rng(0).normal(0, 9, (60, 90, 3))
     Image.fromarray(ramp.clip(0, 255).astype(np.uint8)).save(tmp_path / "photo.png")
