@@ -26,12 +26,14 @@ def main() -> None:
     check_mirror(values.mirror)
     if values.copies is not None:
         check_choice("--copies", values.copies, COPIES)
+    if values.dataset != "folder":
+        experiment_flags.refuse_flags(values, "exclude", because=f"{values.dataset} is no folder of photos")
     cache_dir = values.cache_dir or build.default_cache_dir()
     if values.check:
         experiment_flags.refuse_flags(values, "copies", because="--check makes no copies")
-        check(values.dataset, values.data_dir, cache_dir)
+        check(values.dataset, values.data_dir, cache_dir, values.exclude)
     else:
-        wanted = {"mirror": values.mirror, "shorter_side": values.shorter_side, "copies": values.copies}
+        wanted = {name: values[name].value for name in ("mirror", "shorter_side", "copies", "exclude")}
         prepare(values.dataset, values.data_dir, cache_dir, **wanted)
 
 
@@ -39,6 +41,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("dataset", None, f"Data set: one of {', '.join(LOADERS)}.", required=True)
     flags.DEFINE_string("data_dir", "data", "Folder of all data (or, for folder and manifest, of this one).")
     experiment_flags.define("cache_dir")
+    experiment_flags.define_exclude()
     flags.DEFINE_string("mirror", None, "Address of a folder with the published files, asked before all others.")
     flags.DEFINE_integer("shorter_side", 256, "Pixels of the shorter side of the prepared copies; 0: make none.")
     flags.DEFINE_string(

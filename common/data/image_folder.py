@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fnmatch
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,6 +21,10 @@ from common.errors import InvalidInput, invalid, raise_all
 from common.progress import write_notice
 
 OWN_IMAGES = "images of your own"  # in a deviation: there are no official ones
+_OF_SYSTEMS = (  # folders of thumbnails and of removed files: NAS disks, macOS, Windows, Linux, Lightroom
+    *("@eadir", "@recycle", "#recycle", "#snapshot", "__macosx", "$recycle.bin", "system volume information"),
+    *("lost+found", "*.lrdata"),
+)
 
 
 def load_image_folder(
@@ -28,14 +36,15 @@ def load_image_folder(
     problems: list[InvalidInput] | None = None,
     single_images: bool = False,
     skipped: list[InvalidInput] | None = None,
+    exclude: Sequence[str] = (),
 ) -> Dataset:
     """Load a folder of class folders with image files, at any depth.
 
     Classes are in the order of their paths, images in the order of their names, so the data set is the same on every
     file system. A random share of the classes trains, the others test. Links to folders and to images are followed,
     except those to a folder above themselves (its content is there already). Images are files with the ending of a
-    supported format (see `image_formats`). Other files are skipped and counted in a line on the standard error; hidden
-    ones are skipped silently.
+    supported format (see `image_formats`). Other files, and folders that a system keeps for itself (thumbnails of a
+    NAS, recycle bins), are skipped and counted in a line on the standard error; hidden ones are skipped silently.
 
     Args:
         data_dir: the folder.
@@ -46,6 +55,8 @@ def load_image_folder(
             and folders are left out. None: the errors are raised.
         single_images: whether a training class may have one image; see `without_small_classes`.
         skipped: a list that gets the errors of images that are none; these are left out. None: as `problems`.
+        exclude: patterns of files and folders to skip, such as `thumb_*` (a name) or `2019/raw` (a path below
+            `data_dir`, with `/`); `*` and `?` stand for any characters, as in a shell.
 
     Raises:
         InvalidInput: no folder, fewer than two classes, or a training class with a single image; it names the class. Or
@@ -55,7 +66,8 @@ def load_image_folder(
     if data_dir is None or not os.path.isdir(data_dir):
         raise _invalid_folder(data_dir)
     found: list[InvalidInput] = []
-    files_of_class, ignored = _find_classes(os.path.abspath(data_dir), found, found if skipped is None else skipped)
+    walk = _Walk(os.path.abspath(data_dir), exclude, found)
+    files_of_class, ignored = _find_classes(walk, found if skipped is None else skipped)
     if len(files_of_class) < 2:
         classes = f"{data_dir} with {len(files_of_class)} class folders"
         raise_all([*found, _invalid_folder(f"{classes} ({ignored})" if ignored else classes)])
@@ -86,7 +98,7 @@ def load_image_folder(
     )
 
 
-def find_image_files(folder: str, name: str = "folder of images") -> list[tuple[str, str]]:
+def find_image_files(folder: str, name: str = "folder of images", exclude: Sequence[str] = ()) -> list[tuple[str, str]]:
     """List image files at any depth, by path, each with its folder.
 
     Links are followed and files skipped as by `load_image_folder`.
@@ -94,6 +106,7 @@ def find_image_files(folder: str, name: str = "folder of images") -> list[tuple[
     Args:
         folder: where to look.
         name: of the argument or flag that says so, for the error.
+        exclude: patterns of files and folders to skip, as of `load_image_folder`.
 
     Returns:
         Absolute path, and the path of its folder relative to `folder` with `/` ("" for files in `folder` itself).
@@ -102,14 +115,13 @@ def find_image_files(folder: str, name: str = "folder of images") -> list[tuple[
         InvalidInput: there is no such folder, no image in it, or a folder below it that cannot be read.
     """
     root = os.path.abspath(folder)
-    found, others = [], []
-    problems: list[InvalidInput] = []
-    for directory, _, images, names in _folders_with_images(root, (), problems):
-        relative = os.path.relpath(directory, root).replace(os.sep, "/")
+    found = []
+    walk = _Walk(root, exclude, [])
+    for directory, _, images in walk.folders(root):
+        relative = walk.relative(directory)
         found += [(image.path, "" if relative == "." else _readable(relative)) for image in images]
-        others += names
-    raise_all(problems)
-    ignored = left_out(others)
+    raise_all(walk.problems)
+    ignored = walk.left_out()
     if not found:
         received = f"{folder} ({ignored})" if ignored else folder
         raise invalid(name, received=received, expected="a folder with image files in it, at any depth")
@@ -118,25 +130,21 @@ def find_image_files(folder: str, name: str = "folder of images") -> list[tuple[
     return found
 
 
-def _find_classes(
-    root: str, problems: list[InvalidInput], of_images: list[InvalidInput]
-) -> tuple[dict[str, FileNames], str]:
-    """Return image files by class path below `root`, and a phrase for skipped files.
+def _find_classes(walk: _Walk, of_images: list[InvalidInput]) -> tuple[dict[str, FileNames], str]:
+    """Return image files by class path below the root, and a phrase for skipped files.
 
-    Hidden folders are skipped, folders whose error `problems` gets, and files whose error `of_images` gets.
+    Files whose error `of_images` gets are skipped.
     """
     files_of_class: dict[str, FileNames] = {}
     class_of_folder: dict[tuple[int, int], str] = {}
-    others: list[str] = []
     beside = 0
-    for directory, identity, images, names in _folders_with_images(root, (), problems):
-        class_name = os.path.relpath(directory, root).replace(os.sep, "/")
-        others += names
+    for directory, identity, images in walk.folders(walk.root):
+        class_name = walk.relative(directory)
         if class_name == "." or not images:
             beside += len(images)
             continue
         if identity in class_of_folder:
-            problems.append(
+            walk.problems.append(
                 invalid(
                     "class folders",
                     received=f"{class_of_folder[identity]} and {class_name}, which are one folder by a link",
@@ -145,17 +153,20 @@ def _find_classes(
                 )
             )
             continue
-        paths = [image.path for image in images if image.is_file() or _is_regular(image.path, of_images)]
+        paths = [image.path for image in images if _is_regular(image, of_images)]
         class_of_folder[identity] = class_name
         if paths:
             files_of_class[class_name] = FileNames(paths)
     in_no_class = [f"left out: {beside} image{'s' if beside > 1 else ''} in no class folder"] if beside else []
-    return files_of_class, "; ".join(filter(None, [left_out(others), *in_no_class]))
+    return files_of_class, "; ".join(filter(None, [walk.left_out(), *in_no_class]))
 
 
-def _is_regular(path: str, problems: list[InvalidInput]) -> bool:
+def _is_regular(image: os.DirEntry, problems: list[InvalidInput]) -> bool:
+    with contextlib.suppress(OSError):  # of a link that leads to itself, or of a disk; named below
+        if image.is_file():
+            return True
     try:
-        regular_status(path)
+        regular_status(image.path)
     except InvalidInput as problem:
         problems.append(problem)
         return False
@@ -167,32 +178,72 @@ def _readable(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def _folders_with_images(
-    directory: str, above: tuple, problems: list[InvalidInput]
-) -> Iterator[tuple[str, tuple[int, int], list[os.DirEntry], list[str]]]:
-    """Visit `directory` and all folders below it.
-
-    Yields of each: its path, its identity on the disk, its images, and the names of its other files.
+class _Walk:
+    """A visit of a folder and all folders below it.
 
     Args:
-        directory: where to look.
-        above: identities of the folders that it is in.
+        root: absolute path of the folder.
+        exclude: patterns of files and folders to skip.
         problems: takes an error for each folder that cannot be read.
     """
-    try:
-        entries, identity = _entries(directory)
-    except InvalidInput as problem:
-        problems.append(problem)
-        return
-    if identity in above:
-        return
-    folders = [entry for entry in entries if entry.is_dir()]
-    files = [entry for entry in entries if not entry.is_dir()]
-    images = [entry for entry in files if is_image_name(entry.name)]
-    if files:
-        yield directory, identity, images, [entry.name for entry in files if not is_image_name(entry.name)]
-    for folder in folders:
-        yield from _folders_with_images(folder.path, (*above, identity), problems)
+
+    def __init__(self, root: str, exclude: Sequence[str], problems: list[InvalidInput]) -> None:
+        self.root, self.problems = root, problems
+        self._exclude = exclude
+        self._others: list[str] = []  # names of files that are no images
+        self._of_systems: Counter[str] = Counter()
+        self._excluded = 0
+
+    def relative(self, path: str) -> str:
+        """Return a path below the root with `/`; "." for the root."""
+        return os.path.relpath(path, self.root).replace(os.sep, "/")
+
+    def folders(self, directory: str, above: tuple = ()) -> Iterator[tuple[str, tuple[int, int], list[os.DirEntry]]]:
+        """Visit a folder that lies in `above`: yield path, identity on the disk and images of each."""
+        try:
+            entries, identity = _entries(directory)
+        except InvalidInput as problem:
+            self.problems.append(problem)
+            return
+        if identity in above:
+            return
+        entries = [entry for entry in entries if not self._is_excluded(entry)]
+        folders: list[os.DirEntry] = []
+        files: list[os.DirEntry] = []
+        for entry in entries:
+            (folders if self._is_folder(entry) else files).append(entry)
+        images = [entry for entry in files if is_image_name(entry.name)]
+        self._others += [entry.name for entry in files if not is_image_name(entry.name)]
+        if files:
+            yield directory, identity, images
+        for folder in folders:
+            if any(fnmatch.fnmatchcase(folder.name.lower(), name) for name in _OF_SYSTEMS):
+                self._of_systems[folder.name] += 1
+            else:
+                yield from self.folders(folder.path, (*above, identity))
+
+    def left_out(self) -> str:
+        """Count what was skipped, in one phrase; "" for nothing."""
+        counts = [f"{_readable(name)} {count}" for name, count in sorted(self._of_systems.items())]
+        total = self._of_systems.total()
+        of_systems = f"left out: {total} system folder{'s' if total > 1 else ''} ({', '.join(counts)})"
+        excluded = f"left out: {self._excluded} by --exclude"
+        phrases = [left_out(self._others), total and of_systems, self._excluded and excluded]
+        return "; ".join(str(each) for each in phrases if each)
+
+    def _is_excluded(self, entry: os.DirEntry) -> bool:
+        places = (entry.name, self.relative(entry.path)) if self._exclude else ()
+        is_excluded = any(fnmatch.fnmatchcase(place, glob) for glob in self._exclude for place in places)
+        self._excluded += is_excluded
+        return is_excluded
+
+    def _is_folder(self, entry: os.DirEntry) -> bool:
+        """Check for a folder; what cannot be looked at is one unless its name is an image's."""
+        try:
+            return entry.is_dir()
+        except OSError as error:
+            # A link that leads to itself is no folder. A file is named when it is read.
+            return error.errno != errno.ELOOP and not is_image_name(entry.name)
 
 
 def _entries(directory: str) -> tuple[list[os.DirEntry], tuple[int, int]]:

@@ -78,7 +78,7 @@ def _embed(values: flags.FlagValues) -> None:
     check_table_name("--output", values.output)
     if os.path.exists(values.output):
         raise invalid("--output", received=values.output, expected="a file that does not exist yet")
-    table = embedded(values, choose_model(values), find_photos(values.images), f"{values.output}.parts")
+    table = embedded(values, choose_model(values), find_photos(values.images, values.exclude), f"{values.output}.parts")
     write_table(values.output, table)
     print(f"{values.output}: {len(table.paths)} embeddings of {table.embeddings.shape[1]} components.")
 
@@ -165,7 +165,9 @@ def _shell(values: flags.FlagValues) -> None:
         try:
             place = os.fsdecode(line.strip())
             if place:
-                table = embed_now(find_photos(place), embedder, batch_size_of(values), skip=values.skip_unreadable)
+                exclude = values.exclude if os.path.isdir(place) else None
+                photos = find_photos(place, exclude)
+                table = embed_now(photos, embedder, batch_size_of(values), skip=values.skip_unreadable)
                 print(neighbors.shown_neighbors(search(table)))
         except InvalidInput as error:
             failed += 1
@@ -267,7 +269,7 @@ def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *
         return EmbeddingTable(table.embeddings[kept], [table.paths[row] for row in kept], labels, table.model_digest)
     _need(values, "images")
     chosen = choose_model(values, values.index, index)
-    photos = find_photos(values.images)
+    photos = find_photos(values.images, values.exclude)
     new = photos.without(known)
     if len(new.paths) < len(photos.paths):
         print(f"{len(photos.paths) - len(new.paths)} photos are in the index already and are not embedded again.")

@@ -22,6 +22,7 @@ from common.files import Array, Maybe, check_unpacked_size, checked, read_json, 
 from common.index import ImageEmbedder
 from common.progress import progress_bar
 from experiments.photos.shown import shown_text
+from experiments.settings.setting import globs_in
 
 PHOTOS_PER_PART = 512
 _NUM_NAMED = 5  # unreadable photos that an error names
@@ -49,16 +50,19 @@ class Photos(NamedTuple):
         return Photos([self.paths[place] for place in kept], labels)
 
 
-def find_photos(place: str) -> Photos:
+def find_photos(place: str, exclude: str | None = None) -> Photos:
     """List the photos of a folder or table, or a single one.
 
     Args:
         place: a folder (photos at any depth; a photo's label is the path of its folder, unless all are in `place`
             itself, as frames of a video are), a `.csv` or `.parquet` table with a column `path` and possibly `label`,
             or an image file.
+        exclude: `--exclude`, for a folder: patterns of files and folders to skip, separated by commas.
     """
+    if exclude is not None and not os.path.isdir(place):
+        raise invalid("--exclude", received=exclude, expected=f"no such flag, since {place} is no folder")
     if os.path.isdir(place):
-        found = find_image_files(place, "--images")
+        found = find_image_files(place, "--images", globs_in(exclude))
         labels = [label for _, label in found]
         photos = Photos([path for path, _ in found], labels if any(labels) else None)
     elif place.endswith(_TABLES) and os.path.isfile(place):

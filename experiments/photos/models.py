@@ -19,7 +19,7 @@ from experiments.deployment.untrained import FLAGS, UntrainedNetwork, define_unt
 from experiments.deployment.zoo import model_path
 from experiments.photos.embedding import EmbeddingTable, Photos, embed_photos, find_photos
 from experiments.process.exit_code import import_tensorflow
-from experiments.settings.flags import define_plugin_flag, refuse_flags
+from experiments.settings.flags import define_exclude, define_plugin_flag, refuse_flags
 
 if TYPE_CHECKING:
     from common.deployment import Embedder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
 ChosenModel: TypeAlias = "pathlib.Path | UntrainedNetwork"
-MODEL_FLAGS = ("model", *FLAGS, "batch_size", "skip_unreadable")  # how `--images` are embedded
+MODEL_FLAGS = ("model", *FLAGS, "batch_size", "skip_unreadable", "exclude")  # how `--images` are embedded
 _NAME = "model.keras"
 
 
@@ -42,11 +42,12 @@ def define_model_flags() -> None:
         "batch_size", None, "Photos in a pass through the network (default: 64 on a GPU, else 16).", lower_bound=1
     )
     flags.DEFINE_boolean("skip_unreadable", False, "Leave photos out that cannot be read, and name them.")
+    define_exclude()
 
 
 def index_in_memory(values: flags.FlagValues, parts: str) -> EmbeddingIndex:
     """Embed `--images` for one command, which stores no index."""
-    table = embedded(values, choose_model(values), find_photos(values.images), parts)
+    table = embedded(values, choose_model(values), find_photos(values.images, values.exclude), parts)
     return EmbeddingIndex.build(table.embeddings, table.paths, table.labels, model_digest=table.model_digest)
 
 

@@ -61,7 +61,7 @@ def sync(values: flags.FlagValues) -> None:
     if not (os.path.isdir(images) or images.endswith(_TABLES)):
         raise invalid("--images", received=images, expected="a folder or a table of all photos")
     described = read_metadata(values.metadata) if values.metadata else None
-    photos = find_photos(images)
+    photos = find_photos(images, values.exclude)
     digests = photo_digests(photos.paths, values.index)
     plan = plan_sync(index, photos, digests, images)
     if values.dry_run:

@@ -14,6 +14,7 @@ from common.errors import InvalidInput, invalid, raise_all
 from common.files import read_json, write_json, write_text
 from experiments.settings import build
 from experiments.settings.own_data import OWN_DATASETS
+from experiments.settings.setting import globs_in
 from experiments.settings.thesis_values import CIFAR
 
 SOURCE_OF = {  # whose published files a data set is made of
@@ -35,6 +36,7 @@ def prepare(
     mirror: str | None = None,
     shorter_side: int = 256,
     copies: str | None = None,
+    exclude: str | None = None,
 ) -> None:
     """Fetch a data set unless present, report, write its manifest, copy images.
 
@@ -44,10 +46,11 @@ def prepare(
         data_dir: the folder of all data (or, for folder and manifest, of this one).
         shorter_side: of the small copies in pixels; 0: make none.
         copies: one of `data.COPIES`; `files` and `shards` are chosen for future runs, too; None: as chosen before.
+        exclude: `--exclude` of a folder.
     """
     files: tuple[Acquired, ...] = ()
     try:
-        dataset = load(name, data_dir, cache_dir)
+        dataset = load(name, data_dir, cache_dir, **_excluding(exclude))
     except InvalidInput:
         if name not in SOURCE_OF:
             raise
@@ -68,11 +71,15 @@ def prepare(
     print(f"Ready: --dataset={name} --data_dir={data_dir}")
 
 
-def check(name: str, data_dir: str, cache_dir: str) -> None:
+def check(name: str, data_dir: str, cache_dir: str, exclude: str | None = None) -> None:
     """Report on a data set, and raise all its errors as one."""
     problems: list[InvalidInput] = []
     collects = {"problems": problems} if name in OWN_DATASETS else {}
-    report(load(name, data_dir, cache_dir, **collects), problems)
+    report(load(name, data_dir, cache_dir, **collects, **_excluding(exclude)), problems)
+
+
+def _excluding(exclude: str | None) -> dict[str, Any]:
+    return {} if exclude is None else {"exclude": globs_in(exclude)}
 
 
 def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Dataset:

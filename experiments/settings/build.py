@@ -27,6 +27,7 @@ from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
+from experiments.settings.setting import globs_in
 from experiments.settings.thesis_values import EMOJI_CLUTTER
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ BACKBONES: dict[str, Callable[..., keras.Model]] = {
     "token_embedding": _when_called(lambda: backbones.token_embedding),
 }
 FEWEST_IMAGES = 2  # of a training class: a pair
-DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable", "label_column")  # arguments of `load_dataset`
+# Arguments of `load_dataset`.
+DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable", "label_column", "exclude")
 AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
     "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
@@ -151,6 +153,7 @@ def load_dataset(
     min_images: int | None = None,
     skip_unreadable: bool | None = None,
     label_column: str | None = None,
+    exclude: str | None = None,
 ) -> data.Dataset:
     """Load a data set by name; `ProtocolSettings` describes the settings of custom data.
 
@@ -163,6 +166,8 @@ def load_dataset(
         return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **given)
     if label_column is not None:
         given["label_column"] = label_column
+    if exclude is not None:
+        given["exclude"] = globs_in(exclude)
     skipped: list[InvalidInput] = []
     if name == "folder" and skip_unreadable:
         given["skipped"] = skipped

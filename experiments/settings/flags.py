@@ -38,6 +38,18 @@ _LAUNCH = "Many units at once"
 _OF_LAUNCHES = ("launch", *READ_BY)
 _WIDTH = 112
 
+
+class _Joined(flags.Flag):
+    """A flag whose values are joined by commas where it is repeated."""
+
+    def parse(self, argument: str) -> None:  # noqa: D102
+        super().parse(f"{self.value},{argument}" if self.present else argument)
+
+
+def _define_joined(name: str, default: str | None, help_text: str) -> None:
+    flags.DEFINE_flag(_Joined(flags.ArgumentParser(), flags.ArgumentSerializer(), name, default, help_text))
+
+
 _DEFINITIONS: dict[type, Callable[..., object]] = {
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
@@ -66,7 +78,8 @@ def define_experiment_flags(datasets: typing.Iterable[str] = build.DATASETS) -> 
         if each.name not in METHOD_FIELDS:
             within = f"; in {each.metadata['within']}" if each.metadata["within"] else ""
             default = "" if "default: " in each.metadata["help"] else " (default: the recipe's)"
-            _DEFINITIONS[each.kind](each.name, None, f"{each.metadata['help']}{within}{default}.")
+            define_it = _define_joined if each.metadata["repeats"] else _DEFINITIONS[each.kind]
+            define_it(each.name, None, f"{each.metadata['help']}{within}{default}.")
 
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
@@ -121,6 +134,12 @@ def define(*names: str) -> None:
     for name in names:
         kind, *arguments = _WITHOUT_EFFECT[name]
         _DEFINITIONS[kind](name, *arguments)
+
+
+def define_exclude() -> None:
+    """Define `--exclude` of commands that read a folder of photos."""
+    text = "Skip files and folders whose name, or path below the folder of photos, matches, such as `thumb_*`"
+    _define_joined("exclude", None, f"{text}; may be repeated.")
 
 
 def places_from(values: flags.FlagValues) -> Places:
@@ -215,6 +234,8 @@ def check_dataset_flags(values: flags.FlagValues) -> None:
         refuse_flags(values, "train_fraction", because=f"{values.dataset} has a split of its own")
     if values.dataset != "manifest" and "label_column" in values:
         refuse_flags(values, "label_column", because=f"{values.dataset} is no table")
+    if values.dataset != "folder" and "exclude" in values:
+        refuse_flags(values, "exclude", because=f"{values.dataset} is no folder of photos")
     if values.dataset not in OWN_DATASETS and "min_images" in values:
         refuse_flags(values, "min_images", "skip_unreadable", because=f"{values.dataset} is used as a whole")
 

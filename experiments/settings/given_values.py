@@ -81,4 +81,6 @@ def _load(values: flags.FlagValues, overrides: Mapping[str, Any]) -> data.Datase
     share = share if share is not None and 0 < share < 1 and values.dataset == "folder" else None
     usable = max(build.FEWEST_IMAGES, overrides.get("min_images") or 0), overrides.get("skip_unreadable")
     column = overrides.get("label_column") if values.dataset == "manifest" else None
-    return build.load_dataset(values.dataset, values.data_dir, values.cache_dir, max(0, seed), share, *usable, column)
+    exclude = overrides.get("exclude") if values.dataset == "folder" else None
+    places = values.dataset, values.data_dir, values.cache_dir
+    return build.load_dataset(*places, max(0, seed), share, *usable, column, exclude)

@@ -265,6 +265,7 @@ def _without_effect(values: dict) -> set[str]:
     has_effect = {
         "train_fraction": values["dataset"] == "folder",
         "label_column": values["dataset"] == "manifest",
+        "exclude": values["dataset"] == "folder",
         **dict.fromkeys(("min_images", "skip_unreadable"), values["dataset"] in OWN_DATASETS),
         "evaluation_antialias": values["crop"] in CROPS_OF_FILES,
         "copies": values["crop"] in CROPS_OF_FILES and values.get("evaluation_antialias", True),

@@ -71,6 +71,12 @@ class ProtocolSettings(Settings, title="Protocol"):
     label_column: str | None = setting(
         "manifest: column of the labels, such as a level of a hierarchy (default: label)", None
     )
+    exclude: str | None = setting(
+        "folder: skip files and folders whose name, or path below --data_dir, matches, such as `thumb_*`; may be "
+        "repeated (default: none)",
+        None,
+        repeats=True,
+    )
     left_out_images: float | None = setting(
         "share of the images of each training class with four or more that nothing is learned from: those that "
         "--pads_images would hold back, whose price this shows (default: none)",

@@ -36,6 +36,11 @@ NOT_NEGATIVE = NumberRange(low=0, low_included=True)
 SHARE = NumberRange(0, 1, low_included=True, high_included=True)
 
 
+def globs_in(text: str | None) -> tuple[str, ...]:
+    """Split patterns of names, which commas separate."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
 def setting(
     help_text: str,
     default: Any = dataclasses.MISSING,
@@ -45,6 +50,7 @@ def setting(
     stored_as: str | None = None,
     omit_default: bool | None = None,
     argument: str | None = None,
+    repeats: bool = False,
 ) -> Any:
     """Define a field of a `Settings` class, and hence a flag.
 
@@ -57,11 +63,12 @@ def setting(
         omit_default: whether to omit the default when storing, so that a new field preserves older runs' hashes; None:
             unless the class `stores_defaults`.
         argument: the constructor's name of it, if not the flag's.
+        repeats: whether the flag of a string may be repeated: commas then join its values.
     """
     if default is not dataclasses.MISSING and default is not None and "default" not in help_text:
         help_text += f" (default: {_in_words(default)})"
     of_setting = {"help": help_text, "within": within, "choices": tuple(choices), "argument": argument}
-    of_storage = {"stored_as": stored_as, "omit_default": True if default is None else omit_default}
+    of_storage = {"repeats": repeats, "stored_as": stored_as, "omit_default": True if default is None else omit_default}
     return dataclasses.field(default=default, metadata={**of_setting, **of_storage})
 
 

@@ -25,13 +25,15 @@ def fair_eval(photos, *arguments):
 @pytest.mark.usefixtures("functions_run_eagerly", "tiny_network")
 def test_what_cannot_be_used_is_left_out_and_named(photos):
     (photos / "class00" / "bad.jpg").write_bytes(b"no image")
+    (photos / "class00" / "thumb_1.jpg").write_bytes(b"no image")
     os.symlink("/nowhere", photos / "class01" / "gone.jpg")
     check_clean_failure(fair_eval(photos), "gone.jpg")
-    finished = fair_eval(photos, "--skip_unreadable")
+    finished = fair_eval(photos, "--skip_unreadable", "--exclude=thumb_*")
     assert finished.returncode == 0, finished.stderr
     for said in (
         "gone.jpg",
         "bad.jpg",
+        "left out: 1 by --exclude",
         "fewer than 2 images left out",
         "copies of images, about 1 MB",
         "clean --cache",
@@ -39,14 +41,14 @@ def test_what_cannot_be_used_is_left_out_and_named(photos):
         assert said in finished.stderr
     (path,) = (photos.parent / "runs").rglob("result.json")
     config = json.loads(path.with_name("config.json").read_text())
-    assert (config["skip_unreadable"], "min_images" in config) == (True, False)
+    assert (config["skip_unreadable"], config["exclude"], "min_images" in config) == (True, "thumb_*", False)
     assert len(json.loads(path.read_text())["deviations"]) == 3
     page = ["--runs", str(photos.parent / "runs"), "--output", str(photos.parent / "page"), f"--data_dir={photos}"]
     shown = done_here("experiments.report", *page, f"--cache_dir={photos.parent}/cache")
     assert "others than" not in shown.stderr
 
 
-@pytest.mark.parametrize("flag", ["--min_images=3", "--skip_unreadable", "--label_column=genus"])
+@pytest.mark.parametrize("flag", ["--min_images=3", "--skip_unreadable", "--label_column=genus", "--exclude=x"])
 def test_other_data_sets_are_used_as_a_whole(flag):
     finished = run_here("experiments.fair_eval", "--dataset=glyphs", "--explain", flag)
     check_clean_failure(finished, flag.partition("=")[0], "would have no effect")
@@ -64,9 +66,9 @@ def test_few_classes_are_explained_by_what_the_user_has(photos):
 def test_hashes_are_those_of_before_at_the_defaults():
     config = resolve("folder", "c2", "gap", "thesis", "smoke", {})
     assert (config.min_images, config.skip_unreadable) == (None, None)
-    assert not {"min_images", "skip_unreadable"} & config.stored().keys()
+    assert not {"min_images", "skip_unreadable", "exclude"} & config.stored().keys()
     other = resolve("folder", "c2", "gap", "thesis", "smoke", {"min_images": 3})
     assert other.stored()["min_images"] == 3
     levels = resolve("manifest", "c2", "gap", "thesis", "smoke", {"label_column": "genus"})
-    assert build.drawn_by(levels)[-1] == "genus"
-    assert build.drawn_by(other) == (0, None, 3, None, None)
+    assert build.drawn_by(levels)[-2:] == ("genus", None)
+    assert build.drawn_by(other) == (0, None, 3, None, None, None)

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import shutil
 
@@ -111,6 +112,79 @@ def test_what_is_left_out_is_counted_in_one_line(folder, capsys):
     assert capsys.readouterr().err == f"{folder}: {expected}left out: 1 image in no class folder\n"
     find_image_files(str(folder))
     assert capsys.readouterr().err == f"{folder}: {expected.rstrip('; ')}\n"
+
+
+def test_folders_of_systems_are_no_classes(folder, capsys):
+    names = ("@eaDir/1.png", "class 1/@eaDir/1.png", "#recycle", "$RECYCLE.BIN/S-1-5", "class 2/lost+found")
+    add(folder, *(f"{name}/{image}.png" for name in names for image in "12"))
+    add(folder, *(f"{name}/1.png" for name in ("System Volume Information", "2020 Previews.lrdata/0/1", "@Recycle")))
+    assert len(load_image_folder(str(folder)).class_names) == 6
+    assert "left out: 8 system folders (#recycle 1, $RECYCLE.BIN 1, 2020 Previews.lrdata 1, @Recycle 1, @eaDir 2" in (
+        capsys.readouterr().err
+    )
+    assert len(find_image_files(str(folder))) == 12
+    assert len(find_image_files(str(folder / "#recycle"))) == 2  # asked for by name
+
+
+def test_patterns_leave_out_files_and_folders(folder, capsys):
+    add(folder, "class 0/thumb_1.png", "class 1/raw/1.png", "raw/3.png", "raw/4.png", "[old]/5.png")
+    capsys.readouterr()
+    patterns = ("thumb_*", "class 1/raw", "[[]old]", "class 5")
+    assert len(find_image_files(str(folder), exclude=patterns)) == 12
+    assert capsys.readouterr().err == f"{folder}: left out: 4 by --exclude\n"
+    assert sorted(load_image_folder(str(folder), exclude=patterns).class_names)[-2:] == ["class 4", "raw"]
+    with pytest.raises(InvalidInput, match="left out: [0-9]+ by --exclude"):
+        find_image_files(str(folder), exclude=("*",))
+
+
+def test_a_link_to_itself_is_an_image_that_cannot_be_read(folder, monkeypatch):
+    for name in ("self.png", "notes"):
+        (folder / "class 0" / name).symlink_to(name)
+    with pytest.raises(InvalidInput, match="self.png', expected a file that can be read .*symbolic links") as error:
+        load_image_folder(str(folder))
+    assert "notes" not in str(error.value)
+    skipped = []
+    assert len(load_image_folder(str(folder), skipped=skipped).class_names) == 6
+    assert len(skipped) == 1
+    assert len(find_image_files(str(folder))) == 13  # named when it is read
+
+
+def test_what_a_disk_does_not_show_is_named_with_all_else(folder, monkeypatch):
+    """Of network disks, looking at an entry may raise ESTALE or EIO: a folder may be behind it."""
+
+    class Entry:
+        def __init__(self, entry):
+            self.name, self.path, self.entry = entry.name, entry.path, entry
+
+        def look(self, kind):
+            if self.name in ("class 3", "1.png"):
+                raise OSError(116, "Stale file handle", self.path)
+            return kind()
+
+        def is_dir(self):
+            return self.look(self.entry.is_dir)
+
+        def is_file(self):
+            return self.look(self.entry.is_file)
+
+    scandir = os.scandir
+
+    @contextlib.contextmanager
+    def stale(path):
+        if str(path).endswith("class 3"):
+            raise OSError(116, "Stale file handle", str(path))
+        with scandir(path) as found:
+            yield map(Entry, found)
+
+    monkeypatch.setattr(image_folder.os, "scandir", stale)
+    (folder / "class 4" / "1.png").unlink()
+    (folder / "class 4" / "1.png").symlink_to("/nowhere")
+    problems = []
+    load_image_folder(str(folder), problems=problems)
+    assert len(problems) == 2
+    assert all(word in str(problems) for word in ("class 3", "Stale file handle", "class 4/1.png", "No such file"))
+    with pytest.raises(InvalidInput, match="class 3.*Stale"):
+        find_image_files(str(folder))
 
 
 def test_a_folder_of_what_is_left_out_says_so(tmp_path, monkeypatch):

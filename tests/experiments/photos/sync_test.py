@@ -118,6 +118,17 @@ def test_unreadable_photos_are_left_out(model, photos, run_here, capsys):
     assert len(EmbeddingIndex.load("ix")) == 11
 
 
+def test_patterns_leave_photos_out(model, photos, run_here, capsys):
+    excluded = ["--exclude=jay", "--exclude=0.*,kea/1.png"]
+    run_here("embed", f"--model={model}", "--images=photos", "--output=e.npz", *excluded)
+    assert "e.npz: 5 embeddings" in capsys.readouterr().out
+    run_here("index", "--index=ix", f"--model={model}", "--images=photos")
+    run_here("sync", "--index=ix", "--images=photos", "--exclude=jay")
+    assert "0 added, 0 changed, 0 renamed, 4 removed" in capsys.readouterr().out
+    with pytest.raises(InvalidInput, match="--exclude: received 'x', expected no such flag, since .*1.png is no fol"):
+        run_here("neighbours", "--index=ix", "--images=photos/kea/1.png", "--exclude=x", "--k=1")
+
+
 def test_given_photos_are_forgotten(tmp_path, run_here, capsys):
     names = [
         str(tmp_path / "photos" / name) for name in ("jay/0.png", "jay/1.png", "owl/0.png", "owl/1.png", "owls.png")

@@ -226,12 +226,15 @@ def test_check_lists_all_that_is_wrong_in_one_pass(tmp_path, capsys):
             Image.new("RGB", (9, 9), (number, image, 0)).save(tmp_path / f"class {number}" / f"{image}.png")
     (tmp_path / "class 0" / "lost.png").symlink_to(tmp_path / "nothing.png")
     (tmp_path / "class 1" / "text.png").write_text("no image")
+    for place in ("class 2", "raw"):
+        (tmp_path / place / "thumbs").mkdir(parents=True)
+        (tmp_path / place / "thumbs" / "1.png").write_text("no image")
     (tmp_path / "class 9").symlink_to(tmp_path / "class 3")
-    trains = load("folder", str(tmp_path), str(tmp_path), problems=[]).class_names[:4]
+    trains = load("folder", str(tmp_path), str(tmp_path), problems=[], exclude=("thumbs", "raw")).class_names[:4]
     lonely = next(name for name in trains if name not in ("class 0", "class 1", "class 3"))
     (tmp_path / lonely / "1.png").unlink()
     with pytest.raises(InvalidInput, match="3 things are wrong") as error:
-        check("folder", str(tmp_path), str(tmp_path))
+        check("folder", str(tmp_path), str(tmp_path), "thumbs,raw")
     phrases = ("lost.png", "class 3 and class 9, which are one folder", "text.png")
     for problem, phrase in zip(error.value.problems, phrases):
         assert phrase in str(problem)
@@ -270,6 +273,7 @@ def test_data_without_copies_have_no_kind_of_them(glyph_cache, tmp_path, monkeyp
         (["--dataset=sop", "--mirror=ftp://somewhere"], "--mirror"),
         (["--dataset=sop", "--copies=shard"], "Did you mean shards?"),
         (["--dataset=sop", "--copies=shards", "--check"], "--copies would have no effect"),
+        (["--dataset=sop", "--exclude=x"], "--exclude would have no effect"),
     ],
 )
 def test_wrong_flags_are_refused(arguments, phrase, tmp_path):
