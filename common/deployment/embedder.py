@@ -19,7 +19,7 @@ from tensorflow import keras
 from common.data import invalid_input_behind
 from common.data.image_files import decode_image
 from common.deployment.deployable_model import NETWORK, PREPROCESSING
-from common.deployment.image_preprocessing import ImagePreprocessing
+from common.deployment.image_preprocessing import ImagePreprocessing, check_not_scaled
 from common.errors import InvalidInput, check_given, check_positive, invalid
 from common.files import check_unpacked_size
 
@@ -153,8 +153,9 @@ class Embedder:
     def _from_arrays(self, groups: list[np.ndarray], batch_size: int) -> Iterator[tf.Tensor]:
         for images in groups:
             _check_images(images)
+        check_not_scaled(groups)
         return (
-            self._in_channels(self._layer(tf.constant(images[start : start + batch_size], tf.float32)))
+            self._in_channels(self._layer.prepared(tf.constant(images[start : start + batch_size], tf.float32)))
             for images in groups
             for start in _starts(images, batch_size)
         )

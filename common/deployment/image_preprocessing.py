@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from common.data import CenterCrop, NativeCrop
 from common.data.images import ResizedCenter
-from common.errors import check_choice, check_positive
+from common.errors import check_choice, check_positive, invalid
 from common.ops.shapes import InputShape
 
 CROPS: dict[str, type[ResizedCenter]] = {"center": CenterCrop, "native": NativeCrop}
+
+
+def check_not_scaled(arrays: Sequence[np.ndarray]) -> None:
+    """Refuse images scaled to 0..1, which would be black.
+
+    Those are fractions of at most 1. A dark picture has whole numbers, or brighter ones beside it.
+    """
+    if all(array.dtype.kind == "f" and array.size for array in arrays):
+        greatest = max(float(array.max()) for array in arrays)
+        if 0 < greatest <= 1 and any(np.mod(array, 1).any() for array in arrays):
+            least = min(float(array.min()) for array in arrays)
+            raise invalid(
+                "images",
+                received=f"values from {least:g} to {greatest:g}",
+                expected="numbers in 0..255",
+                fix="Multiply images that are scaled to 0..1 by 255.",
+            )
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -35,7 +54,8 @@ class ImagePreprocessing(keras.layers.Layer):
             layer only keeps it. Models that were written before it existed ignore the orientation.
 
     Input shape:
-        `[batch, height, width, channels]`, values 0..255 (values outside are clipped).
+        `[batch, height, width, channels]`, values 0..255 (values outside are clipped; in eager mode, fractions of at
+        most 1 are refused, since they are images scaled to 0..1).
 
     Output shape:
         `[batch, image_size, image_size, channels]` float32, whole numbers in 0..255. No gradient.
@@ -63,6 +83,12 @@ class ImagePreprocessing(keras.layers.Layer):
         return CROPS[self.crop](self.image_size, self.antialias)
 
     def call(self, images: tf.Tensor) -> tf.Tensor:  # noqa: D102
+        if tf.executing_eagerly() and isinstance(images, tf.Tensor):
+            check_not_scaled([np.asarray(images)])
+        return self.prepared(images)
+
+    def prepared(self, images: tf.Tensor) -> tf.Tensor:
+        """Resize and crop images whose range is known."""
         images = tf.clip_by_value(tf.cast(images, tf.float32), 0.0, 255.0)
         shape = [self.image_size, self.image_size, images.shape[-1]]
 

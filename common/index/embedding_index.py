@@ -494,25 +494,18 @@ class EmbeddingIndex:
             unknown = found.similarities[np.arange(count), places][np.array(own) != ""]
         return calibrate_rejection(found.similarities[:, 0], max_rejected, unknown)
 
-    def near_duplicates(
-        self, threshold: float, *, approximate: bool = False, max_pairs: int = 1_000_000
-    ) -> DuplicatePairs:
-        """Find all pairs of rows with a similarity of at least `threshold`.
-
-        The most similar pairs come first.
+    def near_duplicates(self, threshold: float, *, approximate: bool = False) -> DuplicatePairs:
+        """Find the groups of rows that pairs with a similarity of at least `threshold` connect.
 
         Args:
             threshold: in the unit of the metric; `calibrate_threshold` finds one for a precision.
             approximate: use the approximate index, which misses pairs according to its recall.
-            max_pairs: more pairs are an error, since a threshold that low is a mistake.
 
-        Raises:
-            InvalidInput: more pairs than `max_pairs`.
+        Returns:
+            The pairs that hold each group together.
         """
         search = (lambda rows, k: self.neighbors_of(rows, k, approximate=True).rows) if approximate else None
-        return find_near_duplicates(
-            self.embeddings, threshold, metric=self.metric, max_pairs=max_pairs, nearest_rows=search
-        )
+        return find_near_duplicates(self.embeddings, threshold, metric=self.metric, nearest_rows=search)
 
     def build_approximate(
         self, kind: str = "hnsw", *, target_recall: float = TARGET_RECALL, num_queries: int = 500, seed: int = 0

@@ -243,11 +243,12 @@ def _duplicates(values: flags.FlagValues) -> None:
         print(duplicates.sentence(calibrated))
         threshold = calibrated.threshold
     pairs = index.near_duplicates(threshold, approximate=values.search == "approximate")
-    rows = duplicates.pair_rows(pairs, index)
+    rows = duplicates.group_rows(pairs, index)
     if rows:
         print(aligned(duplicates.HEADER, rows))
-    similar, groups = plural(len(pairs.first), "pair"), plural(len(pairs.groups()), "group")
-    print(f"{similar} of {len(index)} photos, at least {shown_threshold(threshold)} similar; {groups}.")
+    groups = plural(len(pairs.groups()), "group")
+    reached = f"at least {shown_threshold(threshold)} similar to another"
+    print(f"{len(rows)} of {plural(len(index), 'photo')} are {reached}; {groups}.")
     if values.csv:
         write_csv(values.csv, duplicates.HEADER, rows)
     if values.html:

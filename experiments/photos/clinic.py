@@ -19,7 +19,7 @@ from common.data.image_formats import open_image
 from common.data.regular_files import contents_of
 from common.errors import invalid
 from common.files import write_text
-from common.index import EmbeddingIndex, find_label_suspects
+from common.index import EmbeddingIndex, find_label_suspects, find_near_duplicates
 from experiments.photos.shown import shown_similarity, shown_text, thumbnail_of, write_csv
 from experiments.site.markup import render
 
@@ -181,14 +181,16 @@ def exact_copies(paths: Sequence[str], labels: list[str]) -> list[Finding]:
 
 
 def _near_copies(index: EmbeddingIndex, labels: list[str], threshold: float, exact: set[str]) -> list[Finding]:
-    pairs = index.near_duplicates(threshold)
+    """Find the photos of each group except its first, each beside the one that is most similar."""
+    kept = np.array([row for row, path in enumerate(index.ids) if path not in exact], np.int64)
+    pairs = find_near_duplicates(index.embeddings[kept], threshold)
+    nearest = pairs.nearest()
     found = []
-    for first, second, similarity in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similarities.tolist()):
-        first_path, path = index.ids[first], index.ids[second]
-        if path not in exact and first_path not in exact:
-            score = shown_similarity(similarity)
-            found.append(Finding(NEAR, score, path, labels[second], first_path, (first_path,)))
-    return found
+    for row in itertools.chain(*(group[1:] for group in pairs.groups())):
+        similarity, other = nearest[row]
+        path, beside = index.ids[kept[row]], index.ids[kept[other]]
+        found.append(Finding(NEAR, shown_similarity(similarity), path, labels[kept[row]], beside, (beside,)))
+    return sorted(found, key=lambda each: each.score, reverse=True)
 
 
 def _suspected_labels(index: EmbeddingIndex, labels: list[str]) -> list[Finding]:

@@ -12,7 +12,7 @@ from common.index import CalibratedThreshold, DuplicatePairs, EmbeddingIndex, ca
 from experiments.photos.shown import Tile, shown_similarity, shown_threshold, write_strips
 from experiments.site.markup import plural
 
-HEADER = ("group", "similarity", "first", "second")
+HEADER = ("group", "similarity", "path", "nearest")
 _PAIR_COLUMNS = ("first", "second", "same")
 _YES, _NO = ("1", "true", "yes", "same"), ("0", "false", "no", "different")
 
@@ -70,26 +70,27 @@ def sentence(found: CalibratedThreshold) -> str:
     )
 
 
-def pair_rows(pairs: DuplicatePairs, index: EmbeddingIndex) -> list[tuple[int, float, str, str]]:
-    """Return a row per pair, as `HEADER`: by group from 1, most similar first."""
-    group_of = {row: number for number, group in enumerate(pairs.groups(), 1) for row in group}
+def group_rows(pairs: DuplicatePairs, index: EmbeddingIndex) -> list[tuple[int, float, str, str]]:
+    """Return a row per photo, as `HEADER`: by group from 1, most similar first."""
+    nearest = pairs.nearest()
     lines = [
-        (group_of[first], similarity, index.ids[first], index.ids[second])
-        for first, second, similarity in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similarities.tolist())
+        (number, nearest[row][0], index.ids[row], index.ids[nearest[row][1]])
+        for number, group in enumerate(pairs.groups(), 1)
+        for row in group
     ]
     return sorted(lines, key=lambda line: (line[0], -line[1]))
 
 
 def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshold: float, most: int) -> None:
     """Write a page with strips of the first `most` groups."""
-    best: dict[int, float] = {}
-    for first, second, similarity in zip(pairs.first.tolist(), pairs.second.tolist(), pairs.similarities.tolist()):
-        for row in (first, second):
-            best[row] = max(similarity, best.get(row, -np.inf))
+    nearest = pairs.nearest()
     groups = pairs.groups()
     labels = index.labels
     strips = [
-        [Tile(index.ids[row], shown_similarity(best[row]), "" if labels is None else labels[row]) for row in group]
+        [
+            Tile(index.ids[row], shown_similarity(nearest[row][0]), "" if labels is None else labels[row])
+            for row in group
+        ]
         for group in groups[:most]
     ]
     shown = f"the first {most} of {len(groups)} groups" if len(groups) > most else plural(len(groups), "group")

@@ -105,6 +105,8 @@ def test_grey_and_colour_are_converted(colour, photographs, tmp_path):
         ([3], "a list of int"),
         (drawn(20, 20, 3), r"shape \[20, 20, 3\]', expected images \[images, height, width, channels\]"),
         (drawn(1, 20, 20, 4), r"\[1, 20, 20, 4\]"),
+        (np.full((2, 20, 20, 3), 0.5), "values from 0.5 to 0.5', expected numbers in 0..255. Multiply .* by 255"),
+        ([np.full((20, 20, 3), 0.5), np.full((30, 20, 3), 1.0)], "values from 0.5 to 1.*Multiply"),
         (np.full((1, 20, 20, 3), 256.0), "values from 256.0 to 256.0.*in 0..255"),
         (np.full((1, 20, 20, 3), np.nan), "values from nan to nan"),
     ],
@@ -112,6 +114,12 @@ def test_grey_and_colour_are_converted(colour, photographs, tmp_path):
 def test_what_cannot_be_embedded_is_named(colour, items, message):
     with pytest.raises(InvalidInput, match=message):
         colour[0].embed(items)
+
+
+def test_dark_pictures_are_embedded(colour):
+    dark, bright = np.full((20, 20, 3), 0.5), np.full((30, 20, 3), 9.0)
+    for items in ([dark, bright], np.ones((2, 20, 20, 3), np.uint8), np.zeros((2, 20, 20, 3), np.float32)):
+        assert colour[0].embed(items).shape[0] == 2
 
 
 def test_tokens(tmp_path):

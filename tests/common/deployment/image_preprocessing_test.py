@@ -35,6 +35,14 @@ def test_values_are_clipped_and_whole_and_the_margin_is_cut():
     np.testing.assert_array_equal(ImagePreprocessing(16)(image), image[:, 1:17, 2:18])
 
 
+def test_images_scaled_to_one_are_refused_where_values_are_known():
+    layer, scaled = ImagePreprocessing(16), drawn(2, 20, 20, 3) / np.float32(255)
+    with pytest.raises(InvalidInput, match="values from 0 to 1.*Multiply"):
+        layer(scaled)
+    assert tf.function(layer)(scaled).shape == (2, 16, 16, 3)
+    assert layer(drawn(1, 20, 20, 3) // 255).shape == (1, 16, 16, 3)
+
+
 def test_a_configuration_makes_the_same_layer_and_those_of_before_ignore_exif_orientation():
     layer = ImagePreprocessing(24, "native", False, name="preprocessing")
     config = layer.get_config()

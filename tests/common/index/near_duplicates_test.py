@@ -1,34 +1,59 @@
+import time
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
 from common.errors import InvalidInput
-from common.index import DuplicatePairs, EmbeddingIndex, find_near_duplicates
+from common.index import DuplicatePairs, EmbeddingIndex, find_near_duplicates, near_duplicates
 from common.index.similarity import unit_rows
 
 
-@pytest.mark.parametrize(("metric", "threshold"), [("cosine", 0.8), ("inner_product", 0.3), ("euclidean", -0.9)])
-def test_finds_all_pairs(metric, threshold):
+def strongest_connection(values, threshold):
+    """The pairs that connect two groups, most similar first: Kruskal's rule on all pairs, written out."""
+    group, kept = np.arange(len(values)), []
+    pairs = [tuple(pair) for pair in np.argwhere(np.triu(values >= threshold, 1)).tolist()]
+    for left, right in sorted(pairs, key=lambda pair: (-values[pair], pair)):
+        if group[left] != group[right]:
+            group[group == group[right]] = group[left]
+            kept.append((left, right))
+    return {frozenset(np.flatnonzero(group == each).tolist()) for each in group if sum(group == each) > 1}, kept
+
+
+@pytest.mark.parametrize("at_once", [2_000_000, 50])
+@pytest.mark.parametrize(("metric", "threshold"), [("cosine", 0.8), ("inner_product", 0.6), ("euclidean", -0.9)])
+def test_the_most_similar_pairs_hold_all_groups_together(metric, threshold, at_once, monkeypatch):
+    monkeypatch.setattr(near_duplicates, "_PAIRS_AT_ONCE", at_once)
     rng = np.random.default_rng(0)
-    centers = rng.normal(size=(12, 6))
+    centers = 4 * rng.normal(size=(12, 6))
     # one group has 60 rows, far more than are looked at first
-    embeddings = unit_rows(centers[np.r_[np.arange(60) % 12, np.zeros(48, int)]] + 0.2 * rng.normal(size=(108, 6)))
+    embeddings = centers[np.r_[np.arange(60) % 12, np.zeros(48, int)]] + 0.2 * rng.normal(size=(108, 6))
+    embeddings = unit_rows(embeddings) * (0.9 if metric == "inner_product" else 1)
     embeddings[40] = embeddings[41]
     pairs = find_near_duplicates(embeddings, threshold, metric=metric)
     values = -cdist(embeddings, embeddings) if metric == "euclidean" else embeddings @ embeddings.T
-    expected = {(i, j): values[i, j] for i, j in np.argwhere(np.triu(values >= threshold, 1))}
-    assert len(expected) > 500
-    assert dict(zip(zip(pairs.first.tolist(), pairs.second.tolist()), pairs.similarities)) == pytest.approx(expected)
+    groups, expected = strongest_connection(values, threshold)
+    assert 3 < len(groups) < 13
+    assert {frozenset(group) for group in pairs.groups()} == groups
+    assert pairs.similarities == pytest.approx([values[pair] for pair in expected])
     assert (np.diff(pairs.similarities) <= 0).all()
+    np.fill_diagonal(values, -np.inf)
+    for row, (similarity, other) in pairs.nearest().items():
+        assert similarity == pytest.approx(values[row].max()) == pytest.approx(values[row, other])
 
 
-def test_a_threshold_that_all_reach_gives_all_pairs_or_an_error():
-    embeddings = unit_rows(np.random.default_rng(0).normal(size=(30, 4)))
-    for most in (1_000_000, 30 * 29 // 2):
-        assert len(find_near_duplicates(embeddings, -1, max_pairs=most).first) == 30 * 29 / 2
-    for most in (30 * 29 // 2 - 1, 3):
-        with pytest.raises(InvalidInput, match=f"threshold.*more than {most} pairs"):
-            find_near_duplicates(embeddings, -1, max_pairs=most)
+def test_many_equal_rows_are_one_group_and_cost_little():
+    rng = np.random.default_rng(0)
+    same, others = rng.normal(size=(2, 32)), rng.normal(size=(50, 32))
+    rows = np.r_[np.repeat(same, [6_000, 3], 0), others].astype("float32")
+    index = EmbeddingIndex.build(rows, range(len(rows)))
+    began = time.process_time()
+    for threshold in (1.0, 0.9):
+        pairs = index.near_duplicates(threshold)
+        assert [len(group) for group in pairs.groups()] == [6_000, 3]
+        assert set(pairs.first.tolist()) == {0, 6_000}
+    assert len(index.near_duplicates(-1).groups()[0]) == len(rows)
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(
@@ -60,7 +85,7 @@ def test_the_similarity_of_a_pair_is_a_threshold_that_it_reaches():
     for left, right in ((first, second), (second, first)):
         for pair, similarity in enumerate(index.similarities(left, right)[:50]):
             pairs = index.near_duplicates(similarity)
-            assert (first[pair], second[pair]) in set(zip(pairs.first.tolist(), pairs.second.tolist()))
+            assert any({first[pair], second[pair]} <= set(group) for group in pairs.groups())
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])

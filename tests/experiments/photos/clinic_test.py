@@ -68,6 +68,15 @@ def test_each_kind_is_found(collection):
     assert [(each.path, each.score) for each in of_kind[TINY]] == [(paths[9], "20")]
 
 
+def test_a_group_of_near_copies_leaves_one_photo(collection):
+    index, paths = collection
+    vectors = np.array(index.embeddings)
+    vectors[10:13] = vectors[10] + np.arange(3)[:, None] * 1e-3
+    found = examine(EmbeddingIndex.build(vectors, paths, index.labels), 0.9999)
+    near = {each.path: each.suggestion for each in found if each.kind == NEAR}
+    assert near == {paths[5]: paths[4], paths[11]: paths[10], paths[12]: paths[11]}
+
+
 def test_copies_in_another_class_come_first(collection):
     index, paths = collection
     shutil.copy(paths[1], paths[2])

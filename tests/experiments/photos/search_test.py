@@ -63,8 +63,9 @@ def test_from_a_folder_to_neighbours_and_duplicates(model, photos, tmp_path):
     assert (tmp_path / "n.html").read_text().count("data:image/jpeg") == 4
 
     shown = done("duplicates", tmp_path, "--index=index", "--threshold=0.999999", "--csv=d.csv", "--html=d.html")
-    assert "1      1.0000      photos/jay/1.png  photos/owl/copy of a jay.png" in shown
-    assert "1 pair of 13 photos, at least 0.9999 similar; 1 group." in shown
+    assert "1      1.0000      photos/jay/1.png              photos/owl/copy of a jay.png" in shown
+    assert "1      1.0000      photos/owl/copy of a jay.png  photos/jay/1.png" in shown
+    assert "2 of 13 photos are at least 0.9999 similar to another; 1 group." in shown
     assert (tmp_path / "d.html").read_text().count("data:image/jpeg") == 2
 
 
@@ -88,7 +89,7 @@ def test_names_that_are_no_text_work_everywhere(model, photos, tmp_path):
     assert re.search(r"^photos/caf\\udce9/\\udcff.png\n1 .+ +photos/", found, re.MULTILINE)
     assert "udcff.png,1,0." in (tmp_path / "found.csv").read_text()
     assert "data:image/jpeg" in (tmp_path / "found.html").read_text()
-    assert "pairs of 12 photos" in done("duplicates", tmp_path, "--index=ix", "--threshold=0.5", *written)
+    assert "of 12 photos are" in done("duplicates", tmp_path, "--index=ix", "--threshold=0.5", *written)
 
 
 def test_the_same_command_adds_what_is_new(model, photos, tmp_path):
@@ -120,14 +121,14 @@ def test_labels_stay_with_their_photos_where_some_are_known(tmp_path, run_here):
     assert dict(zip(index.ids, index.labels)) == {"/a": "jay", "/b": "kea", "/c": "owl", "/d": "kea"}
 
 
-def test_pairs_are_listed_by_group_and_the_most_similar_first(tmp_path):
+def test_photos_are_listed_by_group_and_the_most_similar_first(tmp_path):
     angles = np.radians([0, 3, 4, 80, 81])
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     index = EmbeddingIndex.build(vectors, list("abcde"))
-    write_csv(str(tmp_path / "d.csv"), duplicates.HEADER, duplicates.pair_rows(index.near_duplicates(0.99), index))
+    write_csv(str(tmp_path / "d.csv"), duplicates.HEADER, duplicates.group_rows(index.near_duplicates(0.99), index))
     with open(tmp_path / "d.csv", newline="") as file:
-        rows = [(row["group"], row["first"] + row["second"]) for row in csv.DictReader(file)]
-    assert rows == [("1", "bc"), ("1", "ab"), ("1", "ac"), ("2", "de")]
+        rows = [(row["group"], row["path"] + row["nearest"]) for row in csv.DictReader(file)]
+    assert rows == [("1", "bc"), ("1", "cb"), ("1", "ab"), ("2", "de"), ("2", "ed")]
 
 
 def test_labelled_pairs_choose_the_threshold(tmp_path):
@@ -141,7 +142,7 @@ def test_labelled_pairs_choose_the_threshold(tmp_path):
     )
     shown = done("duplicates", tmp_path, "--index=index", "--pairs=pairs.csv", "--precision=0.95")
     assert "Threshold 0.9986: 100.0 % of the 3 labelled pairs" in shown
-    assert "4 pairs of 7 photos, at least 0.9986 similar; 2 groups." in shown
+    assert "5 of 7 photos are at least 0.9986 similar to another; 2 groups." in shown
     shown = done("duplicates", tmp_path, "--index=index", "--pairs=pairs.csv", "--precision=0.75")
     assert "Threshold 0.9945: 75.0 % of the 4 labelled pairs" in shown
     (tmp_path / "pairs.csv").write_text("first,second,same\n0.png,6.png,no\n")
