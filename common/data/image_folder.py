@@ -199,7 +199,10 @@ class _Walk:
         return os.path.relpath(path, self.root).replace(os.sep, "/")
 
     def folders(self, directory: str, above: tuple = ()) -> Iterator[tuple[str, tuple[int, int], list[os.DirEntry]]]:
-        """Visit a folder that lies in `above`: yield path, identity on the disk and images of each."""
+        """Visit a folder that lies in the folders `above`, and all below it.
+
+        Yields of each: its path, its identity on the disk, and its images.
+        """
         try:
             entries, identity = _entries(directory)
         except InvalidInput as problem:
@@ -238,7 +241,7 @@ class _Walk:
         return is_excluded
 
     def _is_folder(self, entry: os.DirEntry) -> bool:
-        """Check for a folder; what cannot be looked at is one unless its name is an image's."""
+        """Check for a folder, or for an unreadable entry that may be one."""
         try:
             return entry.is_dir()
         except OSError as error:

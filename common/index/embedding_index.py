@@ -495,7 +495,7 @@ class EmbeddingIndex:
         return calibrate_rejection(found.similarities[:, 0], max_rejected, unknown)
 
     def near_duplicates(self, threshold: float, *, approximate: bool = False) -> DuplicatePairs:
-        """Find the groups of rows that pairs with a similarity of at least `threshold` connect.
+        """Find groups of rows, connected by pairs that reach `threshold`.
 
         Args:
             threshold: in the unit of the metric; `calibrate_threshold` finds one for a precision.

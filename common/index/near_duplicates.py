@@ -56,7 +56,7 @@ class DuplicatePairs(NamedTuple):
         return sorted(members.values(), key=lambda found: (-len(found), found))
 
     def nearest(self) -> dict[int, tuple[float, int]]:
-        """Map each row of a group to its greatest similarity, and to the row that has it."""
+        """Map each row to its greatest similarity and its most similar row."""
         found: dict[int, tuple[float, int]] = {}
         for first, second, similarity in zip(self.first.tolist(), self.second.tolist(), self.similarities.tolist()):
             found.setdefault(first, (similarity, second))
@@ -71,7 +71,7 @@ def find_near_duplicates(
     metric: str = "cosine",
     nearest_rows: Callable[[np.ndarray, int], np.ndarray] | None = None,
 ) -> DuplicatePairs:
-    """Find the groups of rows that pairs with a similarity of at least `threshold` connect.
+    """Find groups of rows, connected by pairs that reach `threshold`.
 
     Each row examines its 8 nearest. If all of them are that similar, it examines four times as many, until all are
     found. Of rows that are equal, the first looks for all. The cosine of rows that are equal up to rounding is 1.

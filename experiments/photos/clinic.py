@@ -181,7 +181,7 @@ def exact_copies(paths: Sequence[str], labels: list[str]) -> list[Finding]:
 
 
 def _near_copies(index: EmbeddingIndex, labels: list[str], threshold: float, exact: set[str]) -> list[Finding]:
-    """Find the photos of each group except its first, each beside the one that is most similar."""
+    """Find near copies: all photos of a group except its first."""
     kept = np.array([row for row, path in enumerate(index.ids) if path not in exact], np.int64)
     pairs = find_near_duplicates(index.embeddings[kept], threshold)
     nearest = pairs.nearest()

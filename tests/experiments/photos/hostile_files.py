@@ -52,6 +52,7 @@ def animation(kind="GIF", frames=300):
 HTML = b"<!DOCTYPE html><script>alert(1)</script>"
 NO_PHOTOS = {
     "empty": (b"", 422, "empty"),
+    "JPEG of 250,000 comments": (jpeg()[:2] + b"\xff\xfe\0\2" * 250_000 + jpeg()[2:], 422, "more than 1,000 parts"),
     "truncated JPEG": (jpeg((200, 200))[:-3000], 422, "cannot be read"),
     "JPEG start only": (b"\xff\xd8\xff\xe0", 415, "known format"),
     "truncated PNG": (encoded(photo((200, 200)), "PNG")[:-3000], 422, "cannot be read"),

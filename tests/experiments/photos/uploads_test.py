@@ -27,6 +27,13 @@ def test_every_format_is_read(kind):
     assert read_photo(encoded(photo((24, 20)), kind), MOST).shape == (20, 24, 3)
 
 
+def test_fill_bytes_cost_no_time():
+    began = time.process_time()
+    contents = jpeg()[:2] + b"\xff" * 15_000_000 + jpeg()[2:]
+    np.testing.assert_array_equal(read_photo(contents, MOST), read_photo(jpeg(), MOST))
+    assert time.process_time() - began < 2
+
+
 def test_unusual_pixels_are_read_as_they_look():
     grey = np.linspace(0, 65535, 100).reshape(10, 10).astype(np.uint16)
     files = {
