@@ -26,6 +26,7 @@ from experiments.photos.clinic import carry_out, examine, planned_moves, write_c
 from experiments.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings import flags as experiment_flags
+from experiments.site.markup import plural
 
 _LISTED = 10  # moves that are printed
 
@@ -41,10 +42,13 @@ def main() -> None:
     import_tensorflow()
     findings = examine(index, values.threshold)
     name = pathlib.Path(values.index or values.images).name
-    write_clinic(values.output, name, len(index), findings, values.shown)
+    without_class = 0 if index.labels is None else sum(not label for label in index.labels)
+    write_clinic(values.output, name, len(index), findings, values.shown, without_class)
     counts = {each.kind: sum(other.kind == each.kind for other in findings) for each in findings}
     found = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing"
     print(f"{len(index)} photos; found: {found}.")
+    if without_class:
+        print(f"{plural(without_class, 'photo')} without a class: the search for wrong labels leaves them out.")
     print(f"Written: {values.output}/index.html and {values.output}/findings.csv")
 
 

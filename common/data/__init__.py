@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from common.data.input_pipeline import evaluation_batches, invalid_input_behind, training_batches, view_batches
     from common.data.inspection import Inspection, inspect_dataset
     from common.data.kinds_of_copies import COPIES, choose_copies, chosen_copies
+    from common.data.labels import label_text
     from common.data.left_out import without_small_classes, without_unreadable
-    from common.data.manifest import load_manifest, read_csv_table, read_image_table
+    from common.data.manifest import load_manifest, read_image_table
     from common.data.memory_batches import MemoryBatches
     from common.data.mnist import load_mnist
     from common.data.prepared_images import prepare_images
@@ -57,11 +58,13 @@ if TYPE_CHECKING:
     from common.data.sharded_images import ShardedImages
     from common.data.stanford_online_products import load_stanford_online_products
     from common.data.synthetic_tokens import load_synthetic_tokens
+    from common.data.tables import TABLE_ENDINGS, is_table, read_csv_table, read_table, spellings
     from common.data.two_views import TwoViews
 
 __all__ = [
     "collage_training_classes",
     "DATASET_KINDS",
+    "TABLE_ENDINGS",
     "RandomPairBatches",
     "COPIES",
     "CenterCrop",
@@ -100,6 +103,8 @@ __all__ = [
     "inspect_dataset",
     "invalid_input_behind",
     "is_of_names",
+    "is_table",
+    "label_text",
     "load_cars196",
     "load_cifar10",
     "load_cifar100",
@@ -122,7 +127,9 @@ __all__ = [
     "prepare_images",
     "read_csv_table",
     "read_image_table",
+    "read_table",
     "random_class_split",
+    "spellings",
     "tile_of",
     "training_batches",
     "view_batches",

@@ -34,7 +34,7 @@ class Examples:
 
     Args:
         labels: `[examples]` class identifiers, integers of any width; kept as int64 (a float cast would make large
-            identifiers collide).
+            identifiers collide). -1 is refused: it usually marks examples without a label, which are no class.
         inputs: `[examples, height, width, channels]` uint8 images or `[examples, tokens]` int32 token identifiers.
         paths: `[examples]` file names of the images; other sequences of texts are made into `FileNames`.
         boxes: `[examples, 4]` bounding boxes of the objects in pixels, as the data set's loader documents them.
@@ -49,7 +49,7 @@ class Examples:
             False, which is the reading of the published code.
 
     Raises:
-        InvalidInput: labels that are not integers, or fields whose lengths differ.
+        InvalidInput: labels that are not integers, or -1, or fields whose lengths differ.
     """
 
     labels: np.ndarray
@@ -275,6 +275,9 @@ def _integer_labels(labels: np.ndarray) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.ndim != 1 or (labels.size and labels.dtype.kind not in "iu"):
         raise invalid("labels", received=f"{labels.dtype} array of shape {labels.shape}", expected="a list of integers")
+    if (labels == -1).any():
+        received = f"-1 for {(labels == -1).sum()} of {len(labels)} examples"
+        raise invalid("labels", received=received, expected="a class for each", fix="Leave examples without one out.")
     return labels.astype(np.int64)
 
 

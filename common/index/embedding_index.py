@@ -93,7 +93,8 @@ class EmbeddingIndex:
         Args:
             embeddings: `[rows, dim]`, float16, float32 or float64; possibly no rows.
             ids: a text, path or number for each row, kept as text; unique.
-            labels: the same, of classes; None for none.
+            labels: the same, of classes; None for none at all. A row whose label is None, a NaN or "" has none; text is
+                kept in Unicode's composed form (NFC).
             metric: "cosine", "inner_product" or "euclidean". For "cosine" rows are stored with unit norm.
             dtype: "float32", or "float16", which halves the index; `rounding_error` is its largest error.
             model_digest: of the model that made the embeddings; queries of another are refused.
@@ -467,8 +468,8 @@ class EmbeddingIndex:
     ) -> CalibratedRejection:
         """Find the similarity below which a query is unlike everything in the index.
 
-        Each row is left out in turn and looked up. If rows have labels, its nearest row of another class stands for an
-        unknown class. Copies of an item in the index make the threshold too high.
+        Each row is left out in turn and looked up. If it has a label, its nearest row of another class stands for an
+        unknown class; rows without a label stand for none. Copies of an item in the index make the threshold too high.
 
         Args:
             max_rejected: share of the rows that may be rejected, in [0, 1).

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common import retrieval
+from common.data.labels import label_text
 from common.errors import check_positive, invalid
 
 _NEIGHBORS = 50
@@ -18,7 +19,7 @@ class LabelSuspects(NamedTuple):
     """Labelled rows, the most suspect first.
 
     Attributes:
-        rows: `[judged]`, all rows whose class has another row.
+        rows: `[judged]`, all rows with a label whose class has another row.
         scores: `[judged]`, similarity with the suggested class minus that with the own class; above 0, the other class
             is nearer.
         suggested: `[judged]`, the other class.
@@ -34,11 +35,12 @@ def find_label_suspects(embeddings: np.ndarray, labels: Sequence[object], *, num
 
     A row's similarity with a class is the mean of its cosines with the `num_votes` nearest other rows of that class.
     Other classes are judged by the 50 nearest rows; votes that are missing there count as the last of these. Each row
-    is left out of its own class, so a class of one row cannot be judged. Time is that of an exact search.
+    is left out of its own class, so a class of one row cannot be judged. Rows without a label neither vote nor are
+    judged. Time is that of an exact search.
 
     Args:
         embeddings: `[rows, dim]`, finite and not zero; brought to unit length.
-        labels: `[rows]`, the class of each.
+        labels: `[rows]`, the class of each; None, a NaN or "" for none.
         num_votes: nearest rows of a class, positive.
 
     Raises:
@@ -50,10 +52,12 @@ def find_label_suspects(embeddings: np.ndarray, labels: Sequence[object], *, num
     """
     check_positive("num_votes", num_votes)
     vectors = np.asarray(embeddings, np.float32)
-    classes, of_row = np.unique(np.asarray(labels), return_inverse=True)
-    if vectors.ndim != 2 or of_row.shape != (len(vectors),):
-        received = f"embeddings {vectors.shape} and {len(of_row)} labels"
+    if vectors.ndim != 2 or len(labels) != len(vectors):
+        received = f"embeddings {vectors.shape} and {len(labels)} labels"
         raise invalid("embeddings", received=received, expected="[rows, dim], and a label for each row")
+    labelled = np.array([row for row, label in enumerate(labels) if label_text(label)], np.int64)
+    classes, of_row = np.unique([labels[row] for row in labelled.tolist()], return_inverse=True)
+    vectors = vectors[labelled]
     if len(classes) < 2:
         raise invalid("labels", received=f"{len(classes)} classes", expected="at least two")
     vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -62,7 +66,7 @@ def find_label_suspects(embeddings: np.ndarray, labels: Sequence[object], *, num
     scores = other - own
     judged = np.flatnonzero(np.isfinite(scores))
     order = judged[np.argsort(-scores[judged], kind="stable")]
-    return LabelSuspects(order, scores[order], classes[suggested[order]])
+    return LabelSuspects(labelled[order], scores[order], classes[suggested[order]])
 
 
 def _own_similarity(vectors: np.ndarray, of_row: np.ndarray, num_votes: int) -> np.ndarray:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
 
+from common.data.labels import label_text
 from common.errors import invalid
 from common.files import parsed_object
 from common.index.text_column import as_texts
@@ -33,10 +35,10 @@ def new_rows(
 ) -> Rows:
     """Return rows with ids, labels and metadata as text, after checks.
 
-    Each row needs one, and ids must be unique.
+    Each row needs one, and ids must be unique. The label of a row may be none: see `label_text`.
     """
     texts = as_texts(ids)
-    label_texts = None if labels is None else as_texts(labels)
+    label_texts = None if labels is None else list(map(label_text, labels))
     described = None if metadata is None else metadata_texts(metadata)
     for name, values in (("ids", texts), ("labels", label_texts), ("digests", digests), ("metadata", described)):
         if values is not None and len(values) != len(stored):
@@ -92,11 +94,11 @@ def rows_where(rows: Rows, conditions: Mapping[str, Sequence[object]]) -> np.nda
     fulfilled = np.ones(len(rows.embeddings), bool)
     metadata = metadata_of(rows) if set(conditions) - {"label"} else []
     for name, values in conditions.items():
-        present = list(rows.labels or ()) if name == "label" else [each.get(name, "") for each in metadata]
+        present = list(map(_composed, rows.labels or ()) if name == "label" else _values(metadata, name))
         if name != "label" and not any(present):
             columns = ", ".join(["label", *sorted({each for row in metadata for each in row})])
             raise invalid("column", received=name, expected=f"one that the index has ({columns})")
-        wanted = set(as_texts(values))
+        wanted = set(map(label_text, values))
         missing = wanted.difference(present)
         if missing:
             some = sorted(set(present))[:10]
@@ -104,6 +106,15 @@ def rows_where(rows: Rows, conditions: Mapping[str, Sequence[object]]) -> np.nda
             raise invalid(name, received=min(missing), expected=expected)
         fulfilled &= np.array([value in wanted for value in present], bool)
     return np.flatnonzero(fulfilled)
+
+
+def _values(metadata: Iterable[Mapping[str, str]], name: str) -> Iterator[str]:
+    return (_composed(each.get(name, "")) for each in metadata)
+
+
+def _composed(text: str) -> str:
+    """Return a text in the normal form of `label_text`, which older indexes do not store."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def merged_embeddings(present: np.ndarray, new: np.ndarray, sources: Sequence[int] | np.ndarray) -> np.ndarray:

@@ -101,6 +101,7 @@ class CalibratedRejection(NamedTuple):
         low, high: Clopper-Pearson interval of that share.
         detected: share of unknown items that count so; None without any.
         num_known: known items.
+        num_unknown: unknown items.
     """
 
     threshold: float
@@ -109,6 +110,7 @@ class CalibratedRejection(NamedTuple):
     high: float
     detected: float | None
     num_known: int
+    num_unknown: int = 0
 
 
 def calibrate_rejection(
@@ -144,8 +146,10 @@ def calibrate_rejection(
     threshold = known[int(max_rejected * len(known) + 1e-9)]
     below = int((known < threshold).sum())
     low, high = precision_interval(below, len(known), confidence)
-    detected = float(np.mean(np.asarray(unknown) < threshold)) if unknown is not None and len(unknown) else None
-    return CalibratedRejection(float(threshold), below / len(known), float(low), float(high), detected, len(known))
+    num_unknown = 0 if unknown is None else len(unknown)
+    detected = float(np.mean(np.asarray(unknown) < threshold)) if num_unknown else None
+    rejected = below / len(known)
+    return CalibratedRejection(float(threshold), rejected, float(low), float(high), detected, len(known), num_unknown)
 
 
 def precision_interval(

@@ -166,13 +166,18 @@ def codes_of_both(
     Without a gallery, the queries are the gallery.
 
     Raises:
-        InvalidInput: as `integer_labels`, or embeddings of a gallery without labels, or labels without embeddings.
+        InvalidInput: as `integer_labels`, or embeddings of a gallery without labels, or labels without embeddings; or
+            queries with the label -1, which usually marks items without a label. (In a gallery they match no query.)
     """
     if (gallery_embeddings is None) != (gallery_labels is None):
         raise InvalidInput(
             "Invalid gallery: received embeddings or labels alone, expected both (or none: self-retrieval)."
         )
     query_labels = integer_labels("query labels", query_labels, len(query_embeddings))
+    unlabelled = int(np.sum(query_labels == -1))
+    if unlabelled:
+        received, fix = f"-1 for {unlabelled} of {len(query_labels)} queries", "Leave queries without one out."
+        raise invalid("query labels", received=received, expected="a class for each", fix=fix)
     if gallery_embeddings is None or gallery_labels is None:
         codes = np.unique(query_labels, return_inverse=True)[1]
         return codes, codes

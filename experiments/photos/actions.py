@@ -24,6 +24,7 @@ from experiments.photos.embedding import (
 from experiments.photos.models import MODEL_FLAGS, batch_size_of, choose_model, embedded, index_in_memory, load_model
 from experiments.photos.shown import aligned, shown_text, shown_threshold, write_csv
 from experiments.settings.flags import refuse_flags
+from experiments.settings.places import with_home
 from experiments.site.markup import plural
 
 # The flags that each action reads; others are refused.
@@ -143,9 +144,9 @@ def _neighbours(values: flags.FlagValues) -> None:
     if values.reject is not None:
         unlike = sum(each.verdict == neighbors.UNLIKE for each in found)
         print(f"{unlike} of {plural(len(found), 'query', 'queries')}: {neighbors.UNLIKE}.")
-    precision = neighbors.precision_of(found)
-    if precision is not None:
-        print(f"{100 * precision:.1f} % of the neighbours are of their query's class.")
+    precision = neighbors.precision_sentence(found)
+    if precision:
+        print(precision)
     if values.csv:
         write_csv(values.csv, *neighbors.neighbor_table(found))
     if values.html:
@@ -163,7 +164,7 @@ def _shell(values: flags.FlagValues) -> None:
     print(prompt, end="", flush=True)
     for line in sys.stdin.buffer:
         try:
-            place = os.fsdecode(line.strip())
+            place = with_home(os.fsdecode(line.strip()))
             if place:
                 exclude = values.exclude if os.path.isdir(place) else None
                 photos = find_photos(place, exclude)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.data import read_csv_table
+from common.data import read_csv_table, spellings
 from common.data.image_formats import open_image
 from common.data.regular_files import contents_of
 from common.errors import invalid
@@ -60,10 +60,15 @@ def examine(index: EmbeddingIndex, threshold: float) -> list[Finding]:
     exact = exact_copies(index.ids, labels)
     found = [*exact, *_near_copies(index, labels, threshold, {each.path for each in exact})]
     label_of = dict(zip(index.ids, labels))
-    found.sort(key=lambda each: each.label == label_of[each.suggestion])
-    if len(set(labels)) > 1:
+    found.sort(key=lambda each: not _differ(each.label, label_of[each.suggestion]))
+    if len(set(labels) - {""}) > 1:
         found += _suspected_labels(index, labels)
     return [*found, *_outliers(index, labels), *_tiny(index.ids, labels)]
+
+
+def _differ(label: str, other: str) -> bool:
+    """Check that two photos are of different classes; one without a class differs from none."""
+    return bool(label and other) and label != other
 
 
 class Move(NamedTuple):
@@ -73,8 +78,13 @@ class Move(NamedTuple):
     target: pathlib.Path
 
 
-def write_clinic(folder: str, name: str, num_photos: int, findings: Sequence[Finding], most: int) -> None:
-    """Write `index.html`, with `most` findings of a kind, and `findings.csv` with all."""
+def write_clinic(
+    folder: str, name: str, num_photos: int, findings: Sequence[Finding], most: int, without_class: int = 0
+) -> None:
+    """Write `index.html`, with `most` findings of a kind, and `findings.csv` with all.
+
+    `without_class` counts the photos in no class, unless none is in one.
+    """
     os.makedirs(folder, exist_ok=True)
     write_csv(os.path.join(folder, "findings.csv"), HEADER, [each[:5] for each in findings])
     root = os.path.commonpath([os.path.dirname(os.path.abspath(each.path)) for each in findings] or ["."])
@@ -85,6 +95,7 @@ def write_clinic(folder: str, name: str, num_photos: int, findings: Sequence[Fin
             shown = [_values(each, root) for each in of_kind[:most]]
             sections.append({"title": title, "note": note, "count": len(of_kind), "findings": shown})
     values = {"title": shown_text(f"Photo clinic: {name}"), "num_photos": num_photos, "sections": sections}
+    values["without_class"] = without_class
     write_text(os.path.join(folder, "index.html"), render("clinic.html", generator="experiments.clinic", **values))
 
 
@@ -138,7 +149,8 @@ def planned_moves(decisions: str, root: str, removed: str) -> list[Move]:
         if action == _REMOVE:
             target = pathlib.Path(removed).resolve() / source.resolve().relative_to(base)
         else:
-            folder = (base / label).resolve() if _is_name(label) else base
+            known = next((each for each in spellings(label) if _is_name(each) and (base / each).is_dir()), label)
+            folder = (base / known).resolve() if _is_name(label) else base
             if base not in folder.parents:
                 raise invalid(f"--apply ({place})", received=label, expected=f"a class, a folder in {root}")
             target = folder / source.name

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from common.data import read_csv_table
+from common.data import read_table, spellings
 from common.errors import InvalidInput, invalid
 from common.index import CalibratedThreshold, DuplicatePairs, EmbeddingIndex, calibrate_threshold
 from experiments.photos.shown import Tile, shown_similarity, shown_threshold, write_strips
@@ -21,15 +21,15 @@ def read_pairs(path: str, index: EmbeddingIndex) -> tuple[np.ndarray, np.ndarray
     """Read labelled pairs: similarities in the index and equality, each `[pairs]`.
 
     Args:
-        path: a CSV file with the columns `first`, `second` (paths, relative to the file's folder or absolute) and
-            `same` (1 or 0, true or false, yes or no).
+        path: a table (see `read_table`) with the columns `first`, `second` (paths, relative to the file's folder or
+            absolute) and `same` (1 or 0, true or false, yes or no).
     """
     if not os.path.isfile(path):
         raise invalid("--pairs", received=path, expected=f"a CSV file with the columns {', '.join(_PAIR_COLUMNS)}")
     row_of = {name: row for row, name in enumerate(index.ids)}
     folder = os.path.dirname(os.path.abspath(path))
     rows, same = [], []
-    places, columns = read_csv_table(path, _PAIR_COLUMNS)
+    places, columns = read_table(path, _PAIR_COLUMNS)
     for place, *photos, answer in zip(places, *(columns[name] for name in _PAIR_COLUMNS)):
         rows.append([_row(f"--pairs ({place})", photo, folder, row_of) for photo in photos])
         same.append(_is_same(f"--pairs ({place})", answer))
@@ -40,7 +40,7 @@ def read_pairs(path: str, index: EmbeddingIndex) -> tuple[np.ndarray, np.ndarray
 
 
 def _row(place: str, text: str, folder: str, row_of: dict[str, int]) -> int:
-    for name in (text, os.path.normpath(os.path.join(folder, text))):
+    for name in (text, *spellings(os.path.normpath(os.path.join(folder, text)))):
         if name in row_of:
             return row_of[name]
     raise invalid(place, received=text, expected="the path of a photo that is in the index")

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.data import find_image_files, read_image_table
+from common.data import TABLE_ENDINGS, find_image_files, is_table, label_text, read_image_table
 from common.data.regular_files import regular_status
+from common.data.tables import column_texts, wrong_row
 from common.errors import InvalidInput, check_positive, invalid
 from common.files import Array, Maybe, check_unpacked_size, checked, read_json, write_atomically, write_json
 from common.index import ImageEmbedder
@@ -27,7 +28,6 @@ from experiments.settings.setting import globs_in
 PHOTOS_PER_PART = 512
 _NUM_NAMED = 5  # unreadable photos that an error names
 _PLAN = "plan.json"
-_TABLES = (".csv", ".parquet")
 _VIDEOS = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg")
 ENDINGS = (".npz", ".parquet")
 _DIGEST = "model_digest"
@@ -55,23 +55,26 @@ def find_photos(place: str, exclude: str | None = None) -> Photos:
 
     Args:
         place: a folder (photos at any depth; a photo's label is the path of its folder, unless all are in `place`
-            itself, as frames of a video are), a `.csv` or `.parquet` table with a column `path` and possibly `label`,
-            or an image file.
+            itself, as frames of a video are), a table (see `read_table`) with a column `path` and possibly `label`, or
+            an image file.
         exclude: `--exclude`, for a folder: patterns of files and folders to skip, separated by commas.
     """
     if exclude is not None and not os.path.isdir(place):
         raise invalid("--exclude", received=exclude, expected=f"no such flag, since {place} is no folder")
     if os.path.isdir(place):
         found = find_image_files(place, "--images", globs_in(exclude))
-        labels = [label for _, label in found]
+        labels = [label_text(label) for _, label in found]
         photos = Photos([path for path, _ in found], labels if any(labels) else None)
-    elif place.endswith(_TABLES) and os.path.isfile(place):
+    elif is_table(place) and os.path.isfile(place):
         photos = Photos(*read_image_table(place))
     elif os.path.isfile(place) and not place.lower().endswith(_VIDEOS):
         photos = Photos([os.path.abspath(place)], None)
     else:
         raise invalid(
-            "--images", received=place, expected="a folder, a .csv or .parquet table, or an image file", fix=_fix(place)
+            "--images",
+            received=place,
+            expected=f"a folder, a table ({', '.join(TABLE_ENDINGS)}), or an image file",
+            fix=_fix(place),
         )
     return photos
 
@@ -253,9 +256,10 @@ def _read_npz(path: str) -> EmbeddingTable:
     checked(arrays, description, f"--embeddings file {path}")
     texts = None
     if "labels" in arrays:
-        texts = (arrays["labels"] if names is None else names[arrays["labels"]]).astype(str).tolist()
+        values = arrays["labels"] if names is None else names[arrays["labels"]]
+        texts = list(map(label_text, values.tolist()))
     digest = str(arrays[_DIGEST]) if _DIGEST in arrays else ""
-    return EmbeddingTable(arrays["embeddings"], arrays["paths"].astype(str).tolist(), texts, digest or None)
+    return EmbeddingTable(arrays["embeddings"], _ids(map(str, arrays["paths"].tolist())), texts, digest or None)
 
 
 def _write_parquet(path: str, table: EmbeddingTable) -> None:
@@ -279,7 +283,6 @@ def _read_parquet(path: str) -> EmbeddingTable:
     _check_pyarrow(path)
     from pyarrow import ArrowException, parquet
 
-    place = f"--embeddings file {path}"
     try:
         found = parquet.read_table(path)
     except (OSError, ArrowException) as error:
@@ -295,16 +298,19 @@ def _read_parquet(path: str) -> EmbeddingTable:
     except (ValueError, TypeError) as error:  # of UTF-8, too
         expected = "embeddings of one length and a digest that is text"
         raise invalid("--embeddings", received=f"{path} ({error})", expected=expected) from error
-    columns = {
-        name: [str(each) if type(each) is int else each for each in found[name].to_pylist()]
-        for name in ("path", "label")
-        if name in found.column_names
-    }
-    columns["path"] = [os.fsdecode(each) if isinstance(each, bytes) else each for each in columns["path"]]
-    checked(columns, {"path": [str], "label": Maybe([Maybe(str)])}, place)
-    labels = columns.get("label")
-    texts = None if labels is None else [label or "" for label in labels]
-    return EmbeddingTable(embeddings, columns["path"], texts, digest or None)
+    columns = {name: found[name].to_pylist() for name in ("path", "label") if name in found.column_names}
+    rows = [f"--embeddings file {path}, row {number}" for number in range(1, found.num_rows + 1)]
+    texts = column_texts(rows, columns)
+    labels = list(map(label_text, texts["label"])) if "label" in texts else None
+    paths = _ids(texts["path"])
+    if "" in paths:
+        raise wrong_row(rows[paths.index("")], "no path", "one for each embedding")
+    return EmbeddingTable(embeddings, paths, labels, digest or None)
+
+
+def _ids(texts: Iterable[str]) -> list[str]:
+    """Return the ids of a table's rows; a path has one spelling, as `find_photos` gives it."""
+    return [os.path.normpath(text) if text and "://" not in text else text for text in texts]
 
 
 def _check_pyarrow(path: str) -> None:

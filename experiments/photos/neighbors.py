@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +59,8 @@ def find_neighbors(
 def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int, reject: float | None) -> Found:
     rows = neighbors.rows[row].tolist()
     ids = [neighbors.all_ids[each] for each in rows]
-    kept = [place for place, each in enumerate(ids) if each != path][:k]
+    own = os.path.normpath(path)
+    kept = [place for place, each in enumerate(ids) if os.path.normpath(each) != own][:k]
     known = neighbors.all_labels
     similarities = [float(neighbors.similarities[row, place]) for place in kept]
     verdict = "" if reject is None else UNLIKE if max(similarities, default=-np.inf) < reject else KNOWN
@@ -97,7 +99,10 @@ def shown_neighbors(found: list[Found]) -> str:
 def rejection_sentence(found: CalibratedRejection) -> str:
     """Explain a threshold of `--reject` and its measured error rates."""
     known = f"{100 * found.rejected:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}] of {found.num_known:,}"
-    unknown = "" if found.detected is None else f", and {100 * found.detected:.0f} % if their class is left out"
+    unknown = ""
+    if found.detected is not None:
+        labelled = "" if found.num_unknown == found.num_known else f" of the {found.num_unknown:,} with a class"
+        unknown = f", and {100 * found.detected:.0f} %{labelled} if their class is left out"
     return (
         f"Threshold of --reject: {shown_threshold(found.threshold)}. It rejects {known} photos of the index{unknown}."
     )
@@ -119,9 +124,18 @@ def _strip(found: Found) -> list[Tile]:
     return tiles
 
 
-def precision_of(found: list[Found]) -> float | None:
-    """Average the share of neighbours of the query's class; None if unknown."""
-    shares = [
-        np.mean([label == each.label for label in each.labels]) for each in found if each.label and any(each.labels)
+def precision_sentence(found: list[Found]) -> str:
+    """State the mean share of neighbours of the query's class, "" if unknown; count those without a class."""
+    judged = [(each.label, [label for label in each.labels if label]) for each in found if each.label]
+    shares = [np.mean([label == own for label in labels]) for own, labels in judged if labels]
+    if not shares:
+        return ""
+    num_queries = len(found) - len(judged)
+    num_neighbors = sum(not label for each in found if each.label for label in each.labels)
+    left_out = [
+        plural(number, *names)
+        for number, names in ((num_queries, ("query", "queries")), (num_neighbors, ("neighbour",)))
+        if number
     ]
-    return float(np.mean(shares)) if shares else None
+    counted = f" Left out, without a class: {' and '.join(left_out)}." if left_out else ""
+    return f"{100 * np.mean(shares):.1f} % of the neighbours are of their query's class.{counted}"

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from absl import flags
 
-from common.data import read_csv_table
+from common.data import TABLE_ENDINGS, is_table, read_table, spellings
 from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
@@ -23,7 +23,6 @@ from experiments.site.markup import plural
 
 T = TypeVar("T")
 _NUM_NAMED = 20  # photos of each kind that a dry run names
-_TABLES = (".csv", ".parquet")
 
 
 class SyncPlan(NamedTuple):
@@ -58,7 +57,7 @@ def sync(values: flags.FlagValues) -> None:
     images = values.images or index.root
     if images is None:
         raise InvalidInput(f"Missing --images: expected the photos of {values.index}, which records no --root.")
-    if not (os.path.isdir(images) or images.endswith(_TABLES)):
+    if not (os.path.isdir(images) or is_table(images)):
         raise invalid("--images", received=images, expected="a folder or a table of all photos")
     described = read_metadata(values.metadata) if values.metadata else None
     photos = find_photos(images, values.exclude)
@@ -108,14 +107,15 @@ def remove(values: flags.FlagValues) -> None:
 
 
 def read_metadata(path: str) -> dict[str, dict[str, str]]:
-    """Read the columns of a CSV file, by the path in its column `path`.
+    """Read the columns of a table, by the path in its column `path`.
 
     A path is relative to the file's folder, or absolute. The column `label` is left out, since labels are of
     `--images`.
     """
-    if not path.endswith(".csv"):
-        raise invalid("--metadata", received=path, expected="a .csv file with a column path")
-    places, columns = read_csv_table(path, ("path",), None)
+    if not is_table(path):
+        expected = f"a table ({', '.join(TABLE_ENDINGS)}) with a column path"
+        raise invalid("--metadata", received=path, expected=expected)
+    places, columns = read_table(path, ("path",), None)
     names = sorted(columns.keys() - {"path", "label"})
     if not names:
         raise invalid("--metadata", received=f"{path} without other columns", expected="columns beside path and label")
@@ -131,11 +131,14 @@ def read_metadata(path: str) -> dict[str, dict[str, str]]:
 
 def set_metadata(index: EmbeddingIndex, metadata: dict[str, dict[str, str]], path: str) -> None:
     """Replace the metadata of the photos that a file names, and print their number."""
-    known = metadata.keys() & set(index.ids)
+    ids = set(index.ids)
+    id_of = {photo: next((each for each in spellings(photo) if each in ids), None) for photo in metadata}
+    known = {name: metadata[photo] for photo, name in id_of.items() if name is not None}
     if not known:
         raise invalid("--metadata", received=f"{path} without a photo of the index", expected="paths of its photos")
-    index.describe({photo: metadata[photo] for photo in known})
-    others = f"; {plural(len(metadata) - len(known), 'row')} of other photos" if len(known) < len(metadata) else ""
+    index.describe(known)
+    num_others = sum(name is None for name in id_of.values())
+    others = f"; {plural(num_others, 'row')} of other photos" if num_others else ""
     print(f"{path}: metadata of {plural(len(known), 'photo')}{others}.")
 
 
@@ -171,7 +174,7 @@ def plan_sync(index: EmbeddingIndex, photos: Photos, digests: Sequence[str], ima
     ids, listed = list(index.ids), set(photos.paths)
     row_of = {path: row for row, path in enumerate(ids)}
     known = list(index.digests or [""] * len(ids))
-    in_scope = [True] * len(ids) if images.endswith(_TABLES) else _below(ids, images)
+    in_scope = [True] * len(ids) if is_table(images) else _below(ids, images)
     unlisted = [row for row, path in enumerate(ids) if path not in listed]
     gone = [row for row in unlisted if in_scope[row] or not os.path.exists(ids[row])]
     gone_by_digest: defaultdict[str, list[int]] = defaultdict(list)
@@ -271,9 +274,9 @@ def _below(paths: Iterable[str], images: str) -> list[bool]:
     """Check which paths are at or below a place, or listed in a table."""
     place = os.path.abspath(images)
     listed = {images, place}
-    if images.endswith(".csv") and os.path.isfile(images):
-        named = read_csv_table(images, ("path",))[1]["path"]
-        listed |= {os.path.join(os.path.dirname(place), name) for name in named}
+    if is_table(images) and os.path.isfile(images):
+        for name in read_table(images, ("path",))[1]["path"]:
+            listed |= {*spellings(os.path.normpath(os.path.join(os.path.dirname(place), name)))}
     return [path in listed or path.startswith(os.path.join(place, "")) for path in paths]
 
 

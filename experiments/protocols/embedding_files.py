@@ -6,11 +6,13 @@ import os
 import pathlib
 import zipfile
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import flags
 
 from common import retrieval
+from common.data import label_text
 from common.diagnostics import evaluate_clustering
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
@@ -26,14 +28,22 @@ _MOST_CLASSES = 10  # in the table
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
 
-def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Read embeddings `[items, dim]` and labels from a file.
+class EmbeddingFile(NamedTuple):
+    """The items of a file that have a label."""
 
-    Labels are `[items]` integers, `[items, classes]` bools or `[items, levels]` integers.
+    embeddings: np.ndarray  # `[items, dim]`
+    labels: np.ndarray  # `[items]` integers, `[items, classes]` bools or `[items, levels]` integers
+    class_names: list[str] | None = None  # that integers `[items]` number, as `experiments.search embed` writes them
+    paths: list[str] | None = None  # in one spelling
+    num_unlabelled: int = 0  # items that the file has beside these: those of the class ""
+
+
+def read_embeddings(flag: str, path: str) -> EmbeddingFile:
+    """Read embeddings and labels from a file.
 
     Raises:
         InvalidInput: the file is missing, no NumPy archive, without one of the two arrays, with a number instead of
-            embeddings, with one of its `paths` twice, or too large for the memory.
+            embeddings, without a label, with one of its `paths` twice, or too large for the memory.
     """
     if not pathlib.Path(path).is_file():
         raise invalid(flag, received=path, expected="an existing .npz file, or a finished run", fix=HOW_TO_WRITE)
@@ -47,12 +57,13 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
             if missing:
                 expected = "arrays named embeddings and labels"
                 raise invalid(flag, received=f"{path} with {sorted(archive.files)}", expected=expected)
-            if "paths" in archive.files:
-                _check_paths(flag, path, archive["paths"])
+            paths = _checked_paths(flag, path, archive["paths"]) if "paths" in archive.files else None
             embeddings, labels = archive["embeddings"], archive["labels"]
             if not embeddings.shape:
                 raise invalid(flag, received=f"{path} with a single number", expected="embeddings [items, dim]")
-            return embeddings, labels
+            if "class_names" not in archive.files or labels.ndim != 1 or len(labels) != len(embeddings):
+                return EmbeddingFile(embeddings, labels, paths=paths)
+            return _labelled(flag, path, EmbeddingFile(embeddings, labels, archive["class_names"].tolist(), paths))
     except (InvalidInput, PermissionError):
         raise
     except MemoryError as error:  # perhaps of a damaged header, which states any size
@@ -61,35 +72,84 @@ def read_embeddings(flag: str, path: str) -> tuple[np.ndarray, np.ndarray]:
         raise invalid(flag, received=f"{path} ({error})", expected="a NumPy archive", fix=HOW_TO_WRITE) from error
 
 
-def _check_paths(flag: str, file: str, paths: np.ndarray) -> None:
-    """Refuse a file that contains an image twice: it would find itself."""
+def _labelled(flag: str, file: str, read: EmbeddingFile) -> EmbeddingFile:
+    """Leave out items whose class has no name."""
+    names = [label_text(name) for name in read.class_names or ()]
+    if read.labels.dtype.kind not in "iu" or not ((read.labels >= 0) & (read.labels < len(names))).all():
+        expected = f"integers from 0 to {len(names) - 1}, which number its class_names"
+        raise invalid(flag, received=f"{file} with other labels", expected=expected)
+    kept = np.array([bool(name) for name in names], bool)[read.labels]
+    if not kept.any():
+        raise invalid(flag, received=f"{file} without a label", expected="labels of some items")
+    paths = None if read.paths is None else [read.paths[row] for row in np.flatnonzero(kept).tolist()]
+    return EmbeddingFile(read.embeddings[kept], read.labels[kept], names, paths, int((~kept).sum()))
+
+
+def _checked_paths(flag: str, file: str, paths: np.ndarray) -> list[str]:
+    """Return paths in one spelling; refuse a file that contains an image twice: it would find itself."""
     first_of: dict[str, int] = {}
     for row, path in enumerate(paths.ravel().astype(str).tolist()):
         first = first_of.setdefault(os.path.normpath(path), row)
         if first != row:
             received = f"{file} with {path} in rows {first} and {row} (from 0)"
             raise invalid(flag, received=received, expected="each path once: an image would find itself")
+    return list(first_of)
 
 
-def read_files(values: flags.FlagValues) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, ...]]:
-    """Return embeddings and labels of queries and of the gallery, if any.
+class Scored(NamedTuple):
+    """What the flags name: embeddings and labels of queries and of the gallery, if any."""
+
+    queries: tuple[np.ndarray, np.ndarray]
+    gallery: tuple[np.ndarray, ...]
+    num_unlabelled: int = 0  # items of both that have no label
+
+
+def read_files(values: flags.FlagValues) -> Scored:
+    """Read the queries and the gallery, if any.
 
     `--embeddings` may name the folder of a finished run, or its `test_embeddings.npz`, which has its gallery.
 
     Raises:
-        InvalidInput: see `read_embeddings`; or a gallery beside a run's own.
+        InvalidInput: see `read_embeddings`; a gallery beside a run's own, with an image of the queries, or with labels
+            of another kind.
     """
     run = _run_of(values.embeddings)
     if run is None:
         queries = read_embeddings("--embeddings", values.embeddings)
     else:
         arrays = read_test_embeddings(run)
-        queries = arrays["queries"], arrays["query_labels"]
+        queries = EmbeddingFile(arrays["queries"], arrays["query_labels"])
         if "gallery" in arrays:
             if values.gallery:
                 raise InvalidInput(f"--gallery would have no effect: {run} has its own. Remove it.")
-            return queries, (arrays["gallery"], arrays["gallery_labels"])
-    return queries, read_embeddings("--gallery", values.gallery) if values.gallery else ()
+            return Scored(queries[:2], (arrays["gallery"], arrays["gallery_labels"]))
+    if not values.gallery:
+        return Scored(queries[:2], (), queries.num_unlabelled)
+    gallery = read_embeddings("--gallery", values.gallery)
+    _check_apart(values.gallery, queries, gallery)
+    num_unlabelled = queries.num_unlabelled + gallery.num_unlabelled
+    if queries.class_names is None or gallery.class_names is None:
+        return Scored(queries[:2], gallery[:2], num_unlabelled)
+    # Each file numbers the classes that it has.
+    number_of: dict[str, int] = {}
+    of_both = [
+        np.array([number_of.setdefault(name, len(number_of)) for name in each.class_names or ()])[each.labels]
+        for each in (queries, gallery)
+    ]
+    return Scored((queries.embeddings, of_both[0]), (gallery.embeddings, of_both[1]), num_unlabelled)
+
+
+def _check_apart(file: str, queries: EmbeddingFile, gallery: EmbeddingFile) -> None:
+    """Refuse a gallery that contains a query, or whose labels cannot be compared with those of the queries."""
+    shared = {*(queries.paths or ())}.intersection(gallery.paths or ())
+    if shared:
+        received = f"{file} with {len(shared)} of the {len(queries.labels)} queries, such as {min(shared)}"
+        fix = "Take them out of one of the files; images of one file search each other without --gallery."
+        raise invalid("--gallery", received=received, expected="other images: a query would find itself", fix=fix)
+    if (queries.class_names is None) != (gallery.class_names is None):
+        received = "labels that number class_names in one file, and not in the other"
+        fix = "Write class_names into both files, or into none."
+        raise invalid("--gallery", received=received, expected="labels of one kind", fix=fix)
 
 
 def _run_of(path: str) -> pathlib.Path | None:
@@ -122,7 +182,7 @@ def scores(values: flags.FlagValues) -> dict:
     from common.diagnostics import diagnose, generalization_gap
 
     options = evaluation_options(values) | {"sample_queries": values.sample_queries, "seed": values.seed}
-    (embeddings, labels), gallery = read_files(values)
+    (embeddings, labels), gallery, num_unlabelled = read_files(values)
     if labels.ndim == 2:
         _check_options_of_matrices(values)
     shapes = embeddings.shape, gallery[0].shape if gallery else None
@@ -137,6 +197,8 @@ def scores(values: flags.FlagValues) -> dict:
     result = retrieval.evaluate_retrieval(embeddings, labels, *gallery, **options)
     found = figures_of(result, *shapes, values.similarity)
     found["metrics"] |= further
+    if num_unlabelled:
+        found["num_unlabelled"] = num_unlabelled
     if "classes" in values.metrics:
         found["classes"] = _of_classes(retrieval.class_table(result, labels))
     if values.clustering:
@@ -145,7 +207,7 @@ def scores(values: flags.FlagValues) -> dict:
     if values.diagnostics:
         found["diagnostics"] = diagnose(embeddings, labels, seed=values.seed).as_dict()
     if values.training:
-        training = read_embeddings("--training", values.training)
+        training = read_embeddings("--training", values.training)[:2]
         found["generalization_gap"] = generalization_gap(embeddings, labels, *training)
     return found
 
@@ -236,6 +298,8 @@ def table(found: dict) -> str:
     sample = f" of {found['sampled_from']}, drawn at random" if intervals else ""
     excluded = found["num_excluded_queries"]
     lines.append(f"{found['num_queries']} queries{sample}; {excluded} more have nothing to find and are left out.")
+    if "num_unlabelled" in found:
+        lines.append(f"{found['num_unlabelled']} items without a label are left out.")
     for name, value in found.get("generalization_gap", {}).items():
         lines.append(f"generalisation gap, {name} of test minus training: {100 * value:+.2f}")
     diagnostics = found.get("diagnostics", {})

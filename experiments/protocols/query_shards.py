@@ -174,7 +174,7 @@ class Evaluation(NamedTuple):
         """Read the files that flags name."""
         import_tensorflow()
         options = evaluation_options(values)
-        queries, gallery = read_files(values)
+        queries, gallery, _ = read_files(values)
         settings = {
             "embeddings": _identity(*queries),
             "gallery": _identity(*gallery) if gallery else None,

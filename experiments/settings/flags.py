@@ -23,7 +23,7 @@ from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.own_data import OWN_DATASETS, fit_to_data
 from experiments.settings.parts import all_settings
-from experiments.settings.places import CACHE_GB, DECODED_IMAGES_MB, Places
+from experiments.settings.places import CACHE_GB, DECODED_IMAGES_MB, Places, with_home
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import layers_of
 from experiments.settings.run_settings import BUDGETS, METHODS, RECIPES
@@ -36,6 +36,7 @@ _OWN, _RUNS = "This command", "Where results are, and what of them is made now"
 _METHODS = ("methods", "plugin")
 _LAUNCH = "Many units at once"
 _OF_LAUNCHES = ("launch", *READ_BY)
+_NO_PATHS = ("label", "where", "compared_with", "command_line", "collection")  # texts that may begin with a ~
 _WIDTH = 112
 
 
@@ -294,10 +295,13 @@ def _parse_flags(arguments: list[str]) -> list[str]:
         raise InvalidInput(f"{error}. {_launches(arguments)}See --help for all flags.") from error
     except SystemExit:  # --helpfull, which absl ends with an error code
         sys.exit(0)
-    for name in flags.FLAGS:  # NaN would pass every bound
-        value = flags.FLAGS[name].value
-        if flags.FLAGS[name].present and isinstance(value, float) and not math.isfinite(value):
-            raise invalid(f"--{name}", received=value, expected="a finite number")
+    for flag in (flags.FLAGS[name] for name in flags.FLAGS):
+        if not flag.present:
+            continue
+        if isinstance(flag.value, float) and not math.isfinite(flag.value):  # NaN would pass every bound
+            raise invalid(f"--{flag.name}", received=flag.value, expected="a finite number")
+        if flag.name not in _NO_PATHS:
+            flag.value = with_home(flag.value)
     return rest
 
 

@@ -1,8 +1,12 @@
-"""The folders of one command, and its memory for decoded images."""
+"""The folders of one command, its memory for decoded images, and the home folder in flags."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
+from typing import TypeVar
+
+Value = TypeVar("Value")
 
 DECODED_IMAGES_MB = 512  # of the images of evaluations that a unit keeps in memory
 CACHE_GB = 50.0  # of all caches
@@ -24,3 +28,10 @@ class Places:
     allow_cpu: bool = False
     study: str | None = None
     replace: bool = False
+
+
+def with_home(value: Value) -> Value:
+    """Expand a leading `~` of a path, or of the paths in a list, which shells leave alone in `--flag=~/path`."""
+    if isinstance(value, str):
+        return os.path.expanduser(value)
+    return [with_home(each) for each in value] if isinstance(value, list) else value

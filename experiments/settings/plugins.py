@@ -30,6 +30,7 @@ from experiments.settings import build
 from experiments.settings.method_names import FEATURES, MINERS, S2SD
 from experiments.settings.methods.derived import constructed, derived, is_of_kind, loss_settings, parameters_of
 from experiments.settings.parts import all_settings
+from experiments.settings.places import with_home
 from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF, Provider
 from experiments.settings.setting import LossSettings, Settings
 
@@ -72,7 +73,7 @@ def _load(arguments: list[str]) -> None:
         raise InvalidInput(f"{error}. See --help for all flags.") from error
     if "" in values.plugin:
         raise invalid("--plugin", received="", expected="a module, or the path of a .py file")
-    load_plugins(values.plugin)
+    load_plugins(with_home(values.plugin))
 
 
 def load_plugins(names: Sequence[str]) -> list[Provider]:
