@@ -174,7 +174,8 @@ def plan_sync(index: EmbeddingIndex, photos: Photos, digests: Sequence[str], ima
     ids, listed = list(index.ids), set(photos.paths)
     row_of = {path: row for row, path in enumerate(ids)}
     known = list(index.digests or [""] * len(ids))
-    in_scope = [True] * len(ids) if is_table(images) else _below(ids, images)
+    is_whole = is_table(images) and not os.path.isdir(images)
+    in_scope = [True] * len(ids) if is_whole else _below(ids, images)
     unlisted = [row for row, path in enumerate(ids) if path not in listed]
     gone = [row for row in unlisted if in_scope[row] or not os.path.exists(ids[row])]
     gone_by_digest: defaultdict[str, list[int]] = defaultdict(list)

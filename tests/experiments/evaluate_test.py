@@ -45,6 +45,45 @@ def test_a_path_twice_is_refused(tmp_path):
         read_embeddings("--embeddings", str(tmp_path / "x.npz"))
 
 
+def test_a_query_in_its_gallery_is_refused(tmp_path):
+    paths = np.array([f"/d/{row}.jpg" for row in range(60)])
+    save(tmp_path / "gallery.npz", 0, paths=paths)
+    save(tmp_path / "queries.npz", 1, num_items=3, paths=np.array(["/d/./5.jpg", "/e/1.jpg", "/d/x/../7.jpg"]))
+    finished = score(f"--embeddings={tmp_path}/queries.npz", f"--gallery={tmp_path}/gallery.npz")
+    check_clean_failure(finished, "--gallery", "2 of the 3 queries, such as /d/5.jpg", "a query would find itself")
+
+
+def test_items_without_a_label_are_left_out_and_counted(tmp_path):
+    embeddings, labels = save(tmp_path / "all.npz", 0)
+    kept = np.arange(60) % 4 > 0
+    save(tmp_path / "some.npz", 0, labels=np.where(kept, labels - 2**53 + 1, 0), class_names=np.array(["", *"abcdef"]))
+    finished = scored(f"--embeddings={tmp_path}/some.npz", f"--json={tmp_path}/some.json")
+    found = json.loads((tmp_path / "some.json").read_text())
+    expected = evaluate_retrieval(embeddings[kept], labels[kept], recall_at=(1, 2, 4, 8)).as_dict()
+    for name, value in found["metrics"].items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-12)
+    assert found["num_unlabelled"] == 15
+    assert "15 items without a label are left out." in finished.stdout
+    save(tmp_path / "minus.npz", 0, labels=np.where(kept, labels, -1))
+    check_clean_failure(score(f"--embeddings={tmp_path}/minus.npz"), "query labels", "-1 for 15 of 60", "Leave")
+
+
+def test_classes_of_two_files_are_compared_by_name(tmp_path):
+    embeddings, labels = save(tmp_path / "all.npz", 0)
+    codes, names = labels - 2**53, np.array([*"abcdef"])
+    has = codes[:20] > 2  # the queries' file numbers their three classes from 0
+    save(tmp_path / "gallery.npz", 0, embeddings=embeddings[20:], labels=codes[20:], class_names=names)
+    arrays = {"embeddings": embeddings[:20][has], "labels": codes[:20][has] - 3}
+    save(tmp_path / "queries.npz", 0, **arrays, class_names=names[3:])
+    gallery = f"--gallery={tmp_path}/gallery.npz"
+    scored(f"--embeddings={tmp_path}/queries.npz", gallery, f"--json={tmp_path}/found.json")
+    expected = evaluate_retrieval(embeddings[:20][has], codes[:20][has], embeddings[20:], codes[20:])
+    found = json.loads((tmp_path / "found.json").read_text())["metrics"]
+    np.testing.assert_allclose(found["P@1"], expected.precision_at_1)
+    save(tmp_path / "numbers.npz", 0, **arrays)
+    check_clean_failure(score(f"--embeddings={tmp_path}/numbers.npz", gallery), "class_names in one file")
+
+
 def test_several_labels_and_levels_of_labels(tmp_path):
     embeddings, labels = save(tmp_path / "ids.npz", 0)
     several = np.eye(6, dtype=bool)[labels - 2**53] | np.eye(6, dtype=bool)[0]

@@ -114,6 +114,7 @@ def test_epochs_are_functions_of_seed_and_number_and_continue_anywhere(sampler, 
     ("labels", "arguments", "message"),
     [
         ([3, 3, 17, 4, 4], (2, 2, 0), r"1 classes with one image \(label 17\)"),
+        ([-1, -1, 4, 4], (2, 2, 0), "-1 for 2 of 4 examples.*Leave examples without one out"),
         (_labels(4, 4, 4), (5, 2, 0), "received 5, expected at most the number of training classes, 3"),
         *((_labels(4, 4), numbers, "expected a number greater than") for numbers in ((0, 2, 0), (2, 0, 0), (2, 2, -1))),
     ],

@@ -71,6 +71,16 @@ def test_labels_may_be_numbers_and_other_columns_are_ignored(folder):
     np.testing.assert_array_equal(load_manifest(path).train.labels, dataset.train.labels)
 
 
+def test_labels_that_are_missing_or_spelt_in_two_ways(folder):
+    values = 1.0, 2.0, 1.0, float("nan"), float("nan"), 3.0, 2.0
+    rows = [(path, value, split) for (path, _, split), value in zip(ROWS, values)]
+    with pytest.raises(InvalidInput, match=r"(?s)row 4.*label ''.*row 5.*label ''"):
+        load_manifest(write_parquet(folder, rows))
+    spelt = {"owl": "caf\u00e9", "emu": "cafe\u0301", "jay": "nan"}
+    dataset = load_manifest(write_csv(folder, [(path, spelt.get(label, label), split) for path, label, split in ROWS]))
+    assert dataset.class_names == ("caf\u00e9", "nan", "kea")
+
+
 def test_another_column_may_hold_the_labels(folder):
     rows = [(path, label, "bird" if label == "owl" else "other", split) for path, label, split in ROWS]
     path = write_csv(folder, rows, header="path,label,Genus,split")

@@ -40,6 +40,21 @@ def test_scores_are_those_of_a_loop(votes):
         assert suggested == expected[row][1]
 
 
+@pytest.mark.parametrize("none", ["", None, float("nan")])
+def test_rows_without_a_label_neither_vote_nor_are_judged(none):
+    rng = np.random.default_rng(0)
+    labels = np.array([*"aaaaabbbbbbccdddd"], object)
+    embeddings = rng.normal(size=(len(labels), 6)).astype(np.float32)
+    alone = find_label_suspects(embeddings, labels)
+    places = np.sort(rng.choice(25, len(labels), replace=False))
+    mixed, all_labels = rng.normal(size=(25, 6)).astype(np.float32), np.full(25, none, object)
+    mixed[places], all_labels[places] = embeddings, labels
+    found = find_label_suspects(mixed, all_labels)
+    np.testing.assert_array_equal(found.rows, places[alone.rows])
+    np.testing.assert_array_equal(found.suggested, alone.suggested)
+    np.testing.assert_allclose(found.scores, alone.scores, atol=1e-6)
+
+
 def test_exchanged_labels_come_first():
     rng = np.random.default_rng(1)
     labels = np.repeat(np.arange(10), 30)

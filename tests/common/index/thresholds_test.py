@@ -79,7 +79,9 @@ def test_rows_left_out_calibrate_an_index(metric):
     rng = np.random.default_rng(1)
     labels = np.array([*"aaaabbbbbccc", "", ""])
     vectors = rng.normal(size=(14, 5)).astype(np.float32)
-    index = EmbeddingIndex.build(vectors, range(14), labels, metric=metric)
+    given = [*labels[:12], None, float("nan")]
+    index = EmbeddingIndex.build(vectors, range(14), given, metric=metric)
+    assert list(index.labels) == list(labels)
     pairs = np.array([[index.similarities([i], [j])[0] for j in range(14)] for i in range(14)])
     np.fill_diagonal(pairs, -np.inf)
     found = index.calibrate_rejection(0.25)
@@ -88,6 +90,7 @@ def test_rows_left_out_calibrate_an_index(metric):
     other = (labels != labels[:, None]) & (labels != "")
     nearest = np.where(other, pairs, -np.inf).max(axis=1)[labels != ""]
     assert found.detected == (nearest < found.threshold).mean()
+    assert (found.num_known, found.num_unknown) == (14, 12)
     fewer = index.calibrate_rejection(0.25, num_neighbors=1)
     assert (fewer.threshold, fewer.detected <= found.detected) == (found.threshold, True)
     assert index.calibrate_rejection(0.25, max_rows=4).num_known == 4

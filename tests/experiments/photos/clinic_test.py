@@ -84,6 +84,31 @@ def test_copies_in_another_class_come_first(collection):
     assert copies == [paths[23], paths[2], paths[5]]
 
 
+def test_photos_without_a_class_are_no_suspects_and_make_none(collection, tmp_path):
+    index, paths = collection
+    shutil.copy(paths[1], paths[2])
+    loose = [0, 3, 6, 14, 17, 20]  # the original of the copy in another class, and others of both classes
+    labels = ["" if place in loose else label for place, label in enumerate(index.labels)]
+    found = examine(EmbeddingIndex.build(np.asarray(index.embeddings), paths, labels), 0.9999)
+    suspects = [each for each in found if each.kind == LABEL]
+    assert paths[13] in [each.path for each in suspects]
+    assert all(each.label and each.suggestion for each in suspects)
+    assert [each.path for each in found if each.kind == EXACT] == [paths[23], paths[2]]
+    labels[2] = "owl"
+    found = examine(EmbeddingIndex.build(np.asarray(index.embeddings), paths, labels), 0.9999)
+    assert [each.path for each in found if each.kind == EXACT] == [paths[2], paths[23]]  # the other class first
+    write_clinic(str(tmp_path / "clinic"), "birds", len(paths), found, most=2, without_class=len(loose))
+    assert f"{len(loose)} have no class" in (tmp_path / "clinic" / "index.html").read_text()
+
+
+def test_a_move_keeps_to_the_folder_of_a_class(collection, tmp_path):
+    _, paths = collection
+    (tmp_path / "photos" / "cafe\u0301").mkdir()
+    file = decisions(tmp_path, f"move,{paths[0]},caf\u00e9")
+    (move,) = planned_moves(file, str(tmp_path / "photos"), str(tmp_path / "removed"))
+    assert move.target == tmp_path / "photos" / "cafe\u0301" / "00.png"
+
+
 def test_without_labels_none_is_suspected(collection):
     index, paths = collection
     found = examine(EmbeddingIndex.build(np.asarray(index.embeddings), paths), 0.9999)

@@ -1,3 +1,4 @@
+import os
 import sys
 
 import numpy as np
@@ -116,6 +117,28 @@ def test_a_table_with_and_without_labels(photos, ending):
         assert find_photos(str(path)) == expected
 
 
+def test_labels_and_paths_of_a_folder_and_of_a_table_are_spelt_alike(photos):
+    os.rename(photos / "jay", photos / "cafe\u0301")
+    (photos / "t.csv").write_text("path,label\n./caf\u00e9/0.png,caf\u00e9\n", encoding="utf-8")
+    of_folder, of_table = find_photos(str(photos)).at([0]), find_photos(str(photos / "t.csv"))
+    assert of_table == of_folder == Photos([str(photos / "cafe\u0301" / "0.png")], ["caf\u00e9"])
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_stored_embeddings_without_a_label_or_with_another_spelling(ending, tmp_path):
+    path, rows = tmp_path / f"x.{ending}", np.eye(4, dtype=np.float32)
+    names = ["/a/./0.png", "/a//1.png", "s3://a/2.png", "/a/3.png"]
+    if ending == "npz":
+        np.savez(path, embeddings=rows, paths=names, labels=["nan", "", " ", "cafe\u0301"])
+    else:
+        pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        columns = {"path": names, "label": ["nan", None, " ", "cafe\u0301"], "embedding": rows.tolist()}
+        pytest.importorskip("pyarrow.parquet").write_table(pyarrow.table(columns), path)
+    found = read_table(str(path))
+    assert found.paths == ["/a/0.png", "/a/1.png", "s3://a/2.png", "/a/3.png"]
+    assert found.labels == ["nan", "", "", "caf\u00e9"]
+
+
 def test_what_is_no_photo_is_named(photos, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "clip.MP4").write_bytes(b"x")
@@ -124,7 +147,7 @@ def test_what_is_no_photo_is_named(photos, tmp_path):
     (tmp_path / "none.csv").write_text("path\n")
     (tmp_path / "other.csv").write_text("file\nphotos/jay/9.png\n")
     for name, phrase in {
-        "nothing": "--images: received .*nothing', expected a folder, a .csv",
+        "nothing": "--images: received .*nothing', expected a folder, a table",
         "empty": "empty', expected a folder with image files",
         "clip.MP4": "ffmpeg -i .*clip.MP4 -vf fps=1",
         "twice.csv": "line 3.*jay/0.png once more.*line 2 has it already",
@@ -163,9 +186,10 @@ def test_comes_back_as_it_was(ending, has_labels, tmp_path):
 
 def test_the_command_that_scores_embeddings_reads_it(tmp_path):
     write_table(str(tmp_path / "x.npz"), TABLE)
-    embeddings, labels = read_embeddings("--embeddings", str(tmp_path / "x.npz"))
-    np.testing.assert_array_equal(embeddings, TABLE.embeddings)
-    assert labels.tolist() == [1, 0, 1]
+    embeddings, labels, names, *_ = read_embeddings("--embeddings", str(tmp_path / "x.npz"))
+    labelled = [row for row, label in enumerate(TABLE.labels) if label]
+    np.testing.assert_array_equal(embeddings, TABLE.embeddings[labelled])
+    assert [names[label] for label in labels] == [TABLE.labels[row] for row in labelled]
 
 
 def test_a_file_of_another_origin_will_do(tmp_path):
@@ -226,7 +250,7 @@ def test_npz_files_that_were_made_wrong_are_named(changes, message, tmp_path):
         (
             {"path": [{"x": 1}], "embedding": [[1.0]], "label": [7]},
             b"",
-            "x.parquet, path 0: received {'x': 1}, expected a text",
+            "x.parquet, row 1.*path {'x': 1}.*a single text",
         ),
         (None, b"", "expected a Parquet file"),
     ],

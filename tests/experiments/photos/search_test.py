@@ -10,7 +10,7 @@ import pytest
 from common.deployment import load_embedder, save_model
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
-from experiments.photos import duplicates
+from experiments.photos import duplicates, neighbors
 from experiments.photos.shown import write_csv
 from tests import command_line
 from tests.command_line import check_clean_failure
@@ -119,6 +119,36 @@ def test_labels_stay_with_their_photos_where_some_are_known(tmp_path, run_here):
         run_here("index", "--index=index", f"--embeddings={name}.npz")
     index = EmbeddingIndex.load(tmp_path / "index")
     assert dict(zip(index.ids, index.labels)) == {"/a": "jay", "/b": "kea", "/c": "owl", "/d": "kea"}
+
+
+def test_a_tilde_is_the_home_folder_in_paths_alone(tmp_path, monkeypatch):
+    home, work = tmp_path / "home", tmp_path / "work"
+    for folder in (home, work):
+        folder.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    (home / "plugin.py").write_text("def register(registry):\n    pass\n")
+    arrays = {"embeddings": np.eye(3), "paths": ["/a", "/b", "/c"], "labels": ["~/jay", "~/jay", "kea"]}
+    np.savez(home / "e.npz", **arrays)
+    done("index", work, "--index=~/ix", "--embeddings=~/e.npz", "--plugin=~/plugin.py")
+    assert list(EmbeddingIndex.load(home / "ix").ids) == arrays["paths"]
+    found = done("neighbours", work, "--index=~/ix", "--embeddings=~/e.npz", "--label=~/jay", "--k=1", "--csv=~/n.csv")
+    assert f"written: {home}/n.csv" in found
+    several = command_line.run_here("experiments.record", "--runs=~/one,~/two", "--study=~/s", cwd=work)
+    check_clean_failure(several, str(home / "one"))
+    assert list(work.iterdir()) == []
+
+
+def test_neighbours_without_a_class_are_left_out_of_the_share_and_counted():
+    found = [
+        neighbors.Found("/a", "jay", ["/b", "/c", "/d"], ["jay", "", "kea"], [0.9, 0.8, 0.7]),
+        neighbors.Found("/e", "kea", ["/b"], [""], [0.9]),
+        neighbors.Found("/f", "", ["/b"], ["jay"], [0.9]),
+    ]
+    sentence = (
+        "50.0 % of the neighbours are of their query's class. Left out, without a class: 1 query and 2 neighbours."
+    )
+    assert neighbors.precision_sentence(found) == sentence
+    assert neighbors.precision_sentence(found[1:]) == ""
 
 
 def test_photos_are_listed_by_group_and_the_most_similar_first(tmp_path):
