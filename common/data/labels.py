@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 import math
-import numbers
 import os
 import unicodedata
 
@@ -49,5 +48,6 @@ def cell_text(value: object) -> str:
         raise invalid("value", received=value, expected="a single text or number")
     if value is None or type(value).__name__ == "NAType" or value != value:  # NA of pandas has no truth value
         return ""
-    is_fraction = isinstance(value, (numbers.Real, decimal.Decimal)) and not isinstance(value, numbers.Integral)
-    return str(int(value) if is_fraction and math.isfinite(value) and value == int(value) else value)
+    if isinstance(value, (float, np.floating, decimal.Decimal)) and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    return str(value)

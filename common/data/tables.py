@@ -273,8 +273,9 @@ def spellings(path: str) -> tuple[str, ...]:
     Windows has backslashes, and macOS decomposes letters (Unicode's NFD), which other systems keep composed (NFC).
     """
     written = (path, path.replace("\\", "/"))
-    normal = [unicodedata.normalize(form, each) for form in ("NFC", "NFD") for each in written]
-    return tuple(dict.fromkeys([*written, *normal]))
+    composed = [unicodedata.normalize("NFC", each) for each in written]
+    decomposed = [unicodedata.normalize("NFD", each) for each in written]
+    return tuple(dict.fromkeys([*written, *composed, *decomposed]))
 
 
 def image_path(table: str, text: str, place: str) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import TypeVar
-
-Value = TypeVar("Value")
+from typing import Any
 
 DECODED_IMAGES_MB = 512  # of the images of evaluations that a unit keeps in memory
 CACHE_GB = 50.0  # of all caches
@@ -30,7 +28,7 @@ class Places:
     replace: bool = False
 
 
-def with_home(value: Value) -> Value:
+def with_home(value: Any) -> Any:  # noqa: ANN401
     """Expand a leading `~` of a path, or of the paths in a list, which shells leave alone in `--flag=~/path`."""
     if isinstance(value, str):
         return os.path.expanduser(value)

@@ -144,10 +144,9 @@ def test_neighbours_without_a_class_are_left_out_of_the_share_and_counted():
         neighbors.Found("/e", "kea", ["/b"], [""], [0.9]),
         neighbors.Found("/f", "", ["/b"], ["jay"], [0.9]),
     ]
-    sentence = (
-        "50.0 % of the neighbours are of their query's class. Left out, without a class: 1 query and 2 neighbours."
-    )
-    assert neighbors.precision_sentence(found) == sentence
+    sentence = neighbors.precision_sentence(found)
+    assert sentence.startswith("50.0 % of the neighbours")
+    assert "1 query and 2 neighbours" in sentence
     assert neighbors.precision_sentence(found[1:]) == ""
 
 
