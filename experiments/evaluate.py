@@ -7,9 +7,11 @@ Cost: seconds for 60,000 embeddings on 2 CPU cores; --map and --clustering take 
 
 The files are NumPy archives, `np.savez("test.npz", embeddings=..., labels=...)`, with `embeddings` [items, dim]
 (float16, float32 or float64) and `labels` [items] (integers of any size). Without a gallery, each embedding
-searches all others; with one, each searches the gallery. Pickled content is rejected. The figures are percentages;
-"lowest" and "highest" bound them over all orders of equally similar items. A wide gap means that embeddings coincide.
-The JSON file holds fractions.
+searches all others; with one, each searches the gallery. Pickled content is rejected. If both files have `paths`, no
+path may be in both. With `class_names`, labels number these names, and items of the class "" are left out.
+
+The figures are percentages; "lowest" and "highest" bound them over all orders of equally similar items. A wide gap
+means that embeddings coincide. The JSON file holds fractions.
 
 Bool `labels` [items, classes] are several labels for each item; items that share one are relevant. Integer `labels`
 [items, levels] are a hierarchy, the finest classes first. The figures of level 2 are then "L2 P@1", ...; nDCG and

@@ -12,9 +12,9 @@ Command: python -m experiments.search index --index=photo_index --images=photos 
 Expected: neighbours with similarities (cosine), as a table and as a page with pictures; see docs/search.md.
 Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
 
---images is a folder (labels are the names of the folders in it), a CSV or Parquet table with a column path and possibly
-label, or one file. Rerun `index` to add photos; photos already indexed (matched by path) are skipped. `sync` also finds
-changed, renamed and removed photos, and `remove` forgets some.
+--images is a folder (labels are the names of the folders in it), a table (CSV, JSON lines or Parquet) with a column
+path and possibly label, or one file. Rerun `index` to add photos; photos already indexed (matched by path) are skipped.
+`sync` also finds changed, renamed and removed photos, and `remove` forgets some.
 Without --model, a network with published weights embeds (--backbone, by default one in this package). An index keeps a
 copy of its model.
 """
@@ -39,12 +39,12 @@ def main(*words: str) -> None:
 def define_flags() -> None:
     """Define the flags of all actions."""
     define_model_flags()
-    flags.DEFINE_string("images", None, "Photos: a folder, a .csv or .parquet table, or one image file.")
+    flags.DEFINE_string("images", None, "Photos: a folder, a table (.csv, .parquet, ...), or one image file.")
     flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
     flags.DEFINE_string("output", None, "embed: the .npz or .parquet file to write.")
     flags.DEFINE_string("index", None, "Folder of the index, which also keeps its model.")
     flags.DEFINE_string("root", None, "index, sync: store paths relative to this folder, so that both can be moved.")
-    flags.DEFINE_string("metadata", None, "index, sync: CSV file with a column path and others, for --where.")
+    flags.DEFINE_string("metadata", None, "index, sync: a table with a column path and others, for --where.")
     flags.DEFINE_boolean("dry_run", False, "sync, remove: only print what would change.")
     flags.DEFINE_multi_string("label", None, "neighbours, remove: only photos with this label; may be repeated.")
     flags.DEFINE_multi_string("where", None, "neighbours, remove: only photos with COLUMN=VALUE; may be repeated.")
@@ -71,7 +71,7 @@ def define_flags() -> None:
         50.0,
     )
     flags.DEFINE_float("threshold", None, "duplicates: similarity from which on photos are near-duplicates.")
-    flags.DEFINE_string("pairs", None, "duplicates: CSV file with first, second, same; chooses the threshold.")
+    flags.DEFINE_string("pairs", None, "duplicates: a table with first, second, same; chooses the threshold.")
     flags.DEFINE_float(
         "precision", 0.95, "duplicates: share of the same that --pairs is to reach; in (0, 1].", 0.0, 1.0
     )

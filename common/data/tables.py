@@ -152,7 +152,7 @@ def _cells(place: str, line: str, delimiter: str) -> list[str]:
 def _checked_cells(
     place: str, line: str, delimiter: str, header: Sequence[str], wanted: Sequence[tuple[str, int]]
 ) -> list[str]:
-    """Return the wanted cells of a row; none if all of its cells are blank."""
+    """Return the wanted cells of a row, or none of a blank row."""
     if "\0" in line:
         raise wrong_row(place, "a null character", "text in UTF-8", _SAVE_AS)
     cells = _cells(place, line, delimiter)
@@ -268,7 +268,7 @@ def _check_columns(path: str, present: Sequence[str], names: Sequence[str]) -> N
 
 
 def spellings(path: str) -> tuple[str, ...]:
-    """Return the ways in which a table may write one path, the given one first.
+    """Return the spellings of a path in tables, the given one first.
 
     Windows has backslashes, and macOS decomposes letters (Unicode's NFD), which other systems keep composed (NFC).
     """
@@ -279,7 +279,9 @@ def spellings(path: str) -> tuple[str, ...]:
 
 
 def image_path(table: str, text: str, place: str) -> str:
-    """Return the absolute path of a row's image, in the one spelling that listing its folder gives.
+    """Return the absolute path of a row's image.
+
+    It is spelt as a listing of the folder spells it.
 
     Raises:
         InvalidInput: no such file.
@@ -294,7 +296,7 @@ def image_path(table: str, text: str, place: str) -> str:
 
 
 def _plain(path: str) -> str:
-    """Return a path without `.`, `..` and repeated slashes, unless a link makes that another file."""
+    """Normalise a path, unless a link makes the result another file."""
     plain = os.path.normpath(path)
     return plain if plain == path or (os.path.exists(plain) and os.path.samefile(plain, path)) else path
 

@@ -93,8 +93,8 @@ class EmbeddingIndex:
         Args:
             embeddings: `[rows, dim]`, float16, float32 or float64; possibly no rows.
             ids: a text, path or number for each row, kept as text; unique.
-            labels: the same, of classes; None for none at all. A row whose label is None, a NaN or "" has none; text is
-                kept in Unicode's composed form (NFC).
+            labels: the class of each row, as ids; a row without one has None, a NaN or "". None: no row has one. Text
+                is kept in Unicode's composed form (NFC).
             metric: "cosine", "inner_product" or "euclidean". For "cosine" rows are stored with unit norm.
             dtype: "float32", or "float16", which halves the index; `rounding_error` is its largest error.
             model_digest: of the model that made the embeddings; queries of another are refused.

@@ -113,7 +113,7 @@ def _values(metadata: Iterable[Mapping[str, str]], name: str) -> Iterator[str]:
 
 
 def _composed(text: str) -> str:
-    """Return a text in the normal form of `label_text`, which older indexes do not store."""
+    """Return a text in the normal form of `label_text`; older indexes have others."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 

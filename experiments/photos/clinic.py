@@ -67,7 +67,7 @@ def examine(index: EmbeddingIndex, threshold: float) -> list[Finding]:
 
 
 def _differ(label: str, other: str) -> bool:
-    """Check that two photos are of different classes; one without a class differs from none."""
+    """Check whether two photos are of different classes; no class differs from none."""
     return bool(label and other) and label != other
 
 

@@ -309,7 +309,7 @@ def _read_parquet(path: str) -> EmbeddingTable:
 
 
 def _ids(texts: Iterable[str]) -> list[str]:
-    """Return the ids of a table's rows; a path has one spelling, as `find_photos` gives it."""
+    """Return the ids of a table's rows, with paths as `find_photos` spells them."""
     return [os.path.normpath(text) if text and "://" not in text else text for text in texts]
 
 

@@ -125,7 +125,10 @@ def _strip(found: Found) -> list[Tile]:
 
 
 def precision_sentence(found: list[Found]) -> str:
-    """State the mean share of neighbours of the query's class, "" if unknown; count those without a class."""
+    """State the mean share of neighbours of the query's class.
+
+    Photos without a class are left out and counted. "" if no photo is left.
+    """
     judged = [(each.label, [label for label in each.labels if label]) for each in found if each.label]
     shares = [np.mean([label == own for label in labels]) for own, labels in judged if labels]
     if not shares:

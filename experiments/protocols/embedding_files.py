@@ -86,7 +86,7 @@ def _labelled(flag: str, file: str, read: EmbeddingFile) -> EmbeddingFile:
 
 
 def _checked_paths(flag: str, file: str, paths: np.ndarray) -> list[str]:
-    """Return paths in one spelling; refuse a file that contains an image twice: it would find itself."""
+    """Return paths in one spelling; refuse an image that is there twice."""
     first_of: dict[str, int] = {}
     for row, path in enumerate(paths.ravel().astype(str).tolist()):
         first = first_of.setdefault(os.path.normpath(path), row)
@@ -97,7 +97,7 @@ def _checked_paths(flag: str, file: str, paths: np.ndarray) -> list[str]:
 
 
 class Scored(NamedTuple):
-    """What the flags name: embeddings and labels of queries and of the gallery, if any."""
+    """Embeddings and labels of the queries, and of the gallery, if any."""
 
     queries: tuple[np.ndarray, np.ndarray]
     gallery: tuple[np.ndarray, ...]
@@ -140,7 +140,7 @@ def read_files(values: flags.FlagValues) -> Scored:
 
 
 def _check_apart(file: str, queries: EmbeddingFile, gallery: EmbeddingFile) -> None:
-    """Refuse a gallery that contains a query, or whose labels cannot be compared with those of the queries."""
+    """Refuse a gallery that contains a query, or that numbers other classes."""
     shared = {*(queries.paths or ())}.intersection(gallery.paths or ())
     if shared:
         received = f"{file} with {len(shared)} of the {len(queries.labels)} queries, such as {min(shared)}"

@@ -1,4 +1,4 @@
-"""The folders of one command, its memory for decoded images, and the home folder in flags."""
+"""The folders of one command, and its memory for decoded images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ class Places:
 
 
 def with_home(value: Any) -> Any:  # noqa: ANN401
-    """Expand a leading `~` of a path, or of the paths in a list, which shells leave alone in `--flag=~/path`."""
+    """Expand the `~` of a path or of a list of paths.
+
+    Shells leave it as it is in `--flag=~/path`.
+    """
     if isinstance(value, str):
         return os.path.expanduser(value)
     return [with_home(each) for each in value] if isinstance(value, list) else value
