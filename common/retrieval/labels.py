@@ -150,9 +150,11 @@ def class_codes(name: str, labels: np.ndarray, num_items: int) -> np.ndarray:
     """Convert labels to codes 0..C-1 in the order of the labels: `[num_items]`.
 
     Raises:
-        InvalidInput: as `integer_labels`.
+        InvalidInput: as `integer_labels`, or -1 among them.
     """
-    return np.unique(integer_labels(name, labels, num_items), return_inverse=True)[1].ravel()
+    labels = integer_labels(name, labels, num_items)
+    _check_labelled(name, labels, labels)
+    return np.unique(labels, return_inverse=True)[1].ravel()
 
 
 def codes_of_both(
@@ -167,22 +169,27 @@ def codes_of_both(
 
     Raises:
         InvalidInput: as `integer_labels`, or embeddings of a gallery without labels, or labels without embeddings; or
-            queries with the label -1, which usually marks items without a label. (In a gallery they match no query.)
+            -1 on both sides, which usually marks items without a label: they would match one another.
     """
     if (gallery_embeddings is None) != (gallery_labels is None):
         raise InvalidInput(
             "Invalid gallery: received embeddings or labels alone, expected both (or none: self-retrieval)."
         )
     query_labels = integer_labels("query labels", query_labels, len(query_embeddings))
-    unlabelled = int(np.sum(query_labels == -1))
-    if unlabelled:
-        received, fix = f"-1 for {unlabelled} of {len(query_labels)} queries", "Leave queries without one out."
-        raise invalid("query labels", received=received, expected="a class for each", fix=fix)
     if gallery_embeddings is None or gallery_labels is None:
+        _check_labelled("query labels", query_labels, query_labels)
         codes = np.unique(query_labels, return_inverse=True)[1]
         return codes, codes
     gallery_labels = integer_labels("gallery labels", gallery_labels, len(gallery_embeddings))
+    _check_labelled("query labels", query_labels, gallery_labels)
     if query_labels.dtype != gallery_labels.dtype:  # NumPy would make floats of int64 and uint64
         query_labels, gallery_labels = query_labels.astype(object), gallery_labels.astype(object)
     codes = np.unique(np.concatenate([query_labels, gallery_labels]), return_inverse=True)[1]
     return codes[: len(query_labels)], codes[len(query_labels) :]
+
+
+def _check_labelled(name: str, labels: np.ndarray, gallery_labels: np.ndarray) -> None:
+    unlabelled = int(np.sum(labels == -1))
+    if unlabelled and np.any(gallery_labels == -1):
+        received, fix = f"-1 for {unlabelled} of {len(labels)} items", "Leave items without one out."
+        raise invalid(name, received=received, expected="a class for each", fix=fix)

@@ -44,7 +44,7 @@ def push(values: flags.FlagValues) -> None:
 def push_index(index: EmbeddingIndex, client: QdrantClient, collection: str) -> tuple[int, int]:
     """Write all photos of an index as points, and delete the points of others.
 
-    A point has the embedding, and as payload `path`, `label`, `digest` and the metadata. The next push completes an
+    A point has the embedding, and as payload `path`, `label` and `digest`, if known, and the metadata. The next push completes an
     interrupted one. A missing collection is made.
 
     Returns:
@@ -81,7 +81,7 @@ def push_index(index: EmbeddingIndex, client: QdrantClient, collection: str) -> 
 def _payload(index: EmbeddingIndex, row: int, described: list[dict[str, str]]) -> dict[str, str]:
     payload = {"path": index.ids[row]}
     for name, column in (("label", index.labels), ("digest", index.digests)):
-        if column is not None:
+        if column is not None and column[row]:
             payload[name] = column[row]
     columns = {**(described[row] if described else {}), **payload}
     return {name: _as_text(value) for name, value in columns.items()}

@@ -49,6 +49,13 @@ def test_metadata_are_in_the_payload(client, tmp_path):
     assert {point.payload["year"] for point in points} == {str(2000 + place) for place in range(6)}
 
 
+def test_a_photo_without_a_label_has_none_in_the_payload(client):
+    index = EmbeddingIndex.build(np.eye(2, dtype=np.float32), ["a", "b"], ["jay", None])
+    push_index(index, client, "photos")
+    points, _ = client.scroll("photos", limit=10)
+    assert {point.payload["path"]: point.payload.get("label") for point in points} == {"a": "jay", "b": None}
+
+
 def test_another_size_or_distance_is_refused(client):
     push_index(make_index(), client, "photos")
     for index in (make_index(dim=3), make_index("euclidean")):
