@@ -44,8 +44,8 @@ def push(values: flags.FlagValues) -> None:
 def push_index(index: EmbeddingIndex, client: QdrantClient, collection: str) -> tuple[int, int]:
     """Write all photos of an index as points, and delete the points of others.
 
-    A point has the embedding, and as payload `path`, `label` and `digest`, if known, and the metadata. The next push completes an
-    interrupted one. A missing collection is made.
+    A point has the embedding, and as payload `path`, the metadata, and `label` and `digest` if known. The next push
+    completes an interrupted one. A missing collection is made.
 
     Returns:
         The numbers of points written and deleted.

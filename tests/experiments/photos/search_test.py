@@ -11,6 +11,7 @@ from common.deployment import load_embedder, save_model
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.photos import duplicates, neighbors
+from experiments.photos.embedding import EmbeddingTable
 from experiments.photos.shown import write_csv
 from tests import command_line
 from tests.command_line import check_clean_failure
@@ -136,6 +137,13 @@ def test_a_tilde_is_the_home_folder_in_paths_alone(tmp_path, monkeypatch):
     several = command_line.run_here("experiments.record", "--runs=~/one,~/two", "--study=~/s", cwd=work)
     check_clean_failure(several, str(home / "one"))
     assert list(work.iterdir()) == []
+
+
+def test_a_photo_is_not_its_own_neighbour_under_another_spelling():
+    index = EmbeddingIndex.build(np.eye(3, dtype=np.float32), ["/x/./0.png", "/x/1.png", "/x/2.png"])
+    queries = EmbeddingTable(np.eye(3, dtype=np.float32)[:1], ["/x/0.png"], None, None)
+    (found,) = neighbors.find_neighbors(index, queries, 2)
+    assert sorted(found.ids) == ["/x/1.png", "/x/2.png"]
 
 
 def test_neighbours_without_a_class_are_left_out_of_the_share_and_counted():
