@@ -221,17 +221,19 @@ def _read_parquet(
             "save the table as .csv."
         ) from error
     try:
-        header = parquet.read_schema(path).names
+        file = parquet.ParquetFile(path)
+        header = file.schema_arrow.names
         present = named(header)
         others = set(present if optional is None else optional).intersection(present) - {""}
         _check_columns(path, present, [*required, *sorted(others)])
         name_of = dict(zip(present, header))
         names = list(dict.fromkeys((*required, *others)))
-        table = parquet.read_table(path, columns=[name_of[name] for name in names])
+        table = file.read(columns=[name_of[name] for name in names])
     except (OSError, ArrowException) as error:
         raise invalid("table", received=path, expected=f"a Parquet file ({error})") from error
     places = [f"{path}, row {number}" for number in range(1, table.num_rows + 1)]
-    return places, column_texts(places, {name: table[name_of[name]].to_pylist() for name in names})
+    values = {name: column.to_pylist() for name, column in zip(named(table.column_names), table.itercolumns())}
+    return places, column_texts(places, {name: values[name] for name in names})
 
 
 def column_texts(places: Sequence[str], columns: dict[str, list[object]]) -> dict[str, list[str]]:

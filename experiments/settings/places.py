@@ -31,7 +31,7 @@ class Places:
 def with_home(value: Any) -> Any:  # noqa: ANN401
     """Expand the `~` of a path or of a list of paths.
 
-    Shells leave it as it is in `--flag=~/path`.
+    Shells leave it as it is behind the equals sign of a flag.
     """
     if isinstance(value, str):
         return os.path.expanduser(value)
