@@ -93,7 +93,7 @@ class EmbeddingIndex:
         Args:
             embeddings: `[rows, dim]`, float16, float32 or float64; possibly no rows.
             ids: a text, path or number for each row, kept as text; unique.
-            labels: the class of each row; None, a NaN or "" where it has none. None if there are no labels. Text
+            labels: the class of each row, or None. The class of a single row may be missing: None, a NaN or "". Text
                 is kept in Unicode's composed form (NFC).
             metric: "cosine", "inner_product" or "euclidean". For "cosine" rows are stored with unit norm.
             dtype: "float32", or "float16", which halves the index; `rounding_error` is its largest error.
