@@ -179,8 +179,8 @@ def test_decisions_move_photos(collection, tmp_path):
         ("move,{photo},", "expected a class, a folder in"),
         ("move,{photo},.", "expected a class, a folder in"),  # the root, where it would have no class
         ("move,{photo},jay/..", "expected a class, a folder in"),
-        ("move,{photo},a\0b", "expected a class, a folder in"),
-        ("move,{photo}\0,jay", "expected a photo in"),
+        ("move,{photo},a\0b", "null character"),
+        ("move,{photo}\0,jay", "null character"),
         ("move,{photo},jay", "which is taken"),
     ],
 )
