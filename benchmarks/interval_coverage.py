@@ -4,9 +4,10 @@ The code that judges real studies judges them.
 
 Command: python -m benchmarks.interval_coverage [--studies=1000] [--coverage_studies=10000] [--seed=0]
 
-Five questions:
+Six questions:
 
 - How often does a 95 % interval cover the truth, by number of test classes, design and skewness?
+- How often does it, if classes come in families and count one by one, or by family?
 - How often does a single paired difference of equal methods exclude the truth, with effects of folds and of the
   choice of settings?
 - How many tables of twelve rows without any difference have a star, and how often does a single interval exclude the
@@ -92,6 +93,11 @@ CASES = {
     "chosen, better by .2": Effects(0.13, 0.11, 0.1, 0.11, setting=0.2, correlation=0.5),
     "new training classes": Effects(0.13, 0.0, 0.1, 0.11, training_class=0.2),
 }
+FAMILIES = {
+    "59 of 10": np.full(59, 10),
+    "93 of 1 to 31": 1 + (30 * 0.95 ** np.arange(93)).round().astype(int),  # such as the subgroups of emoji
+}
+CORRELATION = 0.35  # of the classes of a family, as on emoji and glyphs
 PAIRED_DESIGNS = (*DESIGNS, (1, 1))
 PAIRED_CLASSES = 98
 
@@ -142,6 +148,47 @@ def coverage(
         found = reports.class_clustered_interval(scores, members=members)
         covered += found.low <= 0 <= found.high
     return covered / studies
+
+
+def family_coverage(
+    generator: np.random.Generator, sizes: np.ndarray, folds_share: float, studies: int
+) -> tuple[float, float]:
+    """Return coverage of 95 % intervals by class and by family.
+
+    Args:
+        generator: of the studies.
+        sizes: classes of each family `[families]`.
+        folds_share: standard error from four folds, as a multiple of that from the choice of families and classes.
+        studies: how many.
+    """
+    families, members = np.repeat(np.arange(len(sizes)), sizes), reports.single_model_members(4, 1)
+    count = len(families)
+    error = SINGLE.test_class * np.sqrt(CORRELATION * (sizes**2).sum() + (1 - CORRELATION) * count) / count
+    population = SINGLE._replace(test_class=SINGLE.test_class * np.sqrt(1 - CORRELATION), model=2 * folds_share * error)
+    covered = np.zeros(2)
+    for _ in range(studies):
+        own = simulated_scores(generator, population, count, len(members), skewed=False)
+        shared = SINGLE.test_class * np.sqrt(CORRELATION) * generator.normal(size=len(sizes))[families]
+        scores = reports.ClassScores(own.sums + shared * own.counts, own.counts)
+        both = (reports.class_clustered_interval(of, members=members) for of in (scores, scores.by_family(families)))
+        covered += [found.low <= 0 <= found.high for found in both]
+    by_class, by_family = covered / studies
+    return by_class, by_family
+
+
+def print_families(generator: np.random.Generator, studies: int) -> list[float]:
+    """Print coverages of classes in families; return those of intervals by family."""
+    print(
+        f"\nCoverage of 95 % intervals (%), classes in families (correlation {CORRELATION:g}), 4 x 1, {studies} studies"
+    )
+    print(f"{'families':16}{'folds':>8}{'by class':>10}{'by family':>11}")
+    found = []
+    for name, sizes in FAMILIES.items():
+        for share in (0.0, 1.0):
+            by_class, by_family = family_coverage(generator, sizes, share, studies)
+            found.append(by_family)
+            print(f"{name:16}{share:8g}{100 * by_class:10.1f}{100 * by_family:11.1f}", flush=True)
+    return found
 
 
 def chosen_runs(
@@ -334,12 +381,14 @@ def main(_) -> None:
     generator, studies = np.random.default_rng(_FLAGS.seed), _FLAGS.studies
     found = print_coverage(generator, _FLAGS.coverage_studies)
     paired = print_paired(generator, _FLAGS.coverage_studies)
+    by_family = print_families(np.random.default_rng(_FLAGS.seed), _FLAGS.coverage_studies)
     starred, noisiest = print_stars(generator, _FLAGS.coverage_studies)
     figures = {
         "false_alarm_tables_12_rows_max": max(starred),
         "false_alarms_of_noisiest_row_max": max(noisiest),
         "coverage_min": min(found),
         "coverage_max": max(found),
+        "coverage_by_family_min": min(by_family),
         "paired_false_alarms_max": max(paired),
         "reproduced_at_twice_margin_max": print_words(generator, studies),
     }

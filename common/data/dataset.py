@@ -43,6 +43,8 @@ class Examples:
             (see `fixed_views`); None where every draw is a view of its own.
         shards: `[examples]` copies of the images that are read instead of the files in `paths`.
         superclasses: `[examples]` identifiers of groups of classes; see `with_superclasses`.
+        families: `[examples]` integers, the family of each example's class, such as a letter and its accented forms.
+            Classes of one family succeed and fail together, so intervals count them as one. None: independent classes.
         label_sets: `[examples, classes]` bools, several labels of each example, which training batches then have; None:
             the one in `labels`.
         exif_orientation: turn the images as the EXIF orientation of their files says. The published data sets set it to
@@ -60,6 +62,7 @@ class Examples:
     view_seeds: np.ndarray | None = None
     shards: ShardedImages | None = None
     superclasses: np.ndarray | None = None
+    families: np.ndarray | None = None
     label_sets: np.ndarray | None = None
     exif_orientation: bool = True
 

@@ -19,6 +19,7 @@ from common.data.glyph_drawings import character_name
 EMOJI_SIZE = 96
 MIN_DESIGNS = 4
 _ARCHIVE = pathlib.Path(__file__).with_name("emoji_drawings") / "emoji.zip"
+_SUBGROUPS = _ARCHIVE.with_name("subgroups.txt")
 _VERSION = 1  # of the arrays; part of the cache's file name
 
 
@@ -27,7 +28,8 @@ def load_emoji(data_dir: str | None = None, *, cache_dir: str | os.PathLike, see
 
     A class is an emoji. Half of them train, the others test. An emoji and its variants (man, woman, person) share
     their first code point and are on one side. They follow one another in the training classes, so a fold of the fair
-    protocol validates on untrained emoji (except one at each of its ends).
+    protocol validates on untrained emoji (except one at each of its ends). Families are the subgroups of Unicode, such
+    as "time" (clock faces), "animal-bird" and "person-sport".
 
     Of drawings with equal pixels the first stays: 42 are the same in two classes, such as man and person. Two designs
     are close relatives (`fluent-emoji` and `fluent-emoji-flat`). The drawings' owners and licences are in
@@ -51,7 +53,8 @@ def load_emoji(data_dir: str | None = None, *, cache_dir: str | os.PathLike, see
     train_stems, test_stems = random_class_split(len(of_first), 0.5, seed)
     train_stems = np.random.default_rng(seed).permutation(train_stems)
     class_ids = np.concatenate([np.flatnonzero(stems == stem) for stem in (*train_stems, *test_stems)])
-    examples = Examples(classes, inputs=drawings["images"]).select_classes(class_ids)
+    examples = Examples(classes, inputs=drawings["images"], families=_subgroups(emoji)[classes])
+    examples = examples.select_classes(class_ids)
     is_training = examples.labels < np.isin(stems, train_stems).sum()
     return Dataset(
         name="emoji",
@@ -67,6 +70,13 @@ def load_emoji(data_dir: str | None = None, *, cache_dir: str | os.PathLike, see
 def emoji_name(code_points: str) -> str:
     """Return code points and names: `"1f3c3"` gives `"U+1F3C3 RUNNER"`."""
     return ", ".join(character_name(int(code_point, 16)) for code_point in code_points.split("-"))
+
+
+def _subgroups(emoji: np.ndarray) -> np.ndarray:
+    """Return the number of each emoji's subgroup in Unicode's emoji-test.txt."""
+    lines = _SUBGROUPS.read_text(encoding="ascii").splitlines()
+    number = {name: place for place, line in enumerate(lines) for name in line.partition(": ")[2].split()}
+    return np.array([number[name] for name in emoji.tolist()])
 
 
 def _distinct_drawings() -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ from PIL import Image, ImageOps
 from scipy import ndimage
 
 from common.data.array_cache import cached_arrays
-from common.data.dataset import Dataset, Examples
+from common.data.dataset import Dataset
 from common.data.emoji import EMOJI_SIZE, load_emoji
 from common.errors import InvalidInput, invalid
 
@@ -63,8 +63,8 @@ def load_emoji_clutter(data_dir: str | None, *, cache_dir: str | os.PathLike, se
     return dataclasses.replace(
         emoji,
         name=f"emoji_clutter_{side}",
-        train=Examples(emoji.train.labels, inputs=arrays["images"][:count], boxes=arrays["boxes"][:count]),
-        test=Examples(emoji.test.labels, inputs=arrays["images"][count:], boxes=arrays["boxes"][count:]),
+        train=dataclasses.replace(emoji.train, inputs=arrays["images"][:count], boxes=arrays["boxes"][:count]),
+        test=dataclasses.replace(emoji.test, inputs=arrays["images"][count:], boxes=arrays["boxes"][count:]),
     )
 
 

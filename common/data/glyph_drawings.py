@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 import unicodedata
 from collections import Counter
@@ -17,6 +18,12 @@ MIN_FONTS = 12
 
 _VERSION = 1  # of the way of drawing and of choosing characters; part of the cache's file name
 _REFERENCE_SIZE = 32
+# First code points of the Unicode blocks with symbols and marks that the fonts draw.
+_BLOCKS = (
+    *(0x0, 0x80, 0x2B0, 0x300, 0x370, 0x400, 0x530, 0x590, 0x10A0, 0x1D00, 0x1F00, 0x2000, 0x2070, 0x20A0, 0x2100),
+    *(0x2150, 0x2190, 0x2200, 0x2300, 0x2400, 0x2500, 0x2580, 0x25A0, 0x2600, 0x2700, 0x27C0, 0x27F0, 0x2900, 0x2980),
+    *(0x2A00, 0x2B00, 0x2E00, 0xA700, 0xFE20),
+)
 _SAME_LOOK = 0.01  # largest squared distance, relative to the fainter drawing's squared norm
 
 
@@ -53,6 +60,26 @@ def draw_glyphs(size: int, *, cache_dir: str | os.PathLike) -> GlyphDrawings:
 def character_name(code_point: int) -> str:
     """Return code point and Unicode name, such as `"U+0041 LATIN CAPITAL LETTER A"`."""
     return f"U+{code_point:04X} {unicodedata.name(chr(code_point), '')}".rstrip()
+
+
+def stem(code_point: int) -> str:
+    """Return the letter without accents, in its case: `"Ά"` and `"Ἀ"` give `"Α"`."""
+    return unicodedata.normalize("NFKD", chr(code_point))[0]
+
+
+def character_families(code_points: np.ndarray) -> np.ndarray:
+    """Return the number of each character's family.
+
+    It is the letter in either case, or the block of symbols. `"ő"`, `"Ø"` and `"o"` are of one family. So are all
+    arrows, or all box drawings, that share a block of Unicode.
+    """
+    families = []
+    for code_point in code_points.tolist():
+        letter = stem(code_point).casefold()[0]
+        is_letter = unicodedata.category(letter).startswith("L")
+        block = _BLOCKS[bisect.bisect(_BLOCKS, code_point) - 1]
+        families.append(unicodedata.name(letter).partition(" WITH ")[0] if is_letter else f"{block:X}")
+    return np.unique(families, return_inverse=True)[1]
 
 
 def _draw_all(size: int) -> dict[str, np.ndarray]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from common.data.dataset import Dataset, Examples
-from common.data.glyph_drawings import character_name, draw_glyphs
+from common.data.glyph_drawings import character_families, character_name, draw_glyphs, stem
 
 GLYPH_SIZE = 32
 TRAINING_SCRIPTS = ("GREEK", "CYRILLIC")
@@ -34,7 +35,8 @@ class DistinctDrawings(NamedTuple):
         chosen = np.isin(self.code_points, code_points)
         order = np.argsort(code_points)
         labels = order[np.searchsorted(code_points, self.code_points[chosen], sorter=order)]
-        return Examples(labels.astype(np.int64), inputs=self.images[chosen][..., None])
+        families = character_families(self.code_points)[chosen]
+        return Examples(labels.astype(np.int64), inputs=self.images[chosen][..., None], families=families)
 
 
 def load_glyph_scripts(data_dir: str | None = None, *, cache_dir: str | os.PathLike, seed: int = 0) -> Dataset:
@@ -62,7 +64,7 @@ def load_glyph_scripts(data_dir: str | None = None, *, cache_dir: str | os.PathL
     train_ids = _by_stems(_of_scripts(characters, TRAINING_SCRIPTS), seed)
     test_ids = _of_scripts(characters, TEST_SCRIPTS)
     train, test = drawings.of(train_ids), drawings.of(test_ids)
-    test = Examples(test.labels + len(train_ids), inputs=test.inputs)
+    test = replace(test, labels=test.labels + len(train_ids))
     return _dataset("glyph_scripts", train, test, np.concatenate([train_ids, test_ids]))
 
 
@@ -110,11 +112,6 @@ def distinct_drawings(cache_dir: str | os.PathLike) -> DistinctDrawings:
     characters, counts = np.unique(code_points, return_counts=True)
     kept = np.isin(code_points, characters[counts >= MIN_DRAWINGS])
     return DistinctDrawings(images[kept], code_points[kept])
-
-
-def stem(code_point: int) -> str:
-    """Return the letter without accents, in its case: `"Ά"` and `"Ἀ"` give `"Α"`."""
-    return unicodedata.normalize("NFKD", chr(code_point))[0]
 
 
 def _of_scripts(code_points: np.ndarray, scripts: tuple[str, ...]) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from common.data.class_splits import random_class_split
 from common.data.dataset import Dataset, Examples
-from common.data.glyph_drawings import character_name, draw_glyphs
+from common.data.glyph_drawings import character_families, character_name, draw_glyphs
 
 GLYPH_SIZE = 32
 
@@ -19,7 +19,7 @@ def load_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, se
     Half of the characters train, the others test. The shape is that of Stanford Online Products: many classes with few
     images, retrieval among unseen classes. A class is a character that at least 12 of 16 fonts draw; lookalikes are one
     class. About a quarter of the images (23 %), nearly all of them symbols, equal another image of their class, since a
-    family's styles share such drawings.
+    family's styles share such drawings. Families are base letters and blocks of symbols; see `character_families`.
 
     Args:
         data_dir: unused; every loader has this argument.
@@ -37,7 +37,8 @@ def load_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, se
     code_points, classes = np.unique(drawings.code_points, return_inverse=True)
     train_ids, test_ids = random_class_split(len(code_points), 0.5, seed)
     class_ids = np.concatenate([np.random.default_rng(seed).permutation(train_ids), test_ids])
-    examples = Examples(classes, inputs=drawings.images[..., None]).select_classes(class_ids)
+    families = character_families(code_points)[classes]
+    examples = Examples(classes, inputs=drawings.images[..., None], families=families).select_classes(class_ids)
     is_training = examples.labels < len(train_ids)
     return Dataset(
         name="glyphs",

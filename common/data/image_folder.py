@@ -43,8 +43,9 @@ def load_image_folder(
     Classes are in the order of their paths, images in the order of their names, so the data set is the same on every
     file system. A random share of the classes trains, the others test. Links to folders and to images are followed,
     except those to a folder above themselves (its content is there already). Images are files with the ending of a
-    supported format (see `image_formats`). Other files, and folders that a system keeps for itself (thumbnails of a
-    NAS, recycle bins), are skipped and counted in a line on the standard error; hidden ones are skipped silently.
+    supported format (see `image_formats`). If every class folder is in another folder (`Greek/alpha`), classes of one
+    such folder are a family. Other files, and folders that a system keeps for itself (thumbnails of a NAS, recycle
+    bins), are skipped and counted in a line on the standard error; hidden ones are skipped silently.
 
     Args:
         data_dir: the folder.
@@ -269,7 +270,9 @@ def _examples(files_of_class: dict[str, FileNames], class_names: list[str], firs
     """Return the examples of the classes with labels `first` to `end - 1`."""
     files = [files_of_class[class_names[label]] for label in range(first, end)]
     labels = np.repeat(np.arange(first, end), [len(of_class) for of_class in files])
-    return Examples(labels=labels, paths=FileNames.joined(files))
+    above = [name.rpartition("/")[0] for name in class_names]
+    families = np.unique(above, return_inverse=True)[1][labels] if all(above) else None
+    return Examples(labels=labels, paths=FileNames.joined(files), families=families)
 
 
 def _invalid_folder(received: object) -> InvalidInput:

@@ -22,7 +22,7 @@ def read_test_embeddings(folder: str | os.PathLike, *, cure: str | None = None) 
 
     Returns:
         `queries` `[queries, dim]` and `query_labels` `[queries]`, and, if the gallery is separate, `gallery`
-        `[items, dim]` and `gallery_labels` `[items]`.
+        `[items, dim]` and `gallery_labels` `[items]`. If classes come in families, `query_families` `[queries]`.
 
     Raises:
         DamagedFile: the file is missing or damaged, or has other arrays.
@@ -40,6 +40,9 @@ def read_test_embeddings(folder: str | os.PathLike, *, cure: str | None = None) 
         if kind in ("queries", *arrays) and not _fit(arrays.get(kind), arrays.get(labels)):
             expected = f"finite {kind} [items, dim] and integer {labels} [items]"
             raise DamagedFile(f"{path} does not hold {expected}: it is damaged. {cure}")
+    families = arrays.get("query_families")
+    if families is not None and (families.dtype.kind not in "iu" or families.shape != arrays["query_labels"].shape):
+        raise DamagedFile(f"{path} does not hold integer query_families [items]: it is damaged. {cure}")
     return arrays
 
 

@@ -18,7 +18,7 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
-from experiments.reports.tables import bracketed
+from experiments.reports.tables import FAMILIES_NOTE, bracketed
 from experiments.rows.rows import collection_rows
 from experiments.rows.scores import Scores
 from experiments.runs.trained_model import data_of_run, stored_configuration
@@ -214,7 +214,8 @@ def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> re
     ]
     notes = [
         "95 % intervals for other test classes of the same kind, of these trained networks: how much another training "
-        "would differ is not in them."
+        "would differ is not in them.",
+        *([FAMILIES_NOTE] if mean[0].are_families else []),
     ]
     header = ["model", "dim", "steps", *(f"{metric}, %" for metric in _METRICS), "final minus it, MAP@R"]
     return reports.PlainTable(title, header, rows, notes)

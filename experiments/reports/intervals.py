@@ -13,6 +13,7 @@ Variance = tuple[float, float]  # (variance of an estimate, degrees of freedom t
 
 CLASSES, TRAININGS, BOTH = "classes only", "runs only", "classes and runs"
 SAME_SPLITS = "classes and runs on the same splits"
+FAMILIES = "families of "  # before a kind whose classes count by family
 FEWEST_CLASSES = 8  # with fewer test classes nothing is known of the interval's coverage
 _SMALLEST_P = 1e-15
 
@@ -31,15 +32,15 @@ class Interval:
     confidence: float
     class_skewness: float = 0.0  # of the estimate over choices of test classes, see `skewed_quantiles`
     same_splits: bool = False  # runs share training classes: the interval is for these splits alone
+    by_family: bool = False  # the draws are families of test classes, see `ClassScores.by_family`
 
     @property
     def kind(self) -> str:
-        """The population of the interval: new test classes, new runs, or both."""
+        """The population of the interval: new test classes (or families), new runs, or both."""
         if self.class_freedom == 0:
             return TRAININGS
-        if self.training_error is None:
-            return CLASSES
-        return SAME_SPLITS if self.same_splits else BOTH
+        found = CLASSES if self.training_error is None else SAME_SPLITS if self.same_splits else BOTH
+        return FAMILIES + found if self.by_family else found
 
     @property
     def has_few_classes(self) -> bool:
@@ -76,7 +77,7 @@ class Interval:
         of_classes = self._of_classes if self.class_freedom else None
         of_training = self._of_training if self.training_error is not None else None
         found = interval(self.estimate, of_classes, of_training, confidence, self.class_skewness)
-        return dataclasses.replace(found, same_splits=self.same_splits)
+        return dataclasses.replace(found, same_splits=self.same_splits, by_family=self.by_family)
 
     def same_test_set(self) -> Interval | None:
         """Return the interval for new runs on this test set, or `None`.

@@ -12,7 +12,7 @@ import numpy as np
 
 from common.errors import InvalidInput
 from common.files import write_atomically
-from experiments.reports.intervals import BOTH, CLASSES, SAME_SPLITS, TRAININGS, Interval
+from experiments.reports.intervals import BOTH, CLASSES, FAMILIES, SAME_SPLITS, TRAININGS, Interval
 
 # Colours that stay apart for colour-blind readers and on paper (Okabe and Ito, "Color universal design", 2008).
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -156,7 +156,7 @@ def interval_bars(
 
 def _draw_bars(axes, places: np.ndarray, bars: Sequence[Interval], height: float, color: str, label: str) -> None:
     """Draw the bars of one series that share a kind of interval."""
-    kind = bars[0].kind
+    kind = bars[0].kind.removeprefix(FAMILIES)
     values = np.array([[bar.estimate, *bar.ends()] for bar in bars]) * 100
     errors = np.clip([values[:, 0] - values[:, 1], values[:, 2] - values[:, 0]], 0, None)
     axes.barh(places, values[:, 0], height=height, color=color, edgecolor="white", label=label, **_BAR_STYLES[kind])

@@ -35,8 +35,10 @@ the noise of their choice is common to all folds. `benchmarks.interval_coverage`
 
 Simulated coverage of 95 % intervals is 93 to 97 % from 8 test classes on, with normal and with skewed classes
 (`benchmarks.interval_coverage`); with fewer, the interval says "few classes". The gallery is not resampled: the
-interval is for queries of new classes searched among as many distractors as here. Classes count as independent, which
-look-alikes (a letter and the same letter with an accent) are not.
+interval is for queries of new classes searched among as many distractors as here.
+
+Classes that come in families (a letter and its accented forms) are no independent draws. If a data set names families,
+each family is one class of these formulas: `ClassScores.by_family` adds up its sums and its queries.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from common.errors import InvalidInput
-from experiments.reports.intervals import Interval, Variance, interval
+from experiments.reports.intervals import FEWEST_CLASSES, Interval, Variance, interval
 
 Model = tuple[int, int]  # (fold, repeat)
 Members = Sequence[Sequence[Model]]  # the models that each row of scores is made of
@@ -65,10 +67,12 @@ class ClassScores:
     Args:
         sums: sum of the score over a class' queries `[models, classes]`, float64; fractions times queries.
         counts: queries of each class `[classes]`, at least one.
+        are_families: whether each "class" is a family of classes, see `by_family`.
     """
 
     sums: np.ndarray
     counts: np.ndarray
+    are_families: bool = False
 
     def __post_init__(self):
         sums, counts = np.asarray(self.sums, np.float64), np.asarray(self.counts)
@@ -103,12 +107,28 @@ class ClassScores:
 
     def rows(self, index) -> ClassScores:
         """Select models by a NumPy index that keeps rows as rows."""
-        return ClassScores(self.sums[index], self.counts)
+        return dataclasses.replace(self, sums=self.sums[index])
 
     def average(self, weights: np.ndarray | None = None) -> ClassScores:
         """Average the models, or sum them by weight `[models]`, into a single row."""
         row = self.sums.mean(axis=0) if weights is None else weights @ self.sums
-        return ClassScores(row[None], self.counts)
+        return dataclasses.replace(self, sums=row[None])
+
+    def by_family(self, families: np.ndarray | None) -> ClassScores:
+        """Add up the classes of each family, so that families are the independent draws.
+
+        Args:
+            families: the family of each class `[classes]`, integers; None: classes are independent. Fewer than eight
+                families show too little of how families differ. Then classes stay the draws, and the interval is for
+                new classes of these families.
+        """
+        if families is None:
+            return self
+        names, places = np.unique(families, return_inverse=True)
+        if len(names) < FEWEST_CLASSES:
+            return self
+        onto = np.eye(len(names))[places]  # [classes, families]
+        return ClassScores(self.sums @ onto, self.counts @ onto, are_families=True)
 
     def minus(self, other: ClassScores) -> ClassScores:
         """Subtract another method's scores, by model and class.
@@ -121,7 +141,7 @@ class ClassScores:
                 f"Invalid scores: received {len(self.sums)} and {len(other.sums)} models, expected the same models and "
                 "queries."
             )
-        return ClassScores(self.sums - other.sums, self.counts)
+        return dataclasses.replace(self, sums=self.sums - other.sums)
 
     def _check_test_set(self, other: ClassScores) -> None:
         if not np.array_equal(self.counts, other.counts):
@@ -162,7 +182,7 @@ def class_clustered_interval(scores: ClassScores, *, members: Members | None = N
     variance, freedom, skewness = _class_variance(averaged)
     of_classes = max(variance - shared, 0.0), freedom
     found = interval(float(averaged.means[0]), of_classes, of_training, class_skewness=skewness)
-    return dataclasses.replace(found, same_splits=same_splits)
+    return dataclasses.replace(found, same_splits=same_splits, by_family=scores.are_families)
 
 
 def paired_difference(first: ClassScores, second: ClassScores, *, members: Members | None = None) -> Interval:

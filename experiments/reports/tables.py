@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from experiments.published.values import PublishedValue
 from experiments.reports.comparisons import Comparison, Pair, compare
-from experiments.reports.intervals import BOTH, CLASSES, FEWEST_CLASSES, SAME_SPLITS, TRAININGS, Interval
+from experiments.reports.intervals import BOTH, CLASSES, FAMILIES, FEWEST_CLASSES, SAME_SPLITS, TRAININGS, Interval
 from experiments.reports.plain_tables import PlainTable, csv_text
 from experiments.reports.statistics import FairEstimate
 from experiments.reports.verdicts import Target, Verdict, judge
@@ -42,8 +42,13 @@ KIND_NOTES = {
     CLASSES: "† Interval for new test classes only: nothing was trained twice, so the spread of training is unknown.",
     TRAININGS: "‡ Interval for new runs on this test set only.",
 }
+FAMILIES_NOTE = (
+    "Test classes count by family (such as a letter and its accented forms), since classes of one family succeed and "
+    "fail together."
+)
 FEW_CLASSES_NOTE = (
-    f"Few classes: with fewer than {FEWEST_CLASSES} test classes the intervals may be too short, by an unknown amount."
+    f"Few classes: with fewer than {FEWEST_CLASSES} test classes (or families) the intervals may be too short, by an "
+    "unknown amount."
 )
 SIGNIFICANT_NOTE = (
     "Starred: differences that are significant at 5 % after Holm's correction for all {count} of this table; p values "
@@ -279,7 +284,9 @@ def footnotes(rows: Sequence[TableRow], reasons: Sequence[str] = ()) -> list[str
 
 def kind_notes(kinds: Collection[str]) -> list[str]:
     """Explain each kind of interval, with its mark in `MARKS`."""
-    return [note for kind, note in KIND_NOTES.items() if kind in kinds]
+    plain = {kind.removeprefix(FAMILIES) for kind in kinds}
+    notes = [note for kind, note in KIND_NOTES.items() if kind in plain]
+    return notes + ([FAMILIES_NOTE] if any(kind.startswith(FAMILIES) for kind in kinds) else [])
 
 
 def _notes_of_tests(found: Sequence[Comparison]) -> list[str]:
@@ -317,7 +324,7 @@ def _figure(cell: TableCell) -> str:
 
 def bracketed(low: float, high: float, kind: str = "") -> str:
     """Format an interval's ends, fractions, in percent with the mark of its kind."""
-    return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS.get(kind, '')}"
+    return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS.get(kind.removeprefix(FAMILIES), '')}"
 
 
 def _gap(cell: TableCell) -> str:

@@ -60,6 +60,7 @@ class ScoredRow:
     sums: Mapping[str, np.ndarray]  # by metric of `METRICS`, the sum of the queries' scores by class `[classes]`
     labels: np.ndarray  # the classes `[classes]`, ascending
     counts: np.ndarray  # queries of each class `[classes]`
+    families: np.ndarray | None = None  # of each class `[classes]`, as `Examples.families`; None: independent classes
     # what a picture needs beside, by name, any shape
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     source: str = ""  # where it was read, for messages
@@ -80,9 +81,8 @@ def scored_row(unit: reports.UnitRun) -> ScoredRow:
         figures = result.as_dict()
         further = [name for name in figures if name.startswith("R@") and name not in row["test"]]
         row["test"] |= {name: figures[name] for name in (*METRICS, *further)}
-        sums, labels, counts = class_sums(result, embeddings["query_labels"])
-        found = ScoredRow(row, sums, labels, counts, source=str(unit.path))
-        arrays = {**found.sums, "labels": found.labels, "counts": found.counts, "version": np.array(version)}
+        found = ScoredRow(row, *_class_scores(result, embeddings), source=str(unit.path))
+        arrays = {**found.sums, **classes_of(found), "version": np.array(version)}
         with contextlib.suppress(OSError, ValueError):  # an unwritable folder, or a figure that is no number
             write_arrays(unit.path / CLASS_SCORES, arrays)
             write_json(unit.path / ROW, {"version": version, "row": row})
@@ -152,6 +152,12 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
     )
 
 
+def classes_of(scored: ScoredRow) -> dict[str, np.ndarray]:
+    """Return a row's test classes: labels, counts and, if any, families."""
+    arrays = {"labels": scored.labels, "counts": scored.counts, "families": scored.families}
+    return {name: values for name, values in arrays.items() if values is not None}
+
+
 def class_sums(
     result: retrieval.RetrievalResult, labels: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
@@ -167,6 +173,17 @@ def class_sums(
         for name, values in scores.items()
     }
     return sums, classes.astype(np.int64), counts.astype(np.int64)
+
+
+def _class_scores(
+    result: retrieval.RetrievalResult, embeddings: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return `class_sums`, and the family of each class, if known."""
+    sums, labels, counts = class_sums(result, embeddings["query_labels"])
+    if "query_families" not in embeddings:
+        return sums, labels, counts, None
+    present, first = np.unique(embeddings["query_labels"], return_index=True)
+    return sums, labels, counts, embeddings["query_families"][first[np.isin(present, labels)]]
 
 
 def concatenated_embeddings(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -197,7 +214,8 @@ def _stored_row(folder: pathlib.Path, version: str) -> ScoredRow | None:
     if stored.get("version") != version or str(arrays.get("version")) != version:
         return None
     sums = {name: arrays[name] for name in METRICS}
-    return ScoredRow(stored["row"], sums, arrays["labels"], arrays["counts"], source=str(folder))
+    of_classes = arrays["labels"], arrays["counts"], arrays.get("families")
+    return ScoredRow(stored["row"], sums, *of_classes, source=str(folder))
 
 
 def _joined(units: Sequence[reports.UnitRun], training: ScoredRow) -> ScoredRow:
@@ -205,8 +223,7 @@ def _joined(units: Sequence[reports.UnitRun], training: ScoredRow) -> ScoredRow:
     result = evaluate_embeddings(embeddings)
     test = {name: result.as_dict()[name] for name in METRICS}
     row = collection_row(training.row, [unit.repeat for unit in units], test)
-    sums, labels, counts = class_sums(result, embeddings["query_labels"])
-    return ScoredRow(row, sums, labels, counts, source=str(units[0].path.parent))
+    return ScoredRow(row, *_class_scores(result, embeddings), source=str(units[0].path.parent))
 
 
 def _stored_collections(path: pathlib.Path, training: ScoredRow) -> dict[str, ScoredRow]:
@@ -216,7 +233,8 @@ def _stored_collections(path: pathlib.Path, training: ScoredRow) -> dict[str, Sc
         test = dict(zip(METRICS, arrays["test"][place].tolist()))
         row = collection_row(training.row, arrays["repeats"][place].tolist(), test)
         sums = {name: arrays[name][place] for name in METRICS}
-        found[str(version)] = ScoredRow(row, sums, arrays["labels"], arrays["counts"], source=str(path.parent))
+        of_classes = arrays["labels"], arrays["counts"], arrays.get("families")
+        found[str(version)] = ScoredRow(row, sums, *of_classes, source=str(path.parent))
     return found
 
 
@@ -227,8 +245,7 @@ def _as_arrays(found: Mapping[str, ScoredRow]) -> dict[str, np.ndarray]:
         "repeats": np.array([[repeat for _, repeat in scored.row["members"]] for scored in rows]),
         "test": np.array([[scored.row["test"][name] for name in METRICS] for scored in rows]),
         **{name: np.stack([scored.sums[name] for scored in rows]) for name in METRICS},
-        "labels": rows[0].labels,
-        "counts": rows[0].counts,
+        **classes_of(rows[0]),
     }
 
 

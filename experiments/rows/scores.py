@@ -28,6 +28,7 @@ class Scores:
         self.places = [row.get("members") or (row["fold"], row["repeat"]) for row in self.rows]
         self.members = _members(self.rows)
         self._counts = self._scored[0].counts
+        self._families = families_of(self._scored)
 
     @classmethod
     def of_runs(cls, units: Iterable[reports.UnitRun]) -> Scores:
@@ -41,9 +42,9 @@ class Scores:
     def difference(self, reference: Scores, metric: str) -> reports.Interval:
         """Estimate self - reference with its interval, paired by class and training."""
         self.check_comparable(reference)
-        return reports.paired_difference(
-            self.class_scores(metric), reference.class_scores(metric), members=self.members
-        )
+        families = families_of([*self._scored, *reference._scored])
+        ours, theirs = (of._sums(metric).by_family(families) for of in (self, reference))
+        return reports.paired_difference(ours, theirs, members=self.members)
 
     def over_collections(self, metric: str) -> reports.FairEstimate:
         """Estimate the mean with its interval and the thesis' spread over collections.
@@ -70,8 +71,16 @@ class Scores:
             )
 
     def class_scores(self, metric: str) -> reports.ClassScores:
-        """Return the class sums, one row per run or collection."""
+        """Return sums of classes or families, a row per run or collection."""
+        return self._sums(metric).by_family(self._families)
+
+    def _sums(self, metric: str) -> reports.ClassScores:
         return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
+
+
+def families_of(rows: Iterable[ScoredRow]) -> np.ndarray | None:
+    """Return the families of shared test classes; None if unknown."""
+    return next((scored.families for scored in rows if scored.families is not None), None)
 
 
 def cell(

@@ -1,8 +1,9 @@
 """A study's folder: `rows.jsonl`, class sums for intervals, and arrays for pictures.
 
-`class_scores.npz` holds for each data hash `<hash>/labels` and `<hash>/counts` `[classes]`, `<hash>/rows` `[rows]` (ids
-of rows) and `<hash>/<metric>` `[rows, classes]` (sums over the queries of a class, float32). `pictures.npz` holds
-`<id of a row>/<name>`. Equal rows make equal files: sorted, without times, written atomically.
+`class_scores.npz` holds for each data hash `<hash>/labels`, `<hash>/counts` and, if classes come in families,
+`<hash>/families` `[classes]`, `<hash>/rows` `[rows]` (ids of rows) and `<hash>/<metric>` `[rows, classes]` (sums over
+the queries of a class, float32). `pictures.npz` holds `<id of a row>/<name>`. Equal rows make equal files: sorted,
+without times, written atomically.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from experiments.rows.rows import (
     Extras,
     ScoredRow,
     as_line,
+    classes_of,
     has_same_classes,
     no_extras,
     order_of,
@@ -200,7 +202,8 @@ class StudyRows:
                     f"Runs of {self.folder} on the data {data} were tested on other queries than one another. Record "
                     "those of one test set in one study."
                 )
-            content |= {f"{data}/labels": chosen[0].labels, f"{data}/counts": chosen[0].counts}
+            known = next((scored for scored in chosen if scored.families is not None), chosen[0])
+            content |= {f"{data}/{name}": values for name, values in classes_of(known).items()}
             content[f"{data}/rows"] = np.array([row_id(scored.row) for scored in chosen])
             content |= {f"{data}/{name}": np.stack([scored.sums[name] for scored in chosen]) for name in METRICS}
         return content
@@ -232,6 +235,7 @@ class StudyRows:
             )
         sums = {name: scores[f"{prefix}/{name}"][places[0]] for name in METRICS}
         labels, counts = scores[f"{prefix}/labels"], scores[f"{prefix}/counts"]
+        families = scores.get(f"{prefix}/families")
         for name, of_classes in sums.items():
             mean = float(of_classes.sum(dtype=np.float64) / counts.sum())
             if not abs(mean - row["test"].get(name, np.nan)) <= _TOLERANCE:
@@ -239,7 +243,7 @@ class StudyRows:
                     f"{self.folder / ROWS} says {name} {row['test'].get(name)!r} of {key}, its class sums give "
                     f"{mean!r}: one of them was changed. Restore both: git checkout -- {self.folder}"
                 )
-        return ScoredRow(row, sums, labels, counts, arrays, source=str(self.folder))
+        return ScoredRow(row, sums, labels, counts, families, arrays, source=str(self.folder))
 
 
 def named_row(scored: ScoredRow, method: RecordedMethod, measured: Extras | None = None) -> ScoredRow:
@@ -257,11 +261,12 @@ def locked(folder: str | os.PathLike) -> contextlib.AbstractContextManager[None]
     return hold_lock(pathlib.Path(folder) / ".lock")
 
 
-def _scores_on(data: str) -> dict[str, Array]:
+def _scores_on(data: str) -> dict[str, Array | Maybe]:
     """Describe the class scores of the runs on some data."""
-    of_data = {
+    of_data: dict[str, Array | Maybe] = {
         "labels": Array("iu", ("classes",)),
         "counts": Array("iu", ("classes",), 1),
+        "families": Maybe(Array("iu", ("classes",))),
         "rows": Array("U", ("rows",)),
         **dict.fromkeys(METRICS, Array("f", ("rows", "classes"), 0)),
     }

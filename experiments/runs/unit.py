@@ -344,6 +344,8 @@ def embedded(
         return model.embed(inputs(examples), output=output)
 
     arrays = {"queries": embed(queries), "query_labels": queries.labels}
+    if queries.families is not None:
+        arrays["query_families"] = queries.families
     if gallery is not None:
         arrays |= {"gallery": embed(gallery), "gallery_labels": gallery.labels}
     return arrays

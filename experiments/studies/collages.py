@@ -157,5 +157,5 @@ def without_unseen_letters(glyphs: data.Dataset, collages: data.Dataset) -> data
     train = glyphs.train.select_classes(np.array(kept))
     names = [glyphs.class_names[label] for label in [*kept, *range(glyphs.train.num_classes, len(glyphs.class_names))]]
     shift = len(kept) - glyphs.train.num_classes
-    test = data.Examples(glyphs.test.labels + shift, inputs=glyphs.test.inputs)
+    test = dataclasses.replace(glyphs.test, labels=glyphs.test.labels + shift)
     return dataclasses.replace(glyphs, train=train, test=test, validation=None, class_names=names)

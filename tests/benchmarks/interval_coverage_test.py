@@ -1,7 +1,17 @@
 import numpy as np
 import pytest
 
-from benchmarks.interval_coverage import CASES, DIFFERENCE, SINGLE, coverage, false_alarms, paired_false_alarms, words
+from benchmarks.interval_coverage import (
+    CASES,
+    DIFFERENCE,
+    FAMILIES,
+    SINGLE,
+    coverage,
+    false_alarms,
+    family_coverage,
+    paired_false_alarms,
+    words,
+)
 from tests.samples import sampled
 
 
@@ -10,6 +20,14 @@ def test_intervals_cover_the_truth(population, skewed, num_classes):
     generator = np.random.default_rng(0)
     # 93 to 97 % in 10,000 studies; 400 have a standard error of about one.
     assert 0.91 <= coverage(generator, population, num_classes, (4, 3), skewed=skewed, studies=400) <= 0.985
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(("folds_share", "most_by_class"), [(0, 0.8), (1, 0.94)])
+def test_intervals_of_classes_in_families_cover_the_truth_by_family(name, folds_share, most_by_class):
+    by_class, by_family = family_coverage(np.random.default_rng(0), FAMILIES[name], folds_share, 400)
+    assert 0.92 <= by_family <= 0.985
+    assert by_class <= most_by_class  # what families are for
 
 
 def test_few_tables_without_a_difference_have_a_star():

@@ -16,6 +16,7 @@ from experiments.rows.scores import (
     cell,
     collection_scores,
     complete_repeats,
+    families_of,
     figures_row,
     method_difference,
     scores_of_trainings,
@@ -157,7 +158,8 @@ def _compared_matrices(study: StudyRows, rows: Sequence[dict], labels: Sequence[
     for place, label in enumerate(labels):
         cells = {}
         for metric in DRAWN:
-            ours, trained = (reports.ClassScores(sums[metric][at], scored[0].counts) for at in (place, 0))
+            both = (reports.ClassScores(sums[metric][at], scored[0].counts) for at in (place, 0))
+            ours, trained = (of.by_family(families_of(scored)) for of in both)
             cells[SINGLE, metric] = cell(reports.class_clustered_interval(ours, members=members))
             if place:
                 difference = reports.paired_difference(ours, trained, members=members)

@@ -112,12 +112,13 @@ def draw(name: str) -> None:
 
 
 def _digest_of(picture: Picture) -> str:
-    """Return a digest of all rows, class sums, arrays and the drawing."""
+    """Return a digest of all rows, class sums, families, arrays and the drawing."""
     digest = hashlib.sha256()
     digest.update(json.dumps([picture.study, picture.draw.__name__, dict(picture.arguments)], sort_keys=True).encode())
     for scored in (study.scored(row) for study in _studies(picture) for row in study.rows):
         digest.update(as_line(scored.row).encode())
-        for name, values in sorted({**scored.sums, **scored.arrays}.items()):
+        families = {} if scored.families is None else {"families": scored.families}
+        for name, values in sorted({**scored.sums, **scored.arrays, **families}.items()):
             digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
 

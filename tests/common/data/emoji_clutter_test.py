@@ -39,6 +39,7 @@ def test_an_emoji_is_in_its_box_and_a_photograph_around_it(loaded):
     cluttered, emoji = loaded
     for part, plain in ((cluttered.train, emoji.train), (cluttered.test, emoji.test)):
         np.testing.assert_array_equal(part.labels, plain.labels)
+        np.testing.assert_array_equal(part.families, plain.families)
         left, top, right, bottom = part.boxes.T
         np.testing.assert_array_equal(right - left, bottom - top)
         assert ((right - left).min(), (right - left).max()) == (36, 60)

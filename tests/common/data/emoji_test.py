@@ -31,6 +31,19 @@ def test_half_of_the_emoji_are_unseen_with_their_variants(emoji):
         assert len(set(stems[train]) & set(stems[validation])) <= 2
 
 
+def test_emoji_of_a_subgroup_are_a_family(emoji):
+    families = {name: family for part in (emoji.train, emoji.test) for name, family in families_of(emoji, part)}
+    clocks = {families[emoji_name(f"{code_point:x}")] for code_point in range(0x1F550, 0x1F568)}
+    assert len(clocks) == 1
+    assert families[emoji_name("1f988")] == families[emoji_name("1f419")]  # shark, octopus: animal-marine
+    assert families[emoji_name("1f988")] not in clocks
+    assert len(np.unique(emoji.test.families)) == 93
+
+
+def families_of(dataset, part):
+    return {(dataset.class_names[label], family) for label, family in zip(part.labels, part.families)}
+
+
 def test_no_drawing_is_there_twice(emoji):
     images = np.concatenate([emoji.train.inputs, emoji.test.inputs])
     assert images.shape == (7219 - 42, EMOJI_SIZE, EMOJI_SIZE, 3)
@@ -60,6 +73,6 @@ def test_owners_and_licences_are_beside_the_drawings():
     with zipfile.ZipFile(_ARCHIVE) as archive:
         designs = {name.split("/")[2].removesuffix(".webp") for name in archive.namelist()}
     assert all(design in notice for design in designs)
-    for licence in ("LICENSE-APACHE-2.0", "LICENSE-CC-BY-4.0", "LICENSE-MIT"):
+    for licence in ("LICENSE-APACHE-2.0", "LICENSE-CC-BY-4.0", "LICENSE-MIT", "LICENSE-UNICODE-3.0"):
         assert licence in notice
         assert _ARCHIVE.with_name(licence).stat().st_size > 1000

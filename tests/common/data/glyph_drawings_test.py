@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.data import glyph_drawings
-from common.data.glyph_drawings import character_name, distinct_characters, draw_glyphs
+from common.data.glyph_drawings import character_families, character_name, distinct_characters, draw_glyphs
 
 
 class _Font:
@@ -86,3 +86,11 @@ def test_drawings_are_read_from_the_cache(drawings, cache_dir, monkeypatch):
     np.testing.assert_array_equal(again.images, drawings.images)
     (file,) = cache_dir.iterdir()
     assert re.fullmatch(r"glyphs_v\d+_24px_[0-9a-f]{12}\.npz", file.name)
+
+
+def test_letters_with_accents_and_symbols_of_a_block_are_families():
+    families = "oOőØ ʘ αἈᾳ бБ ←⇿ ─╿ ∀⋿ +~"
+    numbers = character_families(np.array([ord(character) for character in families.replace(" ", "")])).tolist()
+    found = [{numbers.pop(0) for _ in family} for family in families.split()]
+    assert [len(family) for family in found] == [1] * 8
+    assert len(set.union(*found)) == 8

@@ -1,4 +1,5 @@
 import collections
+import re
 
 import numpy as np
 import pytest
@@ -38,6 +39,16 @@ def test_each_stage_has_scripts_of_its_own(scripts, latin):
     assert (num_train, scripts.test.num_classes) == (402, 120)
     assert scripts.test.labels.min() == num_train
     assert latin.train.num_classes == len(latin.class_names) > 1000
+
+
+def test_families_are_those_of_the_characters(scripts):
+    greek = {
+        scripts.class_names[label][7:]: family for label, family in zip(scripts.train.labels, scripts.train.families)
+    }
+    alphas = {family for name, family in greek.items() if re.match("GREEK (CAPITAL|SMALL) LETTER ALPHA( WITH|$)", name)}
+    assert len(alphas) == 1
+    assert not alphas & {family for name, family in greek.items() if "ALPHA" not in name}
+    assert not set(scripts.train.families) & set(scripts.test.families)
 
 
 def test_no_two_images_of_any_stage_are_equal(scripts, latin):

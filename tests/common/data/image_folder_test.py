@@ -54,6 +54,16 @@ def test_classes_may_be_nested_and_other_files_are_ignored(folder):
     assert len(dataset.class_names) == 8
 
 
+def test_classes_in_one_folder_are_a_family(folder, tmp_path):
+    assert load_image_folder(str(folder)).test.families is None
+    names = [f"{alphabet}/character{number}" for alphabet in ("Greek", "Latin") for number in range(4)]
+    add(tmp_path / "nested", *(f"{name}/{image}.png" for name in names for image in (1, 2)))
+    dataset = load_image_folder(str(tmp_path / "nested"))
+    for part in (dataset.train, dataset.test):
+        alphabets = [dataset.class_names[label].split("/")[0] for label in part.labels]
+        assert [alphabets[0] == alphabet for alphabet in alphabets] == (part.families[0] == part.families).tolist()
+
+
 def test_a_training_class_with_one_image_is_named(folder):
     trains, *_, tests = load_image_folder(str(folder)).class_names
     (folder / tests / "1.png").unlink()

@@ -10,6 +10,7 @@ from common.training.test_embeddings import read_test_embeddings
 WHOLE = {
     "queries": np.eye(3, 4, dtype=np.float32),
     "query_labels": np.arange(3),
+    "query_families": np.zeros(3, int),
     "gallery": np.ones((2, 4)),
     "gallery_labels": np.arange(2),
 }
@@ -39,6 +40,8 @@ def test_what_was_written_is_read(tmp_path, names):
         {"queries": np.ones(3)},
         {"queries": np.ones((3, 0))},
         {"queries": np.full((3, 4), np.nan)},
+        {"query_families": np.arange(2)},
+        {"query_families": np.ones(3)},
         {"gallery": np.full((2, 4), np.inf)},
         {"gallery": np.ones((2, 4, 1))},
     ],
@@ -47,7 +50,9 @@ def test_arrays_that_do_not_fit_are_told_with_the_cure(tmp_path, changes):
     arrays = {name: array for name, array in {**WHOLE, **changes}.items() if array is not None}
     write_arrays(tmp_path / "test_embeddings.npz", arrays)
     kind = "gallery" if "gallery" in next(iter(changes)) else "queries"
-    message = rf"test_embeddings\.npz does not hold finite {kind} \[items, dim\] and integer .*: it is damaged\. {CURE}"
+    of_families = "query_families" in changes
+    held = r"integer query_families \[items\]" if of_families else rf"finite {kind} \[items, dim\] and integer .*"
+    message = rf"test_embeddings\.npz does not hold {held}: it is damaged\. {CURE}"
     with pytest.raises(DamagedFile, match=message):
         read_test_embeddings(tmp_path)
 

@@ -1,4 +1,5 @@
 import ctypes
+import dataclasses
 import gc
 import re
 import weakref
@@ -11,8 +12,12 @@ from common.files import read_json, write_json
 from common.records import RunDirectory
 from common.training.test_embeddings import read_test_embeddings
 from experiments import reports
+from experiments.protocols.extras import ExtrasReader
+from experiments.protocols.recording import record
+from experiments.rows.rows import scored_row
+from experiments.rows.store import StudyRows
 from experiments.runs import unit
-from experiments.runs.unit_runs import spare_loaded_modules
+from experiments.runs.unit_runs import UnitRuns, spare_loaded_modules
 from tests.command_line import run_program
 from tests.experiments.deployment.small_runs import finish_untrained
 from tests.experiments.tiny_study import TinyStudy
@@ -51,6 +56,23 @@ def test_test_embeddings_are_made_again_from_the_weights(study, finished, lose, 
         np.testing.assert_allclose(after[name], array, atol=1e-6)
     study.runs.train(config, 0, 0)
     assert capsys.readouterr().err == ""
+
+
+def test_families_of_the_data_come_into_the_row_and_the_study(study, tmp_path):
+    families = study.dataset.test.labels // 2
+    test = dataclasses.replace(study.dataset.test, families=families)
+    study.dataset = dataclasses.replace(study.dataset, test=test)
+    study.runs = UnitRuns(study.dataset, study.runs.places)
+    config = study.config("c2", "gap")
+    path = finish_untrained(study, config)
+    (path / "test_embeddings.npz").unlink()
+    study.runs.train(config, 0, 0)  # makes it again, as at the end of training
+    (runs,) = reports.collect(study.folder)
+    for _ in range(2):  # made, and read
+        np.testing.assert_array_equal(scored_row(runs.units[0]).families, np.unique(study.dataset.test.labels) // 2)
+    record([runs], tmp_path / "study", ExtrasReader())
+    recorded = StudyRows(tmp_path / "study")
+    np.testing.assert_array_equal(recorded.scored(recorded.rows[0]).families, np.unique(families).repeat(2))
 
 
 FAULTS = """
