@@ -37,3 +37,13 @@ def test_queries_of_one_kind_are_refused():
         open_set_rejection(points, np.array([0, 0, 1, 1]))
     with pytest.raises(InvalidInput, match="received 0 queries with"):
         open_set_rejection(points, np.arange(4))
+
+
+@pytest.mark.parametrize("num_known", [20, 30, 100])
+def test_the_threshold_is_the_highest_that_95_percent_of_the_known_reach(num_known):
+    known, unknown = np.arange(num_known) + 1.0, np.arange(num_known + 1) + 0.5  # distances to the only item
+    reached = [distance for distance in known if np.sum(known <= distance) >= 0.95 * num_known - 1e-9]
+    expected = np.mean([distance <= min(reached) for distance in unknown])
+    queries, labels = np.r_[known, unknown][:, None], np.repeat([0, 1], [len(known), len(unknown)])
+    found = open_set_rejection(queries, labels, np.zeros((1, 1)), np.array([0]))
+    assert (found.num_known, found.false_positive_rate) == (num_known, pytest.approx(expected))

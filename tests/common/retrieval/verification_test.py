@@ -102,3 +102,12 @@ def test_labels_without_both_kinds_of_pairs_are_refused():
         verify_pairs(points, np.arange(3), np.eye(2), np.arange(2))
     with pytest.raises(InvalidInput, match="false_match: received"):
         operating_point_inconsistency(points, np.array([0, 0, 1]), false_match=(0.2, 0.1))
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_pair_a_billionth_from_a_threshold_is_on_its_side(side):
+    cosine = 0.5 + side * 1e-9
+    gallery = np.array([[cosine, np.sqrt(1 - cosine**2)], [-1.0, 0.0]])
+    found = verify_pairs(np.array([[1.0, 0.0]]), np.array([0]), gallery, np.array([0, 1]))
+    (at_half,) = found.false_non_match[found.thresholds == 0.5]
+    assert at_half == (side < 0)
