@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ccp_dml.class_representatives import Representatives, choose_representatives, covering_radii
-from ccp_dml.projection_conditions import alternation_stopped, come_apart, fell_behind, started_early
+from ccp_dml.projection_conditions import alternation_stopped, come_apart, fell_behind, pushed_share, started_early
 from ccp_dml.projection_problem import CONVERGED, STOPPED, WENT_BACK, ProjectionProblem
 from ccp_dml.projection_rules import ProjectionRules
 from ccp_dml.proximal_term import ProximalTerm
@@ -25,7 +25,6 @@ class HasRepresentatives(Protocol):
     """The interface that `AlternatingProjections` needs; `ChanceConstrainedLoss` and `SampleBasedLoss` have it."""
 
     representatives_per_class: int
-    normalization: str
     has_begun: bool  # whether a first problem has
 
     def representatives(self) -> np.ndarray:
@@ -98,6 +97,7 @@ class AlternatingProjections(ResumableCallback):
         self._best_weights: list[np.ndarray] = []
         self._target_weights: list[np.ndarray] = []  # all weights where those of θ* were taken
         self._steps, self._steps_of_epoch = 0, 0
+        self._has_come_apart = False  # said once
 
     @property
     def holds_selection(self) -> bool:
@@ -135,6 +135,7 @@ class AlternatingProjections(ResumableCallback):
             "in_batch": self._in_batch,
             "late_value": self._late_value,
             "steps": self._steps,
+            "has_come_apart": self._has_come_apart,
         }
 
     def arrays(self) -> list[np.ndarray]:
@@ -148,6 +149,7 @@ class AlternatingProjections(ResumableCallback):
         self._best = -math.inf if state["best"] is None else state["best"]
         self._waited, self._late_value, self._steps = state["waited"], state["late_value"], state["steps"]
         num_targets = len(self.proximal_term.variables)
+        self._has_come_apart = state.get("has_come_apart", False)
         # The first checkpoints, of rules by which no problem goes back, had nothing of these three.
         self._evaluations, self._in_batch = state.get("evaluations", 0), list(state.get("in_batch", []))
         end_of_best = num_targets + state.get("num_best_weights", len(arrays) - num_targets)
@@ -175,8 +177,6 @@ class AlternatingProjections(ResumableCallback):
         self.proximal_term.set_targets()
         self._keep_target_weights()
         self._begin_problem(previous=None, best_before=value)
-        if self.rules.start_patience is None and self.rules.problem_steps is None:
-            self._note(started_early(self.rules.metric, self._in_batch, self.rules.patience))
 
     def _train_on_proxies(self, epoch: int, logs: dict | None) -> None:
         """Process one evaluation of the present problem; start the next if converged."""
@@ -268,13 +268,16 @@ class AlternatingProjections(ResumableCallback):
         self.loss.start_problem(index, chosen)
         before = None if previous is None else float(covering_radii(pools, previous).mean())
         after = float(covering_radii(pools, chosen.embeddings).mean())
-        normalization = self.loss.normalization
         problem = ProjectionProblem(index, self._steps, self._steps, before, after, best_before=best_before)
         self.problems.append(problem)
         self._best, self._waited, self._evaluations, self._best_weights = -math.inf, 0, 0, []
         self._set_rate()
-        if not any(come_apart(earlier.covering_radius_before, normalization) for earlier in self.problems[:-1]):
-            self._note(come_apart(before, normalization))
+        if index == 0 and self.rules.start_patience is None and self.rules.problem_steps is None:
+            self._note(started_early(self.rules.metric, self._in_batch))
+        if previous is not None and not self._has_come_apart:
+            sentence = come_apart(before, after, pushed_share(self.loss, pools, previous))
+            self._has_come_apart = sentence is not None
+            self._note(sentence)
         if self.on_problem_start is not None:
             self.on_problem_start(index, previous, chosen)
 

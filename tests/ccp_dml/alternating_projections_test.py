@@ -358,7 +358,9 @@ def test_a_first_problem_below_the_in_batch_loss_begins_anew_from_it_and_the_las
     ("rules", "given", "said"),
     [
         (ProjectionRules(start_step=5), [0.3, 0.5, 0.6, 0.7], "begins while validation still rises"),
-        (ProjectionRules(start_step=9), [*CONVERGES, 0.7], "best .MAP@R 0.6000. is number 3"),
+        (ProjectionRules(), [0.3, 0.3], "begins before any evaluation of the in-batch loss"),
+        (ProjectionRules(start_step=1), [0.3, 0.3], "begins after a single evaluation .MAP@R 0.3000."),
+        (ProjectionRules(start_step=9), [0.5, 0.52, 0.55, 0.54, 0.54, 0.55], None),
         (ProjectionRules(start_step=11), [0.3, 0.5, 0.6, 0.6, 0.5, 0.4, 0.6], None),
         (ProjectionRules(start_patience=2, patience=2), [*CONVERGES, 0.5, 0.589, 0.6], "is 0.5890, below the 0.6000"),
         (ProjectionRules(start_patience=2, patience=2), [*CONVERGES, 0.5, 0.591, 0.4], None),
