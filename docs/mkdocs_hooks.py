@@ -10,7 +10,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FOLDERS = ("benchmarks", "ccp_dml", "experiments", "gsp_dml", "results")
-_PAGES = ("*.md", "docs/**/*.md", *(f"{folder}/*.md" for folder in _FOLDERS))
+_PAGES = ("*.md", "docs/**/*.md", *(f"{folder}/*.md" for folder in _FOLDERS), "results/*/table.md")
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 
 

@@ -1,6 +1,7 @@
-"""Recompute the figures of docs/results/claims.md from rows, with NumPy and SciPy alone.
+"""Recompute the figures of docs/results/claims.md and results/planned_*/table.md, with NumPy and SciPy alone.
 
-It shares no code with the project: it reads the rows and class sums of `results/planned_*`.
+It shares no code with the project: it reads the rows and class sums of `results/planned_*`. The differences, the
+reasons why a study does not count, and the verdicts are recomputed; the thesis' range is read from the page.
 Command: python tools/rebuild_claims.py [PAGE RESULTS]; exit code 1 on any difference.
 """
 
@@ -15,24 +16,24 @@ from scipy.special import stdtrit
 
 Part = tuple[float, tuple[float, float], tuple[float, float], float]  # mean, two variances with freedom, skewness
 FIXED, WIDE = "ccp+gap, fixed members", "gap, stride 16"
-PLANNED = {
-    "C2 + memory": ("c2+xbm+gap", "c2+gap"),
-    "C2 + CCP": ("c2+ccp+gap", "c2+gap"),
-    "C2 + CCP, from a whitened head": ("c2+ccp+gap, whitened head", "c2+gap, whitened head"),
-    "C1 + CCP": ("c1+ccp+gap", "c1+gap"),
-    "MS + CCP": ("ms+ccp+gap", "ms+gap"),
-    "C2 + CCP, against fixed members": ("c2+ccp+gap", f"c2+{FIXED}"),
-    "MS + CCP, against fixed members": ("ms+ccp+gap", f"ms+{FIXED}"),
-    "C2 + fixed members, against random proxies": (f"c2+{FIXED}", "c2+ccp+gap, random proxies"),
-    "PNCA + GSP": ("pnca+gsp", f"pnca+{WIDE}"),
-    "Proxy Anchor + GSP": ("panchor+gsp", f"panchor+{WIDE}"),
-    "MS + GSP": ("ms+gsp", f"ms+{WIDE}"),
-    "PNCA + GSP with L_ZS, against without": ("pnca+gsp", "pnca+gsp, without L_ZS"),
+PLANNED = {  # method, baseline, and the loss that trains before the method begins
+    "CCP with C1": ("c1+ccp+gap", "c1+gap", "c1+gap"),
+    "CCP with C2": ("c2+ccp+gap", "c2+gap", "c2+gap"),
+    "CCP with C2, whitened head": ("c2+ccp+gap, whitened head", *["c2+gap, whitened head"] * 2),
+    "CCP with multi-similarity": ("ms+ccp+gap", "ms+gap", "ms+gap"),
+    "alternation with C2": ("c2+ccp+gap", f"c2+{FIXED}", "c2+gap"),
+    "alternation with multi-similarity": ("ms+ccp+gap", f"ms+{FIXED}", "ms+gap"),
+    "memory with C2": ("c2+xbm+gap", "c2+gap", "c2+gap"),
+    "GSP with ProxyNCA": ("pnca+gsp", f"pnca+{WIDE}", None),
+    "GSP with Proxy Anchor": ("panchor+gsp", f"panchor+{WIDE}", None),
+    "GSP with multi-similarity": ("ms+gsp", f"ms+{WIDE}", None),
+    "zero-shot prediction with GSP": ("pnca+gsp", "pnca+gsp, without L_ZS", None),
 }
+SHARE, WAIT, PROBLEMS, SETS, FLOOR = 0.9, 3, 2, 5, 0.01  # the rule of the page
 
 
-def read_study(folder: str) -> tuple[str, np.ndarray, dict[str, np.ndarray]]:
-    """Return data set, class counts and MAP@R sums `[folds, classes]` by method."""
+def read_study(folder: str) -> tuple[str, list[dict], np.ndarray, dict[str, np.ndarray]]:
+    """Return data set, rows, class counts and MAP@R sums `[folds, classes]` by method."""
     with open(f"{folder}/rows.jsonl", encoding="utf-8") as file:
         rows = [row for row in map(json.loads, file) if row["kind"] == "training" and row["repeat"] == 0]
     scores, data, sums = np.load(f"{folder}/class_scores.npz"), rows[0]["data"], {}
@@ -42,7 +43,41 @@ def read_study(folder: str) -> tuple[str, np.ndarray, dict[str, np.ndarray]]:
         sums.setdefault(row["label"], []).append(of_row.astype(float))
     folds = rows[0]["configuration"]["num_folds"]
     dataset = data if rows[0]["dataset"] in ("folder", "manifest") else rows[0]["dataset"].split("_clutter")[0]
-    return dataset, scores[f"{data}/counts"], {of: np.array(each) for of, each in sums.items() if len(each) == folds}
+    complete = {of: np.array(each) for of, each in sums.items() if len(each) == folds}
+    return dataset, rows, scores[f"{data}/counts"], complete
+
+
+def not_counted(rows: list[dict], claim: str) -> str:
+    """Return the letters of the page's reasons why a study does not count for a claim."""
+    method, baseline, alone = ({row["fold"]: row for row in rows if row["label"] == of} for of in PLANNED[claim])
+    half = "validation" if all("validation_before" in row["extras"] for row in baseline.values()) else "test"
+
+    def before(row: dict, name: str) -> float:
+        if half == "validation":
+            return row["extras"]["validation_before"][name]["MAP@R"]
+        found = row.get("untrained") if name == "untrained" else row["extras"].get("closed_form", {}).get(name)
+        return found["MAP@R"] if found else np.inf
+
+    def is_late(row: dict) -> bool:
+        problems, start, reached = row["extras"].get("problems"), row["configuration"].get("memory_start", 0), None
+        if problems is not None:
+            start, reached = (problems[0]["start_step"], problems[0]["best_before"]) if problems else (0, None)
+        seen = [value for step, value in row["extras"].get("validation_curve", []) if step <= start]
+        if len(seen) > WAIT and max(seen[-WAIT:]) <= max(seen[:-WAIT]):
+            return True
+        reached = max([0.0, *seen]) if reached is None else reached
+        return row["fold"] in alone and reached >= SHARE * alone[row["fold"]]["validation"]["MAP@R"]
+
+    own = np.mean([row[half]["MAP@R"] for row in baseline.values()])
+    floors = [np.mean([before(row, name) for row in baseline.values()]) for name in ("untrained", "whitening")]
+    tested = np.mean([row["test"]["MAP@R"] for row in baseline.values()])
+    ended = [sum(of["outcome"] == "converged" for of in row["extras"].get("problems", [])) for row in method.values()]
+    reasons = {
+        "a": tested < FLOOR or own <= max(floors),
+        "b": PLANNED[claim][2] is not None and not all(map(is_late, method.values())),
+        "c": claim.startswith("alternation") and min(ended) < PROBLEMS,
+    }
+    return "".join(letter for letter, found in reasons.items() if found)
 
 
 def parts_of(difference: np.ndarray, counts: np.ndarray) -> Part:
@@ -83,54 +118,67 @@ def p_value(part: Part) -> float:
 
 
 def study_claims(folder: str) -> Iterator[tuple]:
-    """Yield each complete claim: name, set, difference and ends, star, MAP@R of the baseline."""
-    dataset, counts, sums = read_study(folder)
-    pairs = {claim: of for claim, of in PLANNED.items() if set(of) <= sums.keys()}
+    """Yield each complete claim: name, set, difference and ends, star, MAP@R of the baseline, reasons against it."""
+    dataset, rows, counts, sums = read_study(folder)
+    pairs = {claim: of[:2] for claim, of in PLANNED.items() if set(of[:2]) <= sums.keys()}
     parts = [parts_of(sums[of] - sums[to], counts) for of, to in pairs.values()]
     p_values = [p_value(part) for part in parts]
     order, stars = np.argsort(p_values), np.zeros(len(parts), int)
     for rank, place in enumerate(order):  # Holm
         stars[place] = p_values[place] * (len(parts) - rank) < 0.05 and stars[order[:rank]].all()
     for (claim, (_, baseline)), part, star in zip(pairs.items(), parts, stars):
-        yield claim, dataset, (part[0], *interval(part)), star, sums[baseline].mean(axis=0).sum() / counts.sum()
+        base = sums[baseline].mean(axis=0).sum() / counts.sum()
+        yield claim, dataset, (part[0], *interval(part)), star, base, not_counted(rows, claim)
 
 
-def over_sets(means: list[float], has_loss: bool, smallest: float) -> list[str]:
-    """Return the mean over sets with Student's interval, and the verdict."""
-    if not means:
-        return ["-", "undecided"]
-    mean, count = np.mean(means), len(means)
-    if count == 1:
-        return [f"{100 * mean:+.1f}", "undecided"]
+def over_sets(counted: list[tuple[str, float]], smallest: float) -> list[str]:
+    """Return verdict, number of sets, and their mean with Student's interval."""
+    names = dict.fromkeys(name for name, _ in counted)
+    means = [np.mean([value for of, value in counted if of == name]) for name in names]
+    count, mean = len(means), np.mean(means) if means else 0.0
+    if count < 2:
+        return ["undecided", str(count), f"{100 * mean:+.1f}" if means else "-"]
     half = stdtrit(count - 1, 0.975) * np.std(means, ddof=1) / np.sqrt(count)
-    fails = 2 * sum(of <= 0 for of in means) >= count or mean + half < max(smallest, 0) / 2
-    word = "undecided" if count < 3 else "fails" if fails else "holds" if mean > half and not has_loss else "undecided"
-    return [f"{100 * mean:+.1f} [{100 * (mean - half):+.1f}, {100 * (mean + half):+.1f}]", word]
+    word = "fails" if mean + half < max(smallest, 0) / 2 else "holds" if mean > half else "undecided"
+    text = f"{100 * mean:+.1f} [{100 * (mean - half):+.1f}, {100 * (mean + half):+.1f}]"
+    return [word if count >= SETS else "undecided", str(count), text]
+
+
+def tables_of(paths: list[str]) -> list[list[str]]:
+    """Return the cells of all lines of tables."""
+    found = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            found += [[cell.strip() for cell in line.strip("| \n").split("|")] for line in file if line.startswith("|")]
+    return found
 
 
 def main(page: str = "docs/results/claims.md", results: str = "results") -> list[list[str]]:
-    """Return the rows that are not on the page."""
-    with open(page, encoding="utf-8") as file:
-        lines = [[cell.strip() for cell in line.strip("| \n").split("|")] for line in file if line.startswith("|")]
+    """Return the rows that are not on the page, or not in the tables of single studies."""
+    lines, single = tables_of([page]), tables_of(sorted(glob.glob(f"{results}/planned_*/table.md")))
+    single = [[line[0], line[2], line[4], line[-1]] for line in single if len(line) > 4]
     known, missing = {line[0]: line for line in lines if line[0] in PLANNED}, []
     studies = [list(study_claims(of)) for of in sorted(glob.glob(f"{results}/planned_*"))]
     for claim in sorted({row[0] for rows in studies for row in rows}):
-        figures, by_set, has_loss = [], {}, False
+        figures, counted = [], []
         for found in ([row for row in rows if row[0] == claim] for rows in studies):
             figures += [] if found else ["-"]
-            for _, dataset, ends, star, base in found:
+            for _, dataset, ends, star, base, reasons in found:
                 low, middle, high = (f"{100 * of / base:+.1f}" for of in (ends[1], ends[0], ends[2]))
                 text = f"{middle} [{low}, {high}]" + "*" * star
-                figures.append(text if base >= 0.01 else f"({text})")
-                if base >= 0.01:  # below, the baseline has hardly learned
-                    by_set.setdefault(dataset, []).append(ends[0] / base)
-                    has_loss |= star and ends[0] < 0
+                figures.append(f"({text}) {reasons}" if reasons else text)
+                counted += [] if reasons else [(dataset, ends[0] / base)]
                 points = f"{100 * ends[0]:+.2f}{'*' * star} [{100 * ends[1]:.2f}, {100 * ends[2]:.2f}]"
-                row = [" - ".join(PLANNED[claim]), f"{100 * base:.2f}", points]
-                missing += [] if row in [line[:1] + line[2:4] for line in lines] else [row]
-        printed = known.get(claim, [claim, "-"])[1].split()[0]
-        figures += over_sets([np.mean(of) for of in by_set.values()], has_loss, float(printed.replace("-", "-0")) / 100)
-        missing += [] if known.get(claim, [])[2:] == figures else [[claim, *figures]]
+                row = [claim, points, f"{100 * base:.2f}", f"no: {', '.join(reasons)}" if reasons else "yes"]
+                missing += [] if row in single else [row]
+        printed = known.get(claim, ["-"] * 6)[5].split()[0]
+        smallest = float(printed) / 100 if printed != "-" else 0.0
+        judged = over_sets(counted, smallest)
+        without = [over_sets(counted[:place] + counted[place + 1 :], smallest)[0] for place in range(len(counted))]
+        same = f"{judged[0]} {without.count(judged[0])} of {len(counted)}" if counted else "-"
+        shown = known.get(claim, [])
+        is_same = shown[1:4] == judged and shown[4].split(";")[0] == same and shown[6:] == figures
+        missing += [] if is_same else [[claim, *judged, same, *figures]]
     return missing
 
 

@@ -35,9 +35,7 @@ class ExtrasReader:
             is_first = unit.fold == unit.repeat == 0
             return token_extras(unit, self._dataset(unit), self._places[1], with_arrays=is_first)
         if name.startswith(_WITH_TARGETS):
-            curve = [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]
-            shares = target_share_extras(unit, self._dataset, self._places[1])
-            return Extras({**shares.values, "validation_curve": curve}, {})
+            return target_share_extras(unit, self._dataset, self._places[1])
         return no_extras(unit)
 
     def _dataset(self, unit: UnitRun) -> Dataset:

@@ -29,7 +29,7 @@ _METRICS = dict.fromkeys(("P@1", "MAP@R"), Number(float, 0, 1))  # of every test
 _RESULT = {
     "test": _METRICS,
     "untrained": _METRICS,
-    "closed_form": Maybe({str: _METRICS}, is_null_allowed=False),
+    **dict.fromkeys(("closed_form", "validation_before"), Maybe({str: _METRICS}, is_null_allowed=False)),
     "steps": Number(int, 0),
     "train_seconds": Number(float, 0),
     "validation": {"best": {str: float}},

@@ -10,7 +10,8 @@ from experiments.reports.statistics import FairEstimate
 from experiments.reports.tables import TableCell, TableRow
 from experiments.settings.run_settings import HEAD_STARTS
 
-UNTRAINED, CLOSED_FORM = "untrained", "closed_form"  # of results and rows
+UNTRAINED, CLOSED_FORM, WHITENING = "untrained", "closed_form", "whitening"  # of results and rows, on test classes
+VALIDATED_BEFORE = "validation_before"  # the same on validation classes, by name
 METRICS = ("P@1", "MAP@R")
 
 

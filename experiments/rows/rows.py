@@ -23,7 +23,7 @@ from common.errors import InvalidInput
 from common.files import read_arrays, read_json, write_arrays, write_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from experiments import reports
-from experiments.reports.training_effect import CLOSED_FORM
+from experiments.reports.training_effect import CLOSED_FORM, VALIDATED_BEFORE
 from experiments.settings.recipes import recall_at
 
 METRICS = ("MAP@R", "P@1")  # whose sums over the queries of each class are kept
@@ -36,6 +36,7 @@ _PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of th
 _TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
 ROW, CLASS_SCORES, COLLECTIONS = "row.json", "class_scores.npz", "collections.npz"
 _FORMAT = 1  # of these files
+_DIGITS = 6  # of validation curves
 _TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, rounds in another way
 
 
@@ -279,8 +280,11 @@ def training_row(unit: reports.UnitRun) -> dict:
     result, environment = unit.measured, unit.measured.get("environment") or {}
     configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
     best = dict(result["validation"]["best"])
-    extras = {name: result[name] for name in ("diagnostics", "problems", "features", CLOSED_FORM) if name in result}
+    kept = ("diagnostics", "problems", "features", CLOSED_FORM, VALIDATED_BEFORE)
+    extras = {name: result[name] for name in kept if name in result}
     extras |= _perplexities(unit, best.get("step"))
+    curve = [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]
+    extras |= {"validation_curve": curve} if curve else {}
     folder = unit.path.parent
     method, _, config_hash = folder.name.rpartition("-")
     return {

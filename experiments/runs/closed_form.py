@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,36 +55,37 @@ def closed_form_figures(
     config: RunSettings,
     inputs: EvaluationInputs,
     examples: Examples,
-    test: Mapping[str, np.ndarray],
-) -> dict[str, dict[str, float]]:
+    evaluated: Sequence[Mapping[str, np.ndarray]],
+) -> list[dict[str, dict[str, float]]]:
     """Evaluate every closed form of the backbone's average features, without training.
 
-    Metrics are by name of `HEAD_STARTS`. One that the features do not have (few channels or training images) is left
-    out with a notice.
+    Metrics of each of the `evaluated` sets are by name of `HEAD_STARTS`. One that the features do not have (few
+    channels or training images) is left out with a notice.
     """
     with _bar(examples) as bar:
         features = model.embed(inputs(examples), output="averages", advance=bar.update)
     dim = min(config.embedding_dim, features.shape[1], len(features) - 1)
-    figures = {}
+    figures: list[dict[str, dict[str, float]]] = [{} for _ in evaluated]
     for name in HEAD_STARTS:
         try:
             found = closed_form(name, features, examples.labels, dim)
         except InvalidInput as error:
             write_notice(f"no figures of {name} without training: {error}")
             continue
-        figures[name] = figures_on_sphere(test, config.dataset, found)
+        for arrays, of_set in zip(evaluated, figures, strict=True):
+            of_set[name] = figures_on_sphere(arrays, config.dataset, found)
     return figures
 
 
 def figures_on_sphere(
-    test: Mapping[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray],
     dataset: str,
     mapping: Callable[[np.ndarray], np.ndarray] | training.AffineMap = np.asarray,
 ) -> dict[str, float]:
     """Evaluate mapped vectors `[items, dim]` of length one; zeros stay."""
-    found = dict(test)
+    found = dict(arrays)
     for part in found.keys() & {"queries", "gallery"}:
-        vectors = mapping(test[part])
+        vectors = mapping(arrays[part])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         found[part] = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
     return evaluate_embeddings(found, dataset).as_dict()

@@ -18,6 +18,7 @@ from common.errors import InvalidInput, check_given
 from common.files import read_json, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
+from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
 from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.cached_training import features_below_cut
 from experiments.runs.closed_form import closed_form_figures, figures_on_sphere, start_head
@@ -124,8 +125,8 @@ class Unit:
             model = self._above_cut(whole)
             cost = records.TrainingCost()  # without the features, which are computed once for many units
         model.share_traces(traces, (self.config, self.training.num_classes, build.drawing_seed(self.config, self.seed)))
-        untrained, closed_forms = self._untrained_metrics(model)
-        figures = ", ".join(f"{name} {100 * untrained[name]:.2f}" for name in ("P@1", "MAP@R"))
+        before = self._untrained_metrics(model)
+        figures = ", ".join(f"{name} {100 * before[UNTRAINED][name]:.2f}" for name in ("P@1", "MAP@R"))
         write_notice(f"before training, the backbone's average features on the test set: {figures}")
         with model.distribute_strategy.scope():
             start_head(model, self.config, self._inputs, self.training)
@@ -139,7 +140,7 @@ class Unit:
             lambda: self._validation_metrics(model),
             self._schedule(checkpoint_seconds),
             functools.partial(update_rule, self.config, model),
-            lambda history: self._figures(model, untrained, closed_forms, projections, taught[1] if taught else None),
+            lambda history: self._figures(model, before, projections, taught[1] if taught else None),
             cost,
             gradient_transforms=transforms,
             callbacks=[*callbacks, *(taught or ()), *regrouping, *([projections] if projections is not None else [])],
@@ -193,27 +194,33 @@ class Unit:
             self.training, self.batches, augmentation, self.seed, start_step=step, with_places=with_places
         )
 
-    def _untrained_metrics(self, model: training.EmbeddingModel) -> tuple[dict, dict]:
-        """Evaluate the backbone's average features on the test set, before training.
+    def _untrained_metrics(self, model: training.EmbeddingModel) -> dict[str, dict]:
+        """Evaluate the backbone's average features, before training.
 
         Closed forms of these features are evaluated in the first repeat of each fold alone. Of methods with the same
-        untrained network and data, the first computes both.
+        untrained network and data, the first computes all.
         """
         path = self.run.path / "untrained.json"
         found = read_json(path) or {}
-        if "of" not in found:  # no file, or one of an earlier version
+        if VALIDATED_BEFORE not in found:  # no file, or one of an earlier version
             digest = self._digest_of_features(model)
             others = map(read_json, sorted(path.parents[2].glob(f"*/{path.parent.name}/{path.name}")))
-            same = [other for other in others if other and other.get("of") == digest]
+            same = [other for other in others if other and other.get("of") == digest and VALIDATED_BEFORE in other]
             found = same[0] if same else {"of": digest, **self._measured_before(model)}
             write_json(path, found)
-        return found["untrained"], found["closed_form"]
+        return {name: found[name] for name in (UNTRAINED, CLOSED_FORM, VALIDATED_BEFORE)}
 
     def _measured_before(self, model: training.EmbeddingModel) -> dict[str, dict]:
-        test = self._arrays(model, self.dataset.test, self.dataset.gallery, output="averages")
-        examples = self._inputs, self.training, test
-        closed_forms = {} if self.repeat else closed_form_figures(model, self.config, *examples)
-        return {"untrained": figures_on_sphere(test, self.config.dataset), "closed_form": closed_forms}
+        places = [(self.dataset.test, self.dataset.gallery)]
+        if self.queries is not self.dataset.test:
+            places.append((self.queries, self.gallery))
+        evaluated = [self._arrays(model, *place, output="averages") for place in places]
+        found = [{UNTRAINED: figures_on_sphere(arrays, self.config.dataset)} for arrays in evaluated]
+        closed: list[dict] = [{} for _ in evaluated]
+        if not self.repeat:
+            closed = closed_form_figures(model, self.config, self._inputs, self.training, evaluated)
+        validated = [figures | others for figures, others in zip(found[1:], closed[1:], strict=True)]
+        return {**found[0], CLOSED_FORM: closed[0], VALIDATED_BEFORE: validated[0] if validated else {}}
 
     def _digest_of_features(self, model: training.EmbeddingModel) -> str:
         """Return a digest of all that decides these figures.
@@ -282,8 +289,7 @@ class Unit:
     def _figures(
         self,
         model: training.EmbeddingModel,
-        untrained: dict,
-        closed_forms: dict,
+        before: dict[str, dict],
         projections: AlternatingProjections | None,
         sampling: training.SamplingRecord | None,
     ) -> tuple[dict, dict]:
@@ -296,11 +302,9 @@ class Unit:
             "fold": self.fold,
             "repeat": self.repeat,
             "test": metrics.as_dict(),
-            "untrained": untrained,
+            **{name: figures for name, figures in before.items() if figures},
             "diagnostics": diagnostics.diagnose(embeddings["queries"], embeddings["query_labels"]).as_dict(),
         }
-        if closed_forms:
-            result["closed_form"] = closed_forms
         result["validation_classes"] = self.queries.num_classes
         if projections is not None:
             result["problems"] = [problem.as_dict() for problem in projections.problems]

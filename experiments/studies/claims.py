@@ -1,7 +1,7 @@
 """Claims of the thesis beside recorded studies of the planned comparisons.
 
 Regenerates: nothing printed: each planned comparison (`--id=planned`) on every recorded data set, its mean over sets
-    and a verdict by the rule of docs/results/plan.md; and a forest plot.
+    and a verdict by the rule of docs/results/claims.md; and a forest plot.
 Command: python -m experiments.table --id=claims --study=results/planned_emoji
 Expected: the signs and sizes of thesis tables 3.1 and 5.1, which are printed beside ours.
 Cost: no training; seconds on 2 CPU cores.
@@ -25,6 +25,7 @@ from experiments.published.values import fair_published
 from experiments.reports.comparisons import compare
 from experiments.reports.plots import picture
 from experiments.reports.tables import kind_notes
+from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, WHITENING
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import cell, complete_repeats, method_difference, scores_of_trainings
 from experiments.rows.store import ROWS, StudyRows
@@ -34,19 +35,49 @@ from experiments.studies.tables import CLAIMS_ID
 
 _PRINTED_SETS = ("SOP", "In-shop", "CUB", "Cars196")
 _PREFIX = "planned_"
+_TITLES = {"caltech101": "Caltech-101", "cars196": "half of Cars196", "emoji_clutter_32": "cluttered emoji"}
+_OTHER = "_mobilenet_v2"
 _HOW = (
-    "Relative difference: test MAP@R of the method minus that of its baseline, in per cent of the baseline, "
-    "paired by fold and test class. Its 95 % interval is for new folds and classes. Studies of one set are averaged "
-    "first. Mean: over data sets, with Student's interval. Thesis: the same from its printed cells, lowest to highest."
+    "All differences are in per cent of the baseline's test MAP@R, paired by fold and test class, with 95 % intervals "
+    "for new folds and classes. Studies of one data set are averaged first. Mean: over data sets, with Student's "
+    "interval. Thesis: its printed cells, lowest to highest."
+)
+_COLUMNS = 4  # of the picture
+_PERCENTS = (-100, -30, -10, 0, 10, 30, 100)  # ticks
+_FEWEST = 0.01  # MAP@R of a baseline, below which it has hardly learned and a relative difference says nothing
+_NEAR_BEST, _STALLED = 0.9, 3  # share of the best validation; validations without improvement
+_CONVERGED = 2  # problems of an alternation
+_OBJECTIONS = {
+    "a": "the baseline has a MAP@R below 1 %, or does not beat the untrained and the whitened features.",
+    "b": "in some run the method began before the loss alone had 90 % of its best validation or had gone three "
+    "validations without improvement.",
+    "c": "some run has fewer than two problems that ended by convergence, so it did not alternate.",
+}
+_STARS = (
+    "Stars follow Holm over the comparisons. Detectable: the smallest true difference that has a star in 80 % of "
+    "studies. Features: MAP@R of the untrained and of the whitened ones. Begun: validation of the loss when the method "
+    "began, in per cent of its best, over the runs; 0: none before. Problems: how many ended by convergence, over the "
+    "runs."
 )
 
-_PERCENTS = (-100, -30, -10, -5, 0, 5, 10, 30, 100)  # ticks
-_FEWEST = 0.01  # MAP@R of a baseline, below which it has hardly learned and a relative difference says nothing
-_NOT_COUNTED = "In parentheses: the baseline has a MAP@R below 1 %, so the study does not count for the claim."
-_STARS = (
-    "Stars follow Holm over the planned comparisons of a study. Detectable: the smallest true difference that has a "
-    "star in 80 % of studies."
-)
+
+class Evidence(NamedTuple):
+    """Decides whether a study counts for a claim."""
+
+    learned: tuple[float, ...]  # MAP@R of the baseline, of untrained and of whitened features; fewer: not recorded
+    begun: tuple[float, ...] | None  # validation at the start, over the loss's best, of each run that had not stalled
+    converged: tuple[int, ...] | None  # problems of each run; None: the claim is not on alternation
+
+    @property
+    def objections(self) -> str:
+        """The letters of the reasons why the study does not count."""
+        own, *before = self.learned
+        is_found = {
+            "a": len(before) < 2 or own <= max(before),
+            "b": self.begun is not None and min(self.begun, default=1.0) < _NEAR_BEST,
+            "c": self.converged is not None and min(self.converged) < _CONVERGED,
+        }
+        return "".join(letter for letter, found in is_found.items() if found)
 
 
 class Found(NamedTuple):
@@ -55,7 +86,14 @@ class Found(NamedTuple):
     study: str  # its name without "planned_"
     dataset: str  # with which it counts as one set
     cell: reports.TableCell  # a fraction, tested together with the study's other planned comparisons
-    baseline: float  # its MAP@R, a fraction
+    baseline: float  # its test MAP@R, a fraction
+    evidence: Evidence
+
+    @property
+    def title(self) -> str:
+        """The data set, and the network if it is not EfficientNet-lite0."""
+        name = self.study.removesuffix(_OTHER)
+        return _TITLES.get(name, name) + (", MobileNetV2" if name != self.study else "")
 
     @property
     def relative(self) -> tuple[float, float, float]:
@@ -64,9 +102,10 @@ class Found(NamedTuple):
         return bounds.estimate / self.baseline, bounds.low / self.baseline, bounds.high / self.baseline
 
     @property
-    def counts(self) -> bool:
-        """True if the baseline has learned enough for a verdict."""
-        return self.baseline >= _FEWEST
+    def objections(self) -> str:
+        """The letters of `_OBJECTIONS` that apply; empty if the study counts for a verdict."""
+        found = self.evidence.objections
+        return found if "a" in found or self.baseline >= _FEWEST else f"a{found}"
 
 
 class Held(NamedTuple):
@@ -79,26 +118,19 @@ class Held(NamedTuple):
     @property
     def counted(self) -> list[Found]:
         """The studies that count for the verdict."""
-        return [of for of in self.found if of.counts]
+        return [of for of in self.found if not of.objections]
 
-    @property
-    def by_set(self) -> dict[str, list[Found]]:
-        """The counted studies of each data set."""
-        names = dict.fromkeys(of.dataset for of in self.counted)
-        return {name: [of for of in self.counted if of.dataset == name] for name in names}
+    def summary(self, without: str = "") -> reports.SetSummary | None:
+        """Average over data sets, perhaps without a study; None without a study that counts."""
+        by_set: dict[str, list[float]] = {}
+        for of in self.counted:
+            if of.study != without:
+                by_set.setdefault(of.dataset, []).append(of.relative[0])
+        return reports.summary_over_sets([float(np.mean(of)) for of in by_set.values()]) if by_set else None
 
-    @property
-    def summary(self) -> reports.SetSummary | None:
-        """The mean over data sets; None without a study that counts."""
-        means = [float(np.mean([of.relative[0] for of in group])) for group in self.by_set.values()]
-        return reports.summary_over_sets(means) if means else None
-
-    @property
-    def verdict(self) -> str:
-        """The verdict on the claim, by the rule of the plan."""
-        smallest = min(self.printed, default=0.0)
-        losses = [of.cell.is_significant and of.cell.estimate.mean < 0 for of in self.counted]
-        return reports.claim_verdict(self.summary, any(losses), smallest)
+    def verdict(self, without: str = "") -> str:
+        """Judge the claim, perhaps without a study."""
+        return reports.claim_verdict(self.summary(without), min(self.printed, default=0.0))
 
 
 def held_claims(studies: Sequence[StudyRows]) -> list[Held]:
@@ -124,8 +156,62 @@ def _differences(study: StudyRows) -> dict[Claim, Found]:
     for claim, key in keys.items():
         difference = cell(tested[key].bounds, is_difference=True, baseline=claim.baseline)
         compared = dataclasses.replace(difference, comparison=tested[key])
-        found[claim] = Found(name, dataset, compared, _mean(study, claim.baseline))
+        found[claim] = Found(name, dataset, compared, _mean(study, claim.baseline), _evidence(study, claim))
     return found
+
+
+def _evidence(study: StudyRows, claim: Claim) -> Evidence:
+    rows = _rows_of(study, claim.method)
+    begun = converged = None
+    if claim.alone is not None:
+        best = {place: row["validation"]["MAP@R"] for place, row in _rows_of(study, claim.alone).items()}
+        shares = [_share_at_start(row, best.get(place)) for place, row in rows.items()]
+        begun = tuple(share for share in shares if share is not None)
+    if claim.is_alternation:
+        outcomes = [[of["outcome"] for of in row["extras"].get("problems", [])] for row in rows.values()]
+        converged = tuple(of.count("converged") for of in outcomes)
+    return Evidence(_learned([*_rows_of(study, claim.baseline).values()]), begun, converged)
+
+
+def _rows_of(study: StudyRows, label: str) -> dict[tuple[int, int], dict]:
+    """Return a method's runs by fold and repeat."""
+    rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == label]
+    return {(row["fold"], row["repeat"]): row for row in rows}
+
+
+def _learned(rows: Sequence[dict]) -> tuple[float, ...]:
+    """Average MAP@R of runs, of their untrained and their whitened features.
+
+    All are of validation classes, or of test classes if the rows have those alone.
+    """
+    on_validation = all(VALIDATED_BEFORE in row["extras"] for row in rows)
+    moment = "validation" if on_validation else "test"
+    found = [[row[moment]["MAP@R"] for row in rows]]
+    for name in (UNTRAINED, WHITENING):
+        if on_validation:
+            before = [row["extras"][VALIDATED_BEFORE] for row in rows]
+        else:
+            before = [{UNTRAINED: row.get(UNTRAINED), **row["extras"].get(CLOSED_FORM, {})} for row in rows]
+        found.append([figures[name]["MAP@R"] for figures in before if figures.get(name)])
+    return tuple(float(np.mean(values)) for values in found if values)
+
+
+def _share_at_start(row: dict, best: float | None) -> float | None:
+    """Return the best validation before a method began, over the best of the loss alone; 0 if unknown.
+
+    None: the loss had stalled.
+    """
+    extras = row["extras"]
+    problems, curve = extras.get("problems"), extras.get("validation_curve", [])
+    if problems is None:
+        start, reached = row["configuration"].get("memory_start", 0), None
+    else:
+        start, reached = (problems[0]["start_step"], problems[0]["best_before"]) if problems else (0, None)
+    values = [value for step, value in curve if step <= start]
+    if values and len(values) - 1 - int(np.argmax(values)) >= _STALLED:
+        return None
+    reached = max(values, default=0.0) if reached is None else reached
+    return reached / best if best else 0.0
 
 
 def _data_set(study: StudyRows) -> str:
@@ -153,70 +239,97 @@ def _printed_cell(dataset: str, method: str, chapter: int) -> float | None:
 
 
 def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
-    """Tabulate claims: thesis, studies, mean over data sets, verdict."""
-    names = list(dict.fromkeys(found.study for of in held for found in of.found))
+    """Tabulate claims: verdict, mean over data sets, thesis, studies."""
+    held = [of for of in held if of.found]
+    titles = _titles(held)
     lines = []
     for of in held:
-        if not of.found:
-            continue
-        figures = {found.study: _figure(found) for found in of.found}
-        mean = _percent(of.summary.mean, of.summary.low, of.summary.high) if of.summary else "-"
-        lines.append([of.claim.text, _printed_range(of), *(figures.get(name, "-") for name in names), mean, of.verdict])
-    num_missing = sum(not of.found for of in held)
-    header = ["claim", "thesis (%)", *(f"{name} (%)" for name in names), "mean over sets (%)", "verdict"]
-    missing = [f"Not yet run: {num_missing} of {len(held)} planned comparisons."] if num_missing else []
-    missing += [_NOT_COUNTED] if any(len(of.counted) < len(of.found) for of in held) else []
-    return reports.PlainTable(title, header, lines, [*missing, _HOW, reports.CLAIM_RULE])
+        figures = {found.title: _figure(found) for found in of.found}
+        summary = of.summary()
+        mean = _percent(summary.mean, summary.low, summary.high) if summary else "-"
+        sets = str(len(summary.differences) if summary else 0)
+        line = [of.claim.text, of.verdict(), sets, mean, _left_out(of), _printed_range(of)]
+        lines.append([*line, *(figures.get(name, "-") for name in titles)])
+    header = ["claim", "verdict", "sets", "mean", "without a study", "thesis", *titles]
+    letters = {letter for of in held for found in of.found for letter in found.objections}
+    objections = [f"{letter}: {why}" for letter, why in _OBJECTIONS.items() if letter in letters]
+    notes = [f"In parentheses, not counted. {' '.join(objections)}"] if objections else []
+    num_missing = len(CLAIMS) - len(held)
+    notes += [f"Not yet run: {num_missing} of {len(CLAIMS)} planned comparisons."] if num_missing else []
+    return reports.PlainTable(title, header, lines, [*notes, _HOW, reports.CLAIM_RULE])
 
 
 def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
-    """Tabulate each claim's difference in points in each study."""
+    """Tabulate each claim's difference in points in each study, and what decides whether it counts."""
     lines = []
     for of in held:
         for found in of.found:
-            text, name = reports.cell_text(found.cell), f"{of.claim.method} - {of.claim.baseline}"
-            figures = [f"{100 * found.baseline:.2f}", f"{text.figure} {text.interval}", text.detectable]
-            lines.append([name, found.study, *figures])
-    header = ["difference", "study", "MAP@R of the baseline", "difference, MAP@R", "detectable"]
+            text, evidence = reports.cell_text(found.cell), found.evidence
+            figures = [f"{text.figure} {text.interval}", text.detectable, f"{100 * found.baseline:.2f}"]
+            before = ", ".join(f"{100 * value:.2f}" for value in evidence.learned[1:]) or "not recorded"
+            begun = "-" if evidence.begun is None else _range([round(100 * of) for of in evidence.begun]) or "stalled"
+            problems = "-" if evidence.converged is None else _range(evidence.converged)
+            counts = f"no: {', '.join(found.objections)}" if found.objections else "yes"
+            lines.append([of.claim.text, found.title, *figures, before, begun, problems, counts])
+    header = [
+        "claim",
+        "study",
+        "difference, MAP@R",
+        "detectable",
+        "baseline",
+        "features",
+        "begun",
+        "problems",
+        "counts",
+    ]
     bounds = [found.cell.bounds for of in held for found in of.found if found.cell.bounds]
-    return reports.PlainTable(title, header, lines, [_STARS, *kind_notes({of.kind for of in bounds})])
+    return reports.PlainTable(title, header, lines, [_STARS, *kind_notes({of.kind for of in bounds})], keys=2)
 
 
-def draw_claims(held: Sequence[Held], path: str | os.PathLike, title: str = "") -> None:
-    """Draw a forest plot: relative differences with intervals, the mean, the thesis' range."""
-    shown = [of for of in held if of.counted]
-    names = list(dict.fromkeys(found.study for of in shown for found in of.counted))
-    heights = [len(of.counted) + (len(of.by_set) > 1) + 0.8 for of in shown]
-    with picture(path, 7.5, 1.2 + 0.22 * sum(heights)) as (figure, (axes,)):
-        top, ticks = 0.0, []
-        for of, height in zip(shown, heights):
-            ticks.append(top + (height - 1.8) / 2)
-            if of.printed:
-                ends = [100 * relative for relative in of.printed]
-                band = {"color": "tab:gray", "alpha": 0.25, "linewidth": 0, "label": "thesis, lowest to highest"}
-                axes.fill_betweenx([top - 0.5, top + height - 1.3], min(ends), max(ends), **band)
-            for place, found in enumerate(of.counted):
-                color = f"C{names.index(found.study)}"
-                _draw_whisker(axes, found.relative, top + place, color, "o", found.study)
-            if len(of.by_set) > 1 and of.summary is not None:
-                over_sets = of.summary.mean, of.summary.low, of.summary.high
-                _draw_whisker(axes, over_sets, top + len(of.counted), "black", "D", "mean over data sets")
-            top += height
-        axes.axvline(0.0, color="black", linewidth=0.8)
-        shares = 100 * np.array([found.relative for of in shown for found in of.counted])
-        room = 0.25 * (max(shares.max(), 0) - min(shares.min(), 0))  # an interval over two or three sets may be cut
-        axes.set_xscale("symlog", linthresh=10)  # near zero, where most effects are, it is linear
-        axes.set_xticks(_PERCENTS, [f"{percent:+d}" if percent else "0" for percent in _PERCENTS])
-        axes.set_xlim(min(shares.min(), 0) - room, max(shares.max(), 0) + room)
-        axes.set_yticks(ticks, [of.claim.text for of in shown])
-        axes.invert_yaxis()
-        axes.margins(y=0.01)
-        axes.set_xlabel("difference, % of the baseline (logarithmic beyond 10 %)")
-        axes.set_title(title, fontsize="medium")
-        axes.grid(axis="x", alpha=0.3)
-        axes.set_axisbelow(True)
-        handles = dict(zip(*reversed(axes.get_legend_handles_labels())))
-        figure.legend(handles.values(), handles, loc="outside lower center", frameon=False, fontsize="small", ncols=3)
+def draw_claims(held: Sequence[Held], path: str | os.PathLike) -> None:
+    """Draw a panel for each claim: relative differences with intervals, their mean, the thesis' range."""
+    shown = [of for of in held if of.found]
+    names = _titles(shown)
+    columns = min(_COLUMNS, len(shown))
+    rows = -(-len(shown) // columns)
+    with picture(path, 1.7 + 2.3 * columns, 1.0 + (0.7 + 0.2 * len(names)) * rows, rows=rows, columns=columns) as (
+        figure,
+        panels,
+    ):
+        for panel in panels[len(shown) :]:
+            panel.set_visible(False)
+        for place, (axes, of) in enumerate(zip(panels, shown)):
+            _draw_claim(axes, of, names)
+            if place % columns:
+                axes.set_yticklabels([])
+        handles: dict = {}
+        for axes in panels[: len(shown)]:
+            handles |= dict(zip(*reversed(axes.get_legend_handles_labels())))
+        figure.supxlabel("difference, % of the baseline (logarithmic beyond 10 %)", fontsize="small")
+        figure.legend(handles.values(), handles, loc="outside upper center", frameon=False, fontsize="small", ncols=4)
+
+
+def _draw_claim(axes, of: Held, names: Sequence[str]) -> None:
+    if of.printed:
+        ends = [100 * relative for relative in of.printed]
+        axes.axvspan(min(ends), max(ends), color="tab:gray", alpha=0.25, linewidth=0, label="thesis, lowest to highest")
+    for found in of.found:
+        look = ("tab:blue", "o", "study that counts") if not found.objections else ("tab:gray", "x", "does not count")
+        _draw_whisker(axes, found.relative, names.index(found.title), *look)
+    summary = of.summary()
+    if summary is not None and len(summary.differences) > 1:
+        over_sets = summary.mean, summary.low, summary.high
+        _draw_whisker(axes, over_sets, len(names), "black", "D", "mean over data sets that count")
+    axes.axvline(0.0, color="black", linewidth=0.8)
+    axes.set_xscale("symlog", linthresh=10)  # near zero, where most effects are, it is linear
+    axes.set_xticks(_PERCENTS, [f"{percent:+d}" if percent else "0" for percent in _PERCENTS])
+    axes.set_xlim(-130, 130)  # an interval over two or three sets may be cut
+    axes.set_yticks(range(len(names) + 1), [*names, "mean"])
+    axes.set_ylim(len(names) + 0.6, -0.6)
+    axes.tick_params(labelsize="x-small")
+    axes.set_title(of.claim.text, fontsize="small")
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
 
 
 def _draw_whisker(axes, ends: tuple[float, float, float], height: float, color: str, marker: str, label: str) -> None:
@@ -226,9 +339,31 @@ def _draw_whisker(axes, ends: tuple[float, float, float], height: float, color: 
     axes.plot(middle, height, marker, color=color, markersize=5, label=label, linestyle="none")
 
 
+def _titles(held: Sequence[Held]) -> list[str]:
+    """Return the titles of all studies, in the order of their folders."""
+    titles = {found.study: found.title for of in held for found in of.found}
+    return [titles[study] for study in sorted(titles)]
+
+
+def _left_out(of: Held) -> str:
+    """Count the verdicts without each study in turn, and name the studies that decide."""
+    words = {found.title: of.verdict(without=found.study) for found in of.counted}
+    if not words:
+        return "-"
+    same = sum(word == of.verdict() for word in words.values())
+    others = [f"{word} without {name}" for name, word in words.items() if word != of.verdict()]
+    return "; ".join([f"{of.verdict()} {same} of {len(words)}", *others])
+
+
+def _range(values: Sequence[float]) -> str:
+    """Write the lowest and the highest value; empty without values."""
+    ends = dict.fromkeys([min(values), max(values)]) if values else ()
+    return " to ".join(f"{end:g}" for end in ends)
+
+
 def _figure(found: Found) -> str:
     text = _percent(*found.relative) + ("*" if found.cell.is_significant else "")
-    return text if found.counts else f"({text})"
+    return f"({text}) {found.objections}" if found.objections else text
 
 
 def _percent(mean: float, low: float, high: float) -> str:
@@ -252,5 +387,5 @@ def run_claims(values: flags.FlagValues) -> None:
     folder = pathlib.Path(values.runs_dir) / "tables" / CLAIMS_ID
     print(claims_table(held, "Claims of the thesis").write(folder, "table_claims"))
     differences_table(held, "Planned comparisons").write(folder, "table_claims_differences")
-    draw_claims(held, folder / "table_claims.png", "Claims of the thesis")
+    draw_claims(held, folder / "table_claims.png")
     print(f"Differences in points and the picture: {folder}")

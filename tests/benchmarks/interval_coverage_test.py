@@ -5,7 +5,10 @@ from benchmarks.interval_coverage import (
     CASES,
     DIFFERENCE,
     FAMILIES,
+    NORMAL_SETS,
     SINGLE,
+    SMALLEST_GAIN,
+    claim_words,
     coverage,
     false_alarms,
     family_coverage,
@@ -54,3 +57,14 @@ def test_a_quiet_reproduction_is_called_one_and_a_noisy_one_inconclusive():
 def test_single_differences_rarely_exclude_the_truth_of_new_folds(case, design):
     found = paired_false_alarms(np.random.default_rng(0), CASES[case], design, 400)
     assert 0.02 <= found <= 0.09  # 5 % and three times the error of 400; fixed folds have 20 % and more
+
+
+@pytest.mark.parametrize("case", NORMAL_SETS)
+@pytest.mark.parametrize("num_sets", [5, 8])
+def test_claims_are_rarely_judged_wrong(case, num_sets):
+    without, half = (
+        claim_words(np.random.default_rng(0), case, num_sets, gain, 1000, 5) for gain in (0.0, SMALLEST_GAIN / 2)
+    )
+    assert without["holds"] <= 0.05
+    assert half["fails"] <= 0.05
+    assert sum(half.values()) == pytest.approx(1)

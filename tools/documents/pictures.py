@@ -51,9 +51,9 @@ def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
     draw_agreements(study_agreement(study), path, title)
 
 
-def draw_forest(study: StudyRows, path: pathlib.Path, title: str) -> None:
+def draw_forest(study: StudyRows, path: pathlib.Path) -> None:
     """Draw the forest plot of all planned studies beside one of them."""
-    draw_claims(held_claims(recorded_studies(study.folder.parent)), path, title)
+    draw_claims(held_claims(recorded_studies(study.folder.parent)), path)
 
 
 def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> None:

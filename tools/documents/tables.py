@@ -40,9 +40,7 @@ from experiments.settings import build
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
 from experiments.studies.agreement import ranking_table, sign_table
-from experiments.studies.claims import claims_table as claims_table
-from experiments.studies.claims import differences_table as differences_table
-from experiments.studies.claims import held_claims, recorded_studies
+from experiments.studies.claims import claims_table, differences_table, held_claims, recorded_studies
 from experiments.studies.collages import METHODS as COLLAGE_METHODS
 from experiments.studies.collages import collage_rows
 from experiments.studies.mnist_report import problems_table, recorded_states
@@ -77,32 +75,14 @@ def show(build: Callable[..., Any], study: str, **arguments: str) -> None:
     print(markdown_of(build, rows, **arguments))
 
 
-def show_claims(build: Callable[..., reports.PlainTable]) -> None:
-    """Print a table of all recorded planned studies and its line of provenance.
-
-    Args:
-        build: of `experiments.studies.claims`, from the claims or from the studies.
-    """
-    studies = recorded_studies("results")
-    table = build(studies if build is studies_table else held_claims(studies))
-    print(f"{table.as_markdown().rstrip()}\n\n{provenance([row for study in studies for row in study.rows])}")
+def show_claims() -> None:
+    """Print the claims beside all recorded planned studies, whose own tables have the lines of provenance."""
+    print(claims_table(held_claims(recorded_studies("results"))).as_markdown())
 
 
-def studies_table(studies: Sequence[StudyRows]) -> reports.PlainTable:
-    """Tabulate each study's data, network, runs and cost.
-
-    Args:
-        studies: with rows.
-    """
-    lines = []
-    for study in studies:
-        rows = [row for row in study.rows if row["kind"] == TRAINING]
-        threads = [row["environment"]["threads"] or row["environment"]["cores"] for row in rows]
-        hours = sum(row["train_seconds"] * count for row, count in zip(rows, threads)) / 3600
-        regime = f"{rows[0]['configuration']['image_size']} pixels, {rows[0]['steps']} steps"
-        name = study.name.removeprefix("planned_")
-        lines.append([name, rows[0]["configuration"]["backbone"], regime, str(len(rows)), f"{hours:.1f}"])
-    return reports.PlainTable("", ["study", "network", "regime", "runs", "core-hours"], lines)
+def claim_differences(study: StudyRows) -> reports.PlainTable:
+    """Tabulate a planned study's differences, and what decides whether it counts for a claim."""
+    return differences_table(held_claims([study]))
 
 
 def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -> str:

@@ -192,10 +192,8 @@ def test_labels_follow_from_configurations():
 
 
 @pytest.mark.parametrize("name", ["glyph_collage", "glyph_collage_distilled", "emoji_clutter_32"])
-def test_collages_keep_how_they_learned_and_what_was_weighed(name, tmp_path):
-    lines_of_run = [{"step": step, "validation": {"MAP@R": step / 16}} for step in (8, 4)]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of_run))
-    expected = {"validation_curve": [[4, 0.25], [8, 0.5]]}
+def test_collages_keep_what_was_weighed(name, tmp_path):
+    expected = {}
     if not name.endswith("_distilled"):  # which has nothing but the target
         (tmp_path / "target_shares.json").write_text(json.dumps({"weight_on_target": 1 / 3}))
         expected["target_shares"] = {"weight_on_target": 0.333333}

@@ -86,6 +86,10 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     assert result["closed_form"].keys() == {"pca", "whitening"}  # of average features, which `gap` pools too
     assert result["closed_form"]["whitening"]["MAP@R"] == pytest.approx(result["test"]["MAP@R"], abs=5e-3)
     assert json.loads((path / "row.json").read_text())["row"]["extras"]["closed_form"] == result["closed_form"]
+    extras = json.loads((path / "row.json").read_text())["row"]["extras"]
+    before = extras["validation_before"]
+    assert before == result["validation_before"]
+    assert extras["validation_curve"][0][1] == pytest.approx(before["whitening"]["MAP@R"], abs=5e-3)
     with pytest.raises(InvalidInput, match="--head_start=whitening, whose neck has a bias"):
         trunk_of(trained)
     monkeypatch.setattr(unit, "closed_form_figures", None)  # the second method of a fold finds those of the first
@@ -93,6 +97,7 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     runs.train(other, fold=0, repeat=0)
     untrained = [json.loads((runs.unit_dir(each, 0, 0) / "untrained.json").read_text()) for each in (config, other)]
     assert untrained[0] == untrained[1]
+    assert untrained[0]["validation_before"]["untrained"] != untrained[0]["untrained"]
     with pytest.raises(TypeError):  # of other training classes there are none
         runs.train(dataclasses.replace(config, fold_order="backward"), fold=0, repeat=0)
     images = dataset.test.arrays.copy()
