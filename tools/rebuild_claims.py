@@ -48,7 +48,7 @@ def read_study(folder: str) -> tuple[str, list[dict], np.ndarray, dict[str, np.n
 
 
 def not_counted(rows: list[dict], claim: str) -> str:
-    """Return the letters of the page's reasons why a study does not count for a claim."""
+    """Return the letters of the page's reasons against a study."""
     method, baseline, alone = ({row["fold"]: row for row in rows if row["label"] == of} for of in PLANNED[claim])
     half = "validation" if all("validation_before" in row["extras"] for row in baseline.values()) else "test"
 
@@ -118,7 +118,7 @@ def p_value(part: Part) -> float:
 
 
 def study_claims(folder: str) -> Iterator[tuple]:
-    """Yield each complete claim: name, set, difference and ends, star, MAP@R of the baseline, reasons against it."""
+    """Yield name, set, difference and ends, star, baseline and reasons against each complete claim."""
     dataset, rows, counts, sums = read_study(folder)
     pairs = {claim: of[:2] for claim, of in PLANNED.items() if set(of[:2]) <= sums.keys()}
     parts = [parts_of(sums[of] - sums[to], counts) for of, to in pairs.values()]
@@ -154,7 +154,7 @@ def tables_of(paths: list[str]) -> list[list[str]]:
 
 
 def main(page: str = "docs/results/claims.md", results: str = "results") -> list[list[str]]:
-    """Return the rows that are not on the page, or not in the tables of single studies."""
+    """Return the rows that are neither on the page nor in the tables of studies."""
     lines, single = tables_of([page]), tables_of(sorted(glob.glob(f"{results}/planned_*/table.md")))
     single = [[line[0], line[2], line[4], line[-1]] for line in single if len(line) > 4]
     known, missing = {line[0]: line for line in lines if line[0] in PLANNED}, []

@@ -39,7 +39,7 @@ _TITLES = {"caltech101": "Caltech-101", "cars196": "half of Cars196", "emoji_clu
 _OTHER = "_mobilenet_v2"
 _HOW = (
     "All differences are in per cent of the baseline's test MAP@R, paired by fold and test class, with 95 % intervals "
-    "for new folds and classes. Studies of one data set are averaged first. Mean: over data sets, with Student's "
+    "for new folds and classes. Star: significant in its study, by Holm. Studies of one data set are averaged first. Mean: over data sets, with Student's "
     "interval. Thesis: its printed cells, lowest to highest."
 )
 _COLUMNS = 4  # of the picture
@@ -197,9 +197,9 @@ def _learned(rows: Sequence[dict]) -> tuple[float, ...]:
 
 
 def _share_at_start(row: dict, best: float | None) -> float | None:
-    """Return the best validation before a method began, over the best of the loss alone; 0 if unknown.
+    """Return the best validation before a method began, over the loss's best.
 
-    None: the loss had stalled.
+    0: unknown; None: the loss had stalled.
     """
     extras = row["extras"]
     problems, curve = extras.get("problems"), extras.get("validation_curve", [])
@@ -260,7 +260,7 @@ def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
 
 
 def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
-    """Tabulate each claim's difference in points in each study, and what decides whether it counts."""
+    """Tabulate differences in points, with the evidence on whether they count."""
     lines = []
     for of in held:
         for found in of.found:
@@ -287,7 +287,7 @@ def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTab
 
 
 def draw_claims(held: Sequence[Held], path: str | os.PathLike) -> None:
-    """Draw a panel for each claim: relative differences with intervals, their mean, the thesis' range."""
+    """Draw a panel for each claim: relative differences, their mean, the thesis' range."""
     shown = [of for of in held if of.found]
     names = _titles(shown)
     columns = min(_COLUMNS, len(shown))

@@ -76,7 +76,10 @@ def show(build: Callable[..., Any], study: str, **arguments: str) -> None:
 
 
 def show_claims() -> None:
-    """Print the claims beside all recorded planned studies, whose own tables have the lines of provenance."""
+    """Print the claims beside all recorded planned studies.
+
+    The tables of single studies have the lines of provenance.
+    """
     print(claims_table(held_claims(recorded_studies("results"))).as_markdown())
 
 
