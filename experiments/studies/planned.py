@@ -3,7 +3,7 @@
 Regenerates: nothing printed: the thesis' claims of tables 3.1 and 5.1 and figure 3.7, small enough for a CPU. The plan,
     docs/results/plan.md, was written before the first run.
 Command: python -m experiments.table --id=planned --dataset=emoji --run
-Expected: the signs of the thesis; the plan says what counts as a failure.
+Expected: the signs of the thesis; docs/results/claims.md says how they are judged.
     Emoji with EfficientNet-lite0 choose the settings. Another `--dataset` or `--backbone` at the full budget reads
     them from results/planned_emoji: 64 runs.
 Cost: 96 runs of 220 s on 2 CPU cores, 5.9 hours; `--loss=ms` 20 of them; `--budget=smoke` minutes.
