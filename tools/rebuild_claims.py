@@ -160,7 +160,7 @@ def tables_of(paths: list[str]) -> list[list[str]]:
 
 
 def main(page: str = "docs/results/claims.md", results: str = "results") -> list[list[str]]:
-    """Return the rows that are neither on the page nor in the tables of studies."""
+    """Return the rows that neither the page nor a study's table has."""
     lines, single = tables_of([page]), tables_of(sorted(glob.glob(f"{results}/planned_*/table.md")))
     single = [[line[0], line[2], line[4], line[-1]] for line in single if len(line) > 4]
     known, missing = {line[0]: line for line in lines if line[0] in PLANNED}, []
