@@ -6,7 +6,7 @@ import difflib
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Choice = TypeVar("Choice")
 Value = TypeVar("Value")
@@ -37,22 +37,27 @@ class SeveralInvalid(InvalidInput):
         super().__init__("\n  ".join([f"{len(self.problems)} things are wrong:", *lines]))
 
 
-def check_all(checks: Iterable[Callable[[], object]]) -> None:
+def check_all(checks: Iterable[Callable[[], Any]]) -> list[Any]:
     """Run every check, then raise all objections as one error.
 
     Args:
         checks: functions that raise `InvalidInput`; other exceptions pass through at once.
 
+    Returns:
+        What the checks return, in order.
+
     Raises:
         InvalidInput: a single objection unchanged, or a `SeveralInvalid`; equal sentences count once.
     """
     found: list[InvalidInput] = []
+    returned = []
     for check in checks:
         try:
-            check()
+            returned.append(check())
         except InvalidInput as error:
             found.append(error)
     raise_all(found)
+    return returned
 
 
 def raise_all(problems: Iterable[InvalidInput]) -> None:
@@ -109,11 +114,12 @@ def invalid(name: str, *, received: object, expected: str, fix: str | None = Non
 
     Args:
         name: the invalid argument, flag or file, as the user knows it.
-        received: the given value; shown by `repr`.
+        received: the given value; shown by `repr`. A flag without a value (None) was "not given".
         expected: a phrase for the allowed values.
         fix: one sentence on the remedy, unless it is obvious from `expected`.
     """
-    message = f"Invalid {name}: received {received!r}, expected {expected}."
+    found = "not given" if received is None and name.startswith("--") else f"received {received!r}"
+    message = f"Invalid {name}: {found}, expected {expected}."
     return InvalidInput(f"{message} {fix}" if fix else message)
 
 

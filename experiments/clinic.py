@@ -24,7 +24,6 @@ from common.errors import InvalidInput, invalid
 from common.index import EmbeddingIndex
 from experiments.photos.clinic import carry_out, examine, planned_moves, write_clinic
 from experiments.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
-from experiments.process.exit_code import import_tensorflow
 from experiments.settings import flags as experiment_flags
 from experiments.site.markup import plural
 
@@ -39,7 +38,6 @@ def main() -> None:
         return
     experiment_flags.refuse_flags(values, "yes", because="only --apply moves files")
     index = _index(values)
-    import_tensorflow()
     findings = examine(index, values.threshold)
     name = pathlib.Path(values.index or values.images).name
     without_class = 0 if index.labels is None else sum(not label for label in index.labels)

@@ -19,7 +19,6 @@ from common import backbones
 from common.downloads import check_mirror
 from common.errors import InvalidInput, check_choice, check_given
 from experiments.preparation import converted_weights as conversion
-from experiments.process.exit_code import import_tensorflow
 from experiments.settings import flags as experiment_flags
 
 COUNTER = "num_batches_tracked"  # PyTorch's, of each batch normalisation
@@ -34,7 +33,6 @@ def main() -> None:
     if values.input and values.mirror:
         raise InvalidInput("--mirror would have no effect: --input is there already. Remove one of them.")
     source = values.input or conversion.fetch_checkpoint(values.backbone, os.path.dirname(values.output), values.mirror)
-    import_tensorflow()
     result = conversion.convert(values.backbone, source, values.output, tuple(values.ignore))
     size = os.path.getsize(values.output) / 2**20
     print(f"{values.output}: {len(result.loaded)} parameters of {values.backbone}, {size:.1f} MiB.")

@@ -11,6 +11,8 @@ Cost: `--dataset=glyphs --budget=demo` about a minute a fold on 2 CPU cores; `--
 
 from __future__ import annotations
 
+import functools
+
 from absl import flags
 
 from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
@@ -30,14 +32,16 @@ def main() -> None:
     from experiments.protocols.fair_report import export_advice
     from experiments.protocols.recording import record_finished
     from experiments.protocols.report_files import print_report
-    from experiments.runs.start_checks import check_configurations
+    from experiments.runs.start_checks import checked_with_data
 
-    check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat)
-    launcher = launcher_from_flags(values, values.runs_dir, not values.report_only, TRAINS_NOTHING)
-    tracker = tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING)
-    if not values.report_only:
-        check_configurations(configs, values.data_dir)
-    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
+    load = functools.partial(build.load_dataset_of, configs[0], values.data_dir, values.cache_dir)
+    trains = not values.report_only, TRAINS_NOTHING
+    checks = (
+        lambda: check_unit_flags(configs[0].num_folds, values.repeats, values.fold, values.repeat),
+        lambda: launcher_from_flags(values, values.runs_dir, *trains),
+        lambda: tracker_from_flags(values, values.dataset, *trains),
+    )
+    _, launcher, tracker, dataset = checked_with_data(checks, () if values.report_only else configs, load)
     places = experiment_flags.places_from(values)
     protocol = FairProtocol(dataset, configs, places, repeats=values.repeats, tracker=tracker)
     failures = []

@@ -9,6 +9,7 @@ Cost: about 40 minutes on 2 CPU cores, a third of it per seed; `--budget=demo --
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from absl import flags
 
 from common import data
-from common.errors import check_choice
+from common.errors import check_all, check_choice
 from common.progress import write_notice
 from experiments.preparation.machine import device_line
 from experiments.protocols.recording import record_methods
@@ -34,10 +35,13 @@ from experiments.studies.mnist_settings import ANCHORS, BUDGET_SETTINGS, TUNABLE
 def main() -> None:
     """Train the missing runs, seed by seed, then report."""
     values = flags.FLAGS
-    check_choice("--budget", values.budget, BUDGETS)
-    for anchors in values.anchors:
-        check_choice("--anchors", anchors, ANCHORS)
-    dataset = data.load_mnist(values.data_dir)
+    *_, dataset = check_all(
+        [
+            lambda: check_choice("--budget", values.budget, BUDGETS),
+            *(functools.partial(check_choice, "--anchors", anchors, ANCHORS) for anchors in values.anchors),
+            lambda: data.load_mnist(values.data_dir),
+        ]
+    )
     fingerprint = build.data_fingerprint(dataset)
     overrides = {name: values[name].value for name in TUNABLE if values[name].present}
     chosen_values: dict[str, Any] = {**BUDGET_SETTINGS[values.budget], **overrides}

@@ -12,17 +12,18 @@ Cost: at most 25 minutes on 2 CPU cores for `glyph_collage` (`--budget=demo`, th
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 
 from absl import flags
 
-from common.errors import check_choice
+from common.errors import check_all, check_choice
 from experiments.plans.study import StudyOptions
 from experiments.protocols.fair import trained_units
 from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report
-from experiments.runs.start_checks import check_configurations
+from experiments.runs.start_checks import checked_with_data
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.studies.collages import start_notes
@@ -32,14 +33,16 @@ from experiments.studies.poolings import comparison_configuration, report
 def main() -> None:
     """Train every pooling under every loss, then report."""
     values = flags.FLAGS
-    experiment_flags.refuse_flags(values, "method")
-    experiment_flags.check_dataset_flags(values)
-    experiment_flags.check_distinct("--loss", values.loss)
-    experiment_flags.check_distinct("--pooling", values.pooling)
-    for loss in values.loss:
-        build.check_loss_name(loss)
-    for pooling in values.pooling:
-        check_choice("--pooling", pooling, build.POOLINGS)
+    check_all(
+        [
+            lambda: experiment_flags.refuse_flags(values, "method"),
+            lambda: experiment_flags.check_dataset_flags(values),
+            lambda: experiment_flags.check_distinct("--loss", values.loss),
+            lambda: experiment_flags.check_distinct("--pooling", values.pooling),
+            *(functools.partial(build.check_loss_name, loss) for loss in values.loss),
+            *(functools.partial(check_choice, "--pooling", pooling, build.POOLINGS) for pooling in values.pooling),
+        ]
+    )
     options = StudyOptions(
         values.dataset, values.budget, values.recipe, overrides=experiment_flags.overrides_from_flags(values)
     )
@@ -48,9 +51,8 @@ def main() -> None:
         for loss in values.loss
         for pooling in values.pooling
     ]
-    if not values.report_only:
-        check_configurations(configs, values.data_dir)
-    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
+    load = functools.partial(build.load_dataset_of, configs[0], values.data_dir, values.cache_dir)
+    (dataset,) = checked_with_data((), () if values.report_only else configs, load)
     runs = trained_units(
         dataset,
         configs,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from absl import flags
 
-from common.errors import check_choice
+from common.errors import check_all, check_choice
 from common.files import write_atomically
 from common.progress import write_notice
 from experiments.preparation.converted_weights import check_output
@@ -30,13 +30,17 @@ from experiments.settings.run_settings import BUDGETS
 def main() -> None:
     """Train the network unless finished, and write its parameters."""
     values = flags.FLAGS
-    check_choice("--budget", values.budget, BUDGETS)
-    check_choice("--backbone", values.backbone, BACKBONES)
-    check_output(values.output)
     write_notice(device_line())
     from experiments.preparation.pretraining import load_images, pretrain, run_of
 
-    dataset = load_images(values.dataset, values.data_dir, values.classes)
+    *_, dataset = check_all(
+        [
+            lambda: check_choice("--budget", values.budget, BUDGETS),
+            lambda: check_choice("--backbone", values.backbone, BACKBONES),
+            lambda: check_output(values.output),
+            lambda: load_images(values.dataset, values.data_dir, values.classes),
+        ]
+    )
     settings = PretrainSettings(backbone=values.backbone, seed=values.seed, **BUDGET_SETTINGS[values.budget])
     run = run_of(settings, dataset, values.classes, values.runs_dir)
     with run.locked():

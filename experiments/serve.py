@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from absl import flags
 
-from experiments.process.exit_code import import_tensorflow
+from experiments.photos.server import serve
 from experiments.settings import flags as experiment_flags
 
 
 def main() -> None:
     """Serve the page until Ctrl-C or SIGTERM."""
-    import_tensorflow()
-    from experiments.photos.server import serve
-
     serve(flags.FLAGS)
 
 

@@ -17,6 +17,7 @@ import dataclasses
 
 from absl import flags
 
+from common.errors import check_all
 from common.progress import write_notice
 from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
 from experiments.preparation.machine import device_line
@@ -30,9 +31,13 @@ def main() -> None:
     values = flags.FLAGS
     write_notice(device_line())
     study = read_study(values.run)
-    config = final_configuration(study, values.weights)
-    tracker = tracker_from_flags(values, config.dataset, True, "")
-    dataset = build.load_dataset_of(config, values.data_dir, values.cache_dir)
+    config, tracker, dataset = check_all(
+        [
+            lambda: final_configuration(study, values.weights),
+            lambda: tracker_from_flags(values, study.config.dataset, True, ""),
+            lambda: build.load_dataset_of(study.config, values.data_dir, values.cache_dir),
+        ]
+    )
     places = dataclasses.replace(experiment_flags.places_from(values), runs_dir=values.runs_dir or study.runs_dir)
     seconds = values.checkpoint_seconds
     written = train_final(study, dataset, config, places, checkpoint_seconds=seconds, tracker=tracker)

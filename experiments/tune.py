@@ -9,10 +9,12 @@ Cost: trials x methods x folds runs of the budget, less pruned steps.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 
 from absl import flags
 
+from experiments.runs.start_checks import checked_with_data
 from experiments.runs.unit_runs import follow_pictures
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
@@ -26,9 +28,12 @@ def main() -> None:
     """Train the missing trials, then report the best settings."""
     values = flags.FLAGS
     configs = experiment_flags.configurations_from_flags(values)
-    spaces = spaces_from_flags(values, configs)
-    tracker = tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING)
-    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
+    load = functools.partial(build.load_dataset_of, configs[0], values.data_dir, values.cache_dir)
+    checks = (
+        lambda: spaces_from_flags(values, configs),
+        lambda: tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING),
+    )
+    spaces, tracker, dataset = checked_with_data(checks, () if values.report_only else configs, load)
     searches, folder = searches_from_flags(values, configs, spaces, dataset, tracker)
     if not values.report_only:
         for search in searches:

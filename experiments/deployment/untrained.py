@@ -14,7 +14,6 @@ from common.errors import InvalidInput, check_choice, check_positive, invalid
 from common.files import write_text
 from experiments.deployment.run_model import check_embeddings
 from experiments.deployment.writing import TAGS, card_path, card_template, check_output, check_pooling, plugin_facts
-from experiments.process.exit_code import import_tensorflow
 from experiments.settings import build
 from experiments.settings.initial_weights import check_weights, is_file, weights_file
 from experiments.settings.method_names import uses_gsp
@@ -125,7 +124,6 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
     path = pathlib.Path(output)
     check_output(path, name)
     check_pooling(name, network.pooling)
-    import_tensorflow()
     from common.deployment.formats import FORMATS, write_format
 
     model, form = network.model(), FORMATS[name]

@@ -15,7 +15,6 @@ from common.errors import InvalidInput, check_choice, invalid
 from common.files import write_atomically, write_text
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import check_output, write_run
-from experiments.process.exit_code import import_tensorflow
 from experiments.reports.plain_tables import PlainTable
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
@@ -130,7 +129,6 @@ def install(file: str | os.PathLike) -> pathlib.Path:
     if received != expected:
         fix = "Fetch it again, or make it: `dml zoo make`."
         raise invalid(f"SHA-256 of {path}", received=received, expected=expected, fix=fix)
-    import_tensorflow()
     from common.deployment import load_embedder
 
     load_embedder(path)

@@ -111,7 +111,6 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
         digest: of the model that made the index; None for any.
         keep_in: the folder of an index that keeps a copy, made if missing; None for no copy.
     """
-    import_tensorflow()
     from common.deployment import load_embedder, loading_risk, save_model
 
     if not isinstance(chosen, UntrainedNetwork) and (risk := loading_risk()):

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from absl import flags
 from PIL import Image
 
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput, check_all, invalid
 from common.index import EmbeddingIndex
 from experiments.deployment.zoo import model_path
 from experiments.photos.models import load_model, own_model
-from experiments.photos.network import PhotoNetwork
-from experiments.photos.service import Gallery, Limits, PhotoService
 
 if TYPE_CHECKING:
     import uvicorn
+
+    from experiments.photos.service import PhotoService
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CONNECTIONS = 64
@@ -33,18 +33,22 @@ _MEGA = 1_000_000
 
 def serve(values: flags.FlagValues) -> None:
     """Serve the page until Ctrl-C or SIGTERM."""
-    check_packages()
-    if not values.index:
-        raise InvalidInput("Missing --index: expected a folder that `experiments.search index` has written.")
-    if not 0 <= values.port < 65_536:
-        raise invalid("--port", received=values.port, expected="a number from 0 to 65535")
-    limits = Limits(
-        int(values.max_upload_mb * _MEGA), int(values.max_megapixels * _MEGA), int(values.searches_per_minute)
+    _, index, _, model = check_all(
+        [
+            check_packages,
+            lambda: _index(values.index),
+            lambda: _check_port(values.port),
+            lambda: model_path(values.model) if values.model else own_model(values.index or ""),
+        ]
     )
-    index = EmbeddingIndex.load(values.index)
     listener = listen(values.host, values.port)
     with listener:
-        model = model_path(values.model) if values.model else own_model(values.index)
+        from experiments.photos.network import PhotoNetwork  # these import TensorFlow, which takes seconds
+        from experiments.photos.service import Gallery, Limits, PhotoService
+
+        limits = Limits(
+            int(values.max_upload_mb * _MEGA), int(values.max_megapixels * _MEGA), int(values.searches_per_minute)
+        )
         embedder = None if model is None else load_model(model)
         if embedder is not None:
             index.attach(embedder)
@@ -58,6 +62,17 @@ def serve(values: flags.FlagValues) -> None:
         if not is_loopback(listener):
             print("Everyone who can reach this machine can search the index and see its photos.", flush=True)
         make_server(service, listener, values.host).run(sockets=[listener])
+
+
+def _index(folder: str | None) -> EmbeddingIndex:
+    if not folder:
+        raise InvalidInput("Missing --index: expected a folder that `experiments.search index` has written.")
+    return EmbeddingIndex.load(folder)
+
+
+def _check_port(port: int) -> None:
+    if not 0 <= port < 65_536:
+        raise invalid("--port", received=port, expected="a number from 0 to 65535")
 
 
 def check_packages() -> None:

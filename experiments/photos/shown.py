@@ -15,7 +15,6 @@ from PIL import Image
 
 from common.data.regular_files import contents_of
 from common.files import write_text
-from experiments.process.exit_code import import_tensorflow
 from experiments.reports.plain_tables import csv_text
 from experiments.site.markup import render
 
@@ -121,7 +120,6 @@ def jpeg_of(image: Image.Image, quality: int = 85) -> bytes:
 
 def small_picture(path: str, pixels: int) -> Image.Image | str:
     """Return a photo, its longer side limited, or explain the failure."""
-    import_tensorflow()
     from common.data.image_files import decode_rgb
 
     contents = contents_of(path)

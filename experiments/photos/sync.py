@@ -18,7 +18,6 @@ from common.index.approximate import TARGET_RECALL
 from experiments.photos.embedding import EmbeddingTable, Photos, find_photos, unreadable_photos
 from experiments.photos.models import choose_model, embedded
 from experiments.photos.shown import shown_path, shown_text
-from experiments.process.exit_code import import_tensorflow
 from experiments.site.markup import plural
 
 T = TypeVar("T")
@@ -226,7 +225,6 @@ def _embedded(values: flags.FlagValues, index: EmbeddingIndex, photos: Photos, p
 
 def _are_unreadable(paths: Sequence[str]) -> bool:
     """Check that no photo can be read, and name them."""
-    import_tensorflow()
     if not all(unreadable_photos([path]) for path in paths):
         return False
     for path, reason in unreadable_photos(paths).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import pathlib
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -10,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from absl import flags
 
 from common.backbones import conversion_command
-from common.errors import InvalidInput, check_choice
-from common.training.trackers import TrackerChoice
+from common.data import Dataset
+from common.errors import InvalidInput, check_all, check_choice
 from experiments import reports
 from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import Failure, check_no_failures
@@ -22,7 +23,7 @@ from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
 from experiments.runs.cost import duration, estimated_seconds, rate_of
-from experiments.runs.start_checks import check_configurations
+from experiments.runs.start_checks import checked_with_data
 from experiments.runs.trained_model import stored_configuration
 from experiments.runs.unit_runs import follow_pictures
 from experiments.settings import build, tracker_flags
@@ -93,11 +94,16 @@ def run_study(
     study = studies[study_id](options)
     _refuse_unused(values, study, options)
     trains = values.run and study.num_cells > 0, "nothing is trained without --run. Add that"
-    launcher = launcher_from_flags(values, values.runs_dir, *trains)
-    tracker = tracker_flags.tracker_from_flags(values, options.dataset, *trains)
-    if values.run:
-        check_configurations((cell.config for cell in study.cells(NothingFinished())), values.data_dir)
-    runs = _runs(values, options, tracker) if study.needs_data else NothingFinished()
+    checks = (
+        lambda: launcher_from_flags(values, values.runs_dir, *trains),
+        lambda: tracker_flags.tracker_from_flags(values, options.dataset, *trains),
+    )
+    configs = [cell.config for cell in study.cells(NothingFinished())] if values.run else ()
+    launcher, tracker, dataset = checked_with_data(checks, configs, lambda: _dataset(values, options, study))
+    runs: StudyRuns | NothingFinished = NothingFinished()
+    if dataset is not None:
+        seconds = values.checkpoint_seconds
+        runs = StudyRuns(dataset, experiment_flags.places_from(values), checkpoint_seconds=seconds, tracker=tracker)
     failures: list[Failure] = []
     if values.run and study.num_cells and isinstance(runs, StudyRuns):
         failures = _run_missing(values, study, runs, launcher)
@@ -128,20 +134,24 @@ def refuse_training(values: flags.FlagValues, study_id: str) -> None:
 
 def options_from_flags(values: flags.FlagValues) -> StudyOptions:
     """Return the options that the flags give, after a check of all names."""
-    experiment_flags.refuse_flags(values, "method")
-    experiment_flags.check_dataset_flags(values)
-    check_choice("--budget", values.budget, BUDGETS)
     losses = tuple(values.loss) if values["loss"].present else ()
-    experiment_flags.check_distinct("--loss", losses)
-    for loss in losses:
-        build.check_loss_name(loss)
+    check_all(
+        [
+            lambda: experiment_flags.refuse_flags(values, "method"),
+            lambda: experiment_flags.check_dataset_flags(values),
+            lambda: check_choice("--budget", values.budget, BUDGETS),
+            lambda: experiment_flags.check_distinct("--loss", losses),
+            *(functools.partial(build.check_loss_name, loss) for loss in losses),
+            *(functools.partial(check_choice, "--pooling", pooling, build.POOLINGS) for pooling in values.pooling),
+        ]
+    )
     if len(values.pooling) != 1:
         raise InvalidInput(f"Invalid --pooling: received {len(values.pooling)} names, expected one.")
     return StudyOptions(
         dataset=values.dataset,
         budget=values.budget,
         recipe=values.recipe,
-        pooling=check_choice("--pooling", values.pooling[0], build.POOLINGS),
+        pooling=values.pooling[0],
         losses=losses,
         repeats=values.repeats,
         fold=values.fold,
@@ -224,25 +234,25 @@ def _figures(unit: UnitRun) -> str:
     )
 
 
-def _runs(values: flags.FlagValues, options: StudyOptions, tracker: TrackerChoice) -> StudyRuns | NothingFinished:
-    """Return the runs on disk; without `--data_dir`, cells can still be listed.
+def _dataset(values: flags.FlagValues, options: StudyOptions, study: Study) -> Dataset | None:
+    """Load the study's data; without `--data_dir`, its cells can still be listed.
 
     Embedded data are made only if a run of them may have finished.
     """
+    if not study.needs_data:
+        return None
     is_embedded = options.dataset in build.EMBEDDED_DATASETS
     if is_embedded and not values.run and not any(pathlib.Path(values.runs_dir).glob(f"*/{options.dataset}")):
-        return NothingFinished()
+        return None
+    drawn = {"seed": 0} | {name: options.overrides[name] for name in build.DRAWN_BY if name in options.overrides}
+    load = functools.partial(build.load_dataset, options.dataset, values.data_dir, values.cache_dir, **drawn)
     try:
-        drawn = {name: options.overrides[name] for name in build.DRAWN_BY if name in options.overrides}
-        dataset = build.load_dataset(options.dataset, values.data_dir, values.cache_dir, **{"seed": 0, **drawn})
+        return load()
     except InvalidInput as error:
         if values.run or values.data_dir:
             raise
         print(f"note: no data set, so every cell counts as missing. {error}", file=sys.stderr)
-        return NothingFinished()
-    return StudyRuns(
-        dataset, experiment_flags.places_from(values), checkpoint_seconds=values.checkpoint_seconds, tracker=tracker
-    )
+        return None
 
 
 def _run_missing(values: flags.FlagValues, study: Study, runs: StudyRuns, launcher: Launcher | None) -> list[Failure]:

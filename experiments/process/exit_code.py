@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import logging
 import os
 import signal
 import sys
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from common.errors import InvalidInput
+from common.progress import write_notice
 
 CHECKPOINTS_KEPT = "Finished work is kept; run the same command to resume from the last checkpoint."
 _RETRACED = "triggered tf.function retracing"
@@ -24,20 +30,43 @@ class Terminated(BaseException):
 
 
 def import_tensorflow() -> Any:
-    """Import TensorFlow without its start-up notices and return it.
+    """Import TensorFlow without its start-up notices and return it."""
+    _quieten_tensorflow()
+    import tensorflow
 
-    TensorFlow 2.21 writes them before a log level can be set, so file descriptor 2 is redirected to null meanwhile.
+    return tensorflow
+
+
+class _QuietImport(importlib.abc.MetaPathFinder):
+    """Silence the first import of TensorFlow, whichever module it comes from.
+
+    TensorFlow 2.21 writes notices before a log level can be set, so file descriptor 2 is redirected to null meanwhile.
     """
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> importlib.machinery.ModuleSpec | None:
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = functools.partial(_quietly, spec.loader.exec_module)  # type: ignore[method-assign]
+        return spec
+
+
+def _quieten_tensorflow() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    if "tensorflow" not in sys.modules:
-        with contextlib.ExitStack() as stack:
-            saved = os.dup(2)
-            stack.callback(os.close, saved)
-            stack.callback(os.dup2, saved, 2)
-            with open(os.devnull, "w") as nowhere:
-                os.dup2(nowhere.fileno(), 2)
-            import tensorflow  # noqa: F401
-    return sys.modules["tensorflow"]
+    if "tensorflow" not in sys.modules and not any(isinstance(each, _QuietImport) for each in sys.meta_path):
+        sys.meta_path.insert(0, _QuietImport())
+
+
+def _quietly(execute: Callable[[types.ModuleType], None], module: types.ModuleType) -> None:
+    with contextlib.ExitStack() as stack:
+        saved = os.dup(2)
+        stack.callback(os.close, saved)
+        stack.callback(os.dup2, saved, 2)
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        execute(module)
 
 
 def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
@@ -51,12 +80,14 @@ def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:
         interrupted; 143 after SIGTERM; 141, without a message, when the output's reader has closed. The argument
         of `sys.exit` is returned as it is.
     """
+    _quieten_tensorflow()
     before = signal.signal(signal.SIGTERM, _terminate)
     logging.getLogger("tensorflow").addFilter(_is_news)
     try:
         with warnings.catch_warnings():
             # Pillow's, on large photos and odd metadata: an unreadable photo gets our own message.
             warnings.filterwarnings("ignore", module="PIL")
+            warnings.showwarning = _plain_warnings()
             return _ending(main, f" {kept}" if kept else "")
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -110,6 +141,19 @@ def _message_of_tensorflow(error: Exception, kept: str) -> str:
 def _is_news(record: logging.LogRecord) -> bool:
     """Return False for notices of retracing, which every command causes."""
     return _RETRACED not in record.getMessage()
+
+
+def _plain_warnings() -> Callable[..., None]:
+    """Return a function that shows each warning once, as a line without path and source."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        text = " ".join(str(message).split())
+        if text not in shown:
+            shown.add(text)
+            write_notice(f"warning: {text}")
+
+    return show
 
 
 def _terminate(number: int, frame: object) -> None:

@@ -5,19 +5,20 @@ Also the flags, runs and reports that its commands share.
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Callable, Iterable
 
 from absl import flags
 
 from common.data import Dataset
-from common.errors import InvalidInput, check_choice
+from common.errors import InvalidInput, check_all, check_choice
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.conventional_report import ConventionalReport, write_report
 from experiments.protocols.fair import Protocol, check_unit_flags
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun, collect_method
-from experiments.runs.start_checks import check_configurations
+from experiments.runs.start_checks import checked_with_data
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
@@ -99,15 +100,22 @@ def evaluate(
         raise InvalidInput(
             f"Invalid --monitor: received an empty list, expected one of {', '.join(MONITORS)}, or both."
         )
-    configs = experiment_flags.configurations_from_flags(values, "conventional", ignored=("held_out_fraction",))
-    held_out_configs = experiment_flags.configurations_from_flags(values, "held_out")
-    check_unit_flags(1, values.repeats, None, values.repeat)
-    tracker = tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING)
-    if not values.report_only:
-        check_configurations([*configs, *held_out_configs], values.data_dir)
-    dataset = build.load_dataset_of(configs[0], values.data_dir, values.cache_dir)
+    configurations = functools.partial(experiment_flags.configurations_from_flags, values)
+    of_test_set, of_held_out = check_all(
+        [
+            lambda: configurations("conventional", ignored=("held_out_fraction",)),
+            lambda: configurations("held_out"),
+        ]
+    )
+    load = functools.partial(build.load_dataset_of, of_test_set[0], values.data_dir, values.cache_dir)
+    checks = (
+        lambda: check_unit_flags(1, values.repeats, None, values.repeat),
+        lambda: tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING),
+    )
+    trained = () if values.report_only else (*of_test_set, *of_held_out)
+    _, tracker, dataset = checked_with_data(checks, trained, load)
     places, repeats = experiment_flags.places_from(values), values.repeats
-    both = configs, held_out_configs
+    both = of_test_set, of_held_out
     protocol = ConventionalProtocol(dataset, *both, places, repeats=repeats, tracker=tracker, kind=kind)
     if not values.report_only:
         after_each = afterwards(dataset) if afterwards is not None else None

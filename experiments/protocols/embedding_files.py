@@ -20,7 +20,6 @@ from common.files import check_unpacked_size, read_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.retrieval.query_scores import RetrievalResult
 from common.training.test_embeddings import read_test_embeddings
-from experiments.process.exit_code import import_tensorflow
 from experiments.settings.recipes import recall_at
 
 METRICS = ("verification", "opis", "centroid", "open_set", "classes")  # of --metrics
@@ -178,7 +177,6 @@ def evaluation_options(values: flags.FlagValues) -> dict:
 
 def scores(values: flags.FlagValues) -> dict:
     """Evaluate the files that flags of `experiments.evaluate` name, as fractions."""
-    import_tensorflow()
     from common.diagnostics import diagnose, generalization_gap
 
     options = evaluation_options(values) | {"sample_queries": values.sample_queries, "seed": values.seed}

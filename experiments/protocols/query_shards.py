@@ -35,7 +35,6 @@ from common.retrieval.query_scores import QueryScores
 from common.retrieval.search.similarity_bounds import SIMILARITIES
 from experiments.launch.launch_flags import Launcher
 from experiments.launch.unit_task import UnitTask, check_no_failures
-from experiments.process.exit_code import import_tensorflow
 from experiments.protocols.embedding_files import evaluation_options, figures_of, read_files
 from experiments.settings.flags import refuse_flags
 
@@ -172,7 +171,6 @@ class Evaluation(NamedTuple):
     @classmethod
     def read(cls, values: flags.FlagValues) -> Evaluation:
         """Read the files that flags name."""
-        import_tensorflow()
         options = evaluation_options(values)
         queries, gallery, _ = read_files(values)
         settings = {

@@ -185,7 +185,7 @@ class Rehearsal:
         stages, data_dir, cache_dir = Stages(self.folder), str(self.folder / "data"), str(self.folder / "cache")
         places = Places(str(self.folder / "runs"), cache_dir, data_dir, allow_cpu=True)
         config = self.config("c2", full_size=self.passes_at_full_size)
-        check_configurations([config], data_dir)
+        check_configurations([config])
         stages.once(lambda: make_official_images(self.name, data_dir, self.scale), "synthetic images")
         dataset = load(self.name, data_dir, cache_dir)
         stages.once(lambda: write_manifest(report(dataset), (), data_dir), "layout check, manifest")

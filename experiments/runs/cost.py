@@ -47,7 +47,7 @@ _CCP_RATIO = 105 / 97  # thesis chapter 3: milliseconds a batch with and without
 _EXPECTED_STEPS = {True: 90_000, False: 10_000}
 _IMAGES = {"cub200": (5_864, 5_924), "cars196": (8_054, 8_131), "sop": (59_551, 60_502), "inshop": (25_882, 26_830)}
 _IMAGES["emoji"] = (3_599, 3_578)
-_TRAINING_CLASSES = {"cub200": 100, "cars196": 98, "sop": 11_318, "inshop": 3_997, "emoji": 598}
+TRAINING_CLASSES = {"cub200": 100, "cars196": 98, "sop": 11_318, "inshop": 3_997, "emoji": 598}
 # Recall and NMI that PADS' policy sees, on a CPU core: .29 s for 660 images of CUB, 3.1 s for 6,700 of SOP.
 _FIGURES_SECONDS_PER_IMAGE = 4.5e-4
 _PATIENCES_PER_PROBLEM = 3  # of CCP: recorded problems with a patience of three validations last about nine
@@ -157,7 +157,7 @@ def _images_of_method(config: ExperimentConfig, steps: int, learned: float) -> f
     projected, groups = config.find(ProjectionSettings), config.find(GroupSettings)
     if projected is not None:
         training, _ = _IMAGES.get(config.dataset, _IMAGES["cub200"])
-        classes = _TRAINING_CLASSES.get(config.dataset, _TRAINING_CLASSES["cub200"]) * learned / training
+        classes = TRAINING_CLASSES.get(config.dataset, TRAINING_CLASSES["cub200"]) * learned / training
         problem = _PATIENCES_PER_PROBLEM * projected.projection_patience * config.steps_per_evaluation
         images += -(-(steps - projected.ccp_start) // problem) * classes * projected.pool_size
     if groups is not None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from common import backbones
 from common.backbones.network_names import HEAD
-from common.data import Dataset, Examples
-from common.errors import InvalidInput, check_all, check_choice, invalid
+from common.data import Dataset, Examples, contiguous_folds
+from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
 from experiments.preparation.machine import GPU, device_line
 from experiments.process.exit_code import import_tensorflow
-from experiments.runs.cost import seconds_on_processor
+from experiments.runs.cost import TRAINING_CLASSES, seconds_on_processor
 from experiments.runs.splits import Split, split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -29,18 +28,56 @@ from experiments.settings.own_data import OWN_DATASETS
 MOST_HOURS = 24  # of training on a processor that begin without --allow_cpu
 
 
-def check_configurations(configs: Iterable[ExperimentConfig], data_dir: str | None) -> None:
-    """Name the device; refuse unavailable weights and invalid layer settings, without reading data.
+def checked_with_data(
+    checks: Iterable[Callable[[], Any]], configs: Iterable[ExperimentConfig], load: Callable[[], Dataset | None]
+) -> list[Any]:
+    """Run other checks, check configurations, and load their data.
 
-    A missing data folder passes: loading it explains what to fetch, which takes longest to mend.
+    Embedded data, which cannot be missing, are only loaded if all else is right.
+
+    Args:
+        checks: as for `check_all`.
+        configs: of one data set; none if nothing is trained.
+        load: loads the data set.
+
+    Returns:
+        What the checks return, and the data set.
+
+    Raises:
+        InvalidInput: everything that is wrong: weights, layers, missing data, and batches of more classes than the data
+            have (without data: than were published).
     """
+    chosen = tuple(dict.fromkeys(configs))
+    of_configurations = functools.partial(check_configurations, chosen) if chosen else lambda: None
+    try:
+        _, *found = check_all([of_configurations, *checks])
+    except InvalidInput as error:
+        if chosen and chosen[0].dataset not in build.EMBEDDED_DATASETS:
+            check_all(
+                [functools.partial(raise_all, [error]), lambda: _check_first_folds(chosen, _loaded(chosen, load))]
+            )
+        raise
+    return [*found, _loaded(chosen, load)]
+
+
+def _loaded(configs: Iterable[ExperimentConfig], load: Callable[[], Dataset | None]) -> Any:
+    """Load the data, or refuse also batches that the published data do not fit."""
+    try:
+        return load()
+    except InvalidInput as error:
+        of_batches = (functools.partial(_check_published_classes, config) for config in configs)
+        check_all([functools.partial(raise_all, [error]), *of_batches])
+        raise
+
+
+def _check_first_folds(configs: Iterable[ExperimentConfig], dataset: Dataset) -> None:
+    check_all(functools.partial(_check_on_split, config, dataset, 0, 0) for config in configs)
+
+
+def check_configurations(configs: Iterable[ExperimentConfig]) -> None:
+    """Name the device; refuse unavailable weights and invalid layer settings, without reading data."""
     write_notice(device_line())
-    checks = []
-    for config in dict.fromkeys(configs):
-        if config.dataset not in build.EMBEDDED_DATASETS and not os.path.exists(data_dir or ""):
-            continue
-        checks.append(functools.partial(_check_without_data, config))
-    check_all(checks)
+    check_all(functools.partial(_check_without_data, config) for config in dict.fromkeys(configs))
 
 
 def check_hours(configs: Iterable[ExperimentConfig]) -> None:
@@ -110,17 +147,31 @@ def _check_on_split(config: ExperimentConfig, dataset: Dataset, fold: int, repea
 
 
 def _check_batches(config: ExperimentConfig, training: Examples) -> None:
-    if config.classes_per_batch > training.num_classes and config.sampler in SAMPLERS_OF_CLASSES:
-        raise invalid(
-            "--classes_per_batch",
-            received=config.classes_per_batch,
-            expected=f"at most the number of training classes, {training.num_classes}",
-            fix=f"Give --classes_per_batch={training.num_classes} or fewer.",
-        )
+    _check_classes(config, training.num_classes)
     groups = config.find(GroupSettings)
     if groups is not None:
         groups.check(len(training))
     build.build_batches(config, training.labels, 0, training.superclasses)
+
+
+def _check_published_classes(config: ExperimentConfig) -> None:
+    """Check batches by the published number of classes, if known."""
+    num_classes = TRAINING_CLASSES.get(config.dataset)
+    if num_classes is None:
+        return
+    if config.protocol is None:
+        num_classes = min(len(learned) for learned, _ in contiguous_folds(num_classes, config.num_folds))
+    _check_classes(config, num_classes)
+
+
+def _check_classes(config: ExperimentConfig, num_classes: int) -> None:
+    if config.classes_per_batch > num_classes and config.sampler in SAMPLERS_OF_CLASSES:
+        raise invalid(
+            "--classes_per_batch",
+            received=config.classes_per_batch,
+            expected=f"at most the number of training classes, {num_classes}",
+            fix=f"Give --classes_per_batch={num_classes} or fewer.",
+        )
 
 
 def _check_devices(config: ExperimentConfig) -> None:

@@ -22,7 +22,6 @@ from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, TrackedRun, TrackerChoice
 from experiments import reports
 from experiments.preparation.leftovers import caches_in_use
-from experiments.process.exit_code import import_tensorflow
 from experiments.rows.rows import check_of_one_run, evaluate_embeddings, scored_row
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.splits import few_validation_classes, split_of
@@ -119,7 +118,6 @@ class UnitRuns:
 
         For a finished one, rebuild damaged files if possible. `watch`: see `common.training.fit`.
         """
-        import_tensorflow()
         path = self.unit_dir(config, fold, repeat)
         if not (path / "result.json").exists():
             check_unit(config, self.dataset, fold, repeat)

@@ -11,7 +11,6 @@ from common import backbones, data, pooling, training
 from common.backbones.network_names import CLASS_TOKEN, DILATED, OUTPUT_STRIDE, OUTPUT_STRIDES, PATCHES
 from common.errors import InvalidInput, check_choice, invalid
 from common.progress import write_notice
-from experiments.process.exit_code import import_tensorflow
 from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer, preset_name
 from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
@@ -175,7 +174,6 @@ def load_dataset(
     if skipped:
         write_notice(f"{name}: images left out that are no files: {len(skipped):,}. The first: {skipped[0]}")
     if skip_unreadable:
-        import_tensorflow()  # without its notices
         dataset = data.without_unreadable(dataset, image_cache(dataset, cache_dir))
     return data.without_small_classes(dataset, min_images or FEWEST_IMAGES)
 

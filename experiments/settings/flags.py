@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import sys
@@ -13,12 +14,12 @@ from typing import Any
 from absl import app, flags
 
 from common import data
-from common.errors import InvalidInput, check_all, check_choice, invalid
+from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from experiments.launch.launch_flags import READ_BY
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.given_values import check_given
+from experiments.settings.given_values import check_given, check_published_data
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM
 from experiments.settings.own_data import OWN_DATASETS, fit_to_data
@@ -197,7 +198,20 @@ def configurations_from_flags(
     With `--explain`, print every value with the layer that set it last, and exit. All methods of one command follow
     one chapter's settings: 3 if CCP is among them, else 5. Flags of `ignored` fields belong to another protocol of the
     same command.
+
+    Raises:
+        InvalidInput: everything that is wrong, missing data included.
     """
+    try:
+        return _configurations(values, protocol, ignored)
+    except InvalidInput as error:
+        check_all([functools.partial(raise_all, [error]), lambda: check_published_data(values)])
+        raise
+
+
+def _configurations(
+    values: flags.FlagValues, protocol: str | None, ignored: typing.Iterable[str]
+) -> list[ExperimentConfig]:
     overrides = {name: value for name, value in overrides_from_flags(values).items() if name not in ignored}
     named = _methods(values)
     found: list[data.Dataset | None] = []

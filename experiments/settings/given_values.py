@@ -34,7 +34,7 @@ def check_given(
         The custom data set, loaded; None for others, or if none is named and nothing is trained.
     """
     loaded: list[data.Dataset] = []
-    trains = not any(name in values and values[name].value for name in ("explain", "report_only"))
+    trains = _trains(values)
 
     def load() -> None:
         if values.dataset in OWN_DATASETS and (trains or values.data_dir is not None):
@@ -63,15 +63,25 @@ def check_given(
     return loaded[0] if loaded else None
 
 
+def check_published_data(values: flags.FlagValues) -> None:
+    """Load a data set with files that is neither a folder nor a table, if anything is trained on it."""
+    without_files = (*OWN_DATASETS, *build.EMBEDDED_DATASETS)
+    if _trains(values) and values.dataset in build.DATASETS and values.dataset not in without_files:
+        build.load_dataset(values.dataset, values.data_dir, values.cache_dir, seed=0)
+
+
+def _trains(values: flags.FlagValues) -> bool:
+    return not any(name in values and values[name].value for name in ("explain", "report_only"))
+
+
 def _weights(dataset: str, overrides: Mapping[str, Any], trains: bool) -> None:
     """Check weights; `check_configurations` checks those of published data sets."""
-    weights, backbone = (overrides.get(name) for name in ("weights", "backbone"))
-    if not trains or (dataset not in OWN_DATASETS and not (weights and is_file(weights))):
+    if not trains or dataset not in OWN_DATASETS:
         return
-    if dataset in OWN_DATASETS:
-        recipe = PHOTOGRAPH_NETWORK
-        weights = weights or recipe["weights"]
-        backbone = backbone or (network_of_weights(overrides) if is_file(weights) else None) or recipe["backbone"]
+    recipe = PHOTOGRAPH_NETWORK
+    weights, backbone = (overrides.get(name) for name in ("weights", "backbone"))
+    weights = weights or recipe["weights"]
+    backbone = backbone or (network_of_weights(overrides) if is_file(weights) else None) or recipe["backbone"]
     check_weights(str(backbone), str(weights))
 
 

@@ -19,7 +19,6 @@ from common.errors import check_given
 from common.files import read_arrays, read_json, write_json, write_text
 from common.records import RunDirectory
 from experiments import reports
-from experiments.process.exit_code import import_tensorflow
 from experiments.protocols.report_files import write_tables
 from experiments.reports import PlainTable, UnitRun
 from experiments.rows.rows import Extras
@@ -81,7 +80,6 @@ def trained(
     run = RunDirectory(pathlib.Path(runs_dir) / "mnist_study" / name, identity)
     result = run.read_result()
     if result is None:
-        import_tensorflow()
         from experiments.studies.mnist_training import MnistTraining
 
         with run.locked():

@@ -20,7 +20,6 @@ import numpy as np
 import gsp_dml
 from common.errors import check_fraction, check_given
 from experiments.plans.study import FinishedCells, Study, StudyOptions
-from experiments.process.exit_code import import_tensorflow
 from experiments.reports import PlainTable, plots
 
 SIZE, NOISE, TRANSPORT_RATIO = 10, 0.08, 0.2
@@ -46,7 +45,6 @@ class ToyTransport(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the picture."""
-        import_tensorflow()
         from gsp_dml.partial_transport import weight_perplexity
         from gsp_dml.prototype_costs import prototype_costs
 

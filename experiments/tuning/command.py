@@ -12,7 +12,6 @@ from absl import flags
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
-from experiments.runs.start_checks import check_configurations
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
@@ -38,8 +37,6 @@ def spaces_from_flags(values: flags.FlagValues, configs: Sequence[ExperimentConf
         raise invalid(
             "--tuning_folds", received=values.tuning_folds, expected=f"at most {configs[0].num_folds}, the folds"
         )
-    if not values.report_only:
-        check_configurations(list(configs), values.data_dir)
     return spaces
 
 

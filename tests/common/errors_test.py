@@ -23,6 +23,10 @@ def test_an_error_has_three_parts():
     assert str(error) == "Invalid ratio: received '1', expected a number. Leave out the quotes."
     assert str(invalid("ratio", received=2, expected="a number")) == "Invalid ratio: received 2, expected a number."
     assert isinstance(error, ValueError)
+    assert (
+        str(invalid("--ratio", received=None, expected="a number")) == "Invalid --ratio: not given, expected a number."
+    )
+    assert "received None" in str(invalid("ratio", received=None, expected="a number"))
 
 
 def keras_of(monkeypatch, version, backend="tensorflow"):

@@ -211,7 +211,7 @@ def test_tuning_has_the_thesis_repeats_at_the_full_budget(arguments, count, tmp_
     [
         (["--id=3.6", "--data_dir=/nope"], ["--data_dir", "no effect", "glyphs needs no files"]),
         (["--id=3.4", "--loss=c1,c1"], ["--loss", "c1 more than once"]),
-        ([], ["--id", "None", "3.5, 3.6, 3.7, 3.8"]),
+        ([], ["--id", "not given", "3.5, 3.6, 3.7, 3.8"]),
         (["--id=5.4", "--dataset=glyphs"], ["--dataset", "synthetic_tokens"]),
         (["--id=5.6", "--loss=c1,c2"], ["--loss", "one loss"]),
         (["--id=5.8", "--transport_ratio=0.5"], ["--transport_ratio", "varies"]),

@@ -9,11 +9,12 @@ from common.errors import InvalidInput
 from common.retrieval.search import blocked_search
 from experiments.protocols.fair import FairProtocol
 from experiments.runs import start_checks
-from experiments.runs.start_checks import check_configurations, check_hours, check_unit
+from experiments.runs.start_checks import check_configurations, check_hours, check_unit, checked_with_data
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
+from tests.command_line import run_here
 
 FOLDED = {"fold_batch_norm": True, "frozen_batch_norm": True}
 SMALL = {"classes_per_batch": 2, "samples_per_class": 2, "image_size": 16}
@@ -53,7 +54,7 @@ def test_more_than_a_day_without_a_gpu_is_refused(monkeypatch, tmp_path, capsys)
     check_hours([head, own] * 5000)
     monkeypatch.setattr(start_checks, "device_line", lambda: "Device: GPU, one")
     check_hours([config] * 50)
-    check_configurations([], None)
+    check_configurations([])
     assert capsys.readouterr().err == "Device: GPU, one\n"
 
 
@@ -90,21 +91,69 @@ def test_units_are_counted_and_may_be_allowed(monkeypatch, tmp_path):
 )
 def test_refused_without_data(overrides, message):
     with pytest.raises(InvalidInput, match=message):
-        check_configurations([config_of(), config_of(**overrides)], None)
+        check_configurations([config_of(), config_of(**overrides)])
 
 
 def test_an_unknown_input_mean_is_refused_before_the_network_that_takes_it():
     config = dataclasses.replace(config_of(), input_mean="mine")
     with pytest.raises(InvalidInput, match="--input_mean: received 'mine', expected one of caffe, imagenet"):
-        check_configurations([config], None)
+        check_configurations([config])
 
 
-def test_missing_data_are_left_to_loading_which_says_what_to_fetch(tmp_path):
-    config = resolve("sop", "pnca", "gsp", "thesis", "full", {})
-    check_configurations([config], None)
-    check_configurations([config], str(tmp_path / "nowhere"))
-    with pytest.raises(InvalidInput, match="convert_weights --backbone=bn_inception"):
-        check_configurations([config], str(tmp_path))
+def test_data_weights_and_batches_are_refused_in_one_message():
+    config = resolve("cub200", "pnca", "gsp", "thesis", "full", {"classes_per_batch": 76})
+    with pytest.raises(InvalidInput) as without_data:
+        checked_with_data([], [config], lambda: build.load_dataset("cub200", None, None, 0))
+    assert problems_of(without_data) == ["--weights", "--data_dir", "--classes_per_batch"]
+    assert "training classes, 75" in str(without_data.value)
+    with pytest.raises(InvalidInput) as with_data:
+        checked_with_data([], [config], dataset_of)
+    assert {*problems_of(with_data)} >= {"--weights", "--classes_per_batch"}
+    assert "training classes, 9" in str(with_data.value)
+
+
+def problems_of(error):
+    return [str(problem).split()[1].rstrip(":") for problem in error.value.problems]
+
+
+def test_embedded_data_are_not_drawn_for_a_command_that_is_refused():
+    def refuse():
+        raise InvalidInput("one thing")
+
+    with pytest.raises(InvalidInput, match="one thing"):
+        checked_with_data([refuse], [config_of()], lambda: pytest.fail("they were drawn"))
+
+
+MISSING = ["--weights: ", "--data_dir: not given"]
+GIVEN = ["--dataset=cub200", "--classes_per_batch=120"]
+OF_COMMANDS = {
+    "fair_eval": (GIVEN, [*MISSING, "classes, 75"]),
+    "conventional_eval": (GIVEN, [*MISSING, "classes, 100"]),
+    "revisiting_eval": ([*GIVEN, "--loss=ms", "--weights=nowhere.npz"], [*MISSING, "classes, 100"]),
+    "pooling_comparison": ([*GIVEN, "--loss=c2"], [*MISSING, "classes, 75"]),
+    "tune": (GIVEN, [*MISSING, "classes, 75"]),
+    "table": ([*GIVEN, "--id=5.1", "--run"], [*MISSING, "classes, 75"]),
+    "mnist_study": (["--budget=long"], ["--budget: received 'long'", "--data_dir: not given"]),
+    "pretrain": (["--output=a/b.npz"], ["--output: received", "--data_dir: not given"]),
+}
+
+
+@pytest.mark.parametrize("command", OF_COMMANDS)
+def test_each_command_reports_what_is_wrong_and_missing_data_together(command, tmp_path):
+    if command == "tune":
+        pytest.importorskip("optuna")
+    arguments, expected = OF_COMMANDS[command]
+    ended = run_here(f"experiments.{command}", *arguments, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert [text for text in expected if text not in ended.stderr] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", ["--loss=unknown", "--clip_norm=3"])
+def test_flags_are_refused_together_with_missing_data(wrong, tmp_path):
+    ended = run_here("experiments.fair_eval", "--dataset=cub200", wrong, cwd=tmp_path)
+    assert wrong.partition("=")[0] in ended.stderr
+    assert "--data_dir: not given" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def config(loss="pnca", **values):
     [
         ({"precision": "float16"}, "--precision: received 'float16', expected one of float32, mixed_float16"),
         ({"strategy": "multi_worker", "replicas": 2}, "--strategy: received 'multi_worker', expected one of none, mir"),
-        ({"strategy": "mirrored"}, "--replicas: received None, expected 2 or more with --strategy=mirrored"),
+        ({"strategy": "mirrored"}, "--replicas: not given, expected 2 or more with --strategy=mirrored"),
         ({"strategy": "mirrored", "replicas": 1}, "--replicas: received 1, expected a number in"),
         ({"strategy": "mirrored", "replicas": 5}, "--replicas: received 5, expected a divisor of the batch of"),
         ({"replicas": 2}, "--replicas: received 2, expected none without --strategy=mirrored"),
