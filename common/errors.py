@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 Choice = TypeVar("Choice")
@@ -91,15 +91,23 @@ def check_keras(keras: types.ModuleType) -> None:
         raise invalid("version of Keras", received=version, expected=expected, fix="pip install --upgrade keras")
 
 
-def nearest_choice(value: object, choices: Iterable[object]) -> str | None:
+def nearest_choice(
+    value: object, choices: Iterable[object], other_names: Mapping[str, str] = types.MappingProxyType({})
+) -> str | None:
     """Return the question "Did you mean ...?" for similar choices, or None.
 
     Case, underscores and hyphens are ignored, so it may name two: "mobilenet_v2 or MobileNetV2".
+
+    Args:
+        other_names: choices by what others call them.
     """
     by_letters: dict[str, list[str]] = {}
-    for choice in map(str, choices):
-        by_letters.setdefault(_letters(choice), []).append(choice)
-    near = difflib.get_close_matches(_letters(str(value)), by_letters, n=1, cutoff=0.7)
+    for name, choice in [*((each, each) for each in map(str, choices)), *other_names.items()]:
+        known = by_letters.setdefault(_letters(name), [])
+        known += [choice] if choice not in known else []
+    letters = _letters(str(value))
+    near = difflib.get_close_matches(letters, by_letters, n=1, cutoff=0.7)
+    near = near or [each for each in by_letters if sorted(each) == sorted(letters)]  # exchanged letters
     return f"Did you mean {' or '.join(by_letters[near[0]])}?" if near else None
 
 
@@ -130,11 +138,13 @@ def check_given(name: str, value: Value | None) -> Value:
     return value
 
 
-def check_choice(name: str, value: Choice, choices: Collection[Choice]) -> Choice:
-    """Return `value` if in `choices`, else raise `InvalidInput` that lists them."""
+def check_choice(
+    name: str, value: Choice, choices: Collection[Choice], other_names: Mapping[str, str] = types.MappingProxyType({})
+) -> Choice:
+    """Return `value` if in `choices`, else raise `InvalidInput` that lists them; see `nearest_choice`."""
     if value not in choices:
         expected = "one of " + ", ".join(map(str, choices))
-        raise invalid(name, received=value, expected=expected, fix=nearest_choice(value, choices))
+        raise invalid(name, received=value, expected=expected, fix=nearest_choice(value, choices, other_names))
     return value
 
 

@@ -21,6 +21,7 @@ import pathlib
 from absl import flags
 
 from common.errors import InvalidInput, invalid
+from common.files import check_output_folder
 from common.index import EmbeddingIndex
 from experiments.photos.clinic import carry_out, examine, planned_moves, write_clinic
 from experiments.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
@@ -33,6 +34,7 @@ _LISTED = 10  # moves that are printed
 def main() -> None:
     """Write the page, or carry out its decisions."""
     values = flags.FLAGS
+    check_output_folder("--output", values.output)
     if values.apply:
         _apply(values)
         return

@@ -39,13 +39,13 @@ conventions, covering radius, alignment, uniformity, and a warning if they have 
 
 from __future__ import annotations
 
-import pathlib
+import sys
 
 from absl import flags
 
 from common.diagnostics.clustering import LARGEST_SEED
-from common.errors import InvalidInput, check_choice, invalid
-from common.files import write_json
+from common.errors import InvalidInput, check_choice
+from common.files import check_output_file, write_json
 from common.retrieval.query_sample import FEWEST
 from common.retrieval.search.similarity_bounds import SIMILARITIES
 from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
@@ -65,8 +65,8 @@ def main() -> None:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + HOW_TO_WRITE)
     if not (values.clustering or values.diagnostics or values.sample_queries):
         refuse_flags(values, "seed", because="only --clustering, --diagnostics and --sample_queries draw anything")
-    if values.json and not pathlib.Path(values.json).absolute().parent.is_dir():
-        raise invalid("--json", received=values.json, expected="a file in a folder that exists")
+    if values.json:
+        check_output_file("--json", values.json)
     in_shards = values.shards is not None
     launcher = launcher_from_flags(values, values.shards_dir or "", in_shards, "only --shards has units to start")
     if values.shard is not None:
@@ -104,4 +104,5 @@ if __name__ == "__main__":
     flags.DEFINE_string("shard", None, "K/N: score only the K-th of N parts of the queries, for --merge.")
     flags.DEFINE_string("shard_file", None, "File (.npz) to write the scores of this shard to.")
     flags.DEFINE_list("merge", None, "Files of all shards, or a pattern such as 'shard_*.npz': their figures.")
-    run_command(main, kept="Finished shards are kept; the same command scores the others.")
+    in_shards = any(argument.lstrip("-").startswith("shards") for argument in sys.argv[1:])
+    run_command(main, kept="Finished shards are kept; the same command scores the others." if in_shards else "")

@@ -18,7 +18,7 @@ import pathlib
 
 from absl import flags
 
-from common.errors import check_all, check_choice
+from common.errors import check_all
 from experiments.plans.study import StudyOptions
 from experiments.protocols.fair import trained_units
 from experiments.protocols.recording import record_finished
@@ -40,7 +40,7 @@ def main() -> None:
             lambda: experiment_flags.check_distinct("--loss", values.loss),
             lambda: experiment_flags.check_distinct("--pooling", values.pooling),
             *(functools.partial(build.check_loss_name, loss) for loss in values.loss),
-            *(functools.partial(check_choice, "--pooling", pooling, build.POOLINGS) for pooling in values.pooling),
+            *(functools.partial(build.check_pooling_name, pooling) for pooling in values.pooling),
         ]
     )
     options = StudyOptions(

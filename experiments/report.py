@@ -16,6 +16,7 @@ import pathlib
 from absl import flags
 
 from common.errors import InvalidInput
+from common.files import check_output_folder
 from experiments.settings import flags as experiment_flags
 from experiments.site.drawn_run import DataFolder
 from experiments.site.report_folder import DrawingOptions, write_report
@@ -29,6 +30,7 @@ def main() -> None:
     runs_dir = pathlib.Path(values.runs)
     options = DrawingOptions(values.num_queries, values.num_neighbors, values.num_images, values.num_prototypes)
     output = pathlib.Path(values.output) if values.output else runs_dir / "report"
+    check_output_folder("--output", str(output))
     print(write_report(runs_dir, output, DataFolder(values.data_dir, values.cache_dir), options))
 
 

@@ -21,6 +21,8 @@ copy of its model.
 
 from __future__ import annotations
 
+import sys
+
 from absl import flags
 
 from common.errors import check_choice
@@ -32,7 +34,10 @@ from experiments.settings import flags as experiment_flags
 
 
 def main(*words: str) -> None:
-    """Run one of the actions."""
+    """Run one of the actions; without one, say what there is."""
+    if not words:
+        print((sys.modules["__main__"].__doc__ or "").strip(), "Flags: --help.", sep="\n")
+        return
     actions.run(check_choice("action", " ".join(words), actions.FLAGS), flags.FLAGS)
 
 
@@ -84,5 +89,6 @@ def define_flags() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    kept = "What is embedded is kept; run the same command to resume."
+    embeds = {"remove", "map", "push"}.isdisjoint(sys.argv[1:])
+    kept = "What is embedded is kept; run the same command to resume." if embeds else None
     experiment_flags.run_command(main, kept=kept, takes_words=True)

@@ -14,6 +14,7 @@ import pathlib
 
 from absl import flags
 
+from common.files import check_output_file
 from experiments.runs.start_checks import checked_with_data
 from experiments.runs.unit_runs import follow_pictures
 from experiments.settings import build
@@ -30,10 +31,11 @@ def main() -> None:
     configs = experiment_flags.configurations_from_flags(values)
     load = functools.partial(build.load_dataset_of, configs[0], values.data_dir, values.cache_dir)
     checks = (
+        lambda: check_output_file("--output", values.output) if values.output else None,
         lambda: spaces_from_flags(values, configs),
         lambda: tracker_from_flags(values, values.dataset, not values.report_only, TRAINS_NOTHING),
     )
-    spaces, tracker, dataset = checked_with_data(checks, () if values.report_only else configs, load)
+    _, spaces, tracker, dataset = checked_with_data(checks, () if values.report_only else configs, load)
     searches, folder = searches_from_flags(values, configs, spaces, dataset, tracker)
     if not values.report_only:
         for search in searches:

@@ -28,7 +28,7 @@ import numpy as np
 from common.data.image_jobs import cannot_write_cache
 from common.data.sharded_images import ENTRY, ShardedImages
 from common.errors import invalid
-from common.files import lock_file, write_atomically
+from common.files import lock_file, remove_temporary_files, write_atomically
 from common.progress import write_notice
 
 SHARD_BYTES = 128 * 2**20  # a few thousand shards for ten million copies; held in memory until a shard is written
@@ -91,8 +91,8 @@ class ShardFolder:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 _lock(stack.enter_context(open(self.path / "lock", "a")), self.path)
-                leftovers = list(self.path.glob(".*.tmp"))  # of a process that was killed while it wrote
-                for path in (*leftovers, *self._read()):
+                remove_temporary_files(self.path)
+                for path in self._read():
                     path.unlink(missing_ok=True)
             except OSError as error:
                 raise cannot_write_cache(error) from error

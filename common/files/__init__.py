@@ -14,7 +14,18 @@ if TYPE_CHECKING:
         read_arrays,
         write_arrays,
     )
-    from common.files.atomic import mark_used, replace_file, sync_folder, target_of, write_atomically, write_text
+    from common.files.atomic import (
+        check_output_file,
+        check_output_folder,
+        errors_name,
+        mark_used,
+        remove_temporary_files,
+        replace_file,
+        sync_folder,
+        target_of,
+        write_atomically,
+        write_text,
+    )
     from common.files.contents import Array, Maybe, Number, checked, difference
     from common.files.json import parsed_object, read_json, write_json
     from common.files.locks import hold_lock, is_locked, lock_file
@@ -26,9 +37,12 @@ __all__ = [
     "DamagedFile",
     "Maybe",
     "Number",
+    "check_output_file",
+    "check_output_folder",
     "check_unpacked_size",
     "checked",
     "difference",
+    "errors_name",
     "format_objection",
     "hold_lock",
     "is_locked",
@@ -37,6 +51,7 @@ __all__ = [
     "parsed_object",
     "read_arrays",
     "read_json",
+    "remove_temporary_files",
     "replace_file",
     "sync_folder",
     "target_of",

@@ -8,7 +8,7 @@ import pathlib
 import secrets
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from common.errors import invalid
@@ -30,38 +30,89 @@ def write_atomically(
     """
     stream = _opened_stream(path)
     if stream is not None:
-        with stream:
+        with errors_name(path), stream:
             write(stream)
         return
-    path = target_of(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    target = target_of(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("xb") as file:
-            _take_over(path, temporary)
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        if keep_as is not None and path.exists():
-            os.replace(path, keep_as)
-        os.replace(temporary, path)
+        with errors_name(path, instead_of=temporary):
+            with temporary.open("xb") as file:
+                _take_over(target, temporary)
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            if keep_as is not None and target.exists():
+                os.replace(target, keep_as)
+            os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    sync_folder(path.parent)
+    sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def errors_name(path: str | os.PathLike, instead_of: str | os.PathLike = "") -> Iterator[None]:
+    """Name `path` in file errors without a file name, such as a full disk's.
+
+    Errors that name `instead_of` name it, too.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or str(error.filename) == os.fspath(instead_of):
+            error.filename = os.fspath(path)
+        raise
+
+
+def remove_temporary_files(folder: pathlib.Path, *, kept: str | None = None) -> None:
+    """Remove files of processes that were killed while writing.
+
+    The caller holds the folder's lock.
+
+    Args:
+        kept: a file that is also written without the lock.
+    """
+    for leftover in folder.glob(".*.tmp"):
+        if kept is None or not leftover.name.startswith(f".{kept}"):
+            leftover.unlink(missing_ok=True)
 
 
 def target_of(path: str | os.PathLike) -> pathlib.Path:
     """Return the final target of a path's links.
 
     Raises:
-        InvalidInput: it is a device, a pipe or a socket, which a renamed file would destroy.
+        InvalidInput: it is a folder, or a device, a pipe or a socket, which a renamed file would destroy.
     """
     target = pathlib.Path(os.path.realpath(path))
-    if target.exists() and not (target.is_file() or target.is_dir()):
+    if target.exists() and not target.is_file():
         raise invalid("output", received=os.fspath(path), expected="a file, or a place where nothing is yet")
     return target
+
+
+def check_output_file(name: str, path: str) -> None:
+    """Raise `InvalidInput` unless a file can be written to `path`, without writing it.
+
+    Args:
+        name: of the flag.
+    """
+    place = pathlib.Path(os.path.realpath(path))
+    if place.is_dir():
+        raise invalid(name, received=path, expected="a file, and this is a folder")
+    if place.exists() and not place.is_file():  # a device or a pipe
+        return
+    if not place.parent.is_dir():
+        raise invalid(name, received=path, expected="a file in a folder that exists")
+    if not os.access(place.parent, os.W_OK):
+        raise invalid(name, received=path, expected="a file in a folder that can be written to")
+
+
+def check_output_folder(name: str, path: str) -> None:
+    """Raise `InvalidInput` if `path`, given by the flag `name`, is a file."""
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise invalid(name, received=path, expected="a folder, and this is a file")
 
 
 def replace_file(complete: str | os.PathLike, path: str | os.PathLike) -> None:

@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from common.errors import InvalidInput, invalid
-from common.files import Maybe, Number, checked, hold_lock, read_json, write_json
+from common.files import Maybe, Number, checked, errors_name, hold_lock, read_json, remove_temporary_files, write_json
 from common.index.approximate import KINDS
 from common.index.rooted_ids import RootedIds, without_root
 from common.index.rows import Rows
@@ -111,8 +111,9 @@ class IndexFolder:
         place = None if root is None else os.path.abspath(root)
         with _locked(folder):
             settings = {"format": _FORMAT, **settings, **more, "root": _entry_of(folder, place)}
-            record = _written(folder, settings, rows, place)
-            write_json(folder / RECORD, record)
+            with _none_left_on_failure(folder):
+                record = _written(folder, settings, rows, place)
+                write_json(folder / RECORD, record)
             remove_other_files(folder, record)
         return cls(folder)
 
@@ -162,8 +163,9 @@ class IndexFolder:
             InvalidInput: as `append`.
         """
         with _locked(self.folder):
-            record = {**_written(self.folder, self._unchanged(), rows, self.root), **changes, "approximate": None}
-            self._commit_rows(record)
+            with _none_left_on_failure(self.folder):
+                record = {**_written(self.folder, self._unchanged(), rows, self.root), **changes, "approximate": None}
+                self._commit_rows(record)
             remove_other_files(self.folder, record)
 
     def replace_metadata(self, texts: list[str]) -> None:
@@ -174,10 +176,11 @@ class IndexFolder:
         """
         with _locked(self.folder):
             record = self._unchanged()
-            files = record["files"] | _new_files(self.folder, ("metadata", "metadata_ends"))
-            size = _append_texts(self.folder, files, "metadata", texts, 0, 0)
-            record |= {"files": files, "bytes": {**record["bytes"], "metadata": size}}
-            self._commit_rows(record)
+            with _none_left_on_failure(self.folder):
+                files = record["files"] | _new_files(self.folder, ("metadata", "metadata_ends"))
+                size = _append_texts(self.folder, files, "metadata", texts, 0, 0)
+                record |= {"files": files, "bytes": {**record["bytes"], "metadata": size}}
+                self._commit_rows(record)
             remove_other_files(self.folder, record)
 
     def change(self, **changes: object) -> None:
@@ -303,12 +306,25 @@ def _appending(path: pathlib.Path, end: int) -> Iterator[BinaryIO]:
 
     Bytes behind `end` are cut off.
     """
-    with path.open("r+b") as file:
+    with errors_name(path), path.open("r+b") as file:
         file.truncate(end)
         file.seek(end)
         yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def _none_left_on_failure(folder: pathlib.Path) -> Iterator[None]:
+    """Remove new files that no record names, which would keep a full disk full."""
+    before = {*_files_of(folder)}
+    try:
+        yield
+    except BaseException:
+        record = read_json(folder / RECORD) or {}
+        named = {*record.get("files", {}).values()}
+        _remove([path for path in _files_of(folder) if path not in before and path.name not in named])
+        raise
 
 
 def remove_other_files(folder: pathlib.Path, record: dict) -> None:
@@ -328,7 +344,10 @@ def _remove(paths: list[pathlib.Path]) -> None:
             path.unlink()
 
 
-def _locked(folder: pathlib.Path) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path) -> Iterator[None]:
     received, fix = f"{folder}, which another process writes", "Wait until it has ended."
     refusal = invalid("index folder", received=received, expected="one writer", fix=fix)
-    return hold_lock(folder / "lock", refusal=refusal)
+    with hold_lock(folder / "lock", refusal=refusal):
+        remove_temporary_files(folder, kept="model.keras")
+        yield

@@ -21,6 +21,7 @@ from common.files import (
     parsed_object,
     read_arrays,
     read_json,
+    remove_temporary_files,
     write_arrays,
     write_json,
     write_text,
@@ -79,9 +80,7 @@ class RunDirectory:
             "--fold, --repeat or --runs_dir."
         )
         with hold_lock(self.path / "lock", refusal=refusal):
-            for leftover in self.path.glob(".*.tmp"):  # of a process killed while writing
-                if not leftover.name.startswith(".config.json"):  # which is written without the lock
-                    leftover.unlink(missing_ok=True)
+            remove_temporary_files(self.path, kept="config.json")
             yield
 
     def remove_if_begun_only(self) -> None:

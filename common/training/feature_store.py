@@ -19,7 +19,7 @@ import numpy as np
 
 from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
-from common.files import hold_lock, mark_used, write_atomically, write_json
+from common.files import hold_lock, mark_used, remove_temporary_files, write_atomically, write_json
 
 FORMAT = 1  # of the files, and of the inputs of their contents
 _FILE_BYTES = 2**26  # about; an interruption loses one file's work
@@ -112,8 +112,7 @@ class FeatureStore:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(hold_lock(self.path / "lock"))
-                for leftover in self.path.glob(".*.tmp"):  # of a process killed while writing
-                    leftover.unlink(missing_ok=True)
+                remove_temporary_files(self.path)
                 write_json(self.path / "origin.json", self.origin)
             except OSError as error:
                 raise _unwritable(self.path, error) from error

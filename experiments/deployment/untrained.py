@@ -10,7 +10,7 @@ from absl import flags
 
 from common import backbones
 from common.backbones.network_names import DILATED, OUTPUT_STRIDE
-from common.errors import InvalidInput, check_choice, check_positive, invalid
+from common.errors import InvalidInput, check_positive, invalid
 from common.files import write_text
 from experiments.deployment.run_model import check_embeddings
 from experiments.deployment.writing import TAGS, card_path, card_template, check_output, check_pooling, plugin_facts
@@ -48,7 +48,7 @@ class UntrainedNetwork(NamedTuple):
     def check(self) -> UntrainedNetwork:
         """Return this network, unless it cannot be built without training."""
         check_positive("--image_size", self.image_size)
-        check_choice("--pooling", self.pooling, build.POOLINGS)
+        build.check_pooling_name(self.pooling)
         if self.pooling not in POOLINGS:
             what = "prototypes and a projection" if uses_gsp(self.pooling) else "weights or a projection"
             expected = f"one of {', '.join(POOLINGS)}: {self.pooling} has {what} that must be trained first"

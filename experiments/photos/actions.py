@@ -11,6 +11,7 @@ from collections.abc import Callable
 from absl import flags
 
 from common.errors import InvalidInput, invalid
+from common.files import check_output_file, check_output_folder
 from common.index import EmbeddingIndex, QueryExpansion, Reranking
 from experiments.photos import duplicates, neighbors, sync
 from experiments.photos.embedding import (
@@ -51,9 +52,10 @@ def run(action: str, values: flags.FlagValues) -> None:
     others = sorted({name for names in FLAGS.values() for name in names} - set(FLAGS[action]))
     refuse_flags(values, *others, because=f"{action} does not read it")
     for name in ("csv", "html"):
-        place = values[name].value
-        if place and not pathlib.Path(place).absolute().parent.is_dir():
-            raise invalid(f"--{name}", received=place, expected="a file in a folder that exists")
+        if place := values[name].value:
+            check_output_file(f"--{name}", place)
+    if values.index:
+        check_output_folder("--index", values.index)
     if values.root and not os.path.isdir(values.root):
         raise invalid("--root", received=values.root, expected="a folder that exists")
     if action in ("sync", "remove"):

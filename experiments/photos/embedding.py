@@ -19,7 +19,16 @@ from common.data import TABLE_ENDINGS, find_image_files, is_table, label_text, r
 from common.data.regular_files import regular_status
 from common.data.tables import column_texts, wrong_row
 from common.errors import InvalidInput, check_positive, invalid
-from common.files import Array, Maybe, check_unpacked_size, checked, read_json, write_atomically, write_json
+from common.files import (
+    Array,
+    Maybe,
+    check_output_file,
+    check_unpacked_size,
+    checked,
+    read_json,
+    write_atomically,
+    write_json,
+)
 from common.index import ImageEmbedder
 from common.progress import progress_bar
 from experiments.photos.shown import shown_text
@@ -188,8 +197,7 @@ def check_table_name(flag: str, path: str) -> None:
     """Raise `InvalidInput` if `path` cannot hold a table or pyarrow is missing."""
     if not path.endswith(ENDINGS):
         raise invalid(flag, received=path, expected=f"a file that ends in {' or '.join(ENDINGS)}")
-    if not pathlib.Path(path).absolute().parent.is_dir():
-        raise invalid(flag, received=path, expected="a file in a folder that exists")
+    check_output_file(flag, path)
     if path.endswith(".parquet"):
         _check_pyarrow(path)
 

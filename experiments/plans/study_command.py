@@ -142,7 +142,7 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
             lambda: check_choice("--budget", values.budget, BUDGETS),
             lambda: experiment_flags.check_distinct("--loss", losses),
             *(functools.partial(build.check_loss_name, loss) for loss in losses),
-            *(functools.partial(check_choice, "--pooling", pooling, build.POOLINGS) for pooling in values.pooling),
+            *(functools.partial(build.check_pooling_name, pooling) for pooling in values.pooling),
         ]
     )
     if len(values.pooling) != 1:

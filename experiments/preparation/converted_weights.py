@@ -7,6 +7,7 @@ import os
 from common import backbones
 from common.downloads import Fingerprint, download, file_digest, mirrored
 from common.errors import InvalidInput, check_choice, invalid
+from common.files import check_output_file
 
 BACKBONES: dict[str, dict[str, str]] = {  # the arguments of each, of `common.backbones`
     "bn_inception": {},
@@ -86,5 +87,6 @@ def convert(backbone: str, source: str, output: str, ignore: tuple[str, ...] = (
 
 def check_output(path: str) -> None:
     """Raise `InvalidInput` unless `path` is an `.npz` in an existing folder."""
-    if not path.endswith(".npz") or not os.path.isdir(os.path.dirname(path) or "."):
-        raise invalid("--output", received=path, expected="a name that ends with .npz, in a folder that exists")
+    if not path.endswith(".npz"):
+        raise invalid("--output", received=path, expected="a name that ends with .npz")
+    check_output_file("--output", path)

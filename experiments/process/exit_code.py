@@ -144,7 +144,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _plain_warnings() -> Callable[..., None]:
-    """Return a function that shows each warning once, as a line without path and source."""
+    """Return a function that shows each warning once, as one line."""
     shown: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:

@@ -23,6 +23,7 @@ from common.files import (
     Array,
     Maybe,
     Number,
+    check_output_file,
     checked,
     hold_lock,
     is_locked,
@@ -149,8 +150,7 @@ def _path(folder: str, shard: Shard) -> str:
 def _check_output(path: str | None, shard: Shard) -> None:
     if not path:
         raise InvalidInput(f"Missing --shard_file: expected the .npz file to write the scores of shard {shard} to.")
-    if not pathlib.Path(path).absolute().parent.is_dir():
-        raise invalid("--shard_file", received=path, expected="a file in a folder that exists")
+    check_output_file("--shard_file", path)
     _refuse_other_file("--shard_file", path, shard)
 
 

@@ -139,7 +139,7 @@ def complete_repeats(study: StudyRows, label: str) -> int:
     """Count a method's repeats that every fold has; 0 if absent."""
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == label]
     places = {(row["fold"], row["repeat"]) for row in rows}
-    return repeats_of_all_folds(places, rows[0]["configuration"]["num_folds"]) if rows else 0
+    return repeats_of_all_folds(places, rows[0]["configuration"].get("num_folds", 1)) if rows else 0
 
 
 def method_difference(study: StudyRows, label: str, baseline: str, metric: str = "MAP@R") -> reports.Interval:

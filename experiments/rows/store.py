@@ -29,6 +29,7 @@ from common.files import (
     hold_lock,
     parsed_object,
     read_arrays,
+    remove_temporary_files,
     sync_folder,
     write_atomically,
     write_text,
@@ -72,6 +73,10 @@ _ROW_OF = {
     },
     COLLECTION: {"members": [(_COUNT, _COUNT)]},
 }
+# What readers ask of a run's configuration, and of one with a method: MNIST in the plane has none.
+_CONFIGURATION = {"dataset": str, "embedding_dim": Number(int, 1)}
+_OF_METHOD = dict.fromkeys(("loss", "method", "pooling", "backbone", "weights", "budget"), str)
+_OF_METHOD_AND_FOLDS = {**_CONFIGURATION, **_OF_METHOD, "num_folds": Number(int, 1)}
 
 
 class RecordedMethod(NamedTuple):
@@ -218,6 +223,10 @@ class StudyRows:
         for number, line in enumerate(lines, start=1):
             row = parsed_object(line) or {}
             found = difference(row, _ROW) or difference(row, _ROW_OF[row["kind"]])
+            if not found and row["kind"] == TRAINING:
+                has_method = not _OF_METHOD.keys().isdisjoint(row["configuration"])
+                wanted = _OF_METHOD_AND_FOLDS if has_method else _CONFIGURATION
+                found = difference(row, {"configuration": wanted})
             if found:
                 said = f"{found.entry}: received {found.received or 'nothing'}, expected {found.expected}"
                 raise InvalidInput(
@@ -255,10 +264,14 @@ def named_row(scored: ScoredRow, method: RecordedMethod, measured: Extras | None
     return dataclasses.replace(scored, row=row, arrays=measured.arrays)
 
 
-def locked(folder: str | os.PathLike) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def locked(folder: str | os.PathLike) -> Iterator[None]:
     """Hold a study's folder, once other processes have released it."""
-    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-    return hold_lock(pathlib.Path(folder) / ".lock")
+    path = pathlib.Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    with hold_lock(path / ".lock"):
+        remove_temporary_files(path)
+        yield
 
 
 def _scores_on(data: str) -> dict[str, Array | Maybe]:

@@ -104,6 +104,16 @@ POOLINGS: dict[str, Callable[[RunSettings], keras.layers.Layer]] = {
     "gemean+gsp": _generalized_sum_pooling,
 }
 MAP_POOLINGS = tuple(name for name in POOLINGS if name != CLASS_TOKEN_POOLING)  # for any backbone
+_OTHER_NAMES = {
+    **dict.fromkeys(("avg", "average", "mean", "global_average_pooling"), "gap"),
+    **dict.fromkeys(("max", "global_max_pooling"), "gmp"),
+    **dict.fromkeys(("gem", "generalized_mean_pooling"), "gemean"),
+    **dict.fromkeys(("generalized_sum", "generalized_sum_pooling"), "gsp"),
+    **dict.fromkeys(("class_token", "token"), CLASS_TOKEN_POOLING),
+    **dict.fromkeys(("optimal_transport_pooling", "otp"), "otp_8x16"),
+    "netvlad": "netvlad_8x16",
+    "second_order_pooling": "gsop",
+}
 PROJECT_FIRST = ["gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x16", "netvlad_64x128"]
 # Poolings that concatenate one vector per prototype; the projection gives the channels of each.
 CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
@@ -271,6 +281,11 @@ def check_backbone_name(name: str) -> None:
         check_choice("--backbone", name, (*BACKBONES, f"{backbones.PRESET_PREFIX}PRESET"))
 
 
+def check_pooling_name(name: str) -> str:
+    """Return a pooling's name, or raise `InvalidInput` that lists the poolings."""
+    return check_choice("--pooling", name, POOLINGS, _OTHER_NAMES)
+
+
 def check_network(backbone: str, pooling_name: str, output_stride: int = OUTPUT_STRIDE) -> None:
     """Raise `InvalidInput` if the network is unknown, or has no such pooling or stride."""
     check_backbone_name(backbone)
@@ -351,7 +366,7 @@ def network(
 
 def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     """Build pooling and projection, in the pooling's order; tokens need no projection."""
-    check_choice("--pooling", config.pooling, POOLINGS)
+    check_pooling_name(config.pooling)
     distilled = parse_loss(config.loss).distilled
     if config.head_start != RANDOM_START:
         flag = f"--head_start={config.head_start}"

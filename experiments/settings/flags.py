@@ -21,7 +21,7 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.given_values import check_given, check_published_data
 from experiments.settings.layers import DEFAULT, GIVEN
-from experiments.settings.method_names import FORM
+from experiments.settings.method_names import FORM, uses_gsp
 from experiments.settings.own_data import OWN_DATASETS, fit_to_data
 from experiments.settings.parts import all_settings
 from experiments.settings.places import CACHE_GB, DECODED_IMAGES_MB, Places, with_home
@@ -160,8 +160,9 @@ def places_from(values: flags.FlagValues) -> Places:
 
 
 def unit_values(values: flags.FlagValues) -> dict[str, object]:
-    """Return the values of `PLACE_FLAGS`, `UNIT_FLAGS` and trackers, for commands of single units."""
-    return {name: values[name].value for name in (*PLACE_FLAGS, *UNIT_FLAGS)} | given_tracker_flags(values)
+    """Return the values of `PLACE_FLAGS`, `UNIT_FLAGS`, plug-ins and trackers, for commands of single units."""
+    names = (*PLACE_FLAGS, *UNIT_FLAGS, "plugin")
+    return {name: values[name].value for name in names} | given_tracker_flags(values)
 
 
 def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: int = 1) -> None:
@@ -196,8 +197,8 @@ def configurations_from_flags(
     """Check all flags; return one configuration for each named method.
 
     With `--explain`, print every value with the layer that set it last, and exit. All methods of one command follow
-    one chapter's settings: 3 if CCP is among them, else 5. Flags of `ignored` fields belong to another protocol of the
-    same command.
+    one chapter's settings: 3 if one of them is CCP without GSP, else 5, which has CCP with GSP. Flags of `ignored`
+    fields belong to another protocol of the same command.
 
     Raises:
         InvalidInput: everything that is wrong, missing data included.
@@ -218,7 +219,8 @@ def _configurations(
     given = values, named, overrides, protocol
     check_all([lambda: check_dataset_flags(values), lambda: found.append(check_given(*given))])
     chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"
-    overrides.setdefault("chapter", 3 if any(method == "ccp" for _, method, _ in named) else 5)
+    is_chapter_3 = any(method == "ccp" and not uses_gsp(pooling) for _, method, pooling in named)
+    overrides.setdefault("chapter", 3 if is_chapter_3 else 5)
     layered = [
         layers_of(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
         for loss, method, pooling in named

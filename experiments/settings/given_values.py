@@ -44,7 +44,6 @@ def check_given(
     choices = (
         ("--dataset", values.dataset, build.DATASETS),
         ("--budget", values.budget, BUDGETS),
-        *(("--pooling", pooling, build.POOLINGS) for _, _, pooling in methods),
         *(("--method", method, METHODS) for _, method, _ in methods),
     )
     given = [each for each in all_settings() if overrides.get(each.name) is not None]
@@ -54,6 +53,7 @@ def check_given(
             *(functools.partial(recipe_layer, values.recipe, *method) for method in methods),
             *([functools.partial(build.check_backbone_name, backbone)] if backbone is not None else []),
             *(functools.partial(check_choice, *each) for each in choices),
+            *(functools.partial(build.check_pooling_name, pooling) for _, _, pooling in methods),
             *(functools.partial(build.check_loss_name, loss) for loss, _, _ in methods),
             *(functools.partial(check_value, each.name, overrides[each.name], each.metadata) for each in given),
             functools.partial(_weights, values.dataset, overrides, trains),
@@ -64,7 +64,7 @@ def check_given(
 
 
 def check_published_data(values: flags.FlagValues) -> None:
-    """Load a data set with files that is neither a folder nor a table, if anything is trained on it."""
+    """Load a published data set, or one of a plug-in, if anything is trained."""
     without_files = (*OWN_DATASETS, *build.EMBEDDED_DATASETS)
     if _trains(values) and values.dataset in build.DATASETS and values.dataset not in without_files:
         build.load_dataset(values.dataset, values.data_dir, values.cache_dir, seed=0)

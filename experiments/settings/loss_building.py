@@ -10,7 +10,7 @@ import numpy as np
 import ccp_dml
 from common import data, losses, references
 from common.data.memory_batches import CRITERIA
-from common.errors import check_choice, invalid, nearest_choice
+from common.errors import check_choice, invalid
 from experiments.settings.method_names import (
     DANCE,
     FORM,
@@ -23,6 +23,7 @@ from experiments.settings.method_names import (
     PAIR_LOSSES,
     SHARED,
     parse_loss,
+    suggested_loss,
 )
 from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
 from experiments.settings.methods.composers import (
@@ -61,7 +62,7 @@ def check_loss_name(name: str) -> None:
     if parse_loss(name).base not in LOSSES:
         forms = f"{FORM} with {', '.join(PAIR_LOSSES)} and {', '.join(MINERS)}: c1+xbm, margin+distance+rho, ..."
         expected = f"one of {', '.join(LOSSES)}, {forms}, or a loss of a --plugin"
-        raise invalid("--loss", received=name, expected=expected, fix=nearest_choice(parse_loss(name).base, LOSSES))
+        raise invalid("--loss", received=name, expected=expected, fix=suggested_loss(name))
 
 
 def feature_names(config: RunSettings) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from common.errors import invalid
+from common.errors import invalid, nearest_choice
 from experiments.settings.methods import losses
 from experiments.settings.setting import LossSettings
 
@@ -38,6 +38,28 @@ LOSSES: dict[str, type[LossSettings]] = {
     "fastap": losses.FastAPSettings,
     "hyperbolic": losses.HyperbolicSettings,
 }
+
+
+_OTHER_NAMES = {
+    "xbm": "c2+xbm",
+    "cross_batch_memory": "c2+xbm",
+    "proxynca++": "pnca",
+    "softmax": "normsoftmax",
+    "nt_xent": "supcon",
+    "infonce": "npair",
+    "ccp": "c2 with --method=ccp",
+}
+
+
+def suggested_loss(name: str) -> str | None:
+    """Ask for the loss that an unknown name may mean, or return None.
+
+    Usual names and those of classes are known.
+    """
+    base, *rest = name.removesuffix("++").split("+")
+    of_classes = {kind.__name__.removesuffix("Settings"): each for each, kind in LOSSES.items()}
+    question = nearest_choice(base.lower().removesuffix("loss"), LOSSES, of_classes | _OTHER_NAMES)
+    return question and "+".join([question.rstrip("?"), *rest]) + "?"
 
 
 class LossNames(Collection[str]):
@@ -135,7 +157,8 @@ def parse_loss(name: str) -> LossName:
             "--loss",
             received=name,
             expected=f"a loss, or {FORM} with a pair loss ({', '.join(PAIR_LOSSES)}) and a miner ({', '.join(MINERS)})",
-            fix=f"Proxy losses take {S2SD} or the features alone ({words}), which stand in this order.",
+            fix=(suggested_loss(name) if loss.base not in LOSSES else None)
+            or f"Proxy losses take {S2SD} or the features alone ({words}), which stand in this order.",
         )
     return loss
 

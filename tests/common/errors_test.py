@@ -102,12 +102,15 @@ def test_what_is_no_objection_passes_through():
         ("arcfce", "Did you mean arcface?"),
         ("MobilenetV2", "Did you mean mobilenet_v2 or MobileNetV2?"),
         ("quadruplet", None),
+        ("acrfcea", "Did you mean arcface?"),
+        ("ContrastiveLoss", "Did you mean c1?"),
         (7, None),
     ],
 )
 def test_the_nearest_choice_is_suggested(value, question):
     choices = ("arcface", "mobilenet_v2", "MobileNetV2", "c1")
-    assert nearest_choice(value, choices) == question
+    other_names = {"contrastive_loss": "c1"}
+    assert nearest_choice(value, choices, other_names) == question
     with pytest.raises(InvalidInput) as raised:
-        check_choice("name", value, choices)
+        check_choice("name", value, choices, other_names)
     assert str(raised.value).endswith(question or "expected one of arcface, mobilenet_v2, MobileNetV2, c1.")

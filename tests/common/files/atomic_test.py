@@ -5,7 +5,15 @@ import threading
 import pytest
 
 from common.errors import InvalidInput
-from common.files import read_json, target_of, write_atomically, write_json, write_text
+from common.files import (
+    check_output_file,
+    check_output_folder,
+    read_json,
+    target_of,
+    write_atomically,
+    write_json,
+    write_text,
+)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path):
@@ -16,8 +24,9 @@ def test_a_failed_write_leaves_the_old_file_and_no_temporary_one(tmp_path):
         file.write(b"half")
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as raised:
         write_atomically(path, fail)
+    assert raised.value.filename == str(path)
     assert read_json(path) == {"a": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
 
@@ -55,6 +64,42 @@ def test_a_pipe_is_written_into_and_never_replaced(tmp_path):
     assert pipe.is_fifo()
     with pytest.raises(InvalidInput, match="output: received .*pipe', expected a file"):
         target_of(pipe)
+    check_output_file("--csv", str(pipe))
+
+
+def test_a_full_device_is_named():
+    with pytest.raises(OSError, match="No space") as raised:
+        write_text("/dev/full", "text")
+    assert raised.value.filename == "/dev/full"
+
+
+def test_a_file_that_cannot_be_made_is_named_as_the_user_knows_it(tmp_path, monkeypatch):
+    def fail(source, target):
+        raise OSError(30, "Read-only file system", source)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="Read-only") as raised:
+        write_text(tmp_path / "x.html", "text")
+    assert raised.value.filename == str(tmp_path / "x.html")
+
+
+def test_what_cannot_become_a_file_or_a_folder_is_refused(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    for name in ("folder", "link"):
+        with pytest.raises(InvalidInput, match=f"output: received .*{name}', expected a file"):
+            write_text(tmp_path / name, "text")
+        with pytest.raises(InvalidInput, match=f"--csv: received .*{name}', expected a file, and this is a folder"):
+            check_output_file("--csv", str(tmp_path / name))
+        check_output_folder("--output", str(tmp_path / name))
+    with pytest.raises(InvalidInput, match="--csv: .*expected a file in a folder that exists"):
+        check_output_file("--csv", str(tmp_path / "nowhere" / "x.csv"))
+    write_text(tmp_path / "file", "text")
+    with pytest.raises(InvalidInput, match="--output: .*expected a folder, and this is a file"):
+        check_output_folder("--output", str(tmp_path / "file"))
+    for path in ("file", "new"):
+        check_output_file("--csv", str(tmp_path / path))
+    check_output_folder("--output", str(tmp_path / "new"))
 
 
 def test_the_standard_output_keeps_what_stands_there(tmp_path, capfd):

@@ -430,3 +430,34 @@ def test_an_index_that_is_cut_off_while_it_is_open_says_so(tmp_path):
     for search in (lambda: index.search(rows(1)), lambda: index.neighbors_of([0])):
         with pytest.raises(InvalidInput, match="was cut off while it was open"):
             search()
+
+
+STEPS = {
+    "add": lambda index: index.add(rows(2), names(2, 60)),
+    "describe": lambda index: index.describe({"photo 1.jpg": {"year": "1999"}}),
+    "remove": lambda index: index.remove(names(2)),
+    "save": lambda index: EmbeddingIndex.build(rows(3), names(3)).save(index.folder, replace=True),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_full_disk_is_named_and_gets_no_fuller(step, tmp_path, monkeypatch):
+    EmbeddingIndex.build(rows(), names(60)).save(tmp_path / "index")
+    before = sorted(path.name for path in (tmp_path / "index").iterdir())
+    index = EmbeddingIndex.load(tmp_path / "index")
+    index.folder = tmp_path / "index"
+    synced = []
+
+    def fail(file):
+        synced.append(file)
+        if len(synced) > 1:  # the first of the files is whole
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space") as raised:
+        STEPS[step](index)
+    assert os.path.dirname(raised.value.filename) == str(tmp_path / "index")
+    monkeypatch.undo()
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == before
+    assert list(EmbeddingIndex.load(tmp_path / "index").ids) == names(60)
+    STEPS[step](index)

@@ -11,6 +11,7 @@ from common.deployment import load_embedder, save_model
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.photos import duplicates, neighbors
+from experiments.photos.actions import FLAGS
 from experiments.photos.embedding import EmbeddingTable
 from experiments.photos.shown import write_csv
 from tests import command_line
@@ -28,6 +29,11 @@ def done(action, cwd, *arguments):
     assert finished.returncode == 0, finished.stderr
     assert finished.stderr == ""  # no progress bar in a file
     return finished.stdout
+
+
+def test_without_an_action_the_actions_are_listed(tmp_path):
+    shown = command_line.done_here("experiments.search", cwd=tmp_path).stdout
+    assert [action for action in FLAGS if f"search {action} " not in shown] == ["remove"]
 
 
 @pytest.mark.slow

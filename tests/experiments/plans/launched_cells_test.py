@@ -1,15 +1,23 @@
+import sys
+from unittest import mock
+
 import pytest
 from absl import flags
 
 from common.errors import InvalidInput
+from common.training.trackers import TrackerChoice
+from experiments.launch import launch_flags, local_workers, slurm_array
 from experiments.launch.unit_task import Failure
-from experiments.plans.launched_cells import cell_tasks, fair_cells, launch_missing
+from experiments.plans.launched_cells import cell_tasks, fair_cells, launch_missing, unit_command
 from experiments.plans.study import Cell
 from experiments.plans.study_command import define_study_flags
 from experiments.plans.study_runs import StudyRuns
+from experiments.settings import flags as experiment_flags
 from experiments.settings.flags import unit_values
+from experiments.settings.parts import all_settings
 from experiments.settings.places import Places
-from tests.command_line import without_flags
+from experiments.settings.recipes import resolve
+from tests.command_line import SMALL_PHOTOGRAPHS, run_here, without_flags
 from tests.experiments.tiny_study import TinyStudy
 
 
@@ -92,3 +100,85 @@ def test_a_unit_that_says_nothing_and_leaves_nothing_is_an_error(tiny):
     config, study, runs = study_of(tiny)
     with pytest.raises(InvalidInput, match="left no result"):
         launch_missing(study, runs, FinishingLauncher(tiny, config, silent="cell 1"), None, {})
+
+
+PLUGIN = """
+from common.pooling import GlobalAveragePooling
+
+def register(registry):
+    registry.pooling("mine", GlobalAveragePooling)
+"""
+# Of the command that launches: which units there are, what becomes of their results, and how they are started.
+OF_THE_LAUNCH = {"methods", "fold", "repeat", "repeats", "report_only", "details", "explain", "record", "replace"}
+OF_THE_LAUNCH |= {"launch", *launch_flags.READ_BY}
+OF_UNITS = {
+    "checkpoint_seconds": "7.0",
+    "decoded_images_mb": "9",
+    "cache_gb": "3.0",
+    "allow_cpu": True,
+    "deterministic": True,
+    "export_model": False,
+    "tracker": "mlflow",
+    "tracker_uri": "http://localhost:5000",
+    "tracker_project": "mine",
+}
+
+
+class Launched(Exception):
+    """Ends a launch that would begin."""
+
+
+@pytest.mark.parametrize(
+    ("launch", "module", "starts"),
+    [("local", local_workers.worker_process, "start_worker"), ("slurm", slurm_array, "submit")],
+)
+def test_a_started_unit_gets_every_flag_that_it_needs(launch, module, starts, image_folder, tmp_path, monkeypatch):
+    plugin = tmp_path / f"plugin_for_{launch}.py"
+    plugin.write_text(PLUGIN)
+    places = {"data_dir": image_folder, "cache_dir": tmp_path / "cache", "runs_dir": tmp_path / "runs"}
+    given = OF_UNITS | {name: str(place) for name, place in places.items()} | {"plugin": str(plugin)}
+    started, defined = [], []
+
+    def start(*arguments, **_):
+        started.append(arguments[0] if launch == "local" else arguments[0][0].arguments)
+        defined.extend(flag.name for flag in flags.FLAGS.get_key_flags_for_module(sys.argv[0]))
+        raise Launched
+
+    monkeypatch.setattr(module, starts, start)
+    monkeypatch.setattr(launch_flags, "check_slurm", lambda: None)
+    monkeypatch.setattr(slurm_array, "queued_jobs", lambda name: {})
+    monkeypatch.setattr(TrackerChoice, "check", lambda self: None)
+    monkeypatch.setattr(experiment_flags, "import_tensorflow", mock.MagicMock())  # it would stay deterministic
+    with pytest.raises(Launched):
+        run_here(
+            "experiments.fair_eval",
+            *SMALL_PHOTOGRAPHS,
+            *(f"--{'' if value else 'no'}{name}" for name, value in given.items() if isinstance(value, bool)),
+            *(f"--{name}={value}" for name, value in given.items() if not isinstance(value, bool)),
+            "--methods=c2+mine",
+            f"--launch={launch}",
+        )
+    settings = {each.name for each in all_settings()} | {"mine_data_format"}  # of the plug-in
+    assert {*defined} - settings - OF_THE_LAUNCH == given.keys(), "a new flag: do units need it?"
+    expected = {f"--{name}={value}" for name, value in given.items() if not isinstance(value, bool)}
+    expected |= {f"--{'' if value else 'no'}{name}" for name, value in given.items() if isinstance(value, bool)}
+    assert expected - {*started[0]} == set()
+
+
+@pytest.mark.parametrize("loss", ["c2", "margin+distance+rho+xbm", "pnca", "margin+distance+shared", "c2+s2sd"])
+def test_a_unit_gets_every_setting_that_is_not_the_recipes(loss):
+    method, pooling = ("ccp", "gsp") if loss == "c2" else ("plain", "gap")
+    recipe = resolve("glyphs", loss, pooling, "thesis", "full", {}, method)
+    tried = 0
+    for name, value in recipe.as_dict().items():
+        if name in experiment_flags.METHOD_FIELDS or not isinstance(value, (bool, int, float)):
+            continue
+        changed = not value if isinstance(value, bool) else value * 2 + 1
+        try:
+            config = resolve("glyphs", loss, pooling, "thesis", "full", {name: changed}, method)
+        except InvalidInput:
+            continue  # another one would have to change as well
+        tried += 1
+        flag = f"--{'' if changed else 'no'}{name}" if isinstance(value, bool) else f"--{name}={changed}"
+        assert flag in unit_command(Cell("one", config, 0, 0)).split()
+    assert tried > 20

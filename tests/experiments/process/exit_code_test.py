@@ -1,17 +1,21 @@
 import errno
 import io
 import os
+import re
 import signal
 import tempfile
+import warnings
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
 from common.data.image_files import decode_rgb
 from common.errors import InvalidInput
+from common.index import EmbeddingIndex
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
-from tests.command_line import run_program, start_program
+from tests.command_line import run_here, run_program, start_program
 
 
 def failing(error):
@@ -108,6 +112,58 @@ def test_tensorflow_is_imported_without_a_notice():
     program = "from experiments.process.exit_code import import_tensorflow as get; print(get().__name__)"
     finished = run_program(["-c", program], fresh="the server has imported it")
     assert (finished.stdout, finished.stderr) == ("tensorflow\n", "")
+
+
+@pytest.mark.parametrize(
+    "command", [("search", "duplicates", "--index=index", "--threshold=0.99"), ("fair_eval", "--fold=9"), ("doctor",)]
+)
+def test_no_command_shows_a_notice_of_tensorflow(command, tmp_path):
+    """`duplicates` compares embeddings and loads no model; `fair_eval` refuses; `doctor` looks for devices."""
+    EmbeddingIndex.build(np.eye(4, dtype=np.float32), list("abcd")).save(tmp_path / "index")
+    finished = run_program(["-m", f"experiments.{command[0]}", *command[1:]], tmp_path, fresh="TensorFlow is imported")
+    lines = [line for line in finished.stderr.splitlines() if line and not line.startswith(("Device: ", "error: "))]
+    assert lines == []
+
+
+def test_a_warning_is_one_line_once(capsys):
+    def main():
+        for _ in range(2):
+            warnings.warn("It still is\n average pooling.", stacklevel=1)
+        warnings.warn("Another.", stacklevel=2)
+
+    assert exit_code_of(main) == 0
+    assert capsys.readouterr().err == "warning: It still is average pooling.\nwarning: Another.\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate", "--json=there", "--embeddings=missing.npz"),
+        ("evaluate", "--shard_file=there", "--shard=1/2", "--embeddings=missing.npz"),
+        ("search", "neighbours", "--index=missing", "--html=there"),
+        ("search", "duplicates", "--index=missing", "--threshold=1", "--csv=there"),
+        ("search", "map", "--index=missing", "--html=there"),
+        ("search", "embed", "--images=missing", "--output=there.npz"),
+        ("search", "index", "--images=missing", "--index=file"),
+        ("clinic", "--images=missing", "--output=file"),
+        ("report", "--runs=missing", "--output=file"),
+        ("convert_weights", "--backbone=resnet10", "--output=there.npz"),
+        ("pretrain", "--output=there.npz"),
+        ("tune", "--output=there", "--report_only"),
+    ],
+    ids=" ".join,
+)
+def test_an_output_of_the_other_kind_is_refused_before_all_else(command, tmp_path):
+    if command[0] == "tune":
+        pytest.importorskip("optuna")
+    for name in ("there", "there.npz"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    finished = run_here(f"experiments.{command[0]}", *command[1:], cwd=tmp_path)
+    assert finished.returncode == 2
+    flag = next(each for each in command if each.endswith(("there", "there.npz", "file"))).partition("=")[0]
+    assert re.search(rf"Invalid {flag}: .*this is a (folder|file)", finished.stderr)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "there", "there.npz"]
 
 
 def test_warnings_of_pillow_do_not_reach_the_screen(recwarn, monkeypatch):

@@ -32,11 +32,18 @@ def test_a_damaged_line_is_named(recorded, line):
         ({"kind": "other"}, "kind: received 'other', expected one of collection, training"),
         ({"kind": "collection"}, "members: received nothing, expected a list"),
         ({"configuration": None}, "configuration: received None, expected an object"),
+        ({"configuration": {}}, "configuration dataset: received nothing, expected a text"),
+        ({"num_folds": "4"}, "configuration num_folds: received '4', expected an integer from 1"),
+        ({"num_folds": None}, "configuration num_folds: received None, expected an integer from 1"),
+        ({"pooling": 7}, "configuration pooling: received 7, expected a text"),
     ],
 )
 def test_rows_that_no_run_makes_are_named(recorded, changes, message):
     first, *others = (recorded / ROWS).read_text().splitlines()
-    lines = [json.dumps({**json.loads(first), **changes}), *others]
+    row = json.loads(first)
+    of_configuration = {name: value for name, value in changes.items() if name in row["configuration"]}
+    row["configuration"] |= of_configuration
+    lines = [json.dumps({**row, **{name: changes[name] for name in changes.keys() - of_configuration}}), *others]
     (recorded / ROWS).write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(InvalidInput, match=rf"rows.jsonl, line 1, is no row \({message}") as raised:
         StudyRows(recorded)
@@ -93,6 +100,14 @@ def test_one_process_at_a_time_holds_a_study(tmp_path):
         assert not has_entered.wait(0.2)
     assert has_entered.wait(10)
     thread.join()
+
+
+def test_what_a_killed_writer_left_is_removed(recorded):
+    leftover = recorded / ".class_scores.npz.new.0123456789abcdef.tmp"
+    leftover.write_bytes(b"half")
+    with locked(recorded):
+        assert not leftover.exists()
+    assert len(StudyRows(recorded).rows) > 0
 
 
 def test_rows_without_class_sums_are_refused(recorded):

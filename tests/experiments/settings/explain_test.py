@@ -11,6 +11,8 @@ from tests.command_line import done_here
             ["--methods=c2+gap,c2+ccp+gap", "--seed=3"],
             {"seed": "3  given on the command line", "sampler": "rounds  default of the setting"},
         ),
+        ("fair_eval", ["--methods=c1+ccp+gsp,c1+gap"], {"chapter": "5  the methods that are compared"}),
+        ("fair_eval", ["--methods=c1+ccp+gsp,c1+ccp+gap"], {"chapter": "3  the methods that are compared"}),
         ("conventional_eval", ["--loss=c1+xbm"], {"xbm_start": "1000  thesis 3.3.2.1, memory"}),
         ("revisiting_eval", ["--loss=margin"], {"margin": '0.2  "Revisiting" benchmark, losses'}),
     ],

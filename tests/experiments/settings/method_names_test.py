@@ -37,6 +37,30 @@ def test_parts_that_do_not_fit_or_stand_in_another_order_are_refused(name):
         build.check_loss_name(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        *(("multisimilarity", "ms"), ("Multi-Similarity", "ms"), ("MultiSimilarityLoss", "ms")),
+        *(("proxyanchor", "panchor"), ("proxynca", "pnca"), ("proxynca++", "pnca"), ("PNPLoss", "pnp")),
+        *(("contrastive", "c2"), ("xbm", "c2+xbm"), ("multi-similarity+xbm", "ms+xbm"), ("triplett", "triplet")),
+    ],
+)
+def test_usual_names_of_losses_suggest_ours(name, meant):
+    build.check_loss_name(meant)
+    with pytest.raises(InvalidInput, match=rf"Did you mean {re.escape(meant)}\?$"):
+        build.check_loss_name(name)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("gps", "gsp"), ("GeM", "gemean"), ("avg", "gap"), ("gapp", "gap")])
+def test_usual_names_of_poolings_suggest_ours(name, meant):
+    with pytest.raises(InvalidInput, match=f"Did you mean {meant}\\?$"):
+        build.check_pooling_name(name)
+
+
+def test_every_other_name_leads_to_a_pooling():
+    assert {*build._OTHER_NAMES.values()} <= build.POOLINGS.keys()
+
+
 def test_pairs_cannot_be_switched():
     assert parse_loss("ms+multisimilarity+xbm").miner == "multi_similarity"
     with pytest.raises(InvalidInput, match=r"received 'ms\+multisimilarity\+rho', expected rho after a miner of tri"):
