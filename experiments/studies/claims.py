@@ -39,8 +39,8 @@ _TITLES = {"caltech101": "Caltech-101", "cars196": "half of Cars196", "emoji_clu
 _OTHER = "_mobilenet_v2"
 _HOW = (
     "All differences are in per cent of the baseline's test MAP@R, paired by fold and test class, with 95 % intervals "
-    "for new folds and families of classes. Star: significant in its study, by Holm. Studies of one data set are averaged first. "
-    "Mean: over data sets, with Student's interval. Thesis: its printed cells, lowest to highest."
+    "for new folds and families of classes. Star: significant in its study, by Holm. Studies of one data set are "
+    "averaged first. Mean: over data sets, with Student's interval. Thesis: its printed cells, lowest to highest."
 )
 _COLUMNS = 4  # of the picture
 _PERCENTS = (-100, -30, -10, 0, 10, 30, 100)  # ticks
