@@ -36,6 +36,7 @@ def main() -> None:
     experiment_flags.refuse_flags(values, "method", "pooling")
     check_choice("--dataset", values.dataset, collages.COLLAGES)
     experiment_flags.check_dataset_flags(values)
+    experiment_flags.set_recipe(values)
     experiment_flags.check_distinct("--loss", values.loss)
     if not values.report_only:
         write_notice(device_line())

@@ -43,6 +43,7 @@ def main() -> None:
             *(functools.partial(build.check_pooling_name, pooling) for pooling in values.pooling),
         ]
     )
+    experiment_flags.set_recipe(values)
     options = StudyOptions(
         values.dataset, values.budget, values.recipe, overrides=experiment_flags.overrides_from_flags(values)
     )

@@ -17,6 +17,7 @@ from experiments.deployment.writing import TAGS, card_path, card_template, check
 from experiments.settings import build
 from experiments.settings.initial_weights import check_weights, is_file, weights_file
 from experiments.settings.method_names import uses_gsp
+from experiments.settings.own_data import OWN_VALUES
 from experiments.settings.provided import OWN_SETTINGS, PROVIDERS
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
 FLAGS = ("backbone", "weights", "pooling", "image_size", "output_stride")
-BACKBONE, IMAGE_SIZE = "efficientnet_lite0", 227  # the size at which `fair_eval` evaluates photos
+BACKBONE, IMAGE_SIZE = str(OWN_VALUES["backbone"]), int(OWN_VALUES["image_size"])  # as `fair_eval` evaluates photos
 # These start without random weights; the others, and a projection, have to be trained.
 POOLINGS = ("gap", "gmp", "gap+gmp", "crow", "gemax", "gemean", "tsmk", build.CLASS_TOKEN_POOLING)
 _NUM_CHECKED = 4

@@ -22,6 +22,7 @@ from experiments.settings.build import EMBEDDED_DATASETS
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.initial_weights import file_to_make
 from experiments.settings.recipes import departures
+from experiments.settings.run_settings import EVERYTHING, OWN_PHOTOS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +106,8 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
     flags["repeat"] = cell.repeat
     if cell.repeat >= repeats:
         flags["repeats"] = cell.repeat + 1
+    if config.recipe == OWN_PHOTOS and config.trained_from is None:
+        flags["trained_from"] = EVERYTHING  # also where the unit's process sees no GPU
     made = file_to_make(config.backbone, config.weights)
     if made:
         flags["weights"] = made

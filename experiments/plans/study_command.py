@@ -84,13 +84,9 @@ def run_study(
     """
     study_id = check_choice("--id", values.id, studies)
     experiment_flags.refuse_flags(values, "study", because="only --id=agreement and --id=claims read recorded studies")
-    for name, value in defaults.get(study_id, {}).items():
-        values.set_default(name, value)
-    if values.budget == "full" and study_id in full_repeats:
-        values.set_default("repeats", full_repeats[study_id])
+    options = options_of_study(values, defaults.get(study_id, {}), full_repeats.get(study_id))
     if values.max_cells and not values.run:
         raise InvalidInput("--max_cells would have no effect without --run.")
-    options = options_from_flags(values)
     study = studies[study_id](options)
     _refuse_unused(values, study, options)
     trains = values.run and study.num_cells > 0, "nothing is trained without --run. Add that"
@@ -132,6 +128,17 @@ def refuse_training(values: flags.FlagValues, study_id: str) -> None:
     )
 
 
+def options_of_study(
+    values: flags.FlagValues, defaults: Mapping[str, object], full_repeats: int | None
+) -> StudyOptions:
+    """Return `options_from_flags` with a study's own defaults, and its repeats at the full budget."""
+    for name, value in defaults.items():
+        values.set_default(name, value)
+    if values.budget == "full" and full_repeats is not None:
+        values.set_default("repeats", full_repeats)
+    return options_from_flags(values)
+
+
 def options_from_flags(values: flags.FlagValues) -> StudyOptions:
     """Return the options that the flags give, after a check of all names."""
     losses = tuple(values.loss) if values["loss"].present else ()
@@ -147,6 +154,8 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
     )
     if len(values.pooling) != 1:
         raise InvalidInput(f"Invalid --pooling: received {len(values.pooling)} names, expected one.")
+    experiment_flags.set_recipe(values)
+    overrides = experiment_flags.overrides_from_flags(values)
     return StudyOptions(
         dataset=values.dataset,
         budget=values.budget,
@@ -156,7 +165,7 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
         repeats=values.repeats,
         fold=values.fold,
         monitors=tuple(values.monitor or ()),
-        overrides=experiment_flags.overrides_from_flags(values),
+        overrides=overrides | experiment_flags.head_without_gpu(values, overrides),
     )
 
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 
 from common.errors import InvalidInput, check_keras
-from experiments.process.exit_code import import_tensorflow
+from experiments.process.exit_code import GPU_DRIVERS, import_tensorflow
 
 EXTRAS = {  # module by extra of setup.py
     **{"faiss": "faiss", "heif": "pillow_heif", "keras-hub": "keras_hub", "mlflow": "mlflow", "onnx": "tf2onnx"},
@@ -17,7 +17,6 @@ EXTRAS = {  # module by extra of setup.py
     "wandb": "wandb",
 }
 GPU = "Device: GPU"  # with one, `device_line` begins so
-_DRIVER = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")  # the last: Windows' subsystem for Linux
 _PROBE_BYTES = 2**20
 
 
@@ -72,7 +71,7 @@ def reason_of_no_gpu(built_with_cuda: bool) -> str:
         return f"CUDA_VISIBLE_DEVICES={visible!r} hides all"
     if not built_with_cuda:
         return f"{is_set}this TensorFlow is built without CUDA"
-    if not any(os.path.exists(path) for path in _DRIVER):
+    if not any(os.path.exists(path) for path in GPU_DRIVERS):
         return f"{is_set}no NVIDIA driver is loaded"
     others = " or it names none that this machine has" if is_set else ""
     return f"{is_set}the CUDA libraries cannot be loaded (pip install 'deep-metric-learning[gpu]'){others}"

@@ -21,6 +21,7 @@ from common.errors import InvalidInput
 from common.progress import write_notice
 
 CHECKPOINTS_KEPT = "Finished work is kept; run the same command to resume from the last checkpoint."
+GPU_DRIVERS = ("/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg")  # the last: Windows' subsystem for Linux
 _RETRACED = "triggered tf.function retracing"
 _NO_SPACE = os.strerror(errno.ENOSPC)
 
@@ -67,6 +68,13 @@ def _quietly(execute: Callable[[types.ModuleType], None], module: types.ModuleTy
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 2)
         execute(module)
+
+
+def sees_gpu() -> bool:
+    """Return whether TensorFlow sees a GPU; it is not imported on a Linux without a driver."""
+    if sys.platform == "linux" and not any(os.path.exists(path) for path in GPU_DRIVERS):
+        return False
+    return bool(import_tensorflow().config.list_physical_devices("GPU"))
 
 
 def exit_code_of(main: Callable[[], None], kept: str = "") -> int | str:

@@ -8,27 +8,37 @@ import math
 import sys
 import textwrap
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from absl import app, flags
 
 from common import data
+from common.backbones.network_names import HEAD
 from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
+from common.progress import write_notice
 from experiments.launch.launch_flags import READ_BY
-from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow
+from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow, sees_gpu
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.given_values import check_given, check_published_data
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM, uses_gsp
-from experiments.settings.own_data import OWN_DATASETS, fit_to_data
+from experiments.settings.own_data import (
+    NO_GPU,
+    OWN_DATASETS,
+    OWN_LOSS,
+    fit_to_data,
+    recipe_by_default,
+    trains_head_alone,
+)
 from experiments.settings.parts import all_settings
 from experiments.settings.places import CACHE_GB, DECODED_IMAGES_MB, Places, with_home
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import layers_of
-from experiments.settings.run_settings import BUDGETS, METHODS, RECIPES
+from experiments.settings.run_settings import BUDGETS, EVERYTHING, METHODS, OWN_PHOTOS, RECIPES, THESIS
 from experiments.settings.tracker_flags import TRACKER_FLAGS, given_tracker_flags
+from experiments.settings.tuned_recipe import named_recipe
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -73,7 +83,8 @@ def define_experiment_flags(datasets: typing.Iterable[str] = build.DATASETS) -> 
     flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(build.POOLINGS)}.")
     flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(METHODS)}.")
     recipes = f"{', '.join(RECIPES)}, or a file that `experiments.tune` has written"
-    flags.DEFINE_string("recipe", "thesis", f"Text or code to follow (docs/published_code.md): {recipes}.")
+    by_default = f"default: {OWN_PHOTOS} for your own photos, whose loss is {OWN_LOSS}, else {THESIS}"
+    flags.DEFINE_string("recipe", None, f"Text, code or choice to follow: {recipes} ({by_default}).")
     flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
     for each in all_settings():
@@ -188,7 +199,8 @@ def refuse_flags(values: flags.FlagValues, *names: str, because: str = "this com
 def overrides_from_flags(values: flags.FlagValues) -> dict:
     """Return the fields set on the command line."""
     names = [each.name for each in all_settings() if each.name not in METHOD_FIELDS or each.name == "chapter"]
-    return {name: values[name].value for name in names if values[name].present}
+    given = {name: values[name].value for name in names if values[name].present}
+    return {name: None if (name, value) == ("trained_from", EVERYTHING) else value for name, value in given.items()}
 
 
 def configurations_from_flags(
@@ -213,6 +225,9 @@ def configurations_from_flags(
 def _configurations(
     values: flags.FlagValues, protocol: str | None, ignored: typing.Iterable[str]
 ) -> list[ExperimentConfig]:
+    set_recipe(values)
+    if named_recipe(values.recipe) == OWN_PHOTOS:
+        values.set_default("loss", OWN_LOSS)
     overrides = {name: value for name, value in overrides_from_flags(values).items() if name not in ignored}
     named = _methods(values)
     found: list[data.Dataset | None] = []
@@ -221,12 +236,15 @@ def _configurations(
     chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"
     is_chapter_3 = any(method == "ccp" and not uses_gsp(pooling) for _, method, pooling in named)
     overrides.setdefault("chapter", 3 if is_chapter_3 else 5)
+    head = head_without_gpu(values, overrides, said=protocol != "held_out")  # asked for beside another
+    overrides |= head
     layered = [
         layers_of(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
         for loss, method, pooling in named
     ]
     for layers in layered:
         layers.set(chapter_source, {"chapter": overrides["chapter"]})
+        layers.set(NO_GPU, head)
         if found[0] is not None:
             fit_to_data(layers, found[0], overrides)
     configs = [ExperimentConfig.of(layers.values, layers.sources) for layers in layered]
@@ -240,6 +258,25 @@ def _configurations(
             print(f"{config.name}\n{plugins}{layers.as_text()}\n")
         sys.exit(0)
     return configs
+
+
+def set_recipe(values: flags.FlagValues) -> None:
+    """Set the recipe of the data if `--recipe` was not given."""
+    if values.recipe is None:
+        values.set_default("recipe", recipe_by_default(values.dataset))
+
+
+def head_without_gpu(values: flags.FlagValues, overrides: Mapping[str, Any], *, said: bool = True) -> dict[str, str]:
+    """Return `--trained_from` of a machine without a GPU where the recipe leaves it open, and say so."""
+    on_nodes = "launch" in values and values.launch == "slurm" and values.gpus > 0
+    if on_nodes or not trains_head_alone(named_recipe(values.recipe), overrides) or sees_gpu():
+        return {}
+    if said:
+        write_notice(
+            f"{NO_GPU}: only the head of the network is trained (--trained_from={HEAD}). "
+            f"--trained_from={EVERYTHING} trains all of it."
+        )
+    return {"trained_from": HEAD}
 
 
 def check_dataset_flags(values: flags.FlagValues) -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import flags
 
 from common import data
-from common.errors import check_all, check_choice
+from common.errors import InvalidInput, check_all, check_choice
 from experiments.settings import build
 from experiments.settings.initial_weights import check_weights, is_file
-from experiments.settings.own_data import OWN_DATASETS, check_fits, network_of_weights
+from experiments.settings.own_data import OWN_DATASETS, OWN_VALUES, check_fits, network_of_weights
 from experiments.settings.parts import all_settings
-from experiments.settings.run_settings import BUDGETS, METHODS
+from experiments.settings.run_settings import BUDGETS, METHODS, OWN_PHOTOS
 from experiments.settings.setting import check_value
-from experiments.settings.thesis_values import PHOTOGRAPH_NETWORK
-from experiments.settings.tuned_recipe import recipe_layer
+from experiments.settings.thesis_values import PHOTOGRAPH_NETWORK, PRINTED
+from experiments.settings.tuned_recipe import named_recipe, recipe_layer
 
 Methods = Sequence[tuple[str, str, str]]  # (loss, method, pooling) of each
 
@@ -25,13 +27,14 @@ Methods = Sequence[tuple[str, str, str]]  # (loss, method, pooling) of each
 def check_given(
     values: flags.FlagValues, methods: Methods, overrides: Mapping[str, Any], protocol: str | None
 ) -> data.Dataset | None:
-    """Refuse invalid names, ranges, files, and values too large for custom data.
+    """Refuse invalid names, ranges, files, and values too large for the data.
 
     Labels are read, images are not. Checks that depend on the network or on other data sets are left to
     `experiments.runs.start_checks`.
 
     Returns:
-        The custom data set, loaded; None for others, or if none is named and nothing is trained.
+        The data set, loaded, if it is custom or of photographs in an official layout; None for others, or if it is
+        not there and nothing is trained.
     """
     loaded: list[data.Dataset] = []
     trains = _trains(values)
@@ -39,6 +42,10 @@ def check_given(
     def load() -> None:
         if values.dataset in OWN_DATASETS and (trains or values.data_dir is not None):
             loaded.append(_load(values, overrides))
+        elif values.dataset in PRINTED and os.path.exists(values.data_dir or ""):
+            with contextlib.suppress(InvalidInput):  # raised where the command loads them
+                loaded.append(_load(values, overrides))
+        if loaded:
             check_fits(loaded[0], overrides, protocol)
 
     choices = (
@@ -56,7 +63,7 @@ def check_given(
             *(functools.partial(build.check_pooling_name, pooling) for _, _, pooling in methods),
             *(functools.partial(build.check_loss_name, loss) for loss, _, _ in methods),
             *(functools.partial(check_value, each.name, overrides[each.name], each.metadata) for each in given),
-            functools.partial(_weights, values.dataset, overrides, trains),
+            functools.partial(_weights, values.dataset, values.recipe, overrides, trains),
             load,
         ]
     )
@@ -74,14 +81,14 @@ def _trains(values: flags.FlagValues) -> bool:
     return not any(name in values and values[name].value for name in ("explain", "report_only"))
 
 
-def _weights(dataset: str, overrides: Mapping[str, Any], trains: bool) -> None:
+def _weights(dataset: str, recipe: str, overrides: Mapping[str, Any], trains: bool) -> None:
     """Check weights; `check_configurations` checks those of published data sets."""
     if not trains or dataset not in OWN_DATASETS:
         return
-    recipe = PHOTOGRAPH_NETWORK
+    network = OWN_VALUES if named_recipe(recipe) == OWN_PHOTOS else PHOTOGRAPH_NETWORK
     weights, backbone = (overrides.get(name) for name in ("weights", "backbone"))
-    weights = weights or recipe["weights"]
-    backbone = backbone or (network_of_weights(overrides) if is_file(weights) else None) or recipe["backbone"]
+    weights = weights or network["weights"]
+    backbone = backbone or (network_of_weights(overrides) if is_file(weights) else None) or network["backbone"]
     check_weights(str(backbone), str(weights))
 
 

@@ -1,4 +1,4 @@
-"""Defaults for custom image data: folds, batches, network."""
+"""Defaults for custom image data: network, training, folds, batches."""
 
 from __future__ import annotations
 
@@ -11,15 +11,50 @@ from typing import Any
 from common import backbones, data
 from common.errors import InvalidInput, invalid, raise_all
 from experiments.settings.layers import Layers
-from experiments.settings.run_settings import FINAL, RunSettings
+from experiments.settings.provided import recipe_of
+from experiments.settings.run_settings import FINAL, OWN_PHOTOS, THESIS, RunSettings
+from experiments.settings.thesis_values import EMOJI
 
 OWN_DATASETS = ("folder", "manifest")
+OWN_LOSS = "ms"
+# Of `--recipe=own_photos`: the network in this package, at the size at which photo search reads photos, trained as it
+# was on emoji, the only images with which its training was tried here. Validation on few classes is noisy, so a run
+# is short.
+OWN_VALUES: dict[str, Any] = {
+    **EMOJI,
+    "image_size": 227,
+    "crop": "thesis",
+    "samples_per_class": 4,
+    "embedding_dim": 512,
+    "warm_up_epochs": 0,
+    "warm_up_steps": 0,
+    "plateau_patience": 0,
+    "steps_per_evaluation": 100,
+    "max_steps": 1000,
+    "patience": 5,
+}
+NO_GPU = "no GPU is seen"  # a source
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
+_OF_WHOLE_NETWORKS = (  # settings that say what is trained, or have no effect on cached features of the backbone
+    *("trained_from", "frozen_backbone", "lora_rank", "lora_norms", "num_prompts", "prompt_blocks", "layer_decay"),
+    *("precision", "strategy", "replicas", "fold_batch_norm", "micro_batch", "image_noise"),
+)
 _MOST_FOLDS = 4
 _DEFAULTS = {"num_folds": _MOST_FOLDS}
 _TRAIN_FRACTION = 0.5  # of `load_image_folder`
 _HELD_OUT_CLASSES = 2  # fewest to validate on: within one class, all neighbours are correct
 _FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
+
+
+def recipe_by_default(dataset: str) -> str:
+    """Return the recipe of a data set; the thesis' are for its data and those that follow them."""
+    return OWN_PHOTOS if recipe_of(dataset) in OWN_DATASETS else THESIS
+
+
+def trains_head_alone(recipe: str, given: Mapping[str, Any]) -> bool:
+    """Return whether a recipe trains the head alone on a machine without a GPU."""
+    is_free = given.keys().isdisjoint(_OF_WHOLE_NETWORKS) and given.get("weights") != "none"
+    return recipe == OWN_PHOTOS and is_free
 
 
 def fit_to_data(layers: Layers, dataset: data.Dataset, given: Mapping[str, Any]) -> None:
@@ -39,7 +74,7 @@ def fit_to_data(layers: Layers, dataset: data.Dataset, given: Mapping[str, Any])
         layers.set(source, {name: value for name, value in changed.items() if name not in given})
 
     network = network_of_weights(given)
-    if network is not None and "backbone" not in given:
+    if network is not None and "backbone" not in given and dataset.name in OWN_DATASETS:
         layers.set(_OF_WEIGHTS, {"backbone": network})
     if values.get("protocol") is None:
         set_unless_given(num_folds=_fitting_folds(num_classes, values.get("num_folds", _MOST_FOLDS)))
@@ -56,8 +91,8 @@ def fit_to_data(layers: Layers, dataset: data.Dataset, given: Mapping[str, Any])
 
 
 def fitted_values(config: RunSettings) -> dict[str, Any]:
-    """Return the configuration's values set by `fit_to_data`, by field name."""
-    fitted = [name for name, source in config.sources.items() if source.startswith((_FITS, _OF_WEIGHTS))]
+    """Return the configuration's values that data and machine have set, by field name."""
+    fitted = [name for name, source in config.sources.items() if source.startswith((_FITS, _OF_WEIGHTS, NO_GPU))]
     return {name: getattr(config, name) for name in fitted}
 
 
@@ -102,9 +137,9 @@ def _misfits(dataset: data.Dataset, given: Mapping[str, Any], protocol: str | No
         most = training_classes(dataset, {"protocol": protocol, "num_folds": wanted})
         if given["classes_per_batch"] > most:
             expected = f"at most {most}, which each run learns from of the {num_classes} training classes"
-            fix = (
-                "Leave the flag out for as many as fit, or let a larger share of the classes train (--train_fraction)."
-            )
+            fix = "Leave the flag out for as many as fit."
+            if dataset.name == "folder":
+                fix = f"{fix[:-1]}, or let a larger share of the classes train (--train_fraction)."
             yield invalid("--classes_per_batch", received=given["classes_per_batch"], expected=expected, fix=fix)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from common.backbones import PRESET_WEIGHTS, is_preset
-from common.errors import InvalidInput, check_choice
+from common.errors import InvalidInput, check_choice, invalid
 from experiments.settings import dissertation_values as dissertation
 from experiments.settings import recipe_layers
 from experiments.settings import thesis_values as thesis
@@ -19,7 +19,7 @@ from experiments.settings.feature_recipe import dissertation_chapter, set_featur
 from experiments.settings.initial_weights import may_be_transformer
 from experiments.settings.layers import GIVEN, OPEN, Layers
 from experiments.settings.method_names import PROXY_LOSSES, LossName, parse_loss, uses_gsp, without_features
-from experiments.settings.own_data import OWN_DATASETS
+from experiments.settings.own_data import OWN_DATASETS, OWN_VALUES
 from experiments.settings.parts import all_settings, parts_of
 from experiments.settings.provided import recipe_of
 from experiments.settings.run_settings import (
@@ -27,6 +27,7 @@ from experiments.settings.run_settings import (
     COSINE,
     CROPS_OF_FILES,
     METHODS,
+    OWN_PHOTOS,
     REVISITING,
     RUN_SECTIONS,
     SUPERCLASSES,
@@ -84,17 +85,21 @@ def layers_of(
     chosen = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     layers.set("the method", {**chosen, "recipe": recipe, "budget": budget, "chapter": chapter})
     values, dataset = layers.values, recipe_of(dataset)
+    if recipe == OWN_PHOTOS:
+        dataset = _photographs_like(dataset)
     size = ("large" if dataset in thesis.LARGE_DATASETS else "small") if dataset in thesis.PHOTOGRAPHS else None
     after = "" if dataset in thesis.PRINTED else "ours, after "
     section = f"{after}thesis {'3.3.2.1' if chapter == 3 else '5.3.4.1'}"
-    training = section if size else "ours, after thesis 5.3.1 and 5.3.2"
-    layers.set(training, recipe_layers.model_and_training(dataset, base_loss, chapter))
+    embedded = "as on emoji" if recipe == OWN_PHOTOS else "ours, after thesis 5.3.1 and 5.3.2"
+    layers.set(section if size else embedded, recipe_layers.model_and_training(dataset, base_loss, chapter))
     parameters = recipe_layers.loss_parameters(dataset, base_loss, chapter, layers.chosen("normalization"))
     layers.set(_source_of_loss(base_loss, section, after), parameters)
     backbone = layers.chosen("backbone")
     if protocol is not None:
         setting = recipe_layers.conventional_setting(dataset, protocol, base_loss in PROXY_LOSSES, size, backbone)
         layers.set(f"{after}thesis, conventional protocol", setting)
+    if recipe == OWN_PHOTOS:
+        layers.set(f"--recipe={OWN_PHOTOS}", OWN_VALUES)
     _set_parts(layers, name, dataset, after)
     if recipe == "published_code":
         layers.set("published code", recipe_layers.published_code_switches(values, base_loss, backbone))
@@ -117,6 +122,14 @@ def layers_of(
     layers.set(GIVEN, given)
     layers.set_missing("what has to wait", late_start)
     return layers
+
+
+def _photographs_like(dataset: str) -> str:
+    """Return the data set whose other values `--recipe=own_photos` takes."""
+    if dataset not in thesis.PHOTOGRAPHS:
+        received, expected = f"{OWN_PHOTOS} with {dataset}", f"photographs: {', '.join(thesis.PHOTOGRAPHS)}"
+        raise invalid("--recipe", received=received, expected=expected)
+    return "emoji"
 
 
 def _set_parts(layers: Layers, name: LossName, dataset: str, after: str) -> None:

@@ -15,7 +15,8 @@ Part = TypeVar("Part", bound=Settings)
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
-RECIPES = ("thesis", "published_code", REVISITING)
+THESIS, OWN_PHOTOS = "thesis", "own_photos"
+RECIPES = (THESIS, "published_code", REVISITING, OWN_PHOTOS)
 METHODS = ("plain", "ccp")
 BUDGETS = ("smoke", "demo", "full")
 RANDOM_START = "random"
@@ -23,6 +24,7 @@ HEAD_STARTS = ("pca", "whitening")  # in closed form
 COSINE, ADAMW = "cosine", "adamw"
 CROPS_OF_FILES = ("thesis", "published_code", "reduced", "jittered")
 SUPERCLASSES = "superclasses"  # a sampler
+EVERYTHING = "everything"  # for `--trained_from`: no cut
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
 
@@ -36,7 +38,7 @@ class ComparisonSettings(Settings, title="What is compared"):
     )
     pooling: str = setting("pooling of the feature map")
     method: str = setting("`plain`, or `ccp`: alternating projections around a pair loss")
-    recipe: str = setting("`thesis` (printed text, errata corrected), `published_code` or `revisiting`")
+    recipe: str = setting("`thesis` (printed text, errata corrected), `published_code`, `revisiting` or `own_photos`")
     budget: str = setting("length of training: `full`, `demo` (minutes on a CPU) or `smoke` (seconds)")
     chapter: int = setting("whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines)")
     seed: int = setting(
@@ -166,7 +168,8 @@ class NetworkSettings(Settings, title="Network"):
     frozen_backbone: bool = setting("train the head and the loss alone (default: everything)", False)
     trained_from: str | None = setting(
         "train what lies above a cut: `head`, or the first layer, block or stage of the backbone that is trained (a "
-        "wrong name lists them); below, batch normalisation is in inference mode (default: everything is trained)",
+        "wrong name lists them); below, batch normalisation is in inference mode; `everything`: no cut (default: "
+        "everything, but the head with --recipe=own_photos without a GPU)",
         None,
     )
     cached_features: bool | None = setting(

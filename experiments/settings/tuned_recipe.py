@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from common.errors import check_choice, invalid, nearest_choice
+from common.errors import InvalidInput, check_choice, invalid, nearest_choice
 from common.files import Maybe, checked, difference, read_json
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import RECIPES, ComparisonSettings, ProtocolSettings, method_name
@@ -43,6 +43,14 @@ class TunedRecipe:
             expected = f"JSON with kind ({KIND!r}), recipe (a name) and methods (settings by method)"
             raise invalid("--recipe", received=f"{path}, which holds something else", expected=expected)
         return cls(content["recipe"], content["methods"], content.get("found") or {})
+
+
+def named_recipe(recipe: str) -> str:
+    """Return the named recipe in `--recipe`; of a file that cannot be read, its name."""
+    try:
+        return TunedRecipe.read(recipe).recipe if recipe.endswith(FILE_ENDING) else recipe
+    except InvalidInput:  # `recipe_layer` raises it
+        return recipe
 
 
 def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from experiments.plans.study import Studies
+from experiments.settings.run_settings import THESIS
 from experiments.studies.ccp_sweeps import batch_size, pool_size
 from experiments.studies.conditions import CONDITIONS, effect_against
 from experiments.studies.dissertation_figures import dissertation_figures
@@ -38,6 +39,6 @@ FIGURES: Studies = {
     **{condition: functools.partial(effect_against, condition) for condition in CONDITIONS},
 }
 # Of flags, where a figure has its own.
-DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}, **dict.fromkeys(CONDITIONS, {"dataset": "emoji"})}
+DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}, **dict.fromkeys(CONDITIONS, {"dataset": "emoji", "recipe": THESIS})}
 # Thesis section 5.3.4.1; chapter 3 trains once.
 FULL_REPEATS = {"5.7": 3, "5.8": 3, "5.10": 3, "5.11": 3, **dict.fromkeys(dissertation_figures(), 3)}

@@ -1,3 +1,4 @@
+import shlex
 import sys
 from unittest import mock
 
@@ -7,13 +8,21 @@ from absl import flags
 from common.errors import InvalidInput
 from common.training.trackers import TrackerChoice
 from experiments.launch import launch_flags, local_workers, slurm_array
+from experiments.launch.launch_flags import define_launch_flags
 from experiments.launch.unit_task import Failure
 from experiments.plans.launched_cells import cell_tasks, fair_cells, launch_missing, unit_command
 from experiments.plans.study import Cell
 from experiments.plans.study_command import define_study_flags
 from experiments.plans.study_runs import StudyRuns
 from experiments.settings import flags as experiment_flags
-from experiments.settings.flags import unit_values
+from experiments.settings.flags import (
+    METHODS_FLAGS,
+    configurations_from_flags,
+    define,
+    define_experiment_flags,
+    define_run_flags,
+    unit_values,
+)
 from experiments.settings.parts import all_settings
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
@@ -182,3 +191,51 @@ def test_a_unit_gets_every_setting_that_is_not_the_recipes(loss):
         flag = f"--{'' if changed else 'no'}{name}" if isinstance(value, bool) else f"--{name}={changed}"
         assert flag in unit_command(Cell("one", config, 0, 0)).split()
     assert tried > 20
+
+
+def own_configurations(monkeypatch, arguments, *, has_gpu):
+    """The configurations of `fair_eval` with these arguments, on a machine with or without a GPU."""
+    monkeypatch.setattr("experiments.settings.flags.sees_gpu", lambda: has_gpu)
+    with without_flags():
+        define_experiment_flags()
+        define_run_flags()
+        define(*METHODS_FLAGS, "export_model")
+        define_launch_flags()
+        flags.FLAGS(["fair_eval", *arguments])
+        return configurations_from_flags(flags.FLAGS)
+
+
+@pytest.mark.parametrize("has_gpu", [True, False])
+@pytest.mark.parametrize("given", [[], ["--loss=pnca"], ["--weights=none"], ["--lora_rank=4"]])
+def test_a_unit_trains_what_its_launch_decided_whether_or_not_it_sees_a_gpu(
+    given, has_gpu, image_folder, tmp_path, monkeypatch
+):
+    network = ["--backbone=vit_mini_8", "--weights=none"] if given == ["--lora_rank=4"] else []
+    arguments = ["--dataset=folder", f"--data_dir={image_folder}", *network, "--budget=smoke", *given]
+    (config,) = own_configurations(monkeypatch, arguments, has_gpu=has_gpu)
+    command = shlex.split(unit_command(Cell("a unit", config, 1, 0), {"data_dir": str(image_folder)}))
+    (of_unit,) = own_configurations(monkeypatch, command[3:], has_gpu=not has_gpu)
+    assert of_unit.hash("data") == config.hash("data")
+
+
+@pytest.mark.parametrize(
+    ("given", "has_gpu", "trained_from"),
+    [
+        ([], False, "head"),
+        ([], True, None),
+        (["--trained_from=everything"], False, None),
+        (["--trained_from=features.17"], False, "features.17"),
+        (["--weights=none"], False, None),
+        (["--recipe=thesis"], False, None),
+        (["--frozen_backbone"], False, None),
+        (["--launch=slurm"], False, None),
+        (["--launch=slurm", "--gpus=0"], False, "head"),
+        (["--launch=local"], False, "head"),
+    ],
+)
+def test_own_photos_train_the_head_alone_without_a_gpu(given, has_gpu, trained_from, image_folder, monkeypatch, capsys):
+    arguments = ["--dataset=folder", f"--data_dir={image_folder}", "--backbone=efficientnet_lite0", *given]
+    (config,) = own_configurations(monkeypatch, arguments, has_gpu=has_gpu)
+    assert config.trained_from == trained_from
+    said = capsys.readouterr().err.count("no GPU is seen: only the head")
+    assert said == (trained_from == "head")

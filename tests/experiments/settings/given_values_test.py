@@ -59,13 +59,12 @@ def test_a_share_of_classes_is_refused_where_the_split_is_official(tmp_path):
 
 
 def test_explain_shows_what_fits_with_its_layer(photos, tmp_path):
-    arguments = (*_places(photos, tmp_path), "--weights=none", "--train_fraction=0.75", "--explain")
-    result = done_here("experiments.fair_eval", *arguments)
-    rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines() if len(line.split()) > 2}
+    arguments = (*_places(photos, tmp_path), "--weights=none", "--train_fraction=0.75")
+    rows = explained(*arguments)
     layer = "fits the 6 training classes of your data"
     assert rows["num_folds"] == ["3", layer]
     assert rows["classes_per_batch"] == ["4", layer]
-    assert rows["samples_per_class"] == ["3", layer]
+    assert rows["samples_per_class"] == ["4", "--recipe=own_photos"]
     assert rows["train_fraction"] == ["0.75", "given on the command line"]
     assert list(tmp_path.iterdir()) == []
 
@@ -81,3 +80,35 @@ def test_a_run_that_is_refused_by_an_image_leaves_no_folder(photos, tmp_path):
     assert result.returncode == 2
     assert "damaged.png" in result.stderr
     assert not list(tmp_path.rglob("config.json"))
+
+
+def explained(*arguments):
+    """Value and layer of each setting that `--explain` prints."""
+    lines = done_here("experiments.fair_eval", *arguments, "--explain").stdout.splitlines()
+    return {line.split()[0]: line.split(maxsplit=2)[1:] for line in lines if len(line.split()) > 2}
+
+
+def test_a_batch_fits_official_data_of_another_size_unless_it_is_given(official_cars, tmp_path):
+    places = ["--dataset=cars196", f"--data_dir={official_cars}", f"--cache_dir={tmp_path}"]
+    rows = explained(*places, "--loss=pnca")
+    classes = int(rows["classes_per_batch"][0])
+    assert rows["classes_per_batch"][1].startswith("fits the ")
+    assert classes < 32
+    refused = run_here("experiments.fair_eval", *places, "--loss=pnca", f"--classes_per_batch={classes + 1}")
+    assert refused.returncode == 2
+    assert f"--classes_per_batch: received {classes + 1}, expected at most {classes}" in refused.stderr
+    assert "--train_fraction" not in refused.stderr
+
+
+@pytest.mark.parametrize("dataset", ["folder", "manifest"])
+def test_own_photos_have_no_value_of_the_thesis_unless_it_is_asked_for(photos, dataset, tmp_path):
+    table = tmp_path / "photos.csv"
+    parts = ("train", "train", "train", "train", "test", "test", "test", "test")
+    rows = [f"{path},{path.parent.name},{parts['abcdefgh'.index(path.parent.name)]}" for path in photos.glob("*/*")]
+    table.write_text("\n".join(["path,label,split", *rows]) + "\n")
+    place = [f"--dataset={dataset}", f"--data_dir={photos if dataset == 'folder' else table}"]
+    own, thesis = explained(*place), explained(*place, "--recipe=thesis")
+    named = {"loss": "ms", "backbone": "efficientnet_lite0", "learning_rate": "0.0001", "recipe": "own_photos"}
+    assert {name: own[name][0] for name in named} == named
+    assert (thesis["loss"][0], thesis["backbone"][0]) == ("pnca", "bn_inception")
+    assert [name for name, (_, layer) in own.items() if "5.3.4.1" in layer] == []

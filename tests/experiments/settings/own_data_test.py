@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from common.backbones.pretrained_weights import named_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.own_data import check_fits, fit_to_data, fitted_values, training_classes
+from experiments.settings.own_data import NO_GPU, check_fits, fit_to_data, fitted_values, training_classes
 from experiments.settings.recipes import layers_of, resolve
 
 
@@ -122,3 +124,30 @@ def test_the_network_follows_the_weights_unless_it_is_given(tmp_path):
     layers = layers_of("folder", "c2", "gap", "thesis", "full", {"backbone": "resnet50"})
     fit_to_data(layers, dataset_of(50), {"weights": str(path), "backbone": "resnet50"})
     assert layers.values["backbone"] == "resnet50"
+
+
+@pytest.mark.parametrize("loss", ["pnca", "c2", "margin+distance"])
+@pytest.mark.parametrize("protocol", [None, "conventional", "held_out"])
+@pytest.mark.parametrize(("name", "classes"), [("cub200", 100), ("cars196", 98), ("sop", 11_318), ("inshop", 3_997)])
+def test_nothing_changes_for_official_data_of_the_official_size(name, classes, protocol, loss):
+    for recipe in ("thesis", "published_code", "revisiting"):
+        layers = layers_of(name, loss, "gap", recipe, "full", {}, protocol=protocol)
+        before = dict(layers.values)
+        fit_to_data(layers, dataclasses.replace(dataset_of(classes, copies=2), name=name), {})
+        assert layers.values == before
+
+
+def test_the_recipe_of_own_photos_is_for_photographs_and_the_same_under_every_protocol():
+    with pytest.raises(InvalidInput, match="received 'own_photos with glyphs', expected photographs: cub200, "):
+        resolve("glyphs", "ms", "gap", "own_photos", "full", {})
+    fair = resolve("folder", "ms", "gap", "own_photos", "full", {}).as_dict()
+    held_out = resolve("folder", "ms", "gap", "own_photos", "full", {}, protocol="held_out").as_dict()
+    assert held_out == {**fair, "protocol": "held_out", "held_out_fraction": 0.1}
+
+
+def test_what_the_machine_decided_is_known_to_a_search():
+    layers = layers_of("folder", "ms", "gap", "own_photos", "full", {"trained_from": "head"})
+    layers.set(NO_GPU, {"trained_from": "head"})
+    config = ExperimentConfig.of(layers.values, layers.sources)
+    again = resolve("folder", "ms", "gap", "own_photos", "full", fitted_values(config))
+    assert again.hash("data") == config.hash("data")

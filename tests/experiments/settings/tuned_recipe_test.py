@@ -5,7 +5,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments.settings.layers import GIVEN
 from experiments.settings.recipes import layers_of, resolve
-from experiments.settings.tuned_recipe import TunedRecipe
+from experiments.settings.tuned_recipe import TunedRecipe, named_recipe
 
 TUNED = TunedRecipe("thesis", {"c2+gap": {"learning_rate": 5e-4}, "c2+ccp+gap": {"ccp_start": 4}}, {"trials": 20})
 
@@ -74,3 +74,12 @@ def test_an_integer_is_the_fraction_that_its_flag_gives(tmp_path):
     (tmp_path / "tuned.json").write_text(json.dumps({**TUNED.as_dict(), "methods": {"c2+gap": {"weight_decay": 0}}}))
     value = resolve("glyphs", "c2", "gap", str(tmp_path / "tuned.json"), "smoke", {}).weight_decay
     assert (type(value), value) == (float, 0.0)
+
+
+def test_a_file_found_on_own_photos_begins_from_their_recipe(tmp_path):
+    file, values = tmp_path / "mine.json", {"ms+gap": {"learning_rate": 5e-4}}
+    file.write_text(json.dumps(TunedRecipe("own_photos", values).as_dict()))
+    assert (named_recipe(str(file)), named_recipe("thesis")) == ("own_photos", "thesis")
+    assert named_recipe("nowhere.json") == "nowhere.json"
+    config = resolve("folder", "ms", "gap", str(file), "full", {})
+    assert (config.recipe, config.backbone, config.learning_rate) == ("own_photos", "efficientnet_lite0", 5e-4)

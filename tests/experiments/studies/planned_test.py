@@ -1,13 +1,20 @@
 import dataclasses
+import itertools
+import json
+import shlex
 
 import pytest
+from absl import flags
 
 from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
+from experiments.plans.study_command import define_study_flags, options_of_study
 from experiments.plans.study_runs import NothingFinished
 from experiments.settings.method_names import LOSSES
+from experiments.settings.own_data import OWN_DATASETS
 from experiments.studies.planned import all_losses, planned_comparisons, where_weight_falls
-from tests.command_line import run_study_here
+from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES
+from tests.command_line import ROOT, run_study_here, without_flags
 from tests.experiments.rows.ranked_study import record_ranked
 
 EMOJI = StudyOptions("emoji", "full")
@@ -138,3 +145,29 @@ def test_the_weight_on_the_object_stands_beside_retrieval(tmp_path):
     assert line[0] == "ms+gsp"
     assert line[1].startswith("21.00 [")
     assert line[2:] == ["0.730", "0.760", "19.0", "10.0"]
+
+
+def recorded_on_own_photos():
+    """The recorded rows of own photos, by the command that made them."""
+    rows = (json.loads(line) for path in (ROOT / "results").glob("*/rows.jsonl") for line in path.open())
+    own = (row for row in rows if row["dataset"] in OWN_DATASETS and "command" in row)
+    return itertools.groupby(sorted(own, key=lambda row: row["command"]), lambda row: row["command"])
+
+
+def test_the_command_of_each_recorded_row_of_own_photos_still_trains_that_row(monkeypatch):
+    monkeypatch.chdir(ROOT)  # whose results have the trials on emoji
+    count = 0
+    for command, rows in recorded_on_own_photos():
+        module, *arguments = shlex.split(command)[2:]
+        assert module == "experiments.table"
+        with without_flags():
+            define_study_flags(TABLES)
+            flags.FLAGS([module, *arguments])
+            name = flags.FLAGS.id
+            study = TABLES[name](options_of_study(flags.FLAGS, DEFAULTS.get(name, {}), FULL_REPEATS.get(name)))
+        cells = study.cells(NothingFinished())
+        for row in rows:
+            hashes = {(cell.config.hash(row["data"]), cell.fold, cell.repeat) for cell in cells}
+            assert (row["config_hash"], row["fold"], row["repeat"]) in hashes
+            count += 1
+    assert count == 64
