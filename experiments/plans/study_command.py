@@ -52,7 +52,11 @@ def define_study_flags(studies: Collection[str]) -> None:
     define_launch_flags()
     tracker_flags.define_tracker_flags()
     flags.DEFINE_string("id", None, f"Which one, by its number in the thesis or its name: {', '.join(studies)}.")
-    flags.DEFINE_boolean("run", False, "Run what is missing; without it, list the cells and draw what is finished.")
+    flags.DEFINE_boolean(
+        "run",
+        False,
+        "Run what is missing; without it, count the cells (--details: list them) and draw what is finished.",
+    )
     flags.DEFINE_integer("max_cells", None, "With --run, train at most so many cells.", lower_bound=1)
     flags.DEFINE_integer(
         "repeats",
@@ -106,7 +110,8 @@ def run_study(
     known = study.cells(runs)
     if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
         places = {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}
-        print(listing(study, runs, {**places, **tracker_flags.given_tracker_flags(values)}))
+        places |= tracker_flags.given_tracker_flags(values)
+        print(listing(study, runs, places, details=values.details))
     if finished_units(known, runs) or not study.num_cells:
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
         if study.needs_data:
@@ -169,8 +174,13 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
     )
 
 
-def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str, object]) -> str:
-    """List known cells: done with figures, or missing with cost and command."""
+def listing(
+    study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str, object], *, details: bool = False
+) -> str:
+    """Count a study's cells by method; the last line sums up.
+
+    With `details`, list each cell: done with figures, or missing with cost and command.
+    """
     known = study.cells(runs)
     done = finished_units(known, runs)
     timed = _timed_runs(known, runs, places.get("runs_dir"))
@@ -182,10 +192,10 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
         average = sum(costs[cell] for cell in missing) / len(missing)
         total = average * (study.num_cells - len(done))
         summary += f", about {duration(total)} on {rate_of(missing[0].config, timed).hardware}"
-    lines.append(f"{summary}. --run trains what is missing." if missing else f"{summary}.")
     lines += [study.protocol] if study.protocol else []
     lines += _what_commands_need(missing, places)
-    for cell in known:
+    lines += [] if details else _counts(known, missing)
+    for cell in known if details else ():
         unit = runs.unit(cell)
         if unit is None:
             lines += [
@@ -196,7 +206,19 @@ def listing(study: Study, runs: StudyRuns | NothingFinished, places: Mapping[str
             lines.append(f"done     {cell.label}: {_figures(unit)}")
     if len(known) < study.num_cells:
         lines.append(f"unknown  {study.num_cells - len(known)} more, which follow from the results of these")
-    return "\n".join(lines)
+    fix = "--run trains what is missing" + ("." if details else ", --details lists its commands.")
+    return "\n".join([*lines, f"{summary}. {fix}" if missing else f"{summary}."])
+
+
+def _counts(cells: Sequence[Cell], missing: Sequence[Cell]) -> list[str]:
+    """Return a line for each label without fold and repeat: its cells, and how many are missing."""
+    counts: dict[str, list[int]] = {}
+    for cell in cells:
+        of_label = counts.setdefault(cell.label.partition(", fold ")[0], [0, 0])
+        of_label[0] += 1
+        of_label[1] += cell in missing
+    width = max(map(len, counts), default=0)
+    return [f"  {label:{width}}  {count - lacks} done, {lacks} missing" for label, (count, lacks) in counts.items()]
 
 
 def _timed_runs(

@@ -1,4 +1,7 @@
-"""Commands of README.md and of the pages for photos run in this process, with tiny data, networks and budgets."""
+"""Commands of README.md and of the pages run as they are written, in this process, on few images and in few steps.
+
+A flag may be added that shortens training. None replaces a network, weights or a loss that a reader gets.
+"""
 
 import importlib.util
 import io
@@ -10,12 +13,11 @@ import sys
 import numpy as np
 import pytest
 
-from common.backbones.pretrained_weights import save_parameters
 from experiments.__main__ import commands
 from experiments.photos.actions import FLAGS
-from tests.command_line import ONE_EVALUATION, ROOT, SMALL_PHOTOGRAPHS, run_small_here
+from tests.command_line import ONE_EVALUATION, ROOT, run_here
+from tests.eager_functions import eagerly
 from tests.experiments.photos.conftest import write_photo
-from tests.experiments.tiny_network import tiny_network
 
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "docs" / "own_photos.md", ROOT / "docs" / "search.md"]
@@ -24,29 +26,38 @@ RUN_BY = {  # tests that run a command already; they are checked to give it the 
     "demo": "experiments/demo_test.py",
     "make": "conftest.py",  # of `make test`: this process
     "pip": "experiments/installed_package_test.py",
+    "rehearse": "experiments/rehearse_test.py",
     "serve": "experiments/photos/serve_test.py",
     "tune": "experiments/tuning/command_test.py",
 }
 WHOLE = {"", "doctor"}  # commands that are whole without a flag; other names alone are not commands to type
-NETWORK = ["--backbone=resnet10", "--weights=mobilenet_v2.npz", "--image_size=32"]
-SMALL = [*SMALL_PHOTOGRAPHS[1:], *NETWORK, *ONE_EVALUATION, "--num_folds=2", "--noexport_model"]
-INSTEAD = {  # flags after those of the page, for what takes long
-    **{"fair_eval": SMALL, "train_final": NETWORK[1:2], "clinic": NETWORK, "clean": ["--yes"]},
-    **{"search embed": NETWORK, "search index": NETWORK},
+SHORT = ["--budget=smoke", *ONE_EVALUATION]
+ADDED = {
+    "fair_eval": SHORT,
+    "table": [*SHORT, "--max_cells=1"],
+    "figure": [*SHORT, "--max_cells=1"],
+    "clean": ["--yes"],
 }
+# The first command of cluster.md starts processes: experiments/launched_fair_eval_test.py.
+FIRST = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem != "cluster"]
+FIRST += [ROOT / "experiments" / "README.md", ROOT / "results" / "README.md"]
 
 
-def commands_on(page):
+def commands_on(page, place="^    |`"):
     """The commands of a page, between backquotes or indented; ours without the name of a program."""
     text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
-    found = re.findall(r"(?:^    |`)((?:make |pip install \.|dml\b|python -m exp|find )[^`\n]*)", text, re.MULTILINE)
+    found = re.findall(rf"(?:{place})((?:make |pip install \.|dml\b|python -m exp|find )[^`\n]*)", text, re.MULTILINE)
     for line in found:
         line = re.split(r"\s+#", line)[0].rpartition("| ")[2].strip()
         yield re.sub(r"^(?:dml ?|python -m experiments\.)", "", {"make demo": "demo"}.get(line, line))
 
 
+def part_of(path):
+    return "test" if path.parent.name > "class5" else "train"
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, glyph_cache):
     """Photos of sixteen classes in `photos` and `images`, and other files that pages name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))  # with the default cache
@@ -58,9 +69,12 @@ def folder(tmp_path, monkeypatch):
     write_photo(tmp_path / "new.jpg", 20)
     names = [f"photos/jay/{566 + place:06}.jpg" for place in range(4)]
     (tmp_path / "pairs.csv").write_text(f"first,second,same\n{names[0]},{names[1]},1\n{names[0]},{names[2]},1\n")
+    split = "".join(f"{path},{path.parent.name},{part_of(path)}\n" for path in sorted(tmp_path.glob("images/*/*")))
+    (tmp_path / "images.csv").write_text(f"path,label,split\n{split}")
     (tmp_path / "photos.csv").write_text("path,year\n" + "".join(f"{name},2021\n" for name in names))
     np.savez("test.npz", embeddings=np.eye(4)[[0, 0, 1, 1]], labels=[0, 0, 1, 1])
-    save_parameters(tiny_network(3), tmp_path / "mobilenet_v2.npz")
+    (tmp_path / "home" / ".cache").mkdir(parents=True)
+    shutil.copytree(glyph_cache, tmp_path / "home" / ".cache" / "deep_metric_learning")
     return tmp_path
 
 
@@ -79,26 +93,37 @@ def needs_missing(line):
     return any(word in line and importlib.util.find_spec(library) is None for word, library in libraries.items())
 
 
+def run_as_written(line, folder, monkeypatch):
+    """Run a command of a page, or check that the test that runs it gives it the page's flags."""
+    command, *arguments = shlex.split(line) or [""]
+    if command in RUN_BY:
+        text = (ROOT / "tests" / RUN_BY[command]).read_text(encoding="utf-8")
+        flags = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
+        words = [f"experiments.{command}", *flags] if command in commands() else []
+        assert [word for word in words if word not in text] == []
+    elif (arguments or command in WHOLE) and not needs_missing(line):
+        module = f"experiments.{command}" if command else "experiments"
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"new.jpg\n")))
+        with eagerly(True):
+            finished = run_here(module, *(made(each, folder) for each in arguments), *ADDED.get(command, []))
+        assert finished.returncode == 0, (line, finished.stderr)
+
+
 @pytest.mark.slow
 @pytest.mark.default_stack
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_commands_of_a_page_run(page, folder, monkeypatch, glyph_cache):
-    (folder / "home" / ".cache").mkdir(parents=True)
-    shutil.copytree(glyph_cache, folder / "home" / ".cache" / "deep_metric_learning")
+def test_the_commands_of_a_page_run(page, folder, monkeypatch):
     for line in dict.fromkeys(commands_on(page)):
-        command, *arguments = shlex.split(line) or [""]
-        if command in RUN_BY:
-            text = (ROOT / "tests" / RUN_BY[command]).read_text(encoding="utf-8")
-            flags = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
-            words = [f"experiments.{command}", *flags] if command in commands() else []
-            assert [word for word in words if word not in text] == []
-        elif (arguments or command in WHOLE) and not needs_missing(line):
-            key = next((key for key in INSTEAD if line.startswith(key)), "")
-            instead = [] if "--model" in line or "search" in key and "--images" not in line else INSTEAD.get(key, [])
-            module = f"experiments.{command}" if command else "experiments"
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"new.jpg\n")))
-            finished = run_small_here(module, *(made(each, folder) for each in arguments), *instead)
-            assert finished.returncode == 0, (line, finished.stderr)
+        run_as_written(line, folder, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.default_stack
+@pytest.mark.parametrize("page", FIRST, ids=lambda page: f"{page.parent.name}-{page.stem}")
+def test_the_first_command_of_a_page_runs(page, folder, monkeypatch):
+    for line in [*commands_on(page, "^    ")][:1]:
+        assert not line.startswith("convert_weights"), "a page begins with what needs no download and no PyTorch"
+        run_as_written(line, folder, monkeypatch)
 
 
 def test_every_command_that_readme_names_is_written_out_on_a_page():

@@ -111,12 +111,22 @@ def test_a_study_is_finished_in_pieces_and_then_only_drawn(image_folder, runs_di
     assert "missing" not in finished.out
     run_study_here("figure", *arguments)
     listed = capsys.readouterr().out
-    assert listed.count("done     ") == 2
+    assert listed.count("1 done, 0 missing") == 2
     assert listed.endswith(finished.out)
 
 
+def test_a_study_is_counted_by_method_and_the_last_line_says_how_to_train_it(tmp_path, capsys):
+    arguments = ["--id=5.1", "--dataset=glyphs", "--budget=demo", f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}"]
+    run_study_here("table", *arguments)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines if "pnca+gsp" in line] == [["pnca+gsp", "0", "done,", "4", "missing"]]
+    assert len(lines) < 20
+    assert last.startswith("60 cells: 0 done, 60 missing, about")
+    assert "--run trains" in last
+
+
 def test_cells_are_listed_without_the_data(tmp_path, capsys):
-    run_study_here("figure", "--id=3.8", "--dataset=cub200", f"--runs_dir={tmp_path}")
+    run_study_here("figure", "--id=3.8", "--dataset=cub200", f"--runs_dir={tmp_path}", "--details")
     listed = capsys.readouterr()
     assert "32 cells: 0 done, 32 missing, about" in listed.out
     assert "RTX 2080 Ti" in listed.out
@@ -130,7 +140,7 @@ def commands_in(listed):
 
 
 def test_commands_name_weights_and_data_and_the_listing_says_how_both_are_made(tmp_path, capsys):
-    run_study_here("table", "--id=5.1", "--dataset=cars196", f"--runs_dir={tmp_path}")
+    run_study_here("table", "--id=5.1", "--dataset=cars196", f"--runs_dir={tmp_path}", "--details")
     listed = capsys.readouterr().out
     commands = commands_in(listed)
     assert len(commands) == listed.count("missing  ") >= 60
@@ -141,15 +151,16 @@ def test_commands_name_weights_and_data_and_the_listing_says_how_both_are_made(t
 
 
 def test_commands_name_nothing_that_is_not_needed(official_cars, tmp_path, capsys):
-    run_study_here("table", "--id=5.2b", "--dataset=sop", f"--runs_dir={tmp_path}")
+    run_study_here("table", "--id=5.2b", "--dataset=sop", f"--runs_dir={tmp_path}", "--details")
     listed = capsys.readouterr().out
     assert "--weights" not in listed  # Keras fetches those of ResNet-50
     assert "--data_dir=data" in listed
-    run_study_here("table", "--id=5.1", "--dataset=glyphs", f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}")
+    places = [f"--runs_dir={tmp_path}", f"--cache_dir={tmp_path}", "--details"]
+    run_study_here("table", "--id=5.1", "--dataset=glyphs", *places)
     listed = capsys.readouterr().out
     assert "--weights" not in listed
     assert "--data_dir" not in listed
-    given = [f"--data_dir={official_cars}", "--weights=none", f"--runs_dir={tmp_path}"]
+    given = [f"--data_dir={official_cars}", "--weights=none", f"--runs_dir={tmp_path}", "--details"]
     run_study_here("table", "--id=5.1", "--dataset=cars196", *given)
     listed = capsys.readouterr().out
     assert "note: " not in listed
@@ -170,7 +181,7 @@ def test_a_printed_command_runs_as_it_is_printed_and_the_study_counts_it(officia
     small = ["--loss=c2", "--budget=smoke", "--classes_per_batch=4", "--frozen_backbone", "--image_size=64"]
     small += ONE_EVALUATION
     arguments = ["--id=5.1", "--dataset=cars196", f"--data_dir={official_cars}", *small, *places]
-    run_study_here("table", *arguments)
+    run_study_here("table", *arguments, "--details")
     printed = commands_in(capsys.readouterr().out)[0]
     assert "--weights=bn_inception.npz" in printed
     python, _, module, *flags = shlex.split(printed)
@@ -199,7 +210,7 @@ def test_run_refuses_before_any_cell_is_trained(official_cars, tmp_path):
     ("arguments", "count"), [([], 54), (["--budget=demo"], 9), (["--repeats=1"], 18), (["--fold=2"], 54)]
 )
 def test_tuning_has_the_thesis_repeats_at_the_full_budget(arguments, count, tmp_path, capsys):
-    run_study_here("table", "--id=5.4", "--dataset=cub200", f"--runs_dir={tmp_path}", *arguments)
+    run_study_here("table", "--id=5.4", "--dataset=cub200", f"--runs_dir={tmp_path}", "--details", *arguments)
     listed = capsys.readouterr().out
     assert f"\n{count} cells: 0 done" in listed
     assert listed.count(f"--fold={2 if '--fold=2' in arguments else 0}") == count

@@ -259,7 +259,7 @@ def test_a_single_finished_cell_is_enough(study_id, drawn_cells, tmp_path):
     first = study.cells(NothingFinished())[1]
     only_first = drawn_cells(lambda cell: 0.4 if cell == first else None)
     assert study.render(only_first, tmp_path, "item")
-    text = listing(study, only_first, {"runs_dir": "elsewhere"})
+    text = listing(study, only_first, {"runs_dir": "elsewhere"}, details=True)
     assert f"{study.num_cells} cells: 1 done, {study.num_cells - 1} missing" in text
     assert f"done     {first.label}: validation {first.config.monitor} 40.00 at step" in text
     command = (
