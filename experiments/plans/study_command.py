@@ -211,7 +211,7 @@ def listing(
 
 
 def _counts(cells: Sequence[Cell], missing: Sequence[Cell]) -> list[str]:
-    """Return a line for each label without fold and repeat: its cells, and how many are missing."""
+    """Return a line for each label without fold and repeat."""
     counts: dict[str, list[int]] = {}
     for cell in cells:
         of_label = counts.setdefault(cell.label.partition(", fold ")[0], [0, 0])

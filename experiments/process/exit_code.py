@@ -71,7 +71,10 @@ def _quietly(execute: Callable[[types.ModuleType], None], module: types.ModuleTy
 
 
 def sees_gpu() -> bool:
-    """Return whether TensorFlow sees a GPU; it is not imported on a Linux without a driver."""
+    """Return whether TensorFlow sees a GPU.
+
+    Without a driver on Linux, TensorFlow is not imported.
+    """
     if sys.platform == "linux" and not any(os.path.exists(path) for path in GPU_DRIVERS):
         return False
     return bool(import_tensorflow().config.list_physical_devices("GPU"))

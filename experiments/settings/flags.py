@@ -261,13 +261,16 @@ def _configurations(
 
 
 def set_recipe(values: flags.FlagValues) -> None:
-    """Set the recipe of the data if `--recipe` was not given."""
+    """Set the recipe of the data if `--recipe` is missing."""
     if values.recipe is None:
         values.set_default("recipe", recipe_by_default(values.dataset))
 
 
 def head_without_gpu(values: flags.FlagValues, overrides: Mapping[str, Any], *, said: bool = True) -> dict[str, str]:
-    """Return `--trained_from` of a machine without a GPU where the recipe leaves it open, and say so."""
+    """Return and announce the cut of a machine without a GPU.
+
+    It is empty if a flag or the recipe says what is trained.
+    """
     on_nodes = "launch" in values and values.launch == "slurm" and values.gpus > 0
     if on_nodes or not trains_head_alone(named_recipe(values.recipe), overrides) or sees_gpu():
         return {}

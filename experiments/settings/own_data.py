@@ -47,7 +47,7 @@ _FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
 
 
 def recipe_by_default(dataset: str) -> str:
-    """Return the recipe of a data set; the thesis' are for its data and those that follow them."""
+    """Return the default recipe of a data set."""
     return OWN_PHOTOS if recipe_of(dataset) in OWN_DATASETS else THESIS
 
 

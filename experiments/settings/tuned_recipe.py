@@ -46,7 +46,10 @@ class TunedRecipe:
 
 
 def named_recipe(recipe: str) -> str:
-    """Return the named recipe in `--recipe`; of a file that cannot be read, its name."""
+    """Return the named recipe in `--recipe`.
+
+    A file that cannot be read is returned itself.
+    """
     try:
         return TunedRecipe.read(recipe).recipe if recipe.endswith(FILE_ENDING) else recipe
     except InvalidInput:  # `recipe_layer` raises it
