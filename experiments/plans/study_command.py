@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import pathlib
+import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 
@@ -214,7 +215,7 @@ def _counts(cells: Sequence[Cell], missing: Sequence[Cell]) -> list[str]:
     """Return a line for each label without fold and repeat."""
     counts: dict[str, list[int]] = {}
     for cell in cells:
-        of_label = counts.setdefault(cell.label.partition(", fold ")[0], [0, 0])
+        of_label = counts.setdefault(re.split(", (?:fold|repeat) ", cell.label)[0], [0, 0])
         of_label[0] += 1
         of_label[1] += cell in missing
     width = max(map(len, counts), default=0)
