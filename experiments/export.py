@@ -5,8 +5,8 @@ name, it is read back and compared with the run's stored test embeddings, or wit
 
 Regenerates: no table; docs/deploy.md says which run to export.
 Command: python -m experiments.export --run=runs/fair/glyphs/c2+gap-0123456789/fold0-repeat0 --format=keras
-    [--output=model.keras] (`fair_eval` and `conventional_eval` write model.keras into each run automatically)
-    python -m experiments.export --backbone=efficientnet_lite0 --weights=imagenet --output=model.keras (no training)
+    [--output=exported/model.keras] (`fair_eval` and `conventional_eval` write model.keras into each run automatically)
+    python -m experiments.export --backbone=efficientnet_lite0 --output=exported/model.keras (no training)
 Expected: differences from the stored embeddings below 1e-6 (keras, savedmodel), 1e-4 (tflite), 1e-5 (onnx).
 Cost: seconds to a minute on one CPU core, mostly for the conversion to TFLite or ONNX.
 """

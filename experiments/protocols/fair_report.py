@@ -195,7 +195,7 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
         name = "untrained"
         names = ("backbone", "weights", "image_size", "output_stride")
         chosen = [f"--{name}={getattr(config, name)}" for name in names if name in config.stored()]
-    command = shlex.join(["dml", "export", *chosen, "--output=model.keras"])
+    command = shlex.join(["dml", "export", *chosen, "--output=exported/model.keras"])
     figures = f"MAP@R {100 * trained:.2f} trained ({best.name}), {100 * untrained:.2f} untrained"
     return f"{figures}. To export the {name} network:\n{command}"
 

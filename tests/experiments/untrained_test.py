@@ -109,7 +109,7 @@ def test_figures_equal_those_of_fair_eval(image_folder, network, tmp_path):
     trained, untrained = (np.mean([result[of]["MAP@R"] for result in results]) for of in ("test", "untrained"))
     last = shlex.split(said.splitlines()[-1])
     better = network if untrained >= trained else [f"--run={runs[0].parent}", places[0]]
-    assert last == ["dml", "export", *better, "--output=model.keras"]
+    assert last == ["dml", "export", *better, "--output=exported/model.keras"]
 
     data = load_image_folder(str(image_folder))
     with in_place_of_small_networks():
