@@ -9,6 +9,10 @@ Cost: 7 minutes on 2 CPU cores with AVX-512, up to 19 with AVX2; a second call 1
 
 from __future__ import annotations
 
+import os
+import pathlib
+import sys
+
 from absl import flags
 
 from experiments.plans.study_command import define_study_flags, run_study
@@ -21,6 +25,9 @@ _STUDY = "demo"
 def main() -> None:
     """Train the missing runs, then write the table, the page and the picture."""
     run_study(flags.FLAGS, "table", {_STUDY: Demo}, {}, {})
+    python = pathlib.Path(sys.executable)
+    typed = os.path.relpath(python) if python.is_relative_to(pathlib.Path.cwd()) else python.name
+    print(f"Next, your own photos: {typed} -m experiments.search index --images=YOUR_PHOTOS --index=photo_index")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ Cost: 600 steps of .2 to .6 s for each of three runs, and evaluations: 12.5 minu
 
 from __future__ import annotations
 
+import collections
 import functools
 import io
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -28,15 +30,23 @@ from experiments.reports import PlainTable, UnitRun
 from experiments.rows.scores import Scores
 from experiments.runs.evaluation_inputs import untrained_embeddings
 from experiments.site.drawings import READABLE, Drawings
-from experiments.site.drawn_run import drawn_queries, neighbors_of
+from experiments.site.drawn_run import neighbors_of
 from experiments.site.markup import plural, render
 
 DATASET, LOSS = "emoji", "ms"
 UNTRAINED, WHITENED = "untrained", "untrained + whitening"
 _METRICS = ("P@1", "MAP@R")
-_HEADER = ("trained by", *_METRICS, "minus loss", "95 % interval")
+_HEADER = ("trained by", *_METRICS, "minus loss", "95 % interval", "runs differ by")
+# Standard deviation of MAP@R minus that of `ms`, in points, over the recorded runs of `results/demo_*`.
+SPREAD = {"ms + memory": 0.0, "ms + CCP": 0.0}
 NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
 _PICTURED = 5  # queries of the picture, with one emoji fewer each
+_MIN_CONTRAST = 25  # standard deviation of a query's pixels
+_MIN_DISTANCE = 30  # root mean square, of a query's pixels from those of each other emoji
+_UNSAID = re.compile(
+    r"U\+\w+|,|ZERO WIDTH JOINER|VARIATION SELECTOR-16"
+    r"|\b(?:(?:FE)?MALE|(?:WO)?M[AE]NS?|BOY|GIRL|PERSON|PRINCE(?:SS)?|SIGN)\b"
+)  # what the names of twins differ by
 _GREEN, _RED, _INK = "#0b6b3a", "#a3271b", "#1c2530"
 _SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": True}
 
@@ -57,25 +67,30 @@ class Demo(Study):
             config = options.of_method(method, settings=settings)
             self.groups[label] = options.cells(method, config, one_split=True)
         self.title = "Search among emoji that training has not seen"
-        covered = "other emoji, not other runs" if options.repeats == 1 else "other emoji and other runs"
+        several = options.repeats > 1
+        covered = "other emoji and other runs. *: it excludes 0" if several else "other emoji, not for other runs"
         self.notes = (
             "In per cent. P@1: the nearest drawing is the same emoji. MAP@R: all its designs come first.",
-            f"minus loss: MAP@R minus that of {loss}. *: its interval, for {covered}, excludes 0.",
+            f"minus loss: MAP@R minus that of {loss}. Its interval is for {covered}.",
+            f"runs differ by: standard deviation of that over {'these' if several else 'recorded'} runs.",
         )
+        self.spread = {} if several or options.overrides or options.budget != "demo" else SPREAD
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table, and the page and picture once every row has a run."""
         units = {label: finished_units(cells, finished) for label, cells in self.groups.items()}
         units = {label: of_row for label, of_row in units.items() if of_row}
-        table = PlainTable(self.title, _HEADER, figures_of(units, self.loss))
+        table = PlainTable(self.title, _HEADER, figures_of(units, self.loss, self.spread))
         PlainTable(table.title, table.header, table.rows, self.notes).write(folder, name)
-        written = self._page(units, finished, folder, table) if {self.loss, self.proxies} <= units.keys() else []
-        return "\n".join([*written, table.as_text().rstrip(), *self.notes])
+        text = [table.as_text().rstrip(), *self.notes]
+        if {self.loss, self.proxies} <= units.keys():
+            text = self._page(units, finished, folder, table) + text
+        return "\n".join(text)
 
     def _page(
         self, units: Mapping[str, Sequence[UnitRun]], finished: FinishedCells, folder: pathlib.Path, table: PlainTable
     ) -> list[str]:
-        """Write the page and the picture; return lines that name them."""
+        """Write the page and the picture; return the comparison and lines that name them."""
         dataset = check_given("dataset", finished.dataset)
         cell, unit = self.groups[self.loss][0], units[self.loss][0]
         untrained = functools.partial(untrained_embeddings, cell.config, dataset, finished.cache_dir)
@@ -83,24 +98,34 @@ class Demo(Study):
             UNTRAINED: cached_arrays(folder, f"untrained-{unit.path.parent.name}", ("queries",), untrained)["queries"],
             **{label: units[label][0].test_embeddings()["queries"] for label in (self.loss, self.proxies)},
         }
-        labels, means = dataset.test.labels, {row[0]: row[2] for row in table.rows}
-        queries = drawn_queries(labels, NUM_QUERIES)
-        columns = [
-            found_by(f"{label} (MAP@R {means[label]})", of_network, labels, queries, NUM_FOUND)
-            for label, of_network in embeddings.items()
-        ]
-        values = {"title": self.title, "heads": table.header, "rows": table.rows, "notes": self.notes}
+        labels = dataset.test.labels
+        found = [found_by(label, of_network, labels, NUM_FOUND) for label, of_network in embeddings.items()]
+        change = found[2].num_right - found[1].num_right
+        comparison = comparison_of(self.proxies, self.loss, change)
+        fair = np.flatnonzero(fair_queries(dataset.test.inputs, [dataset.class_names[label] for label in labels]))
+        queries = fair[stratified(change[fair], NUM_QUERIES)]
+        columns = [of_network.of(queries) for of_network in found]
+        values = {"title": self.title, "heads": table.header, "rows": table.rows, "notes": (comparison, *self.notes)}
         page, picture = write_page(folder, dataset, queries, columns, values), folder / "found.png"
-        draw_picture(picture, dataset, queries, columns)
-        return [f"Picture: {picture}", f"Page: {page}"]
+        pictured = fair[stratified(change[fair], _PICTURED)]
+        draw_picture(picture, dataset, pictured, [of_network.of(pictured) for of_network in found])
+        return [f"Picture: {picture}", f"Page: {page}", comparison]
 
 
-def figures_of(units: Mapping[str, Sequence[UnitRun]], baseline: str) -> list[tuple[str, ...]]:
-    """Return the table's lines: the untrained network, also whitened, then each row."""
+def figures_of(
+    units: Mapping[str, Sequence[UnitRun]], baseline: str, spread: Mapping[str, float]
+) -> list[tuple[str, ...]]:
+    """Return the table's lines: the untrained network, also whitened, then each row.
+
+    Args:
+        units: the finished runs of each row.
+        baseline: the row that others are compared with.
+        spread: the standard deviation of each difference over recorded runs, for rows of one run.
+    """
     measured = next(iter(units.values()))[0].measured
     without_training = {UNTRAINED: measured["untrained"], WHITENED: measured.get("closed_form", {}).get("whitening")}
     lines = [
-        (label, *(_percent(figures[metric]) for metric in _METRICS), "", "")
+        (label, *(_percent(figures[metric]) for metric in _METRICS), "", "", "")
         for label, figures in without_training.items()
         if figures
     ]
@@ -108,15 +133,25 @@ def figures_of(units: Mapping[str, Sequence[UnitRun]], baseline: str) -> list[tu
     for label, of_row in scores.items():
         means = [_percent(of_row.estimate(metric).estimate) for metric in _METRICS]
         compared = label != baseline and baseline in units and reports.same_trainings(units[label], units[baseline])
-        lines.append((label, *means, *(_difference(of_row, scores[baseline]) if compared else ("", ""))))
+        difference = _difference(of_row, scores[baseline], spread.get(label)) if compared else ("", "", "")
+        lines.append((label, *means, *difference))
     return lines
 
 
-def _difference(scores: Scores, baseline: Scores) -> tuple[str, str]:
+def _difference(scores: Scores, baseline: Scores, spread: float | None) -> tuple[str, str, str]:
+    """Return MAP@R minus the baseline's, its interval, and how far runs differ.
+
+    One run has no star, whatever its interval says of other emoji.
+    """
     bounds = scores.difference(baseline, "MAP@R")
     low, high = bounds.ends(of_difference=True)
-    star = "*" if bounds.excludes_zero else ""
-    return f"{100 * bounds.estimate:+.1f}{star}", f"[{100 * low:.1f}, {100 * high:.1f}]"
+    star = ""
+    if len(scores.rows) > 1:
+        star = "*" if bounds.excludes_zero else ""
+        pairs = zip(scores.rows, baseline.rows, strict=True)
+        spread = 100 * float(np.std([row["test"]["MAP@R"] - of["test"]["MAP@R"] for row, of in pairs], ddof=1))
+    differ = "" if spread is None else f"{spread:.1f}"
+    return f"{100 * bounds.estimate:+.1f}{star}", f"[{100 * low:.1f}, {100 * high:.1f}]", differ
 
 
 def _percent(fraction: float) -> str:
@@ -124,17 +159,72 @@ def _percent(fraction: float) -> str:
 
 
 class Found(NamedTuple):
-    """The nearest emoji of some queries, by one network."""
+    """The nearest emoji of drawings, by one network."""
 
-    title: str  # of the network, with its figure
+    title: str  # of the network
     places: np.ndarray  # test images `[queries, found]`, nearest first
     is_right: np.ndarray  # the query's emoji, `[queries, found]`
 
+    @property
+    def num_right(self) -> np.ndarray:
+        """The number of right drawings of each query."""
+        return self.is_right.sum(axis=1)
 
-def found_by(title: str, embeddings: np.ndarray, labels: np.ndarray, queries: np.ndarray, count: int) -> Found:
-    """Search embeddings `[images, dim]` for queries, without the queries themselves."""
-    places = neighbors_of(embeddings, None, queries, count)
-    return Found(title, places, labels[places] == labels[queries][:, None])
+    def of(self, queries: np.ndarray) -> Found:
+        """Return what is found for some queries."""
+        return Found(self.title, self.places[queries], self.is_right[queries])
+
+
+def found_by(title: str, embeddings: np.ndarray, labels: np.ndarray, count: int) -> Found:
+    """Search embeddings `[images, dim]` for each of them, without itself."""
+    places = neighbors_of(embeddings, None, np.arange(len(labels)), count)
+    return Found(title, places, labels[places] == labels[:, None])
+
+
+def comparison_of(ours: str, other: str, change: np.ndarray) -> str:
+    """Say for how many drawings one network finds more than another, and for how many fewer.
+
+    Args:
+        ours: name of the first network.
+        other: name of the second.
+        change: right drawings of the first minus those of the second, `[queries]`.
+    """
+    more, fewer, same = (f"{100 * np.mean(each):.0f} %" for each in (change > 0, change < 0, change == 0))
+    return (
+        f"{ours} finds more than {other} for {more} of all {len(change):,} drawings, "
+        f"fewer for {fewer}, as many for {same}."
+    )
+
+
+def fair_queries(images: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """Mark the drawings that a reader can judge as queries.
+
+    The others are nearly white, hardly differ from a drawing of another emoji, or have a twin of another gender.
+
+    Args:
+        images: `[drawings, height, width, 3]` uint8.
+        names: the class of each drawing, in words.
+
+    Returns:
+        A mask `[drawings]`.
+    """
+    classes, labels = np.unique(names, return_inverse=True)
+    neutral = [" ".join(_UNSAID.sub("", name).split()) for name in classes]
+    twins = collections.Counter(neutral)
+    has_twin = np.array([twins[words] > 1 for words in neutral])[labels]
+    small = images[:, ::4, ::4].reshape(len(images), -1).astype(np.float32)
+    norms = (small**2).sum(axis=1)
+    squares = (norms[:, None] + norms - 2 * small @ small.T) / small.shape[1]
+    squares[labels[:, None] == labels] = np.inf
+    is_alone = squares.min(axis=1) >= _MIN_DISTANCE**2
+    return is_alone & ~has_twin & (images.std(axis=(1, 2, 3)) >= _MIN_CONTRAST)
+
+
+def stratified(values: np.ndarray, count: int) -> np.ndarray:
+    """Draw places evenly over the order of their values, equal ones in random order; highest first."""
+    shuffled = np.random.default_rng(1).permutation(len(values))
+    order = shuffled[np.argsort(-values[shuffled], kind="stable")]
+    return order[((np.arange(count) + 0.5) * len(values) / count).astype(int)]
 
 
 def write_page(
@@ -169,12 +259,12 @@ def write_page(
 
 
 def draw_picture(path: pathlib.Path, dataset: Dataset, queries: np.ndarray, columns: Sequence[Found]) -> None:
-    """Draw the first queries and what each network finds (atomic PNG of 256 colours)."""
+    """Draw queries and what each network finds (atomic PNG of 256 colours)."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
     images = check_given("images", dataset.test.inputs)
-    queries, count = queries[:_PICTURED], columns[0].places.shape[1] - 1
+    count = columns[0].places.shape[1] - 1
     gap = 0.35  # in tiles, between networks
     width, height = 1 + len(columns) * (gap + count), len(queries) + 0.5
     figure = Figure(figsize=(0.72 * width, 0.72 * height), dpi=100)
