@@ -42,7 +42,7 @@ SPREAD = {"ms + memory": 0.0, "ms + CCP": 0.0}
 NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
 _PICTURED = 5  # queries of the picture, with one emoji fewer each
 _MIN_CONTRAST = 25  # standard deviation of a query's pixels
-_MIN_DISTANCE = 30  # root mean square, of a query's pixels from those of each other emoji
+_MIN_DISTANCE = 40  # root mean square, of a query's pixels from those of each other emoji
 _UNSAID = re.compile(
     r"U\+\w+|,|ZERO WIDTH JOINER|VARIATION SELECTOR-16"
     r"|\b(?:(?:FE)?MALE|(?:WO)?M[AE]NS?|BOY|GIRL|PERSON|PRINCE(?:SS)?|SIGN)\b"
