@@ -38,7 +38,7 @@ UNTRAINED, WHITENED = "untrained", "untrained + whitening"
 _METRICS = ("P@1", "MAP@R")
 _HEADER = ("trained by", *_METRICS, "minus loss", "95 % interval", "runs differ by")
 # Standard deviation of MAP@R minus that of `ms`, in points, over the recorded runs of `results/demo_*`.
-SPREAD = {"ms + memory": 0.0, "ms + CCP": 0.0}
+SPREAD: dict[str, float] = {}
 NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
 _PICTURED = 5  # queries of the picture, with one emoji fewer each
 _MIN_CONTRAST = 25  # standard deviation of a query's pixels

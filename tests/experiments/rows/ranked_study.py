@@ -43,7 +43,11 @@ def record_ranked(
     labels, counts = np.arange(NUM_CLASSES), np.full(NUM_CLASSES, QUERIES)
     rows = []
     for index, (name, mean) in enumerate(means.items()):
-        configuration = {**configuration_of(name.partition(",")[0]), "num_folds": folds, "backbone": backbone}
+        configuration = {
+            **{"dataset": dataset, "embedding_dim": 128, "weights": "none", "budget": "demo", "num_folds": folds},
+            **configuration_of(name.partition(",")[0]),
+            "backbone": backbone or "resnet10",
+        }
         for fold, repeat in np.ndindex(folds, repeats):
             score = mean / 100 + noise / 100 * generator.normal()
             jitter = noise / 1000 * generator.normal(size=NUM_CLASSES)
