@@ -33,8 +33,15 @@ def main() -> None:
         experiment_flags.refuse_flags(values, "copies", because="--check makes no copies")
         check(values.dataset, values.data_dir, cache_dir, values.exclude)
     else:
-        wanted = {name: values[name].value for name in ("mirror", "shorter_side", "copies", "exclude")}
-        prepare(values.dataset, values.data_dir, cache_dir, **wanted)
+        prepare(
+            values.dataset,
+            values.data_dir,
+            cache_dir,
+            mirror=values.mirror,
+            shorter_side=values.shorter_side,
+            copies=values.copies,
+            exclude=values.exclude,
+        )
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ BENCHMARK_TOKENS = {"embedding_dim": 2, "normalization": "none"}
 EPOCHS = {"sop": 100, "inshop": 100}  # 150 elsewhere; In-shop is not in the benchmark
 STEPS_PER_EPOCH = {"cub200": 52, "cars196": 71, "sop": 531, "inshop": 231}  # training images / 112; 52 elsewhere
 
-# Later chapters, sections 3.3, 4.3 and 5.4: what they print instead. Chapter 3 prints no decay and no epochs, chapter 5
+# Dissertation, sections 3.3, 4.3 and 5.4: what they print instead. Chapter 3 prints no decay and no epochs, chapter 5
 # no decay, and 150 epochs for CUB alone, as the benchmark.
 CHAPTERS: dict[int, dict[str, Any]] = {
     3: {"crop": "reduced"},

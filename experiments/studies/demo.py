@@ -98,11 +98,11 @@ class Demo(Study):
             UNTRAINED: cached_arrays(folder, f"untrained-{unit.path.parent.name}", ("queries",), untrained)["queries"],
             **{label: units[label][0].test_embeddings()["queries"] for label in (self.loss, self.proxies)},
         }
-        labels = dataset.test.labels
+        images, labels = check_given("images", dataset.test.inputs), dataset.test.labels
         found = [found_by(label, of_network, labels, NUM_FOUND) for label, of_network in embeddings.items()]
         change = found[2].num_right - found[1].num_right
         comparison = comparison_of(self.proxies, self.loss, change)
-        fair = np.flatnonzero(fair_queries(dataset.test.inputs, [dataset.class_names[label] for label in labels]))
+        fair = np.flatnonzero(fair_queries(images, [dataset.class_names[label] for label in labels]))
         queries = fair[stratified(change[fair], NUM_QUERIES)]
         columns = [of_network.of(queries) for of_network in found]
         values = {"title": self.title, "heads": table.header, "rows": table.rows, "notes": (comparison, *self.notes)}

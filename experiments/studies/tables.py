@@ -27,7 +27,7 @@ TABLES: Studies = {
     "planned": planned_comparisons,
     **dissertation_tables(),
 }
-DEFAULTS = {  # of flags: the best of three; a plan's recipe, also on photos of one's own
+DEFAULTS: dict[str, dict[str, object]] = {  # of flags: the best of three; a plan's recipe, also on photos of one's own
     **{table: {"repeats": 3} for table in ("3.2a", "3.2b", "5.2a", "5.2b")},
     **dict.fromkeys(("all_losses", "planned"), {"recipe": THESIS}),
 }
