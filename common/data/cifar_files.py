@@ -13,6 +13,7 @@ import numpy as np
 
 from common.data.dataset import check_official_counts
 from common.data.image_files import load_rgb
+from common.data.image_formats import Reading
 from common.data.official_files import NO_DOWNLOAD_NEEDED
 from common.data.plain_pickle import read_plain_pickle
 from common.errors import InvalidInput, invalid
@@ -245,7 +246,7 @@ def _read_image_part(folder: str, class_names: list[str]) -> CifarPart:
 
 
 def _read_image(path: str) -> np.ndarray:
-    image = np.asarray(load_rgb(path, path, exif_orientation=False))
+    image = np.asarray(load_rgb(path, path, Reading.STORED))
     if image.shape[:2] != (IMAGE_SIZE, IMAGE_SIZE):
         raise _wrong_file(path, f"{image.shape[1]} x {image.shape[0]} pixels", f"{IMAGE_SIZE} x {IMAGE_SIZE}")
     return image

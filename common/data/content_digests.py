@@ -17,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data.file_names import FileNames
-from common.data.image_formats import stored_orientation
+from common.data.image_formats import Reading, Traits, stored_traits
 from common.data.regular_files import read_regular_file, regular_status
 from common.progress import progress_bar
 
 _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two changes the same time
 _DIGITS = 64  # of a SHA-256
-_ORIENTATION_RULE = "any whole number"  # types of values that orientations are read from; kept with each of them
+_TRAITS_RULE = "orientation: any whole number; profile: any but sRGB"  # kept with the traits that it has found
 _log = logging.getLogger(__name__)
 
 
@@ -38,7 +38,7 @@ def content_digests(
     paths: Iterable[str | os.PathLike],
     cache_dir: str | os.PathLike,
     what: str = "images",
-    exif_orientation: bool = False,
+    reading: Reading = Reading.STORED,
 ) -> np.ndarray:
     """Return the hexadecimal SHA-256 of the contents of files.
 
@@ -51,7 +51,7 @@ def content_digests(
         cache_dir: digests are kept in its folder `digests`, which is made when missing. If it cannot be written, a
             warning says so, and the next call reads the files again.
         what: the files are, for the progress bar.
-        exif_orientation: the files are images that are turned as EXIF says: `content_digest` of both.
+        reading: of the files if they are images, see `content_digest`.
 
     Returns:
         `[files]` digests as bytes (`S64`), in the order of the paths.
@@ -65,29 +65,33 @@ def content_digests(
     for shard, folders in _by_shard(names):
         entries = kept.read(shard)
         for place, row in _places(names, folders):
-            digests[row] = _digest_in(entries, place, _version(place), exif_orientation).encode()
+            digests[row] = _digest_in(entries, place, _version(place), reading).encode()
     unread = np.flatnonzero(digests == b"")
     if len(unread):
-        digests[unread] = _read(names[unread], kept, what, exif_orientation)
+        digests[unread] = _read(names[unread], kept, what, reading)
     return digests
 
 
-def content_digest(contents: bytes, exif_orientation: bool) -> str:
-    """Return a file's hexadecimal SHA-256; it includes an EXIF orientation that turns the image.
+def content_digest(contents: bytes, reading: Reading) -> str:
+    """Return a file's hexadecimal SHA-256; it includes traits by which a reading changes the image.
 
-    So the two readings of a turned photo have two digests; any other file has one.
+    So the readings of a turned photo, or of one with a profile, have digests of their own; any other file has one.
 
     Args:
         contents: of the file.
-        exif_orientation: the image is turned as its EXIF orientation says.
+        reading: of the file.
     """
     digest = hashlib.sha256(contents).hexdigest()
-    return _read_digest(digest, stored_orientation(contents) if exif_orientation else 1)
+    return _read_digest(digest, stored_traits(contents) if reading else Traits(), reading)
 
 
-def _read_digest(digest: str, orientation: int = 1) -> str:
-    """Return the digest of a file that is read in an orientation."""
-    return digest if orientation == 1 else hashlib.sha256(f"{digest} turned {orientation}".encode()).hexdigest()
+def _read_digest(digest: str, traits: Traits, reading: Reading) -> str:
+    """Return the digest of a file of these traits in a reading."""
+    if reading >= Reading.UPRIGHT and traits.orientation != 1:
+        digest += f" turned {traits.orientation}"
+    if reading >= Reading.SHOWN and traits.has_profile:
+        digest += " in its profile"
+    return digest if len(digest) == _DIGITS else hashlib.sha256(digest.encode()).hexdigest()
 
 
 def _by_shard(names: FileNames) -> list[tuple[str, list[_Folder]]]:
@@ -111,20 +115,20 @@ def _version(place: str) -> list[int]:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _digest_in(entries: dict, place: str, version: list[int], exif_orientation: bool) -> str:
-    """Return the cached digest of this file version and orientation, or an empty string."""
+def _digest_in(entries: dict, place: str, version: list[int], reading: Reading) -> str:
+    """Return the cached digest of this file version and reading, or an empty string."""
     entry = entries.get(place)
-    if not (isinstance(entry, list) and len(entry) in (2, 3, 4) and entry[0] == version):
+    if not (isinstance(entry, list) and len(entry) in (2, 3, 4, 5) and entry[0] == version):
         return ""
     if not (isinstance(entry[1], str) and len(entry[1]) == _DIGITS):
         return ""
-    if not exif_orientation:
+    if not reading:
         return entry[1]
-    is_known = len(entry) == 4 and entry[2] in range(1, 9) and entry[3] == _ORIENTATION_RULE
-    return _read_digest(*entry[1:3]) if is_known else ""
+    is_known = len(entry) == 5 and entry[2] in range(1, 9) and entry[3] in (False, True) and entry[4] == _TRAITS_RULE
+    return _read_digest(entry[1], Traits(*entry[2:4]), reading) if is_known else ""
 
 
-def _read(names: FileNames, kept: _KeptDigests, what: str, exif_orientation: bool) -> np.ndarray:
+def _read(names: FileNames, kept: _KeptDigests, what: str, reading: Reading) -> np.ndarray:
     """Read digests `[files]` in parallel; cache the successful ones even on errors."""
     digests = np.zeros(len(names), "S64")
     pool = ThreadPoolExecutor()
@@ -136,11 +140,11 @@ def _read(names: FileNames, kept: _KeptDigests, what: str, exif_orientation: boo
                     rows_of[place].append(row)
                 entries: dict[str, list] = {}
                 try:
-                    read = functools.partial(_entry, exif_orientation=exif_orientation)
+                    read = functools.partial(_entry, reads_traits=bool(reading))
                     for place, (entry, may_be_kept) in zip(rows_of, pool.map(read, rows_of)):
                         if may_be_kept:
                             entries[place] = entry
-                        digests[rows_of[place]] = _read_digest(*entry[1:3]).encode()
+                        digests[rows_of[place]] = _read_digest(entry[1], Traits(*entry[2:4]), reading).encode()
                         bar.update(len(rows_of[place]))
                 finally:
                     kept.keep(shard, entries)
@@ -149,12 +153,12 @@ def _read(names: FileNames, kept: _KeptDigests, what: str, exif_orientation: boo
     return digests
 
 
-def _entry(place: str, exif_orientation: bool) -> tuple[list, bool]:
-    """Return a file's version, digest and orientation, and whether to cache them."""
+def _entry(place: str, reads_traits: bool) -> tuple[list, bool]:
+    """Return a file's version, digest and perhaps traits, and whether to cache them."""
     begun, version = time.time_ns(), _version(place)
     contents = read_regular_file(place)
     entry: list = [version, hashlib.sha256(contents).hexdigest()]
-    entry += [stored_orientation(contents), _ORIENTATION_RULE] if exif_orientation else []
+    entry += [*stored_traits(contents), _TRAITS_RULE] if reads_traits else []
     return entry, version == _version(place) and abs(begun - version[2]) >= _SETTLED
 
 
@@ -167,7 +171,7 @@ class _KeptDigests:
         self._damaged: set[str] = set()
 
     def keep(self, shard: str, added: dict[str, list]) -> None:
-        """Add entries (version, digest and perhaps orientation, by path) to the disk."""
+        """Add entries (version, digest and perhaps traits, by path) to the disk."""
         if not added or not self._is_writable:
             return
         try:

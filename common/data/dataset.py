@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.data.file_names import FileNames
+from common.data.image_formats import Reading
 from common.data.sharded_images import ShardedImages
 from common.errors import check_choice, invalid
 
@@ -47,8 +48,7 @@ class Examples:
             Classes of one family succeed and fail together, so intervals count them as one. None: independent classes.
         label_sets: `[examples, classes]` bools, several labels of each example, which training batches then have; None:
             the one in `labels`.
-        exif_orientation: turn the images as the EXIF orientation of their files says. The published data sets set it to
-            False, which is the reading of the published code.
+        reading: of the files. The published data sets set it to `STORED`, as the published code reads them.
 
     Raises:
         InvalidInput: labels that are not integers, or -1, or fields whose lengths differ.
@@ -64,7 +64,7 @@ class Examples:
     superclasses: np.ndarray | None = None
     families: np.ndarray | None = None
     label_sets: np.ndarray | None = None
-    exif_orientation: bool = True
+    reading: Reading = Reading.SHOWN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", _integer_labels(self.labels))
@@ -146,7 +146,7 @@ class Examples:
 
     def _per_example_fields(self) -> dict[str, Any]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value is not None and name != "exif_orientation"}
+        return {name: value for name, value in values.items() if value is not None and name != "reading"}
 
 
 @dataclass(frozen=True, eq=False)

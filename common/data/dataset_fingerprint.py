@@ -21,8 +21,9 @@ def dataset_fingerprint(dataset: Dataset, cache_dir: str | os.PathLike) -> str:
     """Return a short text that changes with anything that training or evaluation sees.
 
     Of examples in memory: labels and values. Of image files: of each example, in order, the part, the label, the name
-    of the class, the path below the folder that holds all of them, and the SHA-256 of the file's bytes; and of an image
-    that EXIF turns, how it does. Where that folder is, and when its files were written, makes no difference.
+    of the class, the path below the folder that holds all of them, and the SHA-256 of the file's bytes; and, as it is
+    read, an orientation that turns it and whether its profile is applied. Where that folder is, and when its files
+    were written, makes no difference.
 
     Args:
         dataset: as loaded, not its prepared copies.
@@ -85,7 +86,7 @@ def _digest_of_files(dataset: Dataset, parts: list[tuple[str, Examples]], cache_
 
 
 def _contents(examples: Examples, cache_dir: str | os.PathLike) -> np.ndarray:
-    return content_digests(examples.paths or (), cache_dir, exif_orientation=examples.exif_orientation)
+    return content_digests(examples.paths or (), cache_dir, reading=examples.reading)
 
 
 def _relative(folder: str, root: str) -> str:

@@ -1,8 +1,8 @@
 """Reads image files: JPEG in TensorFlow, only the needed window; others through Pillow.
 
-Both apply the EXIF orientation, as every viewer does. With `exif_orientation=False` they ignore it, as the published
-code and torchvision do: the reading of the published data sets. (The orientation of a TIFF or HEIF file is part of
-that format: its decoder always applies it.) Transparent pixels become white; 16-bit values are scaled; see `to_rgb`.
+Both apply the EXIF orientation and the embedded colour profile, as every viewer does, unless another `Reading` is
+asked for. (The orientation of a TIFF or HEIF file is part of that format: its decoder always applies it.) Transparent
+pixels become white; 16-bit values are scaled; see `to_rgb`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,24 @@ from common.data.image_formats import (
     MOST_PARTS,
     ORIENTATION,
     WHOLE_NUMBERS,
+    Reading,
+    as_read,
     open_image,
-    orientation_of,
-    upright,
+    stored_traits,
     without_fill,
 )
 from common.data.images import ImageTransform, cut
 from common.data.jpeg_soundness import jpeg_complaint
 from common.data.regular_files import contents_of, read_regular_file
-from common.data.rgb_conversion import to_rgb
 from common.errors import invalid
 
-_EXIF_SEGMENT, _START_OF_SCAN, _END_OF_IMAGE, _FILL = 0xE1, 0xDA, 0xD9, 0xFF  # second bytes of JPEG's markers
+_EXIF_SEGMENT, _PROFILE_SEGMENT, _START_OF_SCAN, _END_OF_IMAGE, _FILL = (
+    0xE1,
+    0xE2,
+    0xDA,
+    0xD9,
+    0xFF,
+)  # of JPEG's markers
 _FILL_AT_ONCE = 1 << 16  # bytes of a run that a step looks at
 _MOST_STEPS = 4 * MOST_PARTS  # a run of fill bytes takes one, and so do the pixels of a PNG file, by 8 kB
 _DCT = "INTEGER_ACCURATE"  # the inverse transform that Pillow uses, as fast as the approximate one
@@ -45,7 +51,7 @@ def read_image(
     path: tf.Tensor,
     transform: ImageTransform,
     seed: tf.Tensor | tuple[int, int] = (0, 0),
-    exif_orientation: bool = True,
+    reading: Reading = Reading.SHOWN,
 ) -> tf.Tensor:
     """Read a file in a TensorFlow graph and transform it.
 
@@ -58,7 +64,7 @@ def read_image(
         path: scalar string.
         transform: choice of a window, and its processing.
         seed: int32 `[2]`, of the example.
-        exif_orientation: turn the image as its EXIF orientation says.
+        reading: of the file.
 
     Returns:
         uint8 `[size, size, 3]` RGB, where `size` is `transform.output_size`.
@@ -67,7 +73,7 @@ def read_image(
         tf.errors.NotFoundError: no such file; the message has its name.
         tf.errors.InvalidArgumentError: the file is no readable image; the message has its name.
     """
-    return decode_image(tf.io.read_file(path), path, transform, seed, exif_orientation)
+    return decode_image(tf.io.read_file(path), path, transform, seed, reading)
 
 
 def decode_image(
@@ -75,7 +81,7 @@ def decode_image(
     name: tf.Tensor | str,
     transform: ImageTransform,
     seed: tf.Tensor | tuple[int, int] = (0, 0),
-    exif_orientation: bool = True,
+    reading: Reading = Reading.SHOWN,
 ) -> tf.Tensor:
     """Decode a file's contents in a TensorFlow graph and transform, as `read_image`.
 
@@ -84,7 +90,7 @@ def decode_image(
         name: scalar string, for the error.
         transform: choice of a window, and its processing.
         seed: int32 `[2]`, of the example.
-        exif_orientation: turn the image as its EXIF orientation says.
+        reading: of the file.
 
     Returns:
         uint8 `[size, size, 3]` RGB, where `size` is `transform.output_size`.
@@ -95,19 +101,24 @@ def decode_image(
     is_jpeg = _is_complete_jpeg(contents)
     # Only what differs is inside the branches: a graph's optimiser does not look into them.
     orientation = None  # of JPEG files; others are turned by Pillow
-    if exif_orientation:
-        orientation = tf.cond(is_jpeg, lambda: encoded_orientation(contents), lambda: tf.constant(1))
+    by_tensorflow = is_jpeg
+    if reading >= Reading.UPRIGHT:
+        shows = reading >= Reading.SHOWN
+        nothing = tf.constant(1), tf.constant(False)
+        orientation, may_have_profile = tf.cond(is_jpeg, lambda: _header(contents, to_its_end=shows), lambda: nothing)
+        if shows:  # a profile that is none, or of sRGB, leaves the file to TensorFlow
+            by_tensorflow &= ~tf.cond(may_have_profile, lambda: _has_profile(contents), lambda: nothing[1])
     shape = tf.cond(
         is_jpeg,
         lambda: _jpeg_shape(contents, orientation),
-        lambda: _shape_by_pillow(name, contents, exif_orientation),
+        lambda: _shape_by_pillow(name, contents, reading),
     )
     height, width = shape[0], shape[1]
     window = transform.window(height, width, seed)
     pixels = tf.cond(
-        is_jpeg,
+        by_tensorflow,
         lambda: _decode_jpeg(contents, window, orientation),
-        lambda: cut(_decode_by_pillow(name, contents, exif_orientation), window),
+        lambda: cut(_decode_by_pillow(name, contents, reading), window),
     )
     image = transform.finish(pixels, height, width, seed)
     return tf.ensure_shape(image, [transform.output_size, transform.output_size, 3])
@@ -122,38 +133,7 @@ def encoded_orientation(contents: tf.Tensor) -> tf.Tensor:
     Returns:
         Scalar int32, 1 to 8; 1 for files without one, for other formats, and if 4,000 parts precede it.
     """
-    size = tf.cast(tf.strings.length(contents), tf.int64)
-    padded = tf.strings.join([contents, _PADDING])
-    is_png = tf.equal(tf.strings.substr(padded, 0, 8), b"\x89PNG\r\n\x1a\n")
-
-    def run_of_fill(place: tf.Tensor) -> tf.Tensor:
-        """Count the fill bytes at `place`, without the last of them."""
-        ahead = tf.io.decode_raw(tf.strings.substr(padded, place, _FILL_AT_ONCE), tf.uint8)
-        return tf.argmax(tf.concat([tf.cast(tf.not_equal(ahead, _FILL), tf.int32), [1]], axis=0)) - 1
-
-    def step(place: tf.Tensor, length: tf.Tensor, goes_on: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Advance to the next chunk (length, name, ...) or segment (marker, length, ...)."""
-        head = _bytes_at(padded, place, 8)
-        chunk, segment = _number(head[:4]), _number(head[2:4])
-        is_exif = tf.where(
-            is_png,
-            tf.equal(tf.strings.substr(padded, place + 4, 4), b"eXIf"),
-            tf.equal(head[1], _EXIF_SEGMENT) & tf.equal(tf.strings.substr(padded, place + 4, 6), EXIF_PREFIX),
-        )
-        is_last = tf.equal(head[1], _START_OF_SCAN) | tf.equal(head[1], _END_OF_IMAGE) | tf.not_equal(head[0], _FILL)
-        is_fill = ~is_png & tf.reduce_all(tf.equal(head[:2], _FILL))
-        width = tf.cond(is_fill, lambda: run_of_fill(place), lambda: tf.where(is_png, 12 + chunk, 2 + segment))
-        start, inside = tf.where(is_png, place + 8, place + 4), tf.where(is_png, chunk, segment - 2)
-        goes_on = ~is_exif & (is_png | ~is_last)
-        return tf.where(is_exif, start, place + width), tf.where(is_exif, inside, length), goes_on
-
-    place, length, _ = tf.while_loop(
-        lambda place, length, goes_on: goes_on & (place < size),
-        step,
-        (tf.where(is_png, tf.constant(8, tf.int64), 2), tf.constant(0, tf.int64), tf.constant(True)),
-        maximum_iterations=_MOST_STEPS,
-    )
-    return _orientation_in(tf.strings.substr(padded, tf.minimum(place, size), tf.maximum(length, 0)))
+    return _header(contents, to_its_end=False)[0]
 
 
 def turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
@@ -167,13 +147,13 @@ def turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     return tf.cond(is_one_of(3, 4, 7, 8), lambda: image[::-1], lambda: image)
 
 
-def load_rgb(source: str | os.PathLike | BinaryIO, name: str, exif_orientation: bool = True) -> Image.Image:
+def load_rgb(source: str | os.PathLike | BinaryIO, name: str, reading: Reading = Reading.SHOWN) -> Image.Image:
     """Decode a file or binary stream with Pillow to 8-bit RGB, as `to_rgb`.
 
     Args:
         source: of the image.
         name: for the error.
-        exif_orientation: turn the image as its EXIF orientation says.
+        reading: of the file.
 
     Raises:
         InvalidInput: it cannot be read to its end, its data are damaged (see `jpeg_complaint`), or its values have no
@@ -184,7 +164,7 @@ def load_rgb(source: str | os.PathLike | BinaryIO, name: str, exif_orientation: 
     else:
         source.seek(0)
         contents = source.read()
-    image = decode_rgb(contents, exif_orientation)
+    image = decode_rgb(contents, reading)
     if isinstance(image, str):
         raise invalid(
             "image file",
@@ -195,12 +175,12 @@ def load_rgb(source: str | os.PathLike | BinaryIO, name: str, exif_orientation: 
     return image
 
 
-def decode_rgb(contents: bytes, exif_orientation: bool = True) -> Image.Image | str:
+def decode_rgb(contents: bytes, reading: Reading = Reading.SHOWN) -> Image.Image | str:
     """Return an encoded image as 8-bit RGB, or the reason against it.
 
     Args:
         contents: of the file.
-        exif_orientation: turn the image as its EXIF orientation says.
+        reading: of the file.
     """
     try:
         contents = without_fill(contents)
@@ -208,8 +188,7 @@ def decode_rgb(contents: bytes, exif_orientation: bool = True) -> Image.Image | 
         if complaint:
             return complaint
         with open_image(contents) as image:
-            rgb = to_rgb(image)
-            return upright(rgb, orientation_of(image)) if exif_orientation else rgb
+            return as_read(image, reading)
     except UnidentifiedImageError:
         return "its format is unknown"
     except Exception as error:  # noqa: BLE001 (Pillow raises what it likes about damaged files)
@@ -219,7 +198,7 @@ def decode_rgb(contents: bytes, exif_orientation: bool = True) -> Image.Image | 
 def complaint_about(path: str) -> str | None:
     """Return the reason why a file is no image to its end, or None."""
     contents = contents_of(path)
-    image = contents if isinstance(contents, str) else decode_rgb(contents)
+    image = contents if isinstance(contents, str) else decode_rgb(contents, Reading.STORED)
     return image if isinstance(image, str) else None
 
 
@@ -227,6 +206,51 @@ def _is_complete_jpeg(contents: tf.Tensor) -> tf.Tensor:
     last = tf.maximum(tf.strings.length(contents) - 2, 0)  # an empty file has a start and an end, too
     start_and_end = tf.strings.substr(contents, tf.stack([0, last]), [3, 2])
     return tf.reduce_all(tf.equal(start_and_end, [b"\xff\xd8\xff", b"\xff\xd9"]))
+
+
+def _header(contents: tf.Tensor, to_its_end: bool) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the EXIF orientation of a JPEG or PNG file, and whether it may have a colour profile.
+
+    Args:
+        contents: scalar string.
+        to_its_end: look for a profile, too, in JPEG files alone; else a found orientation ends the search.
+    """
+    size = tf.cast(tf.strings.length(contents), tf.int64)
+    padded = tf.strings.join([contents, _PADDING])
+    is_png = tf.equal(tf.strings.substr(padded, 0, 8), b"\x89PNG\r\n\x1a\n")
+
+    def run_of_fill(place: tf.Tensor) -> tf.Tensor:
+        """Count the fill bytes at `place`, without the last of them."""
+        ahead = tf.io.decode_raw(tf.strings.substr(padded, place, _FILL_AT_ONCE), tf.uint8)
+        return tf.argmax(tf.concat([tf.cast(tf.not_equal(ahead, _FILL), tf.int32), [1]], axis=0)) - 1
+
+    def step(place: tf.Tensor, exif: tf.Tensor, has_profile: tf.Tensor, goes_on: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Advance to the next chunk (length, name, ...) or segment (marker, length, ...)."""
+        head = _bytes_at(padded, place, 8)
+        chunk, segment = _number(head[:4]), _number(head[2:4])
+        is_exif = tf.where(
+            is_png,
+            tf.equal(tf.strings.substr(padded, place + 4, 4), b"eXIf"),
+            tf.equal(head[1], _EXIF_SEGMENT) & tf.equal(tf.strings.substr(padded, place + 4, 6), EXIF_PREFIX),
+        )
+        is_profile = tf.equal(head[1], _PROFILE_SEGMENT) & tf.equal(tf.strings.substr(padded, place + 4, 4), b"ICC_")
+        is_strange = tf.not_equal(head[0], _FILL)
+        is_last = tf.equal(head[1], _START_OF_SCAN) | tf.equal(head[1], _END_OF_IMAGE) | is_strange
+        is_fill = ~is_png & tf.reduce_all(tf.equal(head[:2], _FILL))
+        width = tf.cond(is_fill, lambda: run_of_fill(place), lambda: tf.where(is_png, 12 + chunk, 2 + segment))
+        start, inside = tf.where(is_png, place + 8, place + 4), tf.where(is_png, chunk, segment - 2)
+        exif = tf.where(is_exif & tf.equal(exif[1], 0), tf.stack([start, inside]), exif)  # the first
+        goes_on = (is_png | ~is_last) & (to_its_end | ~is_exif)
+        return place + width, exif, has_profile | is_profile | is_strange, goes_on
+
+    _, exif, has_profile, goes_on = tf.while_loop(
+        lambda place, exif, has_profile, goes_on: goes_on & (place < size),
+        step,
+        (tf.where(is_png, tf.constant(8, tf.int64), 2), tf.zeros(2, tf.int64), tf.constant(False), tf.constant(True)),
+        maximum_iterations=_MOST_STEPS,
+    )
+    orientation = _orientation_in(tf.strings.substr(padded, tf.minimum(exif[0], size), tf.maximum(exif[1], 0)))
+    return orientation, has_profile | goes_on
 
 
 def _bytes_at(contents: tf.Tensor, place: tf.Tensor | int, count: int) -> tf.Tensor:
@@ -283,19 +307,25 @@ def _decode_jpeg(contents: tf.Tensor, window: tf.Tensor, orientation: tf.Tensor 
     return tf.cond(tf.equal(orientation, 1), stored, lambda: cut(turned(whole(), orientation), window))
 
 
-def _shape_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, exif_orientation: bool) -> tf.Tensor:
-    pixels = functools.partial(_shape_of_pixels, exif_orientation=exif_orientation)
+def _shape_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, reading: Reading) -> tf.Tensor:
+    pixels = functools.partial(_shape_of_pixels, reading=reading)
     return tf.ensure_shape(tf.numpy_function(pixels, [path, contents], tf.int32), [3])
 
 
-def _decode_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, exif_orientation: bool) -> tf.Tensor:
-    pixels = functools.partial(_pixels, exif_orientation=exif_orientation)
+def _decode_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, reading: Reading) -> tf.Tensor:
+    pixels = functools.partial(_pixels, reading=reading)
     return tf.ensure_shape(tf.numpy_function(pixels, [path, contents], tf.uint8), [None, None, 3])
 
 
-def _shape_of_pixels(path: bytes, contents: bytes, exif_orientation: bool) -> np.ndarray:
-    return np.array(_pixels(path, contents, exif_orientation).shape, np.int32)
+def _has_profile(contents: tf.Tensor) -> tf.Tensor:
+    return tf.ensure_shape(
+        tf.numpy_function(lambda each: np.bool_(stored_traits(each).has_profile), [contents], tf.bool), []
+    )
 
 
-def _pixels(path: bytes, contents: bytes, exif_orientation: bool) -> np.ndarray:
-    return np.asarray(load_rgb(io.BytesIO(contents), path.decode("utf-8", "replace"), exif_orientation))
+def _shape_of_pixels(path: bytes, contents: bytes, reading: Reading) -> np.ndarray:
+    return np.array(_pixels(path, contents, reading).shape, np.int32)
+
+
+def _pixels(path: bytes, contents: bytes, reading: Reading) -> np.ndarray:
+    return np.asarray(load_rgb(io.BytesIO(contents), path.decode("utf-8", "replace"), reading))

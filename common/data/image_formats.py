@@ -1,16 +1,19 @@
-"""Formats of image files: opening a file, EXIF orientation, and skipped files."""
+"""Formats of image files: opening a file, how its pixels are read, and skipped files."""
 
 from __future__ import annotations
 
+import enum
 import functools
 import io
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from PIL import Image, features
+
+from common.data.rgb_conversion import conversion_to_srgb, to_rgb
 
 # Formats that Pillow decodes by itself and knows by a signature. Left out: EPS, which starts Ghostscript, and formats
 # whose parts Pillow opens by their contents (IPTC, FlashPix), which would start it, too.
@@ -51,6 +54,27 @@ _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 FILL = re.compile(rb"\xff+")
 NEXT_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # behind a scan's data: no stuffed or fill byte, no restart
 _MOST_ENDINGS = 8  # that a phrase names
+
+
+class Reading(enum.IntEnum):
+    """How the pixels of a file become an image; each reading does more than the one before.
+
+    Models keep the number. Before profiles were known, they kept False for `STORED` or True for `UPRIGHT`.
+    """
+
+    STORED = 0  # as the published code and torchvision read them; the published data sets
+    UPRIGHT = 1  # turned as the EXIF orientation says; models and runs of older versions
+    SHOWN = 2  # also in the colours of the embedded profile, as a viewer shows them; photos of users
+
+
+class Traits(NamedTuple):
+    """What makes the readings of a file differ.
+
+    The orientation of TIFF and HEIF files is part of these formats: their decoders apply it, and it counts as 1.
+    """
+
+    orientation: int = 1  # of EXIF, 1 to 8
+    has_profile: bool = False  # see `conversion_to_srgb`
 
 
 @functools.cache
@@ -137,22 +161,25 @@ def _too_many_parts(most: int, what: str) -> ValueError:
     return ValueError(f"it has more than {most:,} {what}; save it again")
 
 
-def stored_orientation(contents: bytes) -> int:
-    """Return the EXIF orientation of an image file, 1 to 8; default 1.
-
-    The orientation of TIFF and HEIF files is part of these formats: their decoders apply it, and it counts as 1.
-    """
+def stored_traits(contents: bytes) -> Traits:
+    """Return what makes the readings of an image file differ; the default if it is damaged."""
     try:
         with open_image(contents) as image:
             if image.format == "PNG" and "exif" not in image.info and b"eXIf" in contents:
                 image.load()  # the chunk is behind the pixels
-            return orientation_of(image)
+            return Traits(_orientation_of(image), conversion_to_srgb(image) is not None)
     except Exception:  # noqa: BLE001 (Pillow raises what it likes about damaged files)
-        return 1
+        return Traits()
 
 
-def orientation_of(image: Image.Image) -> int:
-    """Return the `stored_orientation` of an image that Pillow has opened."""
+def as_read(image: Image.Image, reading: Reading) -> Image.Image:
+    """Convert an image that Pillow has opened to 8-bit RGB, as `to_rgb`."""
+    rgb = to_rgb(image, applies_profile=reading >= Reading.SHOWN)
+    orientation = _orientation_of(image) if reading >= Reading.UPRIGHT else 1
+    return rgb if orientation == 1 else rgb.transpose(_UPRIGHT[orientation])
+
+
+def _orientation_of(image: Image.Image) -> int:
     exif = image.info.get("exif") or b""
     exif = exif.removeprefix(EXIF_PREFIX)
     order = _BYTE_ORDERS.get(exif[:2])
@@ -166,11 +193,6 @@ def orientation_of(image: Image.Image) -> int:
             value = int.from_bytes(exif[start + 8 : start + 8 + WHOLE_NUMBERS[kind]], order)
             return value if 1 <= value <= 8 else 1
     return 1
-
-
-def upright(image: Image.Image, orientation: int) -> Image.Image:
-    """Turn an image as its EXIF orientation (1 to 8) says."""
-    return image if orientation == 1 else image.transpose(_UPRIGHT[orientation])
 
 
 def left_out(names: Iterable[str]) -> str:

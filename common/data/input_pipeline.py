@@ -15,6 +15,7 @@ from common.data.dataset import Examples
 from common.data.file_names import FileNames
 from common.data.fixed_views import view_numbers
 from common.data.image_files import decode_image, read_image
+from common.data.image_formats import Reading
 from common.data.images import ImageTransform
 from common.data.sharded_images import ShardedImages
 from common.errors import InvalidInput, check_non_negative, check_positive, invalid
@@ -78,7 +79,7 @@ def training_batches(
     )
     num_steps = _steps_at_once(content, augmentation, size)
     drawn = _dataset_of(draws, signature, num_steps)
-    inputs = _transformed(drawn, augmentation, size, num_threads, examples.exif_orientation)
+    inputs = _transformed(drawn, augmentation, size, num_threads, examples.reading)
     if num_steps > 1:
         inputs = inputs.rebatch(size, drop_remainder=True)
     return _deterministic(inputs, num_threads)
@@ -134,7 +135,7 @@ def view_batches(
 
     signature = (_batch_spec(content, None), tf.TensorSpec([None, 2], tf.int32))
     drawn = tf.data.Dataset.from_generator(draws, output_signature=signature)
-    inputs = _transformed(drawn, transform, batch_size, num_threads, examples.exif_orientation)
+    inputs = _transformed(drawn, transform, batch_size, num_threads, examples.reading)
     num_batches = -(-len(indices) // batch_size)
     return _deterministic(inputs, num_threads).apply(tf.data.experimental.assert_cardinality(num_batches))
 
@@ -242,10 +243,10 @@ class _Transforms:
 
     def __init__(self) -> None:
         self._graph: tf.Graph | None = None
-        self._traced: dict[tuple[ImageTransform, str, bool], tf.types.experimental.GenericFunction] = {}
+        self._traced: dict[tuple[ImageTransform, str, Reading], tf.types.experimental.GenericFunction] = {}
 
     def of(
-        self, transform: ImageTransform, inputs: tf.TensorSpec, seeds: tf.TensorSpec, exif_orientation: bool
+        self, transform: ImageTransform, inputs: tf.TensorSpec, seeds: tf.TensorSpec, reading: Reading
     ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
         """Return the function from inputs and seed pairs to transformed inputs.
 
@@ -254,10 +255,10 @@ class _Transforms:
         """
 
         def read(path: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-            return read_image(path, transform, seed, exif_orientation)
+            return read_image(path, transform, seed, reading)
 
         def decode(named: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-            return decode_image(named[1], named[0], transform, seed, exif_orientation)
+            return decode_image(named[1], named[0], transform, seed, reading)
 
         kind = _kind_of(inputs)
         function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = transform
@@ -268,7 +269,7 @@ class _Transforms:
         graph = tf.compat.v1.get_default_graph()
         if graph is not self._graph:
             self._graph, self._traced = graph, {}
-        key = (transform, kind, exif_orientation)
+        key = (transform, kind, reading)
         traced = self._traced.setdefault(key, tf.function(function, autograph=False))
         # It looks itself up by the device and the strategy that are in scope. The trace stays a graph where functions
         # run eagerly, as what `tf.data` calls does.
@@ -283,13 +284,13 @@ def _transformed(
     transform: ImageTransform,
     batch_size: int,
     num_threads: int | None,
-    exif_orientation: bool,
+    reading: Reading,
 ) -> tf.data.Dataset:
     """Transform the content of (content, seed pairs, perhaps labels); drop the seeds."""
     at_once = drawn.element_spec[0].dtype != tf.string and transform.works_on_batches
     elements = drawn if at_once else drawn.unbatch()
     inputs, pairs = elements.element_spec[:2]
-    traced = _TRANSFORMS.of(transform, inputs, pairs, exif_orientation)
+    traced = _TRANSFORMS.of(transform, inputs, pairs, reading)
 
     def mapped(content: tf.Tensor, seeds: tf.Tensor, *labels: tf.Tensor) -> tf.Tensor | tuple[tf.Tensor, ...]:
         inputs = traced(content, seeds)

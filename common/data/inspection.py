@@ -13,7 +13,7 @@ import numpy as np
 
 from common.data.dataset import Dataset, Examples, parts_of
 from common.data.image_files import decode_rgb
-from common.data.image_formats import open_image, stored_orientation
+from common.data.image_formats import Reading, Traits, open_image, stored_traits
 from common.data.regular_files import contents_of
 from common.progress import progress_bar
 
@@ -34,7 +34,7 @@ class Inspected:
         height: the same.
         mode: Pillow's name of the kind of image: `RGB`, `L` (grey), `CMYK`, `P` (palette), ...; empty in memory.
         complaint: why it cannot be read; None if it can.
-        orientation: EXIF orientation of the file, 1 to 8; 1 is upright.
+        traits: EXIF orientation and colour profile of the file.
     """
 
     part: str
@@ -46,7 +46,7 @@ class Inspected:
     height: int = 0
     mode: str = ""
     complaint: str | None = None
-    orientation: int = 1
+    traits: Traits = Traits()
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,14 @@ class Inspection:
             sides = [min(found.width, found.height) for found in self.examples if found.width]
             lines.append(f"kinds of images: {kinds} (all become 8-bit RGB: 16 bits scaled, transparent on white)")
             lines.append(f"shorter sides: {min(sides)} to {max(sides)} pixels")
-        num_turned = sum(found.orientation != 1 for found in self.examples)
+        num_turned = sum(found.traits.orientation != 1 for found in self.examples)
         if num_turned:
-            reading = "are turned upright" if dataset.train.exif_orientation else "stay so, as in the published code"
-            lines.append(f"stored rotated or mirrored (EXIF orientation): {num_turned:,}, which {reading}")
+            done = _done(dataset.train.reading >= Reading.UPRIGHT, "are turned upright")
+            lines.append(f"stored rotated or mirrored (EXIF orientation): {num_turned:,}, which {done}")
+        num_profiles = sum(found.traits.has_profile for found in self.examples)
+        if num_profiles:
+            done = _done(dataset.train.reading >= Reading.SHOWN, "are converted to sRGB")
+            lines.append(f"stored in the colours of a profile: {num_profiles:,}, which {done}")
         return "\n".join([dataset.name, *(f"  {line}" for line in lines)])
 
     def _digested(self) -> list[Inspected]:
@@ -142,24 +146,28 @@ def _inspect_arrays(part: str, examples: Examples) -> Iterable[Inspected]:
 def _inspect_files(part: str, examples: Examples) -> Iterable[Inspected]:
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # decoding and digests release the interpreter
         looks = pool.map(
-            lambda path, label: _inspect_file(part, path, label, examples.exif_orientation),
+            lambda path, label: _inspect_file(part, path, label, examples.reading),
             examples.file_names,
             examples.labels.tolist(),
         )
         yield from progress_bar(looks, desc=f"inspecting {part}", total=len(examples), unit="image")
 
 
-def _inspect_file(part: str, path: str, label: int, exif_orientation: bool) -> Inspected:
+def _inspect_file(part: str, path: str, label: int, reading: Reading) -> Inspected:
     contents = contents_of(path)
     if isinstance(contents, str):
         return Inspected(part, label, path, "", 0, complaint=contents)
     facts = (part, label, path, hashlib.sha256(contents).hexdigest(), len(contents))
-    decoded = decode_rgb(contents, exif_orientation)
+    decoded = decode_rgb(contents, reading)
     if isinstance(decoded, str):
         return Inspected(*facts, complaint=decoded)
     with open_image(contents) as image:
         mode = image.mode
-    return Inspected(*facts, decoded.width, decoded.height, mode, orientation=stored_orientation(contents))
+    return Inspected(*facts, decoded.width, decoded.height, mode, traits=stored_traits(contents))
+
+
+def _done(is_done: bool, what: str) -> str:
+    return what if is_done else "stay so, as in the published code"
 
 
 def _listed(title: str, entries: list[str]) -> list[str]:

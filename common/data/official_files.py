@@ -10,6 +10,7 @@ import numpy as np
 
 from common.data.dataset import Dataset, Examples, check_official_counts, check_training_pairs
 from common.data.file_names import FileNames
+from common.data.image_formats import Reading
 from common.errors import InvalidInput, invalid
 
 NO_DOWNLOAD_NEEDED = ("emoji", "glyphs", "glyph_scripts", "glyph_collage", "synthetic_tokens")
@@ -189,8 +190,8 @@ def official_dataset(
 
 
 def _as_published(examples: Examples) -> Examples:
-    """Return the examples as read by the published code, without EXIF orientation."""
-    return replace(examples, exif_orientation=False)
+    """Return the examples as read by the published code."""
+    return replace(examples, reading=Reading.STORED)
 
 
 def split_by_class_order(release: OfficialRelease, num_classes: int) -> tuple[int, tuple[str, ...]]:

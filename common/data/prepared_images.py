@@ -20,6 +20,7 @@ from common.data.content_digests import content_digest, content_digests
 from common.data.dataset import Examples
 from common.data.file_names import FileNames
 from common.data.image_files import load_rgb
+from common.data.image_formats import Reading
 from common.data.image_jobs import run_image_jobs
 from common.data.images import scaled_side
 from common.data.kinds_of_copies import COPIES
@@ -45,8 +46,8 @@ def prepare_images(
 
     Copies are RGB JPEG files of quality 95, resized bilinearly with antialiasing (torchvision's rule: the longer side
     is rounded down). An image with a smaller shorter side is enlarged, as the recipe of the thesis resizes all images
-    to a shorter side of 256. The EXIF orientation of the sources is applied, unless `examples.exif_orientation` is
-    False; the returned examples are upright and have it False.
+    to a shorter side of 256. The sources are read as `examples.reading` says. Copies have neither orientation nor
+    profile, so the returned examples have the reading `STORED`.
 
     Compressed copies have quality 93 instead. They are other images, so figures differ a little.
 
@@ -69,8 +70,8 @@ def prepare_images(
     if examples.paths is None or (boxes and examples.boxes is None):
         raise invalid("examples", received="no boxes" if boxes else "no paths", expected="image files (with boxes)")
     crops = examples.boxes if boxes else None
-    sources = _Sources(examples.paths, crops, cache_dir, shorter_side, examples.exif_orientation, copies)
-    made = dataclasses.replace(examples, boxes=None, exif_orientation=False)
+    sources = _Sources(examples.paths, crops, cache_dir, shorter_side, examples.reading, copies)
+    made = dataclasses.replace(examples, boxes=None, reading=Reading.STORED)
     name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "")
     if copies != "files":
         name += "_compressed" if copies == "compressed" else ""
@@ -92,12 +93,12 @@ class _Sources:
         crops: np.ndarray | None,
         cache_dir: str,
         shorter_side: int,
-        exif_orientation: bool,
+        reading: Reading,
         copies: str,
     ) -> None:
         self.paths, self._crops, self.shorter_side, self.copies = paths, crops, shorter_side, copies
-        self._exif_orientation = exif_orientation
-        self._digests = content_digests(paths, cache_dir, exif_orientation=exif_orientation)
+        self._reading = reading
+        self._digests = content_digests(paths, cache_dir, reading=reading)
 
     def copy_name(self, row: int) -> str:
         """Return `ab/stem-abcdef0123456789.jpg`, from a digest of all that affects the copy."""
@@ -116,7 +117,7 @@ class _Sources:
     def copy(self, row: int) -> bytes:
         """Return the contents of a copy; see `small_copy`."""
         quality = _COMPRESSED_QUALITY if self.copies == "compressed" else _QUALITY
-        settings = self.shorter_side, self._exif_orientation, quality
+        settings = self.shorter_side, self._reading, quality
         return small_copy(self.paths[row], self._box(row), self._digests[row].decode(), *settings)
 
     def _box(self, row: int) -> Sequence[float] | None:
@@ -191,7 +192,7 @@ def small_copy(
     box: Sequence[float] | None,
     content: str,
     shorter_side: int,
-    exif_orientation: bool = True,
+    reading: Reading = Reading.SHOWN,
     quality: int = _QUALITY,
 ) -> bytes:
     """Return an RGB JPEG file's contents of the resized image (bilinear, antialiased).
@@ -201,16 +202,16 @@ def small_copy(
         box: left, top, right, bottom (exclusive) in pixels, to which the image is cut first; None: all of it.
         content: `content_digest` that the file has to have.
         shorter_side: of the copy, in pixels.
-        exif_orientation: turn the image as its EXIF orientation says.
+        reading: of the file.
         quality: of the JPEG file.
 
     Raises:
         InvalidInput: the file cannot be read to its end, or has changed; it names it.
     """
     contents = read_regular_file(source)
-    if content_digest(contents, exif_orientation) != content:
+    if content_digest(contents, reading) != content:
         raise invalid("image file", received=source, expected="one that does not change meanwhile", fix="Begin again.")
-    image = load_rgb(io.BytesIO(contents), source, exif_orientation)
+    image = load_rgb(io.BytesIO(contents), source, reading)
     if box is not None:
         image = image.crop(_box_inside(image, box))
     image = image.crop(_longest_part(image, shorter_side))

@@ -18,6 +18,7 @@ from tensorflow import keras
 
 from common.data import invalid_input_behind
 from common.data.image_files import decode_image
+from common.data.image_formats import Reading
 from common.deployment.deployable_model import NETWORK, PREPROCESSING
 from common.deployment.image_preprocessing import ImagePreprocessing, check_not_scaled
 from common.errors import InvalidInput, check_given, check_positive, invalid
@@ -38,7 +39,8 @@ class Embedder:
     Attributes:
         model: the Keras model, from `[batch, height, width, channels]` to `[batch, dim]`.
         digest: SHA-256 of the model's file, hexadecimal.
-        exif_orientation: files and encoded images are turned as their EXIF orientation says; what the model states.
+        reading: of files and encoded images, as the model states: with EXIF orientation and colour profile (`SHOWN`),
+            or with less in models of older versions.
     """
 
     def __init__(self, model: keras.Model, digest: str) -> None:
@@ -48,7 +50,7 @@ class Embedder:
             raise invalid("model", received=model.name, expected="one that `experiments.export` wrote")
         self._network: keras.Model = layers[NETWORK]
         self._preprocessing: ImagePreprocessing | None = layers.get(PREPROCESSING)
-        self.exif_orientation = self._preprocessing is None or self._preprocessing.exif_orientation
+        self.reading = Reading.SHOWN if self._preprocessing is None else self._preprocessing.reading
         self._infer = tf.function(
             lambda inputs: self._network(inputs, training=False), reduce_retracing=True, autograph=False
         )
@@ -134,7 +136,7 @@ class Embedder:
         return self._from_files(items, kinds == {"path"}, batch_size)
 
     def _from_files(self, items: list, are_paths: bool, batch_size: int) -> Iterator[tf.Tensor]:
-        transform, exif_orientation = self._layer.transform, self.exif_orientation
+        transform, reading = self._layer.transform, self.reading
 
         def contents() -> Iterator[tuple[bytes, bytes]]:
             for place, item in enumerate(items):
@@ -142,7 +144,7 @@ class Embedder:
 
         def prepared(name: tf.Tensor, content: tf.Tensor) -> tf.Tensor:
             content = tf.io.read_file(content) if are_paths else content
-            return decode_image(content, name, transform, exif_orientation=exif_orientation)
+            return decode_image(content, name, transform, reading=reading)
 
         spec = tf.TensorSpec([], tf.string)
         files = tf.data.Dataset.from_generator(contents, output_signature=(spec, spec))

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.data.image_files import encoded_orientation, turned
+from common.data.image_formats import Reading
 from common.deployment.deployable_model import NETWORK, PREPROCESSING, save_model, save_rounded_model
 from common.deployment.image_preprocessing import ImagePreprocessing
 from common.errors import InvalidInput, check_choice, invalid
@@ -130,7 +131,7 @@ def _from_contents(preprocessing: ImagePreprocessing, channels: int) -> Callable
             lambda: tf.image.decode_jpeg(content, channels=channels, dct_method="INTEGER_ACCURATE"),
             lambda: tf.image.decode_png(content, channels=channels),
         )
-        if preprocessing.exif_orientation:
+        if preprocessing.reading >= Reading.UPRIGHT:  # a profile needs Python
             image = turned(image, encoded_orientation(content))
         return tf.ensure_shape(tf.cast(transform(image), tf.float32), [size, size, channels])
 

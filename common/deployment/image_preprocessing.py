@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.data import CenterCrop, NativeCrop
+from common.data.image_formats import Reading
 from common.data.images import ResizedCenter
 from common.errors import check_choice, check_positive, invalid
 from common.ops.shapes import InputShape
@@ -50,8 +51,8 @@ class ImagePreprocessing(keras.layers.Layer):
         crop: "center": the shorter side is resized to 256/227 of `image_size` first (image files); "native": to
             `image_size` (data sets whose images all have that size).
         antialias: low-pass filter where images shrink.
-        exif_orientation: files and encoded images are turned as their EXIF orientation says before they come here; this
-            layer only keeps it. Models that were written before it existed ignore the orientation.
+        reading: how files and encoded images are decoded before they come here; this layer only keeps it. Models of
+            older versions keep theirs: they ignore colour profiles, and the oldest also the EXIF orientation.
 
     Input shape:
         `[batch, height, width, channels]`, values 0..255 (values outside are clipped; in eager mode, fractions of at
@@ -68,14 +69,14 @@ class ImagePreprocessing(keras.layers.Layer):
         image_size: int,
         crop: str = "center",
         antialias: bool = True,
-        exif_orientation: bool = True,
+        reading: Reading = Reading.SHOWN,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.image_size = int(check_positive("image_size", image_size))
         self.crop = check_choice("crop", crop, CROPS)
         self.antialias = bool(antialias)
-        self.exif_orientation = bool(exif_orientation)
+        self.reading = Reading(reading)
 
     @property
     def transform(self) -> ResizedCenter:
@@ -103,8 +104,10 @@ class ImagePreprocessing(keras.layers.Layer):
 
     def get_config(self) -> dict:  # noqa: D102
         settings = {"image_size": self.image_size, "crop": self.crop, "antialias": self.antialias}
-        return {**super().get_config(), **settings, "exif_orientation": self.exif_orientation}
+        return {**super().get_config(), **settings, "reading": int(self.reading)}
 
     @classmethod
     def from_config(cls, config: dict) -> ImagePreprocessing:  # noqa: D102
-        return cls(**{"exif_orientation": False, **config})
+        config = dict(config)
+        of_before = config.pop("exif_orientation", False)  # of versions that ignored profiles
+        return cls(**{"reading": Reading(of_before), **config})

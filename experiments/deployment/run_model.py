@@ -12,6 +12,7 @@ import numpy as np
 
 from common import backbones
 from common.data import Dataset, Examples
+from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.training.test_embeddings import read_test_embeddings
 from experiments.runs.pooling_weights import image_batches
@@ -69,8 +70,8 @@ class RunModel:
         self.path = pathlib.Path(path)
         self.trained: TrainedModel = load_trained_model(path, dataset=dataset, cache_dir=cache_dir)
         loaded = (self.trained.loaded or dataset).test
-        # Photos of users are turned; only a run on such photos from before that keeps its reading.
-        self.model = model_of(self.trained, loaded.exif_orientation == dataset.test.exif_orientation)
+        # Photos of users are read as shown; only an older run on such photos keeps its reading.
+        self.model = model_of(self.trained, Reading.SHOWN if loaded.reading == dataset.test.reading else loaded.reading)
         test = self.trained.dataset.test
         chosen = np.unique(np.linspace(0, len(test) - 1, num_checked).astype(int))
         self._examples = test.subset(chosen)
@@ -134,20 +135,20 @@ class RunModel:
         if self._originals is None:
             return np.zeros(0)
         embedder = Embedder(self.model, "")
-        embedder.exif_orientation = self._originals.exif_orientation  # as the copies were made
+        embedder.reading = self._originals.reading  # as the copies were made
         originals = embedder.embed(self._originals.file_names)
         copies = self._network[: len(originals)]
         norms = np.linalg.norm(originals, axis=1) * np.linalg.norm(copies, axis=1)
         return (originals * copies).sum(axis=1) / np.maximum(norms, 1e-12)
 
 
-def model_of(trained: TrainedModel, exif_orientation: bool = True) -> keras.Model:
+def model_of(trained: TrainedModel, reading: Reading = Reading.SHOWN) -> keras.Model:
     """Return the trained model from images (or tokens) to embeddings.
 
     Low-rank updates (`--lora_rank`) are merged into the run's own network.
 
     Args:
-        exif_orientation: files, of any size, are turned as their EXIF orientation says.
+        reading: of files, of any size.
     """
     from common.deployment import ImagePreprocessing, deployable_model
     from common.deployment.deployable_model import PREPROCESSING
@@ -159,7 +160,7 @@ def model_of(trained: TrainedModel, exif_orientation: bool = True) -> keras.Mode
         input_shape: tuple[int, ...] = dataset.train.arrays.shape[1:]
     elif dataset.kind == "image_files":
         antialias = config.evaluation_antialias is not False
-        preprocessing = ImagePreprocessing(config.image_size, "center", antialias, exif_orientation, name=PREPROCESSING)
+        preprocessing = ImagePreprocessing(config.image_size, "center", antialias, reading, name=PREPROCESSING)
         input_shape = (config.image_size, config.image_size, dataset.channels)
     else:
         input_shape = dataset.train.arrays.shape[1:]

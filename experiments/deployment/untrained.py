@@ -155,7 +155,7 @@ def _card(network: UntrainedNetwork, model: keras.Model, path: pathlib.Path, nam
         shape=[network.image_size, network.image_size, 3],
         dim=model.output_shape[-1],
         transform=model.get_layer(PREPROCESSING).transform,
-        exif_orientation=True,
+        reading=model.get_layer(PREPROCESSING).reading,
         format=name.removesuffix("_float16"),
         file=path.name,
         **plugin_facts({"backbone": PROVIDERS[place]} if place in PROVIDERS else {}, path, name),

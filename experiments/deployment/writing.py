@@ -188,7 +188,7 @@ def model_card(run: RunModel, written: Written) -> str:
         shape=list(layers[NETWORK].input_shape[1:]),
         dim=run.model.output_shape[-1],
         transform=preprocessing and preprocessing.transform,
-        exif_orientation=preprocessing and preprocessing.exif_orientation,
+        reading=preprocessing and preprocessing.reading,
         class_names=[str(data.class_names[label]) for label in np.unique(data.train.labels) if len(data.class_names)],
         format=written.name.removesuffix("_float16"),
         file=written.path.name,

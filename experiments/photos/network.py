@@ -11,6 +11,7 @@ import tensorflow as tf
 from PIL import Image
 from tensorflow import keras
 
+from common.data.image_formats import Reading
 from common.deployment import Embedder
 from common.deployment.deployable_model import NETWORK
 from common.errors import invalid
@@ -66,9 +67,9 @@ class PhotoNetwork:
         return self._weights is not None
 
     @property
-    def exif_orientation(self) -> bool:
-        """True if photos are turned by their EXIF orientation."""
-        return self._embedder.exif_orientation
+    def reading(self) -> Reading:
+        """How files are decoded."""
+        return self._embedder.reading
 
     def embedding_of(self, photo: np.ndarray) -> np.ndarray:
         """Embed a photo `[height, width, 3]`, uint8, as `Embedder.embed`: `[1, dim]`, float32."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.data.image_formats import Reading
 from common.data.regular_files import contents_of
 from common.errors import invalid
 from common.index import EmbeddingIndex, Neighbors
@@ -107,8 +108,9 @@ class PhotoService:
 
     def _decoded(self, network: PhotoNetwork, contents: bytes, crop: Crop | None = None) -> np.ndarray:
         if crop is None:
-            return read_photo(contents, self.limits.pixels, network.exif_orientation)
-        return crop.cut(read_photo(contents, self.limits.pixels))
+            return read_photo(contents, self.limits.pixels, network.reading)
+        # It was chosen on the upright photo.
+        return crop.cut(read_photo(contents, self.limits.pixels, max(network.reading, Reading.UPRIGHT)))
 
     def _attention_in(self, row: int) -> Attention | None:
         if self._network is None or not self._network.has_attention:

@@ -8,8 +8,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from common.data.image_files import decode_rgb
-from common.data.image_formats import open_image, orientation_of, readable_formats, upright
-from common.data.rgb_conversion import to_rgb
+from common.data.image_formats import Reading, as_read, open_image, readable_formats
 from common.errors import InvalidInput
 from experiments.photos.shown import jpeg_of, shown_text
 
@@ -28,7 +27,7 @@ class Refused(InvalidInput):
         self.status, self.seconds = status, seconds
 
 
-def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) -> np.ndarray:
+def read_photo(contents: bytes, max_pixels: int, reading: Reading = Reading.SHOWN) -> np.ndarray:
     """Return the pixels of an uploaded file, uint8 `[height, width, 3]`.
 
     Only the header is read before the size check, so a small file that declares a huge picture costs nothing. The
@@ -51,7 +50,7 @@ def read_photo(contents: bytes, max_pixels: int, exif_orientation: bool = True) 
     if animated:
         raise Refused(422, "The file is an animation; expected a single picture.")
     try:
-        photo = decode_rgb(contents, exif_orientation)
+        photo = decode_rgb(contents, reading)
     except Exception as error:  # noqa: BLE001 (as above)
         raise _damaged(error) from error
     if isinstance(photo, str):
@@ -96,7 +95,7 @@ def small_copy(contents: bytes, longer_side: int, max_pixels: int) -> bytes | st
         with open_image(contents) as image:
             _check_size(image, max_pixels)
             image.draft(None, (longer_side, longer_side))  # of JPEG files, pixels that are not needed are not computed
-            small = upright(to_rgb(image), orientation_of(image))
+            small = as_read(image, Reading.SHOWN)
     except Refused as error:
         return str(error)
     except Exception:  # noqa: BLE001 (as above)

@@ -13,6 +13,7 @@ import numpy as np
 
 from common import data, training
 from common.data import Dataset, Examples
+from common.data.image_formats import Reading
 from common.errors import InvalidInput, check_choice
 from common.files import difference, read_json
 from common.records import RunDirectory
@@ -122,18 +123,13 @@ def load_trained_model(
 def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None, run: str) -> Dataset:
     """Return the data set as a run reads it.
 
-    Older runs on photos that EXIF turns ignored the orientation; all others apply it.
+    Older runs ignored colour profiles, and the oldest also the EXIF orientation.
     """
-    fingerprint = build.data_fingerprint(dataset, cache_dir)
-    if fingerprint != trained_on and dataset.train.exif_orientation:
-        stored: dict[str, Any] = {
-            part: dataclasses.replace(each, exif_orientation=False) for part, each in data.parts_of(dataset)
-        }
-        as_stored = dataclasses.replace(dataset, **stored)
-        if build.data_fingerprint(as_stored, cache_dir) == trained_on:
-            return as_stored
-    if fingerprint == trained_on:
-        return dataset
+    for reading in sorted(Reading, reverse=True):
+        if reading <= dataset.train.reading:
+            as_read = dataset if reading == dataset.train.reading else _read_as(dataset, reading)
+            if build.data_fingerprint(as_read, cache_dir) == trained_on:
+                return as_read
     if data.is_of_names(trained_on, dataset):
         raise InvalidInput(
             f"{run} is of a version of this code that told images apart by their file names alone, so it is "
@@ -144,6 +140,11 @@ def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None,
         f"{run} was trained on other data than {dataset.name} now holds. Check --data_dir: the contents of all images, "
         "their labels and the names of classes and files have to be the same."
     )
+
+
+def _read_as(dataset: Dataset, reading: Reading) -> Dataset:
+    parts: dict[str, Any] = {name: dataclasses.replace(part, reading=reading) for name, part in data.parts_of(dataset)}
+    return dataclasses.replace(dataset, **parts)
 
 
 def tell_of_other_data(unit_dir: pathlib.Path, identity: dict) -> None:

@@ -29,10 +29,10 @@ def test_subset_keeps_all_fields_together():
     assert {type(name) for name in chosen.file_names} == {str}
     assert chosen.boxes.tolist() == [[3, 6, 9, 12], [1, 2, 3, 4]]
     assert chosen.positions.tolist() == [3, 1]
-    assert chosen.exif_orientation
+    assert chosen.reading is Reading.SHOWN
     assert _examples([4, 5]).subset(np.asarray([False, True])).labels.tolist() == [5]
-    stored = dataclasses.replace(examples, exif_orientation=False)
-    assert not any(part.exif_orientation for part in (stored.subset([0]), stored.select_classes([5])))
+    stored = dataclasses.replace(examples, reading=Reading.STORED)
+    assert not any(part.reading for part in (stored.subset([0]), stored.select_classes([5])))
 
 
 def test_selected_classes_are_numbered_in_the_order_given():

@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 from common.data.dataset import Examples
 from common.data.image_files import decode_rgb, encoded_orientation, load_rgb, read_image, turned
-from common.data.image_formats import stored_orientation
+from common.data.image_formats import Reading, stored_traits
 from common.data.images import CenterCrop, ThesisCrop
 from common.data.prepared_images import prepare_images
 from common.errors import InvalidInput
@@ -30,13 +30,13 @@ def write(folder, name, image, **options):
     return path
 
 
-def read(path, transform, seed=(0, 0), exif=True):
-    return read_in_graph(tf.constant(path), transform, tf.constant(seed), exif)
+def read(path, transform, seed=(0, 0), reading=Reading.SHOWN):
+    return read_in_graph(tf.constant(path), transform, tf.constant(seed), reading)
 
 
 @tf.function(autograph=False)  # as the pipeline has it
-def read_in_graph(path, transform, seed, exif):
-    return read_image(path, transform, seed, exif)
+def read_in_graph(path, transform, seed, reading):
+    return read_image(path, transform, seed, reading)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_orientation_is_alike_wherever_images_are_read(tmp_path, name, applied):
     path = write(tmp_path, name, image, exif=exif_of(6), quality=95, lossless=True)
     is_turned = applied or name == "a.tif"
     expected = CenterCrop(16)(np.asarray(image.transpose(Image.Transpose.ROTATE_270) if is_turned else image)).numpy()
-    examples = Examples(labels=np.array([0]), paths=np.array([path]), exif_orientation=applied)
+    examples = Examples(labels=np.array([0]), paths=np.array([path]), reading=Reading(applied))
     copies = prepare_images(examples, str(tmp_path / "cache"), 40)
     for source in (path, copies.paths[0]):
         for transform in (CenterCrop(16), ThesisCrop(16, flip=False)):
-            whole = transform(np.asarray(load_rgb(source, source, applied)), (3, 4)).numpy().astype(int)
-            assert np.abs(read(source, transform, (3, 4), applied).numpy() - whole).mean() < 2
-        assert np.abs(read(source, CenterCrop(16), exif=applied).numpy().astype(int) - expected).mean() < 2
+            whole = transform(np.asarray(load_rgb(source, source, Reading(applied))), (3, 4)).numpy().astype(int)
+            assert np.abs(read(source, transform, (3, 4), Reading(applied)).numpy() - whole).mean() < 2
+        assert np.abs(read(source, CenterCrop(16), reading=Reading(applied)).numpy().astype(int) - expected).mean() < 2
 
 
 def exif_of(orientation, order="<", lead=()):
@@ -139,8 +139,8 @@ def test_every_orientation_is_that_of_pillow(kind, order):
         contents = stream.getvalue()
         expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(contents))))
         np.testing.assert_array_equal(np.asarray(decode_rgb(contents)), expected)
-        assert orientation_in_graph(tf.constant(contents)).numpy() == orientation == stored_orientation(contents)
-        stored = tf.constant(np.asarray(decode_rgb(contents, exif_orientation=False)))
+        assert orientation_in_graph(tf.constant(contents)).numpy() == orientation == stored_traits(contents).orientation
+        stored = tf.constant(np.asarray(decode_rgb(contents, Reading.STORED)))
         np.testing.assert_array_equal(turned_in_graph(stored, tf.constant(orientation)), expected)
 
 
@@ -154,7 +154,7 @@ def test_an_orientation_may_be_any_whole_number(order, kind, layout):
         value = struct.pack(order + layout, orientation % 256 if kind == 1 else orientation)
         contents = jpeg_with(exif_of(9, order, lead=[(0x0112, kind, 1, value)]))
         expected = 6 if kind == 1 else expected
-        assert orientation_in_graph(tf.constant(contents)).numpy() == expected == stored_orientation(contents)
+        assert orientation_in_graph(tf.constant(contents)).numpy() == expected == stored_traits(contents).orientation
 
 
 def test_an_orientation_behind_many_parts_is_found_fast_or_not_at_all():
@@ -163,7 +163,7 @@ def test_an_orientation_behind_many_parts_is_found_fast_or_not_at_all():
     began = time.process_time()
     for between, expected in ((fill, 6), ((fill[:999] + comment[1:]) * 500, 6), (250_000 * comment, 1)):
         contents = with_exif[:2] + between + with_exif[2:]
-        assert orientation_in_graph(tf.constant(contents)).numpy() == expected == stored_orientation(contents)
+        assert orientation_in_graph(tf.constant(contents)).numpy() == expected == stored_traits(contents).orientation
         decoded = decode_rgb(contents)
         if expected == 6:
             np.testing.assert_array_equal(decoded, decode_rgb(with_exif))
@@ -201,7 +201,7 @@ def test_exif_without_an_orientation_is_upright():
     files += [(b"", 1), (b"\xff\xd8", 1), (b"\xff\xd8\xff\xe1", 1), (png.getvalue()[:40], 1), (b"GIF89a" + bytes(9), 1)]
     for contents, orientation in files:
         assert orientation_in_graph(tf.constant(contents)).numpy() == orientation
-        assert stored_orientation(contents) == orientation
+        assert stored_traits(contents).orientation == orientation
 
 
 def jpeg_with(exif):

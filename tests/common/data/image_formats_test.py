@@ -4,7 +4,7 @@ from PIL import Image
 
 from common.data import image_formats
 from common.data.image_files import decode_rgb
-from common.data.image_formats import is_image_name, left_out, readable_formats, stored_orientation
+from common.data.image_formats import is_image_name, left_out, readable_formats, stored_traits
 
 HEIF = "left out: 3 files (.heic 2: pip install 'deep-metric-learning[heif]', .txt 1)"
 
@@ -42,7 +42,7 @@ def test_photos_of_phones_are_read_upright(tmp_path, orientation):
     image = Image.fromarray(np.repeat(np.arange(64, dtype=np.uint8)[None, :, None] * 4, 32, axis=0).repeat(3, axis=2))
     pillow_heif.from_pillow(image).save(tmp_path / "a.heic", exif=exif.tobytes(), quality=-1)
     contents = (tmp_path / "a.heic").read_bytes()
-    assert stored_orientation(contents) == 1
+    assert stored_traits(contents).orientation == 1
     turned = image.transpose(Image.Transpose.ROTATE_270) if orientation == 6 else image
     found = decode_rgb(contents)
     assert found.size == turned.size

@@ -265,9 +265,9 @@ def test_an_augmentation_in_memory_is_traced_once_for_each_shape(in_memory, monk
 def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, monkeypatch):
     traced, few = [], files.subset(np.arange(4))
 
-    def read(path, transform, seed, exif_orientation):
+    def read(path, transform, seed, reading):
         traced.append(transform)
-        return read_image(path, transform, seed, exif_orientation)
+        return read_image(path, transform, seed, reading)
 
     class Changing(CenterCrop):  # a class of one's own, whose objects may be assigned to
         __dataclass_params__ = type("Params", (), {"frozen": False})
@@ -280,7 +280,7 @@ def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, m
         (CenterCrop(19), few, 1),
         (Changing(19), few, 2),
         (Changing(19), few, 3),
-        (CenterCrop(19), dataclasses.replace(few, exif_orientation=False), 4),
+        (CenterCrop(19), dataclasses.replace(few, reading=Reading.STORED), 4),
     ):
         made.append(np.concatenate(list(evaluation_batches(examples, transform, 3))))
         assert len(traced) == num_traces

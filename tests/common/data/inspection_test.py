@@ -96,12 +96,16 @@ def test_arrays_are_compared_by_their_values():
 
 
 @pytest.mark.parametrize(
-    ("applied", "size", "words"), [(True, (10, 12), "are turned upright"), (False, (12, 10), "stay")]
+    ("reading", "size", "turned", "converted"),
+    [(Reading.SHOWN, (10, 12), "are turned upright", "are converted"), (Reading.STORED, (12, 10), "stay", "stay")],
 )
-def test_files_stored_rotated_are_counted(dataset, write_image, applied, size, words):
-    assert "EXIF" not in inspect_dataset(dataset).describe()
-    write_image(dataset.test.paths[1], orientation=6)
-    train, test = (dataclasses.replace(part, exif_orientation=applied) for part in (dataset.train, dataset.test))
+def test_files_stored_rotated_or_in_other_colours_are_counted(dataset, write_image, reading, size, turned, converted):
+    found = inspect_dataset(dataset).describe()
+    assert "EXIF" not in found
+    assert "profile" not in found
+    write_image(dataset.test.paths[1], orientation=6, icc_profile=DISPLAY_P3)
+    train, test = (dataclasses.replace(part, reading=reading) for part in (dataset.train, dataset.test))
     inspection = inspect_dataset(dataclasses.replace(dataset, train=train, test=test))
-    assert f"stored rotated or mirrored (EXIF orientation): 1, which {words}" in inspection.describe()
+    assert f"stored rotated or mirrored (EXIF orientation): 1, which {turned}" in inspection.describe()
+    assert f"stored in the colours of a profile: 1, which {converted}" in inspection.describe()
     assert (inspection.examples[4].width, inspection.examples[4].height) == size

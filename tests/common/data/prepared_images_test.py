@@ -245,11 +245,11 @@ def test_the_readings_of_a_turned_photo_never_mix(tmp_path, write_image, copies)
     paths = [write_image(tmp_path / f"{n}.jpg", (9 * n, 8, 7), (40, 30), orientation=6 * n) for n in (0, 1)]
     for path in paths:
         os.utime(path, (1, 1))
-    stored = Examples(np.array([0, 1]), paths=np.array(paths), exif_orientation=False)
+    stored = Examples(np.array([0, 1]), paths=np.array(paths), reading=Reading.STORED)
     turned = Examples(stored.labels, paths=stored.paths)
     old, new = (prepare_images(each, str(tmp_path / "cache"), 20, copies=copies) for each in (stored, turned))
-    assert not (old.exif_orientation)
-    assert not (new.exif_orientation)
+    assert old.reading is Reading.STORED
+    assert new.reading is Reading.STORED
     sizes = [[Image.open(io.BytesIO(each)).size for each in contents_of(found)] for found in (old, new)]
     assert sizes == [[(26, 20), (26, 20)], [(26, 20), (20, 26)]]
     if copies == "files":

@@ -32,8 +32,8 @@ def test_the_listings_are_the_split(make_release):
     np.testing.assert_array_equal(dataset.test.labels, [2, 2, 3])
     assert dataset.train.paths[2] == str(root / "chair_final" / "12_0.JPG")
     assert dataset.class_names == ("bicycle 1", "chair 2", "bicycle 11319", "sofa 11320")
-    assert not dataset.train.exif_orientation  # as the published code reads photos
-    assert not dataset.test.subset(np.array([0])).exif_orientation
+    assert dataset.train.reading is Reading.STORED  # as the published code reads photos
+    assert dataset.test.subset(np.array([0])).reading is Reading.STORED
     assert dataset.deviations == (
         "sop train images: 4 found, 59,551 official",
         "sop train classes: 2 found, 11,318 official",

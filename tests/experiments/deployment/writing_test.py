@@ -139,7 +139,7 @@ def test_a_wrong_model_is_refused(study, run, tmp_path, monkeypatch):
 
     right = run_model.model_of
 
-    def wrong(trained, exif_orientation=True):
+    def wrong(trained):
         trained.model.head.projection.kernel.assign_add(1e-3 * np.ones_like(trained.model.head.projection.kernel))
         return right(trained)
 

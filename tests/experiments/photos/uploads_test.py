@@ -106,7 +106,7 @@ def test_photos_and_their_copies_are_upright():
     exif[0x0112] = 6
     contents = jpeg((500, 250), exif=exif)
     assert read_photo(contents, MOST).shape == (500, 250, 3)
-    assert read_photo(contents, MOST, exif_orientation=False).shape == (250, 500, 3)
+    assert read_photo(contents, MOST, reading=Reading.STORED).shape == (250, 500, 3)
     with Image.open(io.BytesIO(small_copy(contents, 100, MOST))) as copy:
         assert copy.size == (50, 100)
 

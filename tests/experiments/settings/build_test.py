@@ -153,7 +153,7 @@ def test_compressed_copies_keep_the_untrained_figure_within_the_bound_of_the_doc
     loaded = load_cub200(shared_data("cub200_2010_10classes"))
     labels = np.concatenate([loaded.train.labels, loaded.test.labels])
     paths = np.array([*loaded.train.file_names, *loaded.test.file_names])
-    dataset = dataclasses.replace(loaded, test=Examples(labels, paths=paths, exif_orientation=False))
+    dataset = dataclasses.replace(loaded, test=Examples(labels, paths=paths, reading=Reading.STORED))
     found = {}
     for copies in ("exact", "compressed"):
         given = {"backbone": "efficientnet_lite0", "weights": "imagenet", "copies": copies}
