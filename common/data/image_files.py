@@ -318,9 +318,8 @@ def _decode_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, reading: Readi
 
 
 def _has_profile(contents: tf.Tensor) -> tf.Tensor:
-    return tf.ensure_shape(
-        tf.numpy_function(lambda each: np.bool_(stored_traits(each).has_profile), [contents], tf.bool), []
-    )
+    found = tf.py_function(lambda each: stored_traits(each.numpy()).has_profile, [contents], tf.bool)
+    return tf.ensure_shape(found, [])
 
 
 def _shape_of_pixels(path: bytes, contents: bytes, reading: Reading) -> np.ndarray:

@@ -7,7 +7,9 @@ import pytest
 
 from common.data import content_digests as module
 from common.data.content_digests import content_digest, content_digests
+from common.data.image_formats import Reading
 from common.errors import InvalidInput
+from tests.colour_profiles import DISPLAY_P3
 
 
 @pytest.fixture
@@ -102,16 +104,22 @@ def test_a_cache_that_cannot_be_written_is_told_once(paths, tmp_path, reads, cap
     assert [record.getMessage().count("cannot be kept") for record in caplog.records if "kept" in record.msg] == [1]
 
 
-def test_a_turned_photo_has_a_digest_of_its_own_also_from_a_cache_of_before(tmp_path, write_image, reads):
-    paths = [write_image(tmp_path / f"{n}.png", (n, 0, 0), orientation=8 * n) for n in (0, 1)]
+def test_a_photo_that_a_reading_changes_has_its_own_digest_also_from_a_cache_of_before(tmp_path, write_image, reads):
+    options = ({}, {"orientation": 8}, {"icc_profile": DISPLAY_P3}, {"orientation": 8, "icc_profile": DISPLAY_P3})
+    paths = [write_image(tmp_path / f"{n}.png", (n, 0, 0), **each) for n, each in enumerate(options)]
+
+    def in_reading(reading):
+        return [digest.decode() for digest in content_digests(paths, tmp_path / "cache", reading=reading)]
+
     plain = digests_of(paths, tmp_path / "cache")
-    turned = [digest.decode() for digest in content_digests(paths, tmp_path / "cache", exif_orientation=True)]
+    upright, shown = in_reading(Reading.UPRIGHT), in_reading(Reading.SHOWN)
     assert plain == expected(paths)
-    assert turned[0] == plain[0]
-    assert turned[1] != plain[1]
-    assert sorted(reads) == sorted(2 * paths)  # the first cache knows no orientations
-    assert turned == [content_digest(pathlib.Path(path).read_bytes(), True) for path in paths]
-    again = content_digests(paths, tmp_path / "cache", exif_orientation=True)
-    assert [digest.decode() for digest in again] == turned
-    assert digests_of(paths, tmp_path / "cache") == plain
-    assert len(reads) == 4
+    assert [a == b for a, b in zip(upright, plain)] == [True, False, True, False]
+    assert [a == b for a, b in zip(shown, plain)] == [True, False, False, False]
+    assert [a == b for a, b in zip(shown, upright)] == [True, True, False, False]
+    # As versions have it that ignored profiles: their prepared copies and runs stay.
+    assert upright[1] == hashlib.sha256(f"{plain[1]} turned 8".encode()).hexdigest()
+    assert sorted(reads) == sorted(2 * paths)  # the first cache knows neither orientations nor profiles
+    assert shown == [content_digest(pathlib.Path(path).read_bytes(), Reading.SHOWN) for path in paths]
+    assert [in_reading(Reading.SHOWN), digests_of(paths, tmp_path / "cache")] == [shown, plain]
+    assert len(reads) == 8

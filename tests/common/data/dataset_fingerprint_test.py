@@ -9,6 +9,8 @@ import pytest
 from common.data import Dataset, Examples, load_image_folder, load_manifest
 from common.data.dataset import parts_of
 from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
+from common.data.image_formats import Reading
+from tests.colour_profiles import DISPLAY_P3, SRGB
 
 
 @pytest.fixture
@@ -120,15 +122,20 @@ def test_every_part_counts(tmp_path):
     assert fingerprint(validation=ones) != fingerprint()
 
 
-def test_the_reading_of_turned_photos_counts(folder, tmp_path, write_image):
-    """Of upright photos it makes no difference, so that runs on them keep theirs."""
+def test_the_reading_counts_where_it_changes_a_photo(folder, tmp_path, write_image):
+    """Of others it makes no difference, so that runs on them keep theirs."""
 
-    def both():
+    def of_readings():
         loaded = load_image_folder(str(folder))
-        parts = {name: dataclasses.replace(part, exif_orientation=False) for name, part in parts_of(loaded)}
-        stored = dataclasses.replace(loaded, **parts)
-        return [dataset_fingerprint(each, tmp_path / "cache") for each in (loaded, stored)]
+        for reading in Reading:
+            parts = {name: dataclasses.replace(part, reading=reading) for name, part in parts_of(loaded)}
+            yield dataset_fingerprint(dataclasses.replace(loaded, **parts), tmp_path / "cache")
 
-    assert len(set(both())) == 1
+    write_image(folder / "class 1" / "1.png", icc_profile=SRGB)
+    assert len(set(of_readings())) == 1
     write_image(folder / "class 1" / "1.png", orientation=3)
-    assert len(set(both())) == 2
+    stored, upright, shown = of_readings()
+    assert stored != upright == shown
+    write_image(folder / "class 1" / "1.png", icc_profile=DISPLAY_P3)
+    stored, upright, shown = of_readings()
+    assert stored == upright != shown

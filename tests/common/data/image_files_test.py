@@ -11,11 +11,12 @@ import tensorflow as tf
 from PIL import Image, ImageOps
 
 from common.data.dataset import Examples
-from common.data.image_files import decode_rgb, encoded_orientation, load_rgb, read_image, turned
+from common.data.image_files import decode_image, decode_rgb, encoded_orientation, load_rgb, read_image, turned
 from common.data.image_formats import Reading, stored_traits
 from common.data.images import CenterCrop, ThesisCrop
 from common.data.prepared_images import prepare_images
 from common.errors import InvalidInput
+from tests.colour_profiles import DARK_GREY, DISPLAY_P3, PRESS, SRGB, encoded, in_display_p3
 
 
 def smooth_image(height, width):
@@ -119,6 +120,53 @@ def test_orientation_is_alike_wherever_images_are_read(tmp_path, name, applied):
             whole = transform(np.asarray(load_rgb(source, source, Reading(applied))), (3, 4)).numpy().astype(int)
             assert np.abs(read(source, transform, (3, 4), Reading(applied)).numpy() - whole).mean() < 2
         assert np.abs(read(source, CenterCrop(16), reading=Reading(applied)).numpy().astype(int) - expected).mean() < 2
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tif"])
+def test_colours_are_those_of_the_profile_wherever_images_are_read(tmp_path, name):
+    image = smooth_image(40, 60)
+    options = {"quality": 100, "subsampling": 0} if name == "a.jpg" else {"lossless": True}
+    path = write(tmp_path, name, in_display_p3(image), icc_profile=DISPLAY_P3, exif=exif_of(1), **options)
+    for reading in Reading:
+        decoded = np.asarray(load_rgb(path, path, reading))
+        distance = np.abs(decoded.astype(int) - image).mean()
+        assert distance < 4 if reading is Reading.SHOWN else distance > 6
+        examples = Examples(labels=np.array([0]), paths=np.array([path]), reading=reading)
+        copy = np.asarray(load_rgb(*2 * [prepare_images(examples, str(tmp_path / "cache"), 40).paths[0]]))
+        assert np.abs(copy.astype(int) - decoded).mean() < 4
+        for transform in (CenterCrop(16), ThesisCrop(16, flip=False)):
+            difference = read(path, transform, (3, 4), reading).numpy() - transform(decoded, (3, 4)).numpy().astype(int)
+            assert np.abs(difference).max() <= (1 if reading is Reading.SHOWN else 2)
+
+
+@pytest.mark.parametrize(
+    ("profile", "mode"),
+    [(None, "RGB"), (SRGB, "RGB"), (DISPLAY_P3[:300], "RGB"), (b"no profile", "RGB"), (DARK_GREY, "RGB"), (PRESS, "L")],
+    ids=["none", "of sRGB", "cut off", "damaged", "of grey", "of a press"],
+)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_without_a_profile_that_changes_colours_no_bit_changes(kind, profile, mode):
+    """Also where the graph takes a JPEG file to Pillow only if it has to."""
+    image = smooth_image(40, 60).convert(mode)
+    options, profiled = {"exif": exif_of(6), "quality": 90}, {} if profile is None else {"icc_profile": profile}
+    contents, plain = encoded(image, kind, **options, **profiled), encoded(image, kind, **options)
+    before = decode_in_graph(plain, "a", ThesisCrop(16), (3, 4), Reading.UPRIGHT)
+    np.testing.assert_array_equal(decode_in_graph(contents, "a", ThesisCrop(16), (3, 4)), before)
+    np.testing.assert_array_equal(decode_rgb(contents), decode_rgb(plain, Reading.UPRIGHT))
+    assert not stored_traits(contents).has_profile
+
+
+decode_in_graph = tf.function(decode_image, autograph=False)
+
+
+def test_a_profile_behind_many_parts_is_found_in_the_graph():
+    """Also where Pillow goes on behind bytes that are no part."""
+    image = in_display_p3(Image.new("RGB", (16, 16), (220, 60, 30)))
+    contents = encoded(image, "JPEG", quality=95, icc_profile=DISPLAY_P3)
+    comment = b"\xff\xfe\0\3x"
+    for between in (b"", 300 * comment, 5 * b"\xff", comment + b"\0\0"):
+        found = decode_in_graph(contents[:2] + between + contents[2:], "a", CenterCrop(8))
+        assert np.abs(found.numpy().astype(int) - (220, 60, 30)).max() <= 4
 
 
 def exif_of(orientation, order="<", lead=()):

@@ -14,6 +14,7 @@ from common.data import input_pipeline
 from common.data.batches import ClassBalancedBatches
 from common.data.dataset import Examples
 from common.data.image_files import read_image
+from common.data.image_formats import Reading
 from common.data.images import CenterCrop, Identity, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
 from common.data.prepared_images import prepare_images

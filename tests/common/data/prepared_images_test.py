@@ -9,6 +9,7 @@ from PIL import Image
 
 from common.data import prepared_images
 from common.data.dataset import Examples
+from common.data.image_formats import Reading
 from common.data.prepared_images import prepare_images
 from common.errors import InvalidInput
 

@@ -5,6 +5,7 @@ import pytest
 from PIL import Image, TiffImagePlugin
 
 from common.data.rgb_conversion import to_rgb
+from tests.colour_profiles import CYAN_OF_PRESS, DARK_GREY, DISPLAY_P3, PRESS, in_display_p3
 
 
 def written_and_opened(image, **options):
@@ -112,3 +113,34 @@ def test_other_images_are_what_pillow_makes_of_them(mode):
     pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3)).astype(np.uint8)
     image = written_and_opened(Image.fromarray(pixels).convert(mode), format="TIFF")
     np.testing.assert_array_equal(to_rgb(image), image.convert("RGB"))
+
+
+@pytest.mark.parametrize("format", ["JPEG", "TIFF"])
+def test_inks_are_those_of_their_profile(format):
+    for inks, colour in (((255, 0, 0, 0), CYAN_OF_PRESS), ((0, 0, 0, 0), (255, 255, 255)), ((0, 0, 0, 255), (0, 0, 0))):
+        image = written_and_opened(Image.new("CMYK", (16, 16), inks), format=format, icc_profile=PRESS)
+        assert np.abs(np.asarray(to_rgb(image), int) - colour).max() <= 2
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "I;16"])
+def test_greys_are_those_of_their_profile(mode):
+    """The darker curve v^3 of a profile, as values of sRGB."""
+    grey = np.arange(256, dtype=np.uint8)[None]
+    linear = (grey / 255.0) ** 3
+    expected = 255 * np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    image = Image.fromarray(grey.astype(np.uint16) * 257) if mode == "I;16" else Image.fromarray(grey).convert(mode)
+    rgb = np.asarray(to_rgb(written_and_opened(image, format="PNG", icc_profile=DARK_GREY)))
+    np.testing.assert_allclose(rgb, np.repeat(expected[..., None], 3, axis=2), atol=2)
+    plain = np.asarray(to_rgb(written_and_opened(image, format="PNG", icc_profile=DARK_GREY), applies_profile=False))
+    np.testing.assert_array_equal(plain, np.repeat(grey[..., None], 3, axis=2))
+
+
+def test_what_is_transparent_has_the_colours_of_its_profile_and_lies_on_white():
+    wide = in_display_p3(Image.new("RGB", (3, 1), (220, 60, 30)))
+    layer = wide.copy()
+    layer.putalpha(Image.fromarray(np.array([[255, 128, 0]], np.uint8)))
+    rgb = np.asarray(to_rgb(written_and_opened(layer, format="PNG", icc_profile=DISPLAY_P3)))[0].astype(int)
+    np.testing.assert_allclose(rgb, [(220, 60, 30), (237, 157, 142), (255, 255, 255)], atol=2)
+    palette = wide.quantize(2)
+    rgb = np.asarray(to_rgb(written_and_opened(palette, format="PNG", icc_profile=DISPLAY_P3)), int)
+    assert np.abs(rgb - (220, 60, 30)).max() <= 2

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from common.data.image_formats import Reading
 from common.data.stanford_online_products import load_stanford_online_products
 from common.errors import InvalidInput
 

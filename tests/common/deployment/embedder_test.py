@@ -9,11 +9,14 @@ from PIL import Image
 
 from common.backbones import cut_network
 from common.data import CenterCrop, Examples, evaluation_batches
+from common.data.image_files import decode_rgb
+from common.data.image_formats import Reading
 from common.deployment import load_embedder, loading_risk, save_model
 from common.deployment.embedder import packages_of
 from common.errors import InvalidInput
 from common.ops.normalization import normalize
 from gsp_dml import GeneralizedSumPooling
+from tests.colour_profiles import DISPLAY_P3, in_display_p3
 from tests.common.deployment.small_models import DIM, SIZE, of_images, of_tokens
 from tests.experiments.tiny_network import tiny_network
 
@@ -180,20 +183,24 @@ def test_versions_of_keras_that_run_code_of_a_model(version, is_safe):
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_photos_are_turned_as_exif_says_unless_the_model_is_of_before(colour, tmp_path, kind):
+def test_photos_are_shown_as_exif_and_profile_say_unless_the_model_is_of_before(colour, tmp_path, kind):
     embedder, expected, _ = colour
     image = Image.fromarray(drawn(5, 4, 3)).resize((SIZE + 9, SIZE + 2))
     exif = Image.Exif()
     exif[0x0112] = 8
     path = tmp_path / "photo"
-    image.save(path, kind, exif=exif, quality=100, subsampling=0)
-    upright = image.transpose(Image.Transpose.ROTATE_90)
-    for applied, seen in ((True, upright), (False, image)):
-        embedder.exif_orientation = applied
+    wide = in_display_p3(image)
+    wide.save(path, kind, exif=exif, quality=100, subsampling=0, icc_profile=DISPLAY_P3)
+    upright = Image.Transpose.ROTATE_90
+    shown = decode_rgb(path.read_bytes())
+    seen_in = {Reading.STORED: wide, Reading.UPRIGHT: wide.transpose(upright), Reading.SHOWN: shown}
+    assert np.abs(np.asarray(shown, int) - np.asarray(image.transpose(upright))).mean() < 4
+    for reading, seen in seen_in.items():
+        embedder.reading = reading
         crop = CenterCrop(SIZE)(np.asarray(seen))[None]
         for items in ([path], [path.read_bytes()]):
             np.testing.assert_allclose(embedder.embed(items), expected(crop), atol=0.01 if kind == "JPEG" else 1e-6)
-    embedder.exif_orientation = True
+    assert embedder.reading is Reading.SHOWN
 
 
 def test_names_that_are_no_text_are_read(colour, photographs, tmp_path):

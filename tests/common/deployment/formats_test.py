@@ -12,6 +12,7 @@ from common.deployment.formats import FORMATS, write_format
 from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.recipes import resolve
+from tests.colour_profiles import DISPLAY_P3
 from tests.common.deployment.small_models import HAS_ONNX, needs_onnx, of_images, of_tokens
 
 keras = tf.keras
@@ -138,7 +139,7 @@ def test_a_saved_model_takes_encoded_images_and_turns_them(models, encoded, kind
     for orientation in range(1, 9):
         exif, file = Image.Exif(), io.BytesIO()
         exif[0x0112] = orientation
-        image.save(file, kind, exif=exif, quality=95)
+        image.save(file, kind, exif=exif, quality=95, icc_profile=DISPLAY_P3)  # which it ignores
         contents.append(file.getvalue())
         images.append(np.asarray(ImageOps.exif_transpose(Image.open(file)), np.float32)[None])
     expected = np.concatenate([models["gap"](each) for each in images])

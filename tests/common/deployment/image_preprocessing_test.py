@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from common.data import CenterCrop, NativeCrop
+from common.data.image_formats import Reading
 from common.deployment import ImagePreprocessing
 from common.errors import InvalidInput
 
@@ -43,16 +44,18 @@ def test_images_scaled_to_one_are_refused_where_values_are_known():
     assert layer(drawn(1, 20, 20, 3) // 255).shape == (1, 16, 16, 3)
 
 
-def test_a_configuration_makes_the_same_layer_and_those_of_before_ignore_exif_orientation():
+def test_a_configuration_makes_the_same_layer_and_those_of_before_keep_their_reading():
     layer = ImagePreprocessing(24, "native", False, name="preprocessing")
     config = layer.get_config()
     again = ImagePreprocessing.from_config(config)
     assert (again.transform, again.name) == (NativeCrop(24, antialias=False), "preprocessing")
     assert layer.compute_output_shape((None, None, None, 3)) == (None, 24, 24, 3)
     assert layer(keras.Input((None, None, 3))).shape == (None, 24, 24, 3)
-    assert again.exif_orientation
-    del config["exif_orientation"]
-    assert not ImagePreprocessing.from_config(config).exif_orientation
+    assert again.reading is Reading.SHOWN
+    del config["reading"]
+    for of_before, reading in (({}, 0), ({"exif_orientation": False}, 0), ({"exif_orientation": True}, 1)):
+        old = ImagePreprocessing.from_config({**config, **of_before})
+        assert old.reading == reading == ImagePreprocessing.from_config(old.get_config()).reading
     for wrong in ((0,), (16, "left")):
         with pytest.raises(InvalidInput, match="image_size|crop"):
             ImagePreprocessing(*wrong)

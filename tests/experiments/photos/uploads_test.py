@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from common.data.image_formats import Reading
 from experiments.photos.uploads import LONGEST_SIDE, Refused, read_photo, small_copy
+from tests.colour_profiles import DISPLAY_P3, in_display_p3
 from tests.experiments.photos.hostile_files import NO_PHOTOS, encoded, jpeg, photo, png_that_declares
 
 MOST = 1_000_000
@@ -109,6 +111,17 @@ def test_photos_and_their_copies_are_upright():
     assert read_photo(contents, MOST, reading=Reading.STORED).shape == (250, 500, 3)
     with Image.open(io.BytesIO(small_copy(contents, 100, MOST))) as copy:
         assert copy.size == (50, 100)
+
+
+def test_photos_and_their_copies_are_in_the_colours_of_their_profile():
+    colour = (220, 60, 30)
+    wide = in_display_p3(Image.new("RGB", (80, 60), colour))
+    contents = encoded(wide, "JPEG", quality=95, icc_profile=DISPLAY_P3)
+    assert np.abs(read_photo(contents, MOST).astype(int) - colour).max() <= 3
+    assert np.abs(read_photo(contents, MOST, Reading.UPRIGHT).astype(int) - wide.getpixel((0, 0))).max() <= 3
+    with Image.open(io.BytesIO(small_copy(contents, 40, MOST))) as copy:
+        assert "icc_profile" not in copy.info
+        assert np.abs(np.asarray(copy).astype(int) - colour).max() <= 5
 
 
 def test_no_photo_starts_a_program(monkeypatch, tmp_path):

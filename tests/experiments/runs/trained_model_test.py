@@ -6,6 +6,7 @@ import pytest
 from PIL import Image
 
 from common import data
+from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
@@ -17,6 +18,7 @@ from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.site.drawn_run import DataFolder
 from experiments.site.groups import read_studies
+from tests.colour_profiles import DISPLAY_P3
 from tests.experiments.patterned_images import write_photos
 from tests.experiments.written_results import finished_result
 
@@ -114,24 +116,24 @@ def test_a_run_of_an_old_version_is_told_apart(place):
         data_of_run(dataset, place.cache, "contents-0123456789abcdef", "runs/x")
 
 
-def test_a_run_of_before_keeps_its_reading_of_turned_photos(place):
-    """A run whose data were read without EXIF orientation is shown and exported so; a new one begins beside it."""
+@pytest.mark.parametrize("reading", [Reading.STORED, Reading.UPRIGHT])
+def test_a_run_of_before_keeps_its_reading_of_photos(place, reading):
+    """It is shown and exported so; a new one begins beside it."""
     exif = Image.Exif()
     exif[0x0112] = 6
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3)).astype(np.uint8))
-    image.save(f"{place.a}/c1/3.png", exif=exif)
+    image.save(f"{place.a}/c1/3.png", exif=exif, icc_profile=DISPLAY_P3)
     loaded = place.load(place.a)
-    parts = {name: dataclasses.replace(part, exif_orientation=False) for name, part in data.parts_of(loaded)}
+    parts = {name: dataclasses.replace(part, reading=reading) for name, part in data.parts_of(loaded)}
     place.finish(place.a, dataclasses.replace(loaded, **parts))
     unit = reports.collect(place.runs)[0].units[0]
     trained_on = unit.config["data"]
     assert build.data_fingerprint(loaded, place.cache) != trained_on
     found = data_of_run(loaded, place.cache, trained_on, "runs/x")
-    assert not (found.train.exif_orientation)
-    assert not (found.test.exif_orientation)
-    assert not DataFolder(place.a, place.cache).dataset_of(unit, CONFIG).test.exif_orientation
+    assert {found.train.reading, found.test.reading} == {reading}
+    assert DataFolder(place.a, place.cache).dataset_of(unit, CONFIG).test.reading is reading
     now = build.data_fingerprint(loaded, place.cache)
-    assert data_of_run(loaded, place.cache, now, "runs/x").train.exif_orientation
+    assert data_of_run(loaded, place.cache, now, "runs/x").train.reading is Reading.SHOWN
     with pytest.raises(InvalidInput, match="was trained on other data"):
         data_of_run(loaded, place.cache, "contents-0123456789abcdef", "runs/x")
 

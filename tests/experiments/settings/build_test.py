@@ -7,6 +7,7 @@ import tensorflow as tf
 from PIL import Image
 
 from common.data import CenterCrop, Dataset, Examples, choose_copies, load_cub200
+from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.runs.evaluation_inputs import EvaluationInputs, untrained_embeddings
