@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from common.data.glyphs import load_glyphs
     from common.data.image_checks import check_images
     from common.data.image_folder import find_image_files, load_image_folder
+    from common.data.image_formats import Reading
     from common.data.images import (
         CenterCrop,
         Identity,
@@ -81,6 +82,7 @@ __all__ = [
     "PublishedCodeCrop",
     "JitteredCrop",
     "RandomShift",
+    "Reading",
     "ReducedCrop",
     "HierarchicalBatches",
     "MPerClassBatches",

@@ -73,7 +73,7 @@ def content_digests(
 
 
 def content_digest(contents: bytes, reading: Reading) -> str:
-    """Return a file's hexadecimal SHA-256; it includes traits by which a reading changes the image.
+    """Return a file's hexadecimal SHA-256, with traits that a reading applies.
 
     So the readings of a turned photo, or of one with a profile, have digests of their own; any other file has one.
 

@@ -209,10 +209,10 @@ def _is_complete_jpeg(contents: tf.Tensor) -> tf.Tensor:
 
 
 def _header(contents: tf.Tensor, to_its_end: bool) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the EXIF orientation of a JPEG or PNG file, and whether it may have a colour profile.
+    """Return the EXIF orientation, and whether there may be a colour profile.
 
     Args:
-        contents: scalar string.
+        contents: scalar string, of a JPEG or PNG file.
         to_its_end: look for a profile, too, in JPEG files alone; else a found orientation ends the search.
     """
     size = tf.cast(tf.strings.length(contents), tf.int64)

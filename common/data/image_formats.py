@@ -1,4 +1,4 @@
-"""Formats of image files: opening a file, how its pixels are read, and skipped files."""
+"""Formats of image files: opening, orientation and colours, and skipped files."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ _MOST_ENDINGS = 8  # that a phrase names
 
 
 class Reading(enum.IntEnum):
-    """How the pixels of a file become an image; each reading does more than the one before.
+    """How the pixels of a file become an image.
 
-    Models keep the number. Before profiles were known, they kept False for `STORED` or True for `UPRIGHT`.
+    Each reading does more than the one before. Models keep its number. Before profiles were known, they kept False for `STORED` or True for `UPRIGHT`.
     """
 
     STORED = 0  # as the published code and torchvision read them; the published data sets
@@ -162,7 +162,10 @@ def _too_many_parts(most: int, what: str) -> ValueError:
 
 
 def stored_traits(contents: bytes) -> Traits:
-    """Return what makes the readings of an image file differ; the default if it is damaged."""
+    """Return what makes the readings of an image file differ.
+
+    A damaged file has the default.
+    """
     try:
         with open_image(contents) as image:
             if image.format == "PNG" and "exif" not in image.info and b"eXIf" in contents:

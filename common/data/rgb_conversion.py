@@ -37,8 +37,8 @@ def to_rgb(image: Image.Image, applies_profile: bool = True) -> Image.Image:
             Pillow does not convert to RGB.
         OSError: the file is not complete.
     """
-    image.load()  # of some formats, only then it is known what is transparent
     converted = (conversion_to_srgb(image) if applies_profile else None) or _plainly_converted
+    image.load()  # of some formats, only then it is known what is transparent
     greatest = _greatest_value(image)
     if greatest is not None:
         return converted(_scaled(image, greatest))

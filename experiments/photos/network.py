@@ -68,7 +68,7 @@ class PhotoNetwork:
 
     @property
     def reading(self) -> Reading:
-        """How files are decoded."""
+        """The model's way of decoding files."""
         return self._embedder.reading
 
     def embedding_of(self, photo: np.ndarray) -> np.ndarray:
