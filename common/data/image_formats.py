@@ -59,7 +59,8 @@ _MOST_ENDINGS = 8  # that a phrase names
 class Reading(enum.IntEnum):
     """How the pixels of a file become an image.
 
-    Each reading does more than the one before. Models keep its number. Before profiles were known, they kept False for `STORED` or True for `UPRIGHT`.
+    Each reading does more than the one before. Models keep its number. Before profiles were known, they kept False for
+    `STORED` or True for `UPRIGHT`.
     """
 
     STORED = 0  # as the published code and torchvision read them; the published data sets
