@@ -107,10 +107,10 @@ class PhotoService:
         return self._network
 
     def _decoded(self, network: PhotoNetwork, contents: bytes, crop: Crop | None = None) -> np.ndarray:
-        if crop is None:
-            return read_photo(contents, self.limits.pixels, network.reading)
-        # It was chosen on the upright photo.
-        return crop.cut(read_photo(contents, self.limits.pixels, max(network.reading, Reading.UPRIGHT)))
+        # A part was chosen on the upright photo.
+        reading = network.reading if crop is None else max(network.reading, Reading.UPRIGHT)
+        photo = read_photo(contents, self.limits.pixels, reading)
+        return photo if crop is None else crop.cut(photo)
 
     def _attention_in(self, row: int) -> Attention | None:
         if self._network is None or not self._network.has_attention:

@@ -59,7 +59,7 @@ def test_a_run_becomes_a_model_with_its_card(study, run, tmp_path, monkeypatch):
         "fold 0 of the 2 folds",
         "What it is not for",
         "MIT licence",
-        "EXIF orientation is applied to files and encoded images.",
+        "EXIF orientation and colour profiles are applied to files and encoded images.",
     ):
         assert phrase in text
     assert re.search(rf"\| MAP@R \| {100 * test['MAP@R']:.2f} \| \[\d+\.\d\d, \d+\.\d\d\] \| 12.50 \|", text)

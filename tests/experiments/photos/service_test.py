@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.photos.network import PhotoNetwork
 from experiments.photos.service import Gallery
 from experiments.photos.uploads import Crop, Refused
+from tests.colour_profiles import DISPLAY_P3, encoded, in_display_p3
 from tests.experiments.photos.conftest import HOSTILE_LABEL
 
 PLACES = np.float32([[1, 0], [0.9, 0.1], [0.7, 0.7], [0, 1], [-1, 0]])
@@ -110,6 +112,21 @@ def test_the_network_sees_one_photo_at_a_time(service, gallery_photos, monkeypat
     with ThreadPoolExecutor(len(ways)) as pool:
         assert all(answer.result()["neighbours"] for answer in [pool.submit(way) for way in ways])
     assert overlaps == [False] * len(ways)
+
+
+def test_a_part_is_upright_and_else_read_as_its_model_reads_photos(service, monkeypatch):
+    wide, exif = in_display_p3(Image.new("RGB", (30, 20), (220, 60, 30))), Image.Exif()
+    exif[0x0112] = 6
+    contents = encoded(wide, "PNG", icc_profile=DISPLAY_P3, exif=exif)
+    seen, embedding_of = [], PhotoNetwork.embedding_of
+    monkeypatch.setattr(PhotoNetwork, "embedding_of", lambda own, photo: seen.append(photo) or embedding_of(own, photo))
+    for reading in Reading:
+        monkeypatch.setattr(PhotoNetwork, "reading", reading)
+        for crop in (None, Crop(0, 0, 1, 1)):
+            service.search(contents, 1, None, crop=crop)
+    assert [photo.shape[:2] for photo in seen] == [(20, 30), *5 * [(30, 20)]]
+    is_converted = [bool(np.abs(photo.astype(int) - (220, 60, 30)).max() < 4) for photo in seen]
+    assert is_converted == 4 * [False] + 2 * [True]
 
 
 def test_pictures_are_small_copies_or_gone(service):
