@@ -1,0 +1,63 @@
+"""The exported names of the public packages, with their signatures as text."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+PACKAGES = (
+    *("deep_metric_learning", "gsp_dml", "ccp_dml"),
+    *("common.backbones", "common.data", "common.deployment", "common.diagnostics", "common.downloads", "common.files"),
+    *("common.index", "common.losses", "common.miners", "common.pooling", "common.records", "common.references"),
+    *("common.retrieval", "common.training", "common.training.trackers"),
+)
+REMOVED: tuple[
+    str, ...
+] = ()  # names meant to go, such as "common.index.Reranking", or of a whole package "common.index."
+
+
+def exported() -> dict[str, list[str]]:
+    """Return by `package.name` the signature of a function, or of a class' constructor and public methods.
+
+    The facade's names are those of other packages: they are listed without signatures.
+    """
+    found: dict[str, list[str]] = {}
+    for package in PACKAGES:
+        try:
+            module = importlib.import_module(package)
+        except ModuleNotFoundError:
+            continue  # its names are then missing, which `REMOVED` has to say
+        for name in module.__all__:
+            value = getattr(module, name)
+            found[f"{package}.{name}"] = [] if package == "deep_metric_learning" else [*_signatures(value)]
+    return dict(sorted(found.items()))
+
+
+def _signatures(value: Any) -> Iterator[str]:
+    if inspect.isclass(value):
+        yield _text(value.__init__) if "__init__" in vars(value) else f"as {value.__mro__[1].__name__}"
+        for name, member in sorted(vars(value).items()):
+            function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+            if not name.startswith("_") and inspect.isfunction(function):
+                yield name + _text(function)
+            elif not name.startswith("_") and isinstance(member, property):
+                yield name
+    elif callable(value):
+        yield _text(value)
+    else:
+        yield type(value).__name__
+
+
+def _text(function: Any) -> str:
+    try:
+        return re.sub(r" at 0x[0-9a-f]+", "", str(inspect.signature(function)))
+    except (TypeError, ValueError):
+        return "(?)"
+
+
+def unlisted_removals(before: dict[str, list[str]], now: dict[str, list[str]]) -> list[str]:
+    """Return the names that are gone without being in `REMOVED`."""
+    return sorted(name for name in before.keys() - now.keys() if not (REMOVED and name.startswith(REMOVED)))

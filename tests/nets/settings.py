@@ -1,0 +1,275 @@
+"""Hashes, refusals and explained values of command lines, without TensorFlow: one digest a block.
+
+A case is the words of a command line, so that it outlives changes of the modules behind the flags; `outcome` alone
+knows how words become configurations. Names are listed here, not read from the code, so that a new one changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import io
+import itertools
+import json
+import pathlib
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from absl import flags
+from absl.testing import flagsaver
+from PIL import Image
+
+from common.errors import InvalidInput
+from experiments.settings import flags as experiment_flags
+from experiments.settings.config import ExperimentConfig, by_flag_names, identity_digest
+from experiments.settings.parts import all_settings
+
+ROOT = pathlib.Path(__file__).parents[2]
+Case = tuple[str, ...]  # the words of a command line
+DATA = "0123456789abcdef"  # in place of a data set's fingerprint
+
+PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop")
+DATASETS = (*PHOTOGRAPHS, "glyphs", "emoji", "cifar100", "folder", "manifest", "synthetic_tokens")
+OTHER_DATASETS = (
+    *("emoji_clutter_48", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "cifar10", "cifar10_seen"),
+    *("cifar10_unseen", "cifar100_unseen", "cifar_collage", "cifar_collage_published_code_distilled"),
+    *("cifar10_collage", "cifar10_collage_distilled"),
+)
+RECIPES = ("thesis", "published_code", "revisiting")
+BUDGETS = ("full", "demo", "smoke")
+PROTOCOLS = (None, "conventional", None, "held_out", None)
+PAIR_LOSSES = (
+    *("c1", "c2", "triplet", "ms", "margin", "npair", "lifted", "lifted_generalized", "quadruplet", "angular"),
+    *("histogram", "snr", "snr_triplet", "circle", "supcon", "smoothap", "roadmap", "recall_at_k", "pnp", "fastap"),
+    "hyperbolic",
+)
+PROXY_LOSSES = ("pnca", "panchor", "softtriple", "normsoftmax", "arcface", "cosface")
+COMPOSED = (
+    *("c1+xbm", "c2+xbm", "triplet+xbm", "ms+xbm", "margin+distance", "margin+pads", "triplet+pads", "ms+s2sd"),
+    *("triplet+semihard", "triplet+softhard+rho", "margin+distance+rho", "c2+multisimilarity", "ms+xbm+s2sd"),
+    *("margin+distance+shared", "margin+distance+shared+intra+dance", "margin+groups", "ms+heads", "pnca+heads"),
+    *("pnca+s2sd", "normsoftmax+shared+dance", "triplet+batchhard+intra", "margin+pads+shared", "ms+groups+intra"),
+)
+LOSSES = (*PAIR_LOSSES, *PROXY_LOSSES, *COMPOSED)
+POOLINGS = (
+    *("gap", "gsp", "gmp", "cls", "gap+gmp", "cbam", "crow", "delf", "gemax", "gemean", "gsop", "otp_8x16"),
+    *("otp_64x128", "solar", "tsmk", "netvlad_8x16", "netvlad_64x128", "weldon", "gmp+gsp", "gemean+gsp"),
+)
+# Methods on which flags are tried: a flag that needs another has it here.
+BASES: tuple[Case, ...] = (
+    *(("--dataset=cub200", f"--methods={method}") for method in ("ms+ccp+gsp", "c2+xbm+gap", "ms+s2sd+gap")),
+    *(("--dataset=cub200", "--recipe=revisiting", f"--methods={method}+gap") for method in ("margin+pads", "ms+heads")),
+    ("--dataset=cars196", "--recipe=revisiting", "--methods=margin+distance+rho+shared+intra+dance+gap"),
+    ("--dataset=sop", "--recipe=revisiting", "--methods=margin+distance+groups+intra+gap"),
+    ("--dataset=glyphs", "--budget=demo", "--methods=pnca+gmp+gsp", "--warm_up_steps=20"),
+    ("--dataset=folder", "--backbone=vit_small_16", "--weights=none", "--methods=panchor+cls", "--lora_rank=2"),
+    ("--dataset=folder", "--backbone=vit_small_16", "--weights=none", "--methods=panchor+cls", "--num_prompts=2"),
+    ("--dataset=manifest", "--trained_from=head", "--methods=softtriple+gap"),
+    ("--dataset=inshop", "--protocol=held_out", "--methods=triplet+gap"),
+    ("--dataset=cub200", "--methods=ms+gap", "--hier_weight=0.5", "--tcm_weight=0.5", "--max_steps=100"),
+    ("--dataset=cub200", "--methods=ms+gap", "--sampler=superclasses", "--strategy=mirrored", "--replicas=2"),
+    ("--dataset=cub200", "--methods=ms+gap", "--rate_drop_factor=0.5", "--clip_value=1", "--max_steps=100"),
+    ("--dataset=cub200", "--methods=ms+gap", "--rate_drop_step=50", "--clip_norm=1", "--max_steps=100"),
+    ("--dataset=cub200", "--methods=ms+gap", "--calibration_weight=0.5", "--plateau_patience=0"),
+    *(("--dataset=cub200", "--recipe=revisiting", f"--methods={loss}+gap") for loss in LOSSES),
+)
+NUMBERS = (
+    "3",
+    "0.3",
+    "-1",
+    "0",
+    "1",
+    "7.5",
+    "nonsense",
+    "true",
+)  # values of each flag, beside the words of its refusal
+MALFORMED: tuple[Case, ...] = (
+    *((f"--methods={name}",) for name in ("", "c2", "c2+gap,c2+gap", "c2+ccp", "nonsense+gap", "c2+nonsense")),
+    *((f"--loss={name}",) for name in ("nonsense", "c2+nonsense", "", "c2,c2", "pnca+xbm", "ms+rho", "xbm+c2")),
+    *((f"--{name}=nonsense",) for name in ("dataset", "pooling", "method", "recipe", "budget", "chapter", "no_flag")),
+    ("--methods=c2+gap", "--loss=c2"),
+    ("--dataset=cub200", "--train_fraction=0.5"),
+    ("--dataset=glyphs", "--data_dir=somewhere"),
+    ("--dataset=nonsense", "--budget=nonsense", "--pooling=nonsense", "--seed=-1", "--loss=nonsense"),
+    ("--dataset=cub200", "--learning_rate_schedule=cosine"),
+    ("--dataset=cub200", "--learning_rate_schedule=cosine", "--max_steps=100", "--plateau_patience=3"),
+    ("--dataset=cub200", "--clip_norm=1"),
+    ("--dataset=cub200", "--trained_from=head", "--frozen_backbone"),
+    ("--dataset=cub200", "--backbone=nonsense"),
+    ("--dataset=cub200", "--weights=/no/such/file.npz"),
+    ("--recipe=/no/such/recipe.json",),
+)
+
+
+def blocks() -> Iterator[tuple[str, list[Case]]]:
+    """Yield each block's name and cases, except those of single flags."""
+    for dataset, recipe in itertools.product((*DATASETS, *OTHER_DATASETS), RECIPES):
+        step = 1 if dataset in DATASETS else 4
+        start = RECIPES.index(recipe) if step > 1 else 0
+        turns = itertools.count(sum(dataset.encode()) + RECIPES.index(recipe))
+        cases = [
+            _case(dataset, loss, recipe, next(turns), method)
+            for loss, method in itertools.product(LOSSES, ("plain", "ccp", "plain"))
+        ]
+        yield f"losses/{dataset}/{recipe}", cases[start::step]
+        yield f"explain/{dataset}/{recipe}", [(*case, "--explain") for case in cases[start :: 13 * step]]
+    for number, pooling in enumerate(POOLINGS):
+        turns = itertools.count(number)
+        sets = ("cub200", "sop", "glyphs", "emoji", "folder")
+        yield (
+            f"poolings/{pooling}",
+            [
+                _case(dataset, loss, recipe, next(turns), "plain", pooling)
+                for dataset, loss, recipe in itertools.product(sets, ("c2", "pnca", "ms+xbm"), RECIPES)
+            ],
+        )
+    yield "malformed", [*MALFORMED]
+    for base in ("ms", "margin", "pnca"):
+        yield f"names/{base}", [(f"--methods={name}",) for name in _names(base)]
+    for classes in (2, 4, 9, 12):
+        yield f"folder/{classes}", [*_of_folder(classes)]
+
+
+def _case(dataset: str, loss: str, recipe: str, turn: int, method: str, pooling: str | None = None) -> Case:
+    """Return a method's words; what is left open takes its values in turn, in periods without common factors."""
+    words = [f"--dataset={dataset}", f"--loss={loss}", f"--recipe={recipe}", f"--method={method}"]
+    words += [f"--pooling={pooling or POOLINGS[turn % 2 if turn % 3 else turn % 23 % 20]}"]
+    words += [f"--budget={BUDGETS[turn % 5 % 3]}"]
+    words += [f"--chapter={3 + 2 * (turn % 2)}"] if turn % 7 < 5 else []
+    protocol = PROTOCOLS[turn % 11 % 5]
+    return (*words, f"--protocol={protocol}") if protocol else (*words,)
+
+
+def _names(base: str) -> Iterator[str]:
+    miners = ("", "random", "semihard", "distance", "pads", "multisimilarity")
+    features = ("", "heads", "shared", "groups", "shared+intra", "intra+dance", "shared+groups", "dance+intra")
+    words = itertools.product(miners, ("", "rho"), ("", "xbm"), ("", "s2sd"), features, ("", "ccp"))
+    for each in itertools.islice(words, None, None, 5):
+        yield "+".join(word for word in (base, *each, "gap") if word)
+
+
+def _of_folder(classes: int) -> Iterator[Case]:
+    """Yield command lines on the user's own photos, whose number limits folds and batches."""
+    for protocol, more in itertools.product(
+        (None, "held_out", "conventional"),
+        (
+            (),
+            ("--classes_per_batch=9",),
+            ("--num_folds=2", "--classes_per_batch=4"),
+            ("--num_folds=3",),
+            ("--train_fraction=0.9",),
+        ),
+    ):
+        words = ("--dataset=folder", "--methods=c2+gap", "--weights=none", f"--data_dir=FOLDER{classes}", *more)
+        yield (*words, f"--protocol={protocol}") if protocol else words
+
+
+def outcome(case: Case) -> str:
+    """Return the hashes of a command line's configurations, its printed text, or its refusal; needs defined flags."""
+    protocols = [word.partition("=")[2] for word in case if word.startswith("--protocol=")]
+    words = [word for word in case if not word.startswith("--protocol=")]
+    words = [re.sub(r"FOLDER(\d+)", lambda found: str(_folder(int(found[1]))), word) for word in words]
+    if not any("FOLDER" in word for word in case):
+        words.append("--report_only")  # no data are read
+    printed = io.StringIO()
+    try:
+        with flagsaver.flagsaver(), contextlib.redirect_stdout(printed):
+            flags.FLAGS(["command", *words])
+            configs = experiment_flags.configurations_from_flags(flags.FLAGS, protocols[0] if protocols else None)
+            found = " ".join(f"{config.name} {config.hash(DATA)}" for config in configs)
+    except (InvalidInput, flags.Error) as error:
+        found = f"refused: {error}"
+    except SystemExit:
+        found = printed.getvalue()
+    return re.sub(r"[^\s'\"]*/photos\d+", "PHOTOS", found)
+
+
+@functools.lru_cache
+def _folder(classes: int) -> pathlib.Path:
+    """Write a folder of tiny images, four in each class."""
+    root = pathlib.Path(tempfile.mkdtemp()) / f"photos{classes}"
+    for label, number in itertools.product(range(classes), range(4)):
+        path = root / f"class{label:02d}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (label * 20, number * 60, 128)).save(path)
+    return root
+
+
+def trial(flag: str) -> list[str]:
+    """Return cases of one flag: values on a method that takes it, if any, and the first of them on other methods."""
+    first = outcome((*BASES[0], f"--{flag}=nonsense"))
+    offered = first.partition("expected one of ")[2].rstrip(".").split(", ") if "expected one of" in first else []
+    values = [*(word for word in offered[:4] if word), *NUMBERS]
+    found = itertools.product(BASES, values)
+    base, taken = next((pair for pair in found if "refused" not in _with(*pair, flag)[1]), (BASES[0], values[0]))
+    return [" ".join(base), taken, *(value for value in values if value != taken)]
+
+
+def _with(base: Case, value: str, flag: str) -> tuple[str, str]:
+    """Return a command line with a flag's value, and its outcome."""
+    case = (*base, f"--{flag}={value}")
+    return " ".join(case), outcome(case)
+
+
+def _flag_lines(flag: str, base: str, *values: str) -> Iterator[str]:
+    """Yield what each value of a flag does on a method that takes it, and what one value does on others."""
+    pairs = [((*base.split(),), value) for value in values] + [(each, values[0]) for each in BASES[:17]]
+    return (": ".join(_with(each, value, flag)) for each, value in pairs)
+
+
+def _recorded_lines(path: pathlib.Path) -> Iterator[str]:
+    """Yield whether recorded configurations are read and stored as they were, and their rows have their hashes."""
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        if row["kind"] != "training":
+            continue
+        digest = identity_digest({**row["configuration"], "data": row["data"]})[:10]
+        stored = {key: row["configuration"][key] for key in row["configuration"].keys() - {"weights_source", "preset"}}
+        try:
+            read = _stored_again(json.dumps(stored, sort_keys=True))
+        except InvalidInput as error:
+            read = f"refused: {error}"
+        yield f"{row['label']} {row['config_hash']} {digest == row['config_hash']} {read}"
+
+
+@functools.lru_cache
+def _stored_again(stored: str) -> str:
+    values = json.loads(stored)
+    kept = ExperimentConfig.of(by_flag_names(values)).stored()
+    return str(sorted(key for key in kept.keys() | values.keys() if kept.get(key) != values.get(key)))
+
+
+def lines(trials: dict[str, list[str]] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Yield each block's name and its lines, one a case; `trials` are of `all_trials`."""
+    define_flags()
+    for name, cases in blocks():
+        yield name, [f"{' '.join(case)}: {outcome(case)}" for case in cases]
+    for name, tried in (trials or all_trials()).items():
+        yield f"flags/{name}", [*_flag_lines(name, *tried)]
+    for path in sorted(ROOT.glob("results/*/rows.jsonl")):
+        yield f"recorded/{path.parent.name}", [*_recorded_lines(path)]
+    if "tensorflow" in sys.modules:
+        raise AssertionError("Flags became configurations with an import of TensorFlow, which takes seconds.")
+
+
+def define_flags() -> None:
+    """Define the flags of `experiments.fair_eval`, once."""
+    if "loss" not in flags.FLAGS:
+        experiment_flags.define_experiment_flags()
+        experiment_flags.define_run_flags()
+        experiment_flags.define(*experiment_flags.METHODS_FLAGS)
+
+
+def all_trials() -> dict[str, list[str]]:
+    """Return the `trial` of each present setting that is a flag of its own."""
+    define_flags()
+    chosen = {"dataset", "loss", "pooling", "method", "recipe", "budget", "protocol"}
+    return {name: trial(name) for name in sorted({each.name for each in all_settings()} - chosen)}
+
+
+def digest(block: list[str]) -> str:
+    """Return the first 16 digits of the SHA-256 of a block's lines; runs of white space count as one."""
+    return hashlib.sha256("\n".join(" ".join(line.split()) for line in block).encode()).hexdigest()[:16]
