@@ -18,7 +18,10 @@ import time
 
 import numpy as np
 
-RUNS = ("--dataset=synthetic_tokens", "--methods=c2+gap,ms+ccp+gsp", "--budget=smoke", "--num_folds=2", "--seed=1")
+RUNS = (
+    *("--dataset=synthetic_tokens", "--methods=c2+gap,ms+ccp+gsp", "--recipe=thesis", "--chapter=3"),
+    *("--budget=smoke", "--num_folds=2", "--seed=1"),
+)
 STOPPED = (
     *("--dataset=synthetic_tokens", "--methods=pnca+gap", "--budget=smoke", "--num_folds=2", "--fold=0"),
     *("--max_steps=1200", "--steps_per_evaluation=100", "--patience=12", "--checkpoint_seconds=0"),
