@@ -46,10 +46,10 @@ SHARED = (
 GSP = ("--num_prototypes=8", "--gsp_memory_size=48")
 CCP = ("--proxies_per_class=2", "--pool_size=4", "--projection_patience=1")
 RUNS: dict[str, tuple[str, ...]] = {
-    "c2+gap": ("--methods=c2+gap", "--recipe=thesis"),
-    "ms+ccp+gsp": ("--methods=ms+ccp+gsp", "--recipe=thesis", *GSP, *CCP),
-    "pnca+gsp": ("--methods=pnca+gsp", "--recipe=thesis", *GSP),
-    "c1+xbm": ("--methods=c1+xbm+gap", "--recipe=thesis", "--xbm_start=4", "--xbm_batches=3"),
+    "c2+gap": ("--methods=c2+gap", "--recipe=thesis", "--chapter=5"),
+    "ms+ccp+gsp": ("--methods=ms+ccp+gsp", "--recipe=thesis", "--chapter=3", *GSP, *CCP),
+    "pnca+gsp": ("--methods=pnca+gsp", "--recipe=thesis", "--chapter=5", *GSP),
+    "c1+xbm": ("--methods=c1+xbm+gap", "--recipe=thesis", "--chapter=5", "--xbm_start=4", "--xbm_batches=3"),
     "margin+distance+shared+intra+dance": (
         "--methods=margin+distance+shared+intra+dance+gap",
         *("--recipe=revisiting", "--samples_per_class=3"),
@@ -87,7 +87,9 @@ def differences(before: dict, now: dict) -> Iterator[str]:
     """Yield what differs between two results of a run, settings first."""
     before = {MOVED.get(place, place): value for place, value in before.items()}
     places = [place for place in sorted(before.keys() | now.keys()) if before.get(place) != now.get(place)]
-    for place in sorted(places, key=lambda place: "/configuration/" not in place)[:MOST_SHOWN]:
+    first = ("row/configuration", "weights", "embeddings", "curve", "row")
+    ranked = [place for start in first for place in places if place.startswith(start)]
+    for place in [*dict.fromkeys(ranked)][:MOST_SHOWN]:
         yield f"{place}: {before.get(place)} before, {now.get(place)} now"
     if len(places) > MOST_SHOWN:
         yield f"... and {len(places) - MOST_SHOWN} more"
