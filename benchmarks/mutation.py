@@ -14,6 +14,7 @@ Last line: one JSON object.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -118,12 +119,14 @@ def summary(bugs: Iterable[Bug], results: Iterable[Result]) -> tuple[list[list],
 class Results:
     """A file of results, a line each; outdated results are skipped.
 
+    A bug's module and tests count as they are when it is first looked up, since files may change during a long run.
+
     Args:
         path: of the file; None: nothing is kept.
     """
 
     def __init__(self, path: str | None):
-        self._path = path
+        self._path, self._key = path, functools.cache(_key)
         self._known: dict[str, Result] = {}
         with contextlib.suppress(FileNotFoundError):
             for line in pathlib.Path(path).read_text().splitlines() if path else ():
@@ -133,14 +136,14 @@ class Results:
 
     def find(self, bug: Bug) -> Result | None:
         """Return the result of a bug with unchanged module and tests."""
-        return self._known.get(_key(bug))
+        return self._known.get(self._key(bug))
 
     def add(self, bug: Bug, result: Result) -> None:
         """Store a result."""
-        self._known[_key(bug)] = result
+        self._known[self._key(bug)] = result
         if self._path:
             with open(self._path, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": _key(bug), **result._asdict()}) + "\n")
+                file.write(json.dumps({"key": self._key(bug), **result._asdict()}) + "\n")
 
 
 def _key(bug: Bug) -> str:

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from benchmarks import mutation
 from benchmarks.mutation import Result, Results, summary
 from benchmarks.planted_bugs import Bug
 
@@ -117,3 +118,15 @@ def test_results_are_kept_until_the_bug_or_its_tests_change(tmp_path):
     assert Results(path).find(bug._replace(new="3")) is None
     assert Results(path).find(bug._replace(tests=("tests/benchmarks/mutation_test.py",))) is None
     assert Results(None).find(bug) is None
+
+
+def test_files_that_change_during_a_run_lose_no_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutation, "ROOT", tmp_path)
+    (tmp_path / "module.py").write_text("1")
+    bug, result = Bug("a", "module.py", "1", "2", ()), Result("a", "caught", "t.py::test", 1.0)
+    found = Results(str(tmp_path / "results.jsonl"))
+    assert found.find(bug) is None
+    found.add(bug, result)
+    (tmp_path / "module.py").write_text("1 + 0")
+    assert found.find(bug) == result
+    assert Results(str(tmp_path / "results.jsonl")).find(bug) is None
