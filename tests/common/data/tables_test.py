@@ -86,6 +86,7 @@ def test_typed_values_follow_the_rule_of_texts(tmp_path):
     lines = [json.dumps({"path": f"{row}.png", "label": value}) for row, value in enumerate(values)]
     expected = ["1", "0.5", "", "", "12", "True", "nan"]
     assert read(tmp_path, "\n".join(lines), "t.jsonl")["label"] == expected
+    assert read(tmp_path, '{"path": " a.png ", "label": " x "}', "t.jsonl") == {"path": [" a.png "], "label": ["x"]}
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     parquet = pytest.importorskip("pyarrow.parquet")
     columns = {"path": ["a", "b", "c", "d"], "label": [1.0, float("nan"), None, 0.5], "Split": [1, None, 3, 4]}

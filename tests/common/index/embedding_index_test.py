@@ -151,6 +151,11 @@ def test_an_index_moves_with_its_photos(tmp_path):
     moved = EmbeddingIndex.load(tmp_path / "b" / "index")
     assert list(moved.ids) == [*(name.replace("/a/photos", "/b/photos") for name in names_below), "/elsewhere.jpg"]
     assert moved.ids[1:] == list(moved.ids)[1:]
+    moved.save(tmp_path / "b" / "copy")  # keeps the root
+    os.rename(tmp_path / "b", tmp_path / "c")
+    copied = EmbeddingIndex.load(tmp_path / "c" / "copy")
+    assert copied.ids[0] == names_below[0].replace("/a/photos", "/c/photos")
+    os.rename(tmp_path / "c", tmp_path / "b")
     other = EmbeddingIndex.load(tmp_path / "b" / "index", root="/other")
     other.add(rows(1, seed=1), ["/other/2.jpg"])
     assert EmbeddingIndex.load(tmp_path / "b" / "index").ids[3] == "/other/2.jpg"

@@ -56,6 +56,12 @@ def test_many_equal_rows_are_one_group_and_cost_little():
     assert time.process_time() - began < 10
 
 
+def test_short_equal_rows_are_pairs_where_their_product_reaches_the_threshold():
+    index = EmbeddingIndex.build(np.float32([[0.5, 0], [0.5, 0], [0, 2], [0, 2]]), range(4), metric="inner_product")
+    assert index.near_duplicates(0.3).groups() == [[2, 3]]
+    assert index.near_duplicates(0.2).groups() == [[0, 1], [2, 3]]
+
+
 @pytest.mark.parametrize(
     ("metric", "threshold"),
     [("cosine", 1.01), ("cosine", -1.01), ("cosine", np.nan), ("inner_product", np.inf), ("euclidean", 0.1)],

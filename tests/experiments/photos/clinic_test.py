@@ -72,9 +72,10 @@ def test_a_group_of_near_copies_leaves_one_photo(collection):
     index, paths = collection
     vectors = np.array(index.embeddings)
     vectors[10:13] = vectors[10] + np.arange(3)[:, None] * 1e-3
+    shutil.copy(paths[1], paths[2])  # an exact copy before the near ones, which are of two classes
     found = examine(EmbeddingIndex.build(vectors, paths, index.labels), 0.9999)
-    near = {each.path: each.suggestion for each in found if each.kind == NEAR}
-    assert near == {paths[5]: paths[4], paths[11]: paths[10], paths[12]: paths[11]}
+    near = {each.path: (each.suggestion, each.label) for each in found if each.kind == NEAR}
+    assert near == {paths[5]: (paths[4], "jay"), paths[11]: (paths[10], "jay"), paths[12]: (paths[11], "owl")}
 
 
 def test_copies_in_another_class_come_first(collection):
@@ -190,6 +191,15 @@ def test_decisions_that_cannot_be_carried_out_are_refused(collection, tmp_path, 
     outside.write_bytes(b"x")
     file = decisions(tmp_path, line.format(photo=paths[12], outside=outside))
     with pytest.raises(InvalidInput, match=message):
+        planned_moves(file, str(tmp_path / "photos"), str(tmp_path / "removed"))
+
+
+def test_two_photos_of_one_name_do_not_move_to_one_place(collection, tmp_path):
+    """The second would replace the first."""
+    _, paths = collection
+    (tmp_path / "photos" / "emu").mkdir()
+    file = decisions(tmp_path, f"move,{paths[1]},emu", f"move,{paths[13]},emu")
+    with pytest.raises(InvalidInput, match=r"line 3\): received '.*/emu/01.png, which is taken'"):
         planned_moves(file, str(tmp_path / "photos"), str(tmp_path / "removed"))
 
 

@@ -53,13 +53,15 @@ def test_a_stopped_run_resumes_and_leaves_nothing_behind(photos, tmp_path):
     assert not parts.exists()
 
 
-@pytest.mark.parametrize("change", ["model", "photo", "damage"])
+@pytest.mark.parametrize("change", ["model", "photo", "edit", "damage"])
 def test_parts_of_something_else_are_made_anew(change, photos, tmp_path):
     found, parts = find_photos(str(photos)), tmp_path / "parts"
     with pytest.raises(KeyboardInterrupt):
         embed_photos(found, CountingEmbedder(stop_after=10), parts)
     if change == "photo":
         (photos / "jay" / "0.png").write_bytes((photos / "kea" / "0.png").read_bytes())
+    if change == "edit":  # to as many bytes
+        os.utime(photos / "jay" / "0.png", (1, 1))
     if change == "damage":
         path = sorted(parts.glob("*.npz"))[0]
         path.write_bytes(path.read_bytes()[:50])

@@ -41,6 +41,13 @@ def test_the_page_knows_each_photos_copy_class_and_neighbours(page):
     assert data["addresses"][1].endswith("/b%FFd%20%3Cb%3E.png")
 
 
+def test_neighbours_are_those_of_the_metric(tmp_path):
+    index = EmbeddingIndex.build(np.float32([[1, 0], [9, 0], [0, 1]]), ["a", "b", "c"], metric="euclidean")
+    write_map(str(tmp_path / "map.html"), index, "three")
+    data = json.loads(re.search(r"const data = (.*), total = 3;", (tmp_path / "map.html").read_text()).group(1))
+    assert data["neighbors"][0] == [2, 1]
+
+
 def test_each_copy_lies_at_its_place_of_its_sheet(tmp_path, monkeypatch):
     monkeypatch.setattr(photo_map, "_TILES_PER_SIDE", 3)
     colours = [(255 * (row & 1), 255 * (row >> 1 & 1), 255 * (row >> 2 & 1)) for row in range(8)]

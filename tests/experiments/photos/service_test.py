@@ -129,6 +129,23 @@ def test_a_part_is_upright_and_else_read_as_its_model_reads_photos(service, monk
     assert is_converted == 4 * [False] + 2 * [True]
 
 
+def test_few_pictures_are_decoded_at_once(service, monkeypatch):
+    """Each may have as many pixels as the limit allows."""
+    inside, most = [], []
+
+    def noted(gallery, row, side):
+        inside.append(row)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.remove(row)
+        return b""
+
+    monkeypatch.setattr(Gallery, "picture", noted)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda row: service.picture(row, large=True), range(6)))
+    assert max(most) == 2
+
+
 def test_pictures_are_small_copies_or_gone(service):
     gallery = service.gallery
     assert gallery.picture(0).startswith(b"\xff\xd8\xff")

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
+from common.files import read_arrays, write_arrays
 from experiments import reports
 from experiments.protocols import extras
 from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.fair_report import MethodReport
 from experiments.protocols.recording import command_line, methods_under, record
-from experiments.rows.rows import Extras, label_of
+from experiments.rows.rows import Extras, label_of, scored_row
 from experiments.rows.scores import collection_scores, training_scores
 from experiments.rows.store import CLASS_SCORES, ROWS, RecordedMethod, StudyRows
 from tests.command_line import check_clean_failure, done_here, run_here
@@ -57,6 +58,21 @@ def test_rows_keep_the_perplexities_of_the_selected_validation(tmp_path):
     place = [line["step"] for line in lines_of_run].index(row["best_step"])
     assert row["extras"]["position_perplexity"] == pytest.approx(0.9 - 0.1 * place)
     assert row["extras"]["prototype_perplexity"] == pytest.approx(0.8 - 0.1 * place)
+
+
+def test_families_are_those_of_the_classes_with_queries(tmp_path):
+    """A class of one image has no query."""
+    study = TinyStudy(tmp_path)
+    test = study.dataset.test
+    is_kept = np.arange(len(test)) >= np.flatnonzero(test.labels == test.labels[0])[-1]
+    study.dataset = dataclasses.replace(study.dataset, test=test.subset(is_kept))
+    path = study.finish(study.config("c2", "gap")) / "test_embeddings.npz"
+    arrays = read_arrays(path)
+    write_arrays(path, {**arrays, "query_families": 10 * arrays["query_labels"]})
+    (runs,) = reports.collect(study.folder)
+    found = scored_row(runs.units[0])
+    assert found.labels.tolist() == np.unique(arrays["query_labels"])[1:].tolist()
+    assert found.families.tolist() == (10 * found.labels).tolist()
 
 
 def test_rows_have_the_figures_and_the_paired_difference_of_the_runs_report(recorded, tiny_methods, tiny):

@@ -15,6 +15,7 @@ from experiments.reports.verdicts import (
     half_effect,
     judge,
     published_difference,
+    summary_over_sets,
 )
 
 PRINTED = published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R")  # 43.95 +- 0.06
@@ -155,3 +156,10 @@ def test_a_gain_of_one_training_is_inconclusive():
         found, sentence = gain_verdict(of, 70.0)
         assert found == "inconclusive"
         assert "trained once" in sentence
+
+
+def test_the_interval_over_sets_is_students():
+    differences = [0.1, 0.2, 0.4, -0.1]
+    found = summary_over_sets(differences)
+    expected = stats.t.interval(0.95, 3, 0.15, stats.sem(differences))
+    assert (found.mean, found.low, found.high) == pytest.approx((0.15, *expected))

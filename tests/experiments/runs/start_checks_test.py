@@ -112,6 +112,13 @@ def test_data_weights_and_batches_are_refused_in_one_message():
     assert "training classes, 9" in str(with_data.value)
 
 
+def test_a_batch_fits_the_smallest_fold_of_published_classes():
+    """98 classes in four folds: 74, 73, 74 and 73 of them train."""
+    config = resolve("cars196", "pnca", "gap", "thesis", "full", {"classes_per_batch": 74})
+    with pytest.raises(InvalidInput, match="training classes, 73"):
+        checked_with_data([], [config], lambda: build.load_dataset("cars196", None, None, 0))
+
+
 def problems_of(error):
     return [str(problem).split()[1].rstrip(":") for problem in error.value.problems]
 
