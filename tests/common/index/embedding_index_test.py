@@ -306,9 +306,11 @@ def test_neighbors_of_rows_leave_out_the_row_itself():
 def test_searches_some_rows_only():
     index = EmbeddingIndex.build(rows(), names(60))
     chosen = np.array([50, 3, 17, 29])
-    expected = EmbeddingIndex.build(rows()[np.sort(chosen)], names(4)).search(rows(5, seed=1), 4)
-    found = index.search(rows(5, seed=1), 4, among=chosen)
-    assert found.rows.tolist() == np.sort(chosen)[expected.rows].tolist()
+    alone = EmbeddingIndex.build(rows()[np.sort(chosen)], names(4))
+    for expansion in (None, QueryExpansion(3)):  # by these rows, too
+        expected = alone.search(rows(5, seed=1), 4, expansion=expansion)
+        found = index.search(rows(5, seed=1), 4, among=chosen, expansion=expansion)
+        assert found.rows.tolist() == np.sort(chosen)[expected.rows].tolist()
 
 
 def test_images_are_embedded_by_the_model_that_made_the_index(tmp_path):
