@@ -311,6 +311,7 @@ def test_searches_some_rows_only():
         expected = alone.search(rows(5, seed=1), 4, expansion=expansion)
         found = index.search(rows(5, seed=1), 4, among=chosen, expansion=expansion)
         assert found.rows.tolist() == np.sort(chosen)[expected.rows].tolist()
+        np.testing.assert_allclose(found.similarities, expected.similarities, atol=1e-6)
 
 
 def test_images_are_embedded_by_the_model_that_made_the_index(tmp_path):
