@@ -203,6 +203,7 @@ def test_remains_of_a_stopped_write_do_not_count(tmp_path):
 def test_a_write_that_is_stopped_before_its_end_changes_nothing(tmp_path, monkeypatch):
     folder = tmp_path / "index"
     EmbeddingIndex.build(rows(40), names(40)).save(folder)
+    before = sorted(path.name for path in folder.iterdir())
 
     def stopped(path, content):
         raise KeyboardInterrupt
@@ -215,6 +216,7 @@ def test_a_write_that_is_stopped_before_its_end_changes_nothing(tmp_path, monkey
             EmbeddingIndex.build(rows(3), names(3)).save(folder, replace=True)
         with pytest.raises(KeyboardInterrupt):
             EmbeddingIndex.load(folder).remove(names(5))
+    assert sorted(path.name for path in folder.iterdir()) == before  # nor leaves anything
     index = EmbeddingIndex.load(folder)
     assert list(index.ids) == names(40)
     assert index.search(rows(40), 1).rows[:, 0].tolist() == list(range(40))
