@@ -1,6 +1,7 @@
 import fcntl
 import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -128,6 +129,8 @@ def test_metadata_follow_their_ids(is_saved, tmp_path):
             again.rows_where(conditions)
     with pytest.raises(InvalidInput, match="ids.*gone"):
         again.describe({"gone": {}})
+    again.rebuild([0, 1], rows(0), [*map(pathlib.Path, again.ids[:2])], ["a", "b"])  # ids that are no texts
+    assert [row["year"] for row in again.metadata] == ["1999", "2021"]
     again.rebuild([1, 0], rows(0), ["x", "y"], ["a", "b"], metadata=[{"year": "1"}, {}])
     assert again.metadata == [{"year": "1"}, {}]
     assert len(list(tmp_path.glob("metadata-*"))) == is_saved
@@ -156,6 +159,8 @@ def test_an_index_moves_with_its_photos(tmp_path):
     copied = EmbeddingIndex.load(tmp_path / "c" / "copy")
     assert copied.ids[0] == names_below[0].replace("/a/photos", "/c/photos")
     os.rename(tmp_path / "c", tmp_path / "b")
+    relative = EmbeddingIndex.load(tmp_path / "b" / "index", root=os.path.relpath(tmp_path / "here"))
+    assert relative.ids[0] == str(tmp_path / "here" / "owl" / "1.jpg")
     other = EmbeddingIndex.load(tmp_path / "b" / "index", root="/other")
     other.add(rows(1, seed=1), ["/other/2.jpg"])
     assert EmbeddingIndex.load(tmp_path / "b" / "index").ids[3] == "/other/2.jpg"
