@@ -85,7 +85,7 @@ def come_apart(before: float | None, after: float, pushed: float | None) -> str 
 
 
 def pushed_share(loss: object, pools: np.ndarray, proxies: np.ndarray) -> float | None:
-    """Return the share of pairs of a sample and another class's proxy inside the margin.
+    """Return the share of negative pairs inside the margin.
 
     Up to 256 classes, evenly chosen, are compared.
 

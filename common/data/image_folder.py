@@ -132,7 +132,7 @@ def find_image_files(folder: str, name: str = "folder of images", exclude: Seque
 
 
 def _find_classes(walk: _Walk, of_images: list[InvalidInput]) -> tuple[dict[str, FileNames], str]:
-    """Return image files by class path below the root, and a phrase for skipped files.
+    """Return image files by class path, and a phrase for skipped ones.
 
     Files whose error `of_images` gets are skipped.
     """

@@ -1,4 +1,4 @@
-"""Layers that training prepares before they do their work, such as a memory that fills."""
+"""Warnings of layers that still wait for their start, such as a memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UnfinishedStart:
     _has_warned = False
 
     def unfinished_start(self) -> str:
-        """Return what the layer still waits for and how to end that, or an empty text."""
+        """Describe the missing start and its cure; empty without one."""
         return ""
 
     def warn_of_unfinished_start(self) -> None:

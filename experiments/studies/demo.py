@@ -182,7 +182,7 @@ def found_by(title: str, embeddings: np.ndarray, labels: np.ndarray, count: int)
 
 
 def comparison_of(ours: str, other: str, change: np.ndarray) -> str:
-    """Say for how many drawings one network finds more than another, and for how many fewer.
+    """Compare what two networks find, in one sentence.
 
     Args:
         ours: name of the first network.
@@ -221,7 +221,7 @@ def fair_queries(images: np.ndarray, names: Sequence[str]) -> np.ndarray:
 
 
 def stratified(values: np.ndarray, count: int) -> np.ndarray:
-    """Draw places evenly over the order of their values, equal ones in random order; highest first."""
+    """Return places spread evenly over their values, highest first; ties in random order."""
     shuffled = np.random.default_rng(1).permutation(len(values))
     order = shuffled[np.argsort(-values[shuffled], kind="stable")]
     return order[((np.arange(count) + 0.5) * len(values) / count).astype(int)]

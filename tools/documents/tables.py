@@ -237,7 +237,7 @@ def seeds(study: StudyRows) -> reports.PlainTable:
 
 
 def show_demos() -> None:
-    """Print MAP@R of the demo's recorded runs by threads and instruction set, and its line of provenance."""
+    """Print MAP@R of the demo's recorded runs, by threads and instruction set."""
     folders = sorted(pathlib.Path("results").glob("demo_*"))
     studies = {folder.name.removeprefix("demo_").replace("_", " "): StudyRows(folder) for folder in folders}
     found = {name: {label: _by_repeat(study, label) for label in labels_of(study)} for name, study in studies.items()}
@@ -310,7 +310,7 @@ def diagnostic_means(study: StudyRows, methods: str, names: str) -> Table:
 
 
 def count_parts() -> None:
-    """Print how many losses and poolings there are: classes to use, and names for commands."""
+    """Print the numbers of losses and poolings."""
     kinds = {
         "losses": (losses, losses.MetricLoss, LOSSES),
         "poolings": (pooling, pooling.FeaturePooling, build.POOLINGS),
