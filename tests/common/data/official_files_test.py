@@ -65,5 +65,5 @@ def test_existing_files_looks_once_into_every_folder(tmp_path, monkeypatch):
 )
 def test_missing_data_say_what_to_do(load, expected, data_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InvalidInput, match=f"--data_dir: received '?{data_dir}.*{expected}"):
+    with pytest.raises(InvalidInput, match=f"--data_dir: received '?{data_dir or 'not given'}.*{expected}"):
         load(data_dir)
