@@ -65,6 +65,6 @@ def test_existing_files_looks_once_into_every_folder(tmp_path, monkeypatch):
 )
 def test_missing_data_say_what_to_do(load, expected, data_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    received = "not given" if data_dir is None else f"received '{data_dir}'"
+    received = "not given" if data_dir is None else f"received '?{data_dir}"
     with pytest.raises(InvalidInput, match=f"--data_dir: {received}.*{expected}"):
         load(data_dir)
