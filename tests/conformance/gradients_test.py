@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.gradient_cases import CASES, CHANNELS, COMPILED, vectors
-from benchmarks.gradient_check import GradientCheck, old_decision
-from benchmarks.inexact_arithmetic import PROCESSORS
+from tests.conformance.gradient_cases import CASES, CHANNELS, COMPILED, vectors
+from tests.conformance.gradient_check import GradientCheck
+from tests.conformance.inexact_arithmetic import PROCESSORS
 from gsp_dml import prototype_costs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -79,17 +79,6 @@ def test_compiled_pooling_does_not_hang_on_inexact_operations():
 def test_gradients_of_bfloat16_inputs_are_right_but_for_their_rounding(name):
     lengths = "mixed" if "mixed" in CASES[name].lengths else CASES[name].lengths[0]
     assert check_of(name, lengths, "bfloat16").error() < 2.0**-8 + BOUND
-
-
-@pytest.mark.parametrize("lengths", ["inside", "mixed"])
-@pytest.mark.parametrize("name", ["prototype_costs", "transport_pooling"])
-def test_the_check_sees_a_decision_by_the_scale(name, lengths):
-    with old_decision():
-        errors = [
-            check_of(name, lengths).error(PROCESSORS[label]) for label in ("one unit low", "packets one unit low")
-        ]
-    assert min(errors) > 0.05
-    assert check_of(name, lengths).error(PROCESSORS["one unit low"]) < BOUND  # and is gone
 
 
 def costs_gradient(features, prototypes, upstream):

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.central_differences import derivatives
+from tests.conformance.central_differences import derivatives
 from ccp_dml import ChanceConstrainedLoss
 from common import losses
 from common.ops.replicas import gather_over_replicas, num_replicas

@@ -89,11 +89,12 @@ def test_the_p_value_of_one_part_is_students():
     assert interval(5.0, None, (1e-6, 500), 0.95).p_value() <= 1e-15
 
 
-def test_beyond_95_percent_the_parts_join_as_cochran_and_cox_do():
-    parts = [(0.006**2, 30), (0.004**2, 3)]
-    for level, other in ((0.95, 0.5), (0.99, 0.1), (0.999, 0.01)):
+def test_beyond_95_percent_and_of_three_runs_the_parts_join_more_as_cochran_and_cox_do():
+    of_classes = (0.006**2, 30)
+    for freedom, level, other in ((3, 0.95, 0.5), (3, 0.99, 0.1), (3, 0.999, 0.01), (2, 0.95, 1 / 3)):
+        parts = [of_classes, (0.004**2, freedom)]
         found = interval(0.02, *parts, level)
-        quantiles = stats.t.ppf(0.5 + level / 2, [30, 3])
+        quantiles = stats.t.ppf(0.5 + level / 2, [30, freedom])
         cochran = joined_half_width(list(zip((variance for variance, _ in parts), quantiles)))
         joint = stats.t.ppf(0.5 + level / 2, satterthwaite_freedom(parts)) * found.error
         assert found.high - found.estimate == pytest.approx((1 - other) * cochran + other * joint)

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
-import inspect
 import zlib
-from collections.abc import Iterator
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.central_differences import derivatives
-from benchmarks.gradient_cases import CASES
-from benchmarks.inexact_arithmetic import Processor, inexact_arithmetic
-
-PRESENT_DECISIONS = {
-    "tf.where(row_norm < SPHERE, own, radial)": "tf.where(row_scale < 1.0, radial, own)",
-    "tf.where(center_norm < SPHERE, sums, _row_sums(others * centers))": (
-        "tf.where(center_scale < 1.0, _row_sums(others * centers), sums)"
-    ),
-}
-
+from tests.conformance.central_differences import derivatives
+from tests.conformance.gradient_cases import CASES
+from tests.conformance.inexact_arithmetic import Processor, inexact_arithmetic
 
 class GradientCheck:
     """Derivatives in float64 of a case of `CASES`, and its gradients' errors.
@@ -69,25 +58,6 @@ class GradientCheck:
             gradients = function(self.inputs, [tf.constant(part, tf.float32) for part in self.upstream])
         gradients = [tf.cast(gradient, tf.float64).numpy() for gradient in gradients]
         return max(found.relative_error(gradient) for found, gradient in zip(self.derivatives, gradients))
-
-
-@contextlib.contextmanager
-def old_decision() -> Iterator[None]:
-    """Restore `prototype_costs`' former clipping decision, by the scale."""
-    module = importlib.import_module("gsp_dml.prototype_costs")
-    present = module._gradients
-    source = inspect.getsource(present)
-    for line, old in PRESENT_DECISIONS.items():
-        if source.count(line) != 1:
-            raise LookupError(f"The control has no line to put back: {line!r} is not in gsp_dml/prototype_costs.py.")
-        source = source.replace(line, old)
-    namespace = dict(vars(module))
-    exec(compile(source, "gsp_dml/prototype_costs.py with its old decision", "exec"), namespace)
-    module._gradients = tf.autograph.experimental.do_not_convert(namespace["_gradients"])
-    try:
-        yield
-    finally:
-        module._gradients = present
 
 
 @functools.cache

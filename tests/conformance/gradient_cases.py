@@ -2,13 +2,12 @@
 
 Two kinds: gradients registered with `tf.custom_gradient`, and functions that stop a gradient at a quantity which they
 do not depend on, or guard one against 0/0. Losses that hold their selection constant are excluded, because their means
-over active terms jump; `tests/conformance` compares them with central differences.
+over active terms jump; `losses_test` compares them with central differences.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -170,19 +169,15 @@ def pool(features, prototypes, ratio) -> list:
 
 
 @functools.cache
-def _compiled_pooling(traced_with: tuple) -> CompiledPooling:
-    """Return the programs of `pool_compiled`, traced with given functions.
-
-    Replaced functions need new programs.
-    """
+def _compiled_pooling(traced_with: Callable) -> CompiledPooling:
+    """Return the programs of `pool_compiled`; replaced functions need new ones."""
     del traced_with
     return CompiledPooling(_POOLING)
 
 
 def pool_compiled(features, prototypes, ratio) -> list:
     """Return all outputs of `CompiledPooling`."""
-    traced_with = (tf.math.rsqrt, sys.modules["gsp_dml.prototype_costs"]._gradients)
-    pooled, transport = _compiled_pooling(traced_with)(_given(features, prototypes, ratio))
+    pooled, transport = _compiled_pooling(tf.math.rsqrt)(_given(features, prototypes, ratio))
     return [pooled, transport.attributes, transport.plan]
 
 
