@@ -6,7 +6,7 @@ All read the same prepared copies (shorter side 256) of Cars196 in the same batc
 
 * ours: `training_batches` with `ThesisCrop(227)`, two threads;
 * DataLoader: two workers, torchvision's Resize(256), RandomResizedCrop(227, (.16, 1)), RandomHorizontalFlip and
-  PILToTensor (with Pillow alone if torchvision is missing; the output names the choice);
+  PILToTensor;
 * decoding: `tf.io.decode_jpeg` of the whole files with two threads, and nothing else: the limit.
 
 Both give batches of 32 uint8 images; none normalises. Passes over all batches alternate, and each begins with nothing
@@ -37,6 +37,7 @@ from experiments.settings.flags import run_command
 
 SIZE, SHORTER_SIDE, CORES = 227, 256, 2
 CLASSES_PER_BATCH, SAMPLES_PER_CLASS = 8, 4
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FLAGS = flags.FLAGS
 
 
@@ -52,16 +53,14 @@ class TorchLoader:
     def __init__(self, python: str, settings: dict, folder: str):
         path = pathlib.Path(folder) / "settings.json"
         path.write_text(json.dumps(settings))
-        root = str(pathlib.Path(__file__).resolve().parents[1])
         self.process = subprocess.Popen(
             [python, "-m", "benchmarks.torch_loader", str(path)],
-            cwd=root,
+            cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.name = self.process.stdout.readline().strip()
-        if not self.name:
+        if not self.process.stdout.readline():
             raise _without_torch(python)
 
     def one_pass(self) -> list[float]:
@@ -77,16 +76,17 @@ class TorchLoader:
 
 
 def check_torch(python: str) -> None:
-    """Check that an interpreter has PyTorch, before photographs are prepared.
+    """Check that an interpreter has PyTorch and torchvision, before photographs are prepared.
 
     Args:
         python: `--torch_python`.
 
     Raises:
-        InvalidInput: PyTorch is missing, or the interpreter does not start.
+        InvalidInput: one is missing, or the interpreter does not start.
     """
     try:
-        found = subprocess.run([python, "-c", "import torch, PIL"], capture_output=True)
+        program = "from benchmarks.torch_loader import usual_transform; usual_transform(8, 8)"
+        found = subprocess.run([python, "-c", program], cwd=_ROOT, capture_output=True)
     except OSError as error:
         raise _without_torch(python) from error
     if found.returncode:
@@ -95,8 +95,8 @@ def check_torch(python: str) -> None:
 
 def _without_torch(python: str) -> InvalidInput:
     return InvalidInput(
-        f"The DataLoader did not start with {python}. It needs PyTorch: pip install -r requirements-torch.txt, "
-        "then pip install --no-deps -r requirements-torch-networks.txt, or --torch_python=PATH."
+        f"The DataLoader did not start with {python}. It needs PyTorch and torchvision: pip install -r "
+        "requirements-torch.txt, then pip install --no-deps -r requirements-torch-networks.txt, or --torch_python=PATH."
     )
 
 
@@ -138,8 +138,8 @@ def timed(function) -> list[float]:
     return [num_images, time.perf_counter() - clocks[0], time.process_time() - clocks[1]]
 
 
-def measure_turns(examples: Examples, torch_python: str, repeats: int) -> tuple[dict[str, list], str]:
-    """Return each side's images a second `[rounds, 2]`, and the DataLoader's transforms.
+def measure_turns(examples: Examples, torch_python: str, repeats: int) -> dict[str, list]:
+    """Return each side's images a second `[rounds, 2]`.
 
     The rates are by the clock and by processor time.
     """
@@ -166,7 +166,7 @@ def measure_turns(examples: Examples, torch_python: str, repeats: int) -> tuple[
                     rates[name].append([num_images / value for value in seconds])
         finally:
             loader.close()
-    return rates, loader.name
+    return rates
 
 
 def summary(rates: dict[str, list]) -> dict[str, float]:
@@ -186,9 +186,9 @@ def main() -> None:
     check_torch(_FLAGS.torch_python)
     with tempfile.TemporaryDirectory() as folder:
         examples = photographs(_FLAGS.data_dir, _FLAGS.num_images, _FLAGS.cache_dir or folder)
-        rates, loader_name = measure_turns(examples, _FLAGS.torch_python, _FLAGS.repeats)
+        rates = measure_turns(examples, _FLAGS.torch_python, _FLAGS.repeats)
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
-    print(f"{len(examples)} photographs, {CORES} cores, DataLoader with {loader_name}, load average {load} at the end")
+    print(f"{len(examples)} photographs, {CORES} cores, load average {load} at the end")
     rows = []
     for name, found in rates.items():
         wall, processor = zip(*found)

@@ -13,10 +13,9 @@ keeps its memory, so a pass would look free; torch returns it.
 
 The peer's C1 is its contrastive loss on cosines; semi-hard is all semi-hard triplets on both sides. XBM-L holds 44,800
 references, CCP 33,952 (8,488 classes x 4, trained). SoftTriple is without its regularisation, for which the peer needs
-a matrix of all pairs of centres. Losses without a counterpart are measured alone: quadruplets, ROADMAP, recall@k,
-hyperbolic distances, KoLeo, the coding rate, ProxyNCA as printed. Values are not compared of distance-weighted triplets
-(the peer draws one for each positive pair, ours one for each anchor) and of Smooth-AP: the peer's (2.9.0) takes the
-number of classes for that of images per class, and ranks the anchor itself, too. So does its PNP, a known factor.
+a matrix of all pairs of centres. Values are not compared of distance-weighted triplets (the peer draws one for each
+positive pair, ours one for each anchor) and of Smooth-AP: the peer's (2.9.0) takes the number of classes for that of
+images per class, and ranks the anchor itself, too. So does its PNP, a known factor.
 
 Last line: one JSON object, with `worst_time_ratio`, `worst_memory_ratio` (passes in which either side takes at least
 2 MB) and `semi_hard_speedup`.
@@ -60,89 +59,77 @@ class Case(NamedTuple):
     """A comparison: our loss, the peer's, and the data of both."""
 
     ours: Callable  # () -> MetricLoss
-    peer: str | None  # a name in `peer_losses.LOSSES`; None: ours alone
+    peer: str  # a name in `peer_losses.LOSSES`
     batch: int = BATCH  # four per class
     references: int = 0
     train_references: bool = False
     num_classes: int = SOP_CLASSES
     proxies: tuple = ()  # of proxy losses: classes, dim[, centres]
-    anchors: str = "embeddings"
-    semi_hard: bool = False
-    drawn: bool = False  # distance-weighted triplets
+    miner: str | None = None  # of the peer: a name in `peer_losses.MINERS`
     alike: bool = True  # both have the same value
     memory: bool = False  # a composer with a memory instead of references; the peer has one term less
 
 
-def _pair_cases(suffix: str, roles: str, **options) -> dict[str, Case]:
-    """Return the four pair losses over the same data."""
-    cases = {
-        "c1": Case(lambda: losses.CosineContrastiveLoss(0.5), "c1", **options),
-        "c2": Case(lambda: losses.ContrastiveLoss(0.2858, 0.513), "c2", **options),
-        "triplet": Case(lambda: losses.TripletLoss(0.0961, roles), "triplet", anchors=roles, **options),
-        "ms": Case(lambda: losses.MultiSimilarityLoss(2.0, 40.0, 0.5, roles), "ms", anchors=roles, **options),
-    }
-    return {f"{name}{suffix}": case for name, case in cases.items()}
+def _named(makers: dict[str, Callable], suffix: str = "", **options) -> dict[str, Case]:
+    """Return a case of each loss, beside the peer's of the same name."""
+    return {f"{name}{suffix}": Case(make, name, **options) for name, make in makers.items()}
 
 
-def _tuple_cases(suffix: str, **options) -> dict[str, Case]:
-    """Return the tuple losses of Milbich's dissertation, and the circle loss."""
-    makers = {
-        "margin": losses.MarginLoss,
-        "npair": lambda: losses.NPairLoss(16.0),
-        "lifted": lambda: losses.LiftedStructureLoss(1.0),
-        "lifted_generalized": lambda: losses.LiftedStructureLoss(1.0, True),
-        "angular": losses.AngularLoss,
-        "histogram": lambda: losses.HistogramLoss(65),
-        "snr": lambda: losses.SignalToNoiseLoss(mean_penalty=0.0),
-        "snr_triplet": lambda: losses.SignalToNoiseLoss("triplet", mean_penalty=0.0),
-        "circle": losses.CircleLoss,
-        "triplet_squared": lambda: losses.TripletLoss(0.2, squared=True),
-        "fastap": losses.FastAPLoss,
-        "pnp": losses.PenalizedNegativesLoss,
-        "supcon": losses.SupervisedContrastiveLoss,
-        "tcm": losses.ThresholdConsistentMarginLoss,
-    }
-    cases = {name: Case(make, name, **options) for name, make in makers.items()}
-    cases["smoothap"] = Case(losses.SmoothAPLoss, "smoothap", alike=False, **options)
-    alone = {
-        "quadruplet": losses.QuadrupletLoss,
-        "roadmap": losses.RoadmapLoss,
-        "recall_at_k": losses.RecallAtKLoss,
-        "hyperbolic": losses.HyperbolicLoss,
-        "koleo": losses.KoLeoLoss,
-        "coding_rate": losses.CodingRateLoss,
-    }
-    cases |= {name: Case(make, None, **options) for name, make in alone.items()}
-    cases["margin_distance"] = Case(lambda: losses.MinedLoss(losses.MarginLoss()), "margin", drawn=True, **options)
-    return {f"{name}{suffix}": case for name, case in cases.items()}
-
-
-def _softmax_cases(suffix: str, classes: int) -> dict[str, Case]:
-    """Return the softmax losses, with one vector per class or three."""
-    one, sizes = (classes, DIM), {"num_classes": classes, "proxies": (classes, DIM)}
-    centers = {"num_classes": classes, "proxies": (classes, DIM, 3)}
+def _pairs(anchors: str) -> dict[str, Callable]:
     return {
-        f"normsoftmax{suffix}": Case(lambda: losses.NormalizedSoftmaxLoss(*one), "normsoftmax", **sizes),
-        f"arcface{suffix}": Case(lambda: losses.ArcFaceLoss(*one), "arcface", **sizes),
-        f"arcface_centers{suffix}": Case(
-            lambda: losses.ArcFaceLoss(*one, centers_per_class=3), "arcface_centers", **centers
-        ),
-        f"cosface{suffix}": Case(lambda: losses.CosFaceLoss(*one), "cosface", **sizes),
+        "c1": lambda: losses.CosineContrastiveLoss(0.5),
+        "c2": lambda: losses.ContrastiveLoss(0.2858, 0.513),
+        "triplet": lambda: losses.TripletLoss(0.0961, anchors),
+        "ms": lambda: losses.MultiSimilarityLoss(2.0, 40.0, 0.5, anchors),
     }
+
+
+_TUPLES = {  # the tuple losses of Milbich's dissertation, and newer ones
+    "margin": losses.MarginLoss,
+    "npair": lambda: losses.NPairLoss(16.0),
+    "lifted": lambda: losses.LiftedStructureLoss(1.0),
+    "lifted_generalized": lambda: losses.LiftedStructureLoss(1.0, True),
+    "angular": losses.AngularLoss,
+    "histogram": lambda: losses.HistogramLoss(65),
+    "snr": lambda: losses.SignalToNoiseLoss(mean_penalty=0.0),
+    "snr_triplet": lambda: losses.SignalToNoiseLoss("triplet", mean_penalty=0.0),
+    "circle": losses.CircleLoss,
+    "triplet_squared": lambda: losses.TripletLoss(0.2, squared=True),
+    "fastap": losses.FastAPLoss,
+    "pnp": losses.PenalizedNegativesLoss,
+    "supcon": losses.SupervisedContrastiveLoss,
+    "tcm": losses.ThresholdConsistentMarginLoss,
+}
+
+
+def _batch_cases(suffix: str, **options) -> dict[str, Case]:
+    mined = {
+        "smoothap": Case(losses.SmoothAPLoss, "smoothap", alike=False, **options),
+        "margin_distance": Case(
+            lambda: losses.MinedLoss(losses.MarginLoss()), "margin", miner="distance", alike=False, **options
+        ),
+    }
+    return _named(_TUPLES, suffix, **options) | {f"{name}{suffix}": case for name, case in mined.items()}
 
 
 def _proxy_cases(suffix: str, classes: int, centers: int) -> dict[str, Case]:
-    """Return the proxy losses over the same classes."""
-    sizes = {"num_classes": classes}
-    one, many = (classes, DIM), (classes, DIM, centers)
-    return {
-        f"pnca{suffix}": Case(lambda: losses.ProxyNCALoss(*one, temperature=0.11), "pnca", proxies=one, **sizes),
-        f"pnca_printed{suffix}": Case(
-            lambda: losses.ProxyNCALoss(*one, temperature=0.5, denominator="negatives"), None, proxies=one, **sizes
-        ),
-        f"panchor{suffix}": Case(lambda: losses.ProxyAnchorLoss(*one), "panchor", proxies=one, **sizes),
-        f"softtriple{suffix}": Case(lambda: losses.SoftTripleLoss(*many, tau=0.0), "softtriple", proxies=many, **sizes),
+    """Return the proxy and softmax losses over the same classes."""
+    one = (classes, DIM)
+    single = {
+        "pnca": lambda: losses.ProxyNCALoss(*one, temperature=0.11),
+        "panchor": lambda: losses.ProxyAnchorLoss(*one),
+        "normsoftmax": lambda: losses.NormalizedSoftmaxLoss(*one),
+        "arcface": lambda: losses.ArcFaceLoss(*one),
+        "cosface": lambda: losses.CosFaceLoss(*one),
     }
+    several = {
+        ("softtriple", centers): lambda: losses.SoftTripleLoss(*one, centers, tau=0.0),
+        ("arcface_centers", 3): lambda: losses.ArcFaceLoss(*one, centers_per_class=3),
+    }
+    cases = _named(single, suffix, num_classes=classes, proxies=one)
+    for (name, count), make in several.items():
+        cases |= _named({name: make}, suffix, num_classes=classes, proxies=(*one, count))
+    return cases
 
 
 def _memory_loss() -> losses.MetricLoss:
@@ -151,21 +138,18 @@ def _memory_loss() -> losses.MetricLoss:
     )
 
 
+_SEMI_HARD = Case(lambda: losses.TripletLoss(0.0961, mining="semi_hard"), "triplet", batch=256, miner="semi_hard")
 CASES = {
-    **_pair_cases("", "embeddings"),
+    **_named(_pairs("embeddings")),
     "triplet_256": Case(lambda: losses.TripletLoss(0.0961), "triplet", batch=256),
-    "semi_hard_256": Case(
-        lambda: losses.TripletLoss(0.0961, mining="semi_hard"), "triplet", batch=256, semi_hard=True
-    ),
-    **_pair_cases("_xbm", "embeddings", references=XBM_SIZE),
+    "semi_hard_256": _SEMI_HARD,
+    **_named(_pairs("embeddings"), "_xbm", references=XBM_SIZE),
     "c1_memory": Case(_memory_loss, "c1", references=XBM_SIZE, memory=True),
-    **_pair_cases("_ccp", "references", references=4 * SOP_CLASSES, train_references=True),
+    **_named(_pairs("references"), "_ccp", references=4 * SOP_CLASSES, train_references=True),
     **_proxy_cases("_sop", SOP_CLASSES, 10),
     **_proxy_cases("_100k", MANY_CLASSES, 2),
-    **_tuple_cases(""),
-    **_tuple_cases("_112", batch=112),
-    **_softmax_cases("_sop", SOP_CLASSES),
-    **_softmax_cases("_100k", MANY_CLASSES),
+    **_batch_cases(""),
+    **_batch_cases("_112", batch=112),
 }  # fmt: skip
 
 
@@ -243,27 +227,18 @@ def peer_step(case: Case, inputs: Inputs) -> Callable:
         inputs.labels,
         references,
         train_references=case.train_references,
-        anchors=case.anchors,
+        anchors="references" if case.train_references and case.peer in ("triplet", "ms") else "embeddings",
         divisor={"c1": case.batch, "pnp": 0.75}.get(case.peer, 1.0),  # of four positives with itself, three are ours
-        miner=_peer_miner(case),
+        miner=peer_losses.MINERS[case.miner]() if case.miner else None,
     )
-
-
-def _peer_miner(case: Case):
-    if case.drawn:
-        return peer_losses.distance_weighted_miner()
-    return peer_losses.semi_hard_miner(0.0961) if case.semi_hard else None
 
 
 def steps_of(name: str) -> dict[str, Callable]:
     """Return both passes, run twice, after a check of equal values."""
     case, inputs = CASES[name], make_inputs(CASES[name])
-    steps = {"ours": OurStep(case, inputs)}
-    if case.peer is not None:
-        steps["peer"] = peer_step(case, inputs)
+    steps = {"ours": OurStep(case, inputs), "peer": peer_step(case, inputs)}
     values = {side: step() for side, step in steps.items()}
-    comparable = case.peer is not None and case.alike and not (case.memory or case.drawn)
-    if comparable and abs(values["ours"] - values["peer"]) > 1e-3 * abs(values["peer"]):
+    if case.alike and not case.memory and abs(values["ours"] - values["peer"]) > 1e-3 * abs(values["peer"]):
         raise RuntimeError(f"The losses of case {name} differ: {values}.")
     for step in steps.values():
         step()
@@ -290,7 +265,7 @@ def measure_time(name: str, repeats: int) -> dict[str, object]:
             clock[side] = [1e3 * seconds / passes for seconds in clock[side]]
     figures = {f"{side}_ms": statistics.median(wall[side]) for side in blocks}
     figures |= {f"{side}_spread": measure.spread(wall[side]) for side in blocks}
-    ratios = {"time_ratio": wall, "cpu_ratio": processor} if "peer" in blocks else {}
+    ratios = {"time_ratio": wall, "cpu_ratio": processor}
     return figures | {key: measure.paired_ratio(clock["ours"], clock["peer"]) for key, clock in ratios.items()}
 
 
@@ -313,7 +288,7 @@ def measure_memory_elsewhere(names: list[str]) -> dict[str, dict]:
 
 def summary(results: dict[str, dict]) -> dict[str, float]:
     """Return the figures of the last line."""
-    times = {name: result["time_ratio"] for name, result in results.items() if "time_ratio" in result}
+    times = {name: result["time_ratio"] for name, result in results.items()}
     memory = {
         name: result["ours_mb"] / max(result["peer_mb"], 0.1)
         for name, result in results.items()
@@ -321,7 +296,7 @@ def summary(results: dict[str, dict]) -> dict[str, float]:
     }
     figures = {f"{name}_time_ratio": ratio for name, ratio in times.items()}
     figures |= {f"{name}_memory_ratio": ratio for name, ratio in memory.items()}
-    figures |= {"worst_time_ratio": max(times.values())} if times else {}
+    figures["worst_time_ratio"] = max(times.values())
     figures |= {"worst_memory_ratio": max(memory.values())} if memory else {}
     return figures | ({"semi_hard_speedup": 1 / times["semi_hard_256"]} if "semi_hard_256" in times else {})
 
@@ -338,7 +313,7 @@ def print_results(results: dict[str, dict]) -> None:
     }
     measured = [column for column in columns if any(column in result for result in results.values())]
     rows = [
-        [name, *(f"{x:.2f}" if isinstance(x, float) else x or "-" for x in map(result.get, measured))]
+        [name, *(f"{x:.2f}" if isinstance(x, float) else x for x in map(result.get, measured))]
         for name, result in results.items()
     ]
     measure.print_table(["case", *map(columns.get, measured)], rows)

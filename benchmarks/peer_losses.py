@@ -116,17 +116,13 @@ class PeerStep:
         return self.loss(*sides[0], None, *sides[1])
 
 
-def semi_hard_miner(margin: float):
-    """Return all triplets with `d_ap < d_an <= d_ap + margin`."""
-    return miners.TripletMarginMiner(margin=margin, type_of_triplets="semihard", distance=unit_distance())
-
-
-def distance_weighted_miner():
-    """Return a miner of a negative for each positive pair.
-
-    It draws by the inverse density of distances.
-    """
-    return miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=2.0)
+# All triplets with `d_ap < d_an <= d_ap + margin`; a negative for each positive pair, by the density of distances.
+MINERS: dict[str, Callable] = {
+    "semi_hard": lambda: miners.TripletMarginMiner(
+        margin=0.0961, type_of_triplets="semihard", distance=unit_distance()
+    ),
+    "distance": lambda: miners.DistanceWeightedMiner(cutoff=0.5, nonzero_loss_cutoff=2.0),
+}
 
 
 def cross_batch_memory(loss, embeddings, labels):

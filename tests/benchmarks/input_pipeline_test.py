@@ -51,6 +51,5 @@ def test_without_pytorch_it_says_what_to_install(tmp_path):
 @pytest.mark.skipif(not HAS_TORCH, reason="PyTorch, the peer, is not installed")
 @pytest.mark.slow
 def test_turns_with_pytorch(photographs):
-    rates, loader = measure_turns(photographs, sys.executable, repeats=1)
-    assert loader.startswith(("torchvision", "Pillow"))
+    rates = measure_turns(photographs, sys.executable, repeats=1)
     assert all(json.loads(json.dumps(rate)) and min(rate[0]) > 0 for rate in rates.values())

@@ -36,7 +36,7 @@ def check_equal(ours, peer, tolerance=1e-9):
     np.testing.assert_allclose(own, expected, rtol=0, atol=tolerance * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("name", [name for name, case in SMALL.items() if case.peer and case.alike and not case.drawn])
+@pytest.mark.parametrize("name", [name for name, case in SMALL.items() if case.alike])
 def test_value_and_gradient_equal_the_peers(name):
     """Largest relative errors: 3.0e-12 and 2.8e-10 (circle), else 1.6e-15 and 2.0e-14."""
     inputs = exact_inputs(SMALL[name])

@@ -13,6 +13,7 @@ from tests.conformance.central_differences import derivatives
 from tests.conformance.gradient_cases import CASES
 from tests.conformance.inexact_arithmetic import Processor, inexact_arithmetic
 
+
 class GradientCheck:
     """Derivatives in float64 of a case of `CASES`, and its gradients' errors.
 

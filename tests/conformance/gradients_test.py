@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gsp_dml import prototype_costs
 from tests.conformance.gradient_cases import CASES, CHANNELS, COMPILED, vectors
 from tests.conformance.gradient_check import GradientCheck
 from tests.conformance.inexact_arithmetic import PROCESSORS
-from gsp_dml import prototype_costs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROWS = 67

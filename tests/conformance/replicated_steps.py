@@ -11,13 +11,13 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tests.conformance.central_differences import derivatives
 from ccp_dml import ChanceConstrainedLoss
 from common import losses
 from common.ops.replicas import gather_over_replicas, num_replicas
 from common.references import ProxyBank
 from common.training.gradients import loss_and_gradients, weighted_loss
 from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
+from tests.conformance.central_differences import derivatives
 from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES
 
 keras = tf.keras
