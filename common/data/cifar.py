@@ -19,10 +19,10 @@ def load_cifar10(
     unseen_classes: bool = False,
     validation_share: float = 0.0,
 ) -> Dataset:
-    """Load CIFAR-10 from its binary or Python version (also Keras' cache), or images.
+    """Load CIFAR-10 from its binary version, or from images.
 
     The official division: 50,000 images train, and 10,000 of the same ten classes are queries and gallery, as in the
-    thesis' study of prototypes. The pickles of the Python version are read without running them.
+    thesis' study of prototypes.
 
     Args:
         data_dir: see `read_cifar`.

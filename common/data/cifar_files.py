@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 in their layouts: binary, Python (also Keras' cache), images."""
+"""CIFAR-10 and CIFAR-100 in the layout of their binary version, and as images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from common.data.dataset import check_official_counts
 from common.data.image_files import load_rgb
 from common.data.image_formats import Reading
 from common.data.official_files import NO_DOWNLOAD_NEEDED
-from common.data.plain_pickle import read_plain_pickle
 from common.errors import InvalidInput, invalid
 
 IMAGE_SIZE = 32
@@ -64,13 +63,10 @@ class CifarRelease:
         num_classes: classes.
         num_coarse: super-classes; 0 for none.
         binary_folder: of the binary version; its files end in `.bin`.
-        python_folders: of the Python version; the second and third are those of Keras' cache.
+        python_folder: of the Python version, which is not read.
         train_files: file names without ending.
         test_files: the same.
-        keys: of labels and super-class labels in the Python version.
-        names_files: of the class names and those of super-classes in the binary version.
-        meta_file: of names in the Python version.
-        names_keys: in that file.
+        names_files: of the class names and those of super-classes.
     """
 
     name: str
@@ -78,13 +74,10 @@ class CifarRelease:
     num_classes: int
     num_coarse: int
     binary_folder: str
-    python_folders: tuple[str, ...]
+    python_folder: str
     train_files: tuple[str, ...]
     test_files: tuple[str, ...]
-    keys: tuple[str, ...]
     names_files: tuple[str, ...]
-    meta_file: str
-    names_keys: tuple[str, ...]
 
 
 CIFAR10 = CifarRelease(
@@ -93,17 +86,10 @@ CIFAR10 = CifarRelease(
     num_classes=10,
     num_coarse=0,
     binary_folder="cifar-10-batches-bin",
-    python_folders=(
-        "cifar-10-batches-py",
-        "cifar-10-batches-py-target/cifar-10-batches-py",
-        "cifar-10-batches-py_extracted/cifar-10-batches-py",
-    ),
+    python_folder="cifar-10-batches-py",
     train_files=tuple(f"data_batch_{number}" for number in range(1, 6)),
     test_files=("test_batch",),
-    keys=("labels",),
     names_files=("batches.meta.txt",),
-    meta_file="batches.meta",
-    names_keys=("label_names",),
 )
 CIFAR100 = CifarRelease(
     name="cifar100",
@@ -111,17 +97,10 @@ CIFAR100 = CifarRelease(
     num_classes=100,
     num_coarse=20,
     binary_folder="cifar-100-binary",
-    python_folders=(
-        "cifar-100-python",
-        "cifar-100-python-target/cifar-100-python",
-        "cifar-100-python_extracted/cifar-100-python",
-    ),
+    python_folder="cifar-100-python",
     train_files=("train",),
     test_files=("test",),
-    keys=("fine_labels", "coarse_labels"),
     names_files=("fine_label_names.txt", "coarse_label_names.txt"),
-    meta_file="meta",
-    names_keys=("fine_label_names", "coarse_label_names"),
 )
 
 
@@ -130,8 +109,8 @@ def read_cifar(release: CifarRelease, data_dir: str | None) -> Cifar:
 
     Args:
         release: which one.
-        data_dir: the folder of the binary or Python version, or of `train/CLASS/*` and `test/CLASS/*` image files; or
-            the one that holds it under its official name (for image files, `cifar10` or `cifar100`).
+        data_dir: the folder of the binary version, or of `train/CLASS/*` and `test/CLASS/*` image files; or the one
+            that holds it under its official name (for image files, `cifar10` or `cifar100`).
 
     Raises:
         InvalidInput: there is none, or a file is missing, truncated or wrong; it names the file.
@@ -139,17 +118,18 @@ def read_cifar(release: CifarRelease, data_dir: str | None) -> Cifar:
     for folder in _candidates(data_dir, (release.binary_folder,)):
         if glob.glob(os.path.join(folder, "*.bin")):
             return _read_binary(release, folder)
-    for folder in _candidates(data_dir, release.python_folders):
-        if os.path.isfile(os.path.join(folder, release.meta_file)):
-            return _read_python(release, folder)
     for folder in _candidates(data_dir, (release.name,)):
         if not release.num_coarse and all(os.path.isdir(os.path.join(folder, part)) for part in ("train", "test")):
             return _read_image_files(release, folder)
+    named = [each for each in _candidates(data_dir, (release.python_folder,)) if os.path.isdir(each)]
+    python_version = next(
+        (each for each in named if os.path.basename(os.path.abspath(each)) == release.python_folder), ""
+    )
     raise invalid(
         "--data_dir",
         received=data_dir,
-        expected=f"the folder of {release.title}, or the one above: {release.binary_folder}/ or "
-        f"{release.python_folders[0]}/",
+        expected=f"the folder of {release.title}'s binary version, or the one above: {release.binary_folder}/"
+        + (f"; {python_version} holds pickles, which are not read" if python_version else ""),
         fix=(
             f"`python -m experiments.prepare_data --dataset={release.name} --data_dir=FOLDER` fetches it. Data sets "
             f"that need no download: {', '.join(NO_DOWNLOAD_NEEDED)}."
@@ -177,7 +157,7 @@ def _read_binary_file(release: CifarRelease, path: str) -> CifarPart:
         contents = np.fromfile(path, np.uint8)
     except OSError as error:
         raise _wrong_file(path, error.strerror or str(error), "a file of the binary version") from error
-    num_labels = len(release.keys)
+    num_labels = len(release.names_files)
     record = num_labels + _NUM_VALUES
     if not contents.size or contents.size % record:
         raise _wrong_file(
@@ -186,31 +166,6 @@ def _read_binary_file(release: CifarRelease, path: str) -> CifarPart:
     records = contents.reshape(-1, record)
     columns = [records[:, index].astype(np.int64) for index in reversed(range(num_labels))]
     return _part(release, path, records[:, num_labels:], *columns)
-
-
-def _read_python(release: CifarRelease, folder: str) -> Cifar:
-    parts, counts = {}, {}
-    for part, names in (("train", release.train_files), ("test", release.test_files)):
-        files = [_read_python_file(release, os.path.join(folder, name)) for name in names]
-        counts.update({f"images of {name}": len(file.labels) for name, file in zip(names, files)})
-        parts[part] = CifarPart(*map(np.concatenate, zip(*files)))
-    meta_path = os.path.join(folder, release.meta_file)
-    meta = read_plain_pickle(meta_path)
-    if any(not isinstance(meta.get(key), list) for key in release.names_keys):
-        raise _wrong_file(meta_path, ", ".join(meta), f"lists {', '.join(release.names_keys)}")
-    return _checked(release, parts, [[str(name) for name in meta[key]] for key in release.names_keys], counts)
-
-
-def _read_python_file(release: CifarRelease, path: str) -> CifarPart:
-    content = read_plain_pickle(path)
-    values: Any = content.get("data")  # whatever the file has, until it is looked at
-    columns: list[Any] = [content.get(key) for key in release.keys]
-    is_table = isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == _NUM_VALUES
-    if not is_table or any(not isinstance(column, list) or len(column) != len(values) for column in columns):
-        raise _wrong_file(path, ", ".join(content), f"data [images, {_NUM_VALUES}] and as many {release.keys[0]}")
-    if any(not isinstance(label, int) for column in columns for label in column):
-        raise _wrong_file(path, "labels that are not integers", "integers")
-    return _part(release, path, values, *(np.array(column, np.int64) for column in columns))
 
 
 def _part(

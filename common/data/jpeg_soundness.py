@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import io
-from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from common.data.image_formats import FILL, NEXT_MARKER
 
-_START, _END, _START_OF_SCAN = b"\xff\xd8", 0xD9, 0xDA
-_SEQUENTIAL_FRAMES = (0xC0, 0xC1)  # baseline and extended, with Huffman codes
-_LOOK_AHEAD = 8  # bytes that a decoder may read beyond the last one that it needs
-_MOST_LEFT_OVER = 8  # bytes; some cameras and editors leave a few
-_FILLING = 64  # bytes that are put in after a scan
+_START, _END, _START_OF_SCAN = b"\xff\xd8", b"\xd9", b"\xda"
+_SEQUENTIAL_FRAMES, _NO_FRAMES = b"\xc0\xc1", b"\xc4\xc8\xcc"  # baseline and extended; others from C0 to CF
+_AROUND = 8  # bytes that a decoder may read beyond what it needs, and that some cameras leave behind the last code
 _EIGHTH = 8  # the smallest scale of libjpeg: all codes are read, few pixels computed
-
-
-class _Layout(NamedTuple):
-    """Where the coded data of a JPEG file end.
-
-    Attributes:
-        is_sequential: one scan, decoded as it is read.
-        ends: of each scan, the place of the marker after it.
-    """
-
-    is_sequential: bool
-    ends: tuple[int, ...]
 
 
 def jpeg_complaint(contents: bytes) -> str | None:
@@ -42,41 +27,36 @@ def jpeg_complaint(contents: bytes) -> str | None:
     Args:
         contents: of the file. Files that are not JPEG, or truncated, give None: the decoder reports them.
     """
-    layout = _layout(contents)
-    if layout is None:
+    is_one, ends = _scans(contents)
+    if not ends:
         return None
     try:
-        return _complaint_of_scan(contents, layout.ends[0]) if layout.is_sequential else _complaint(contents, layout)
+        return _complaint_of_scan(contents, *ends) if is_one else _complaint_of_scans(contents, ends)
     except Exception:  # noqa: BLE001 (what cannot be decoded at all is for the decoder to tell)
         return None
 
 
-def _layout(contents: bytes) -> _Layout | None:
-    """Return the scans of a file, or None if its markers are disordered."""
-    if not contents.startswith(_START):
-        return None
-    place, frame = len(_START), None
-    ends: list[int] = []
-    while place + 4 <= len(contents):
-        if contents[place] != 0xFF:
-            return None
-        marker = contents[place + 1]
-        if marker == 0xFF:  # a fill byte
-            place = FILL.match(contents, place).end() - 1  # type: ignore[union-attr]
-            continue
+def _scans(contents: bytes) -> tuple[bool, list[int]]:
+    """Return whether a file has one scan, decoded as it is read, and the places behind its scans.
+
+    There are none if its markers are disordered.
+    """
+    place, is_sequential, ends = len(_START), False, []
+    while contents.startswith(_START) and contents[place : place + 1] == b"\xff":
+        place = FILL.match(contents, place).end()  # type: ignore[union-attr]
+        marker = contents[place : place + 1]
         if marker == _END:
-            return _Layout(frame in _SEQUENTIAL_FRAMES and len(ends) == 1, tuple(ends)) if ends else None
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            frame = marker
-        place += 2 + int.from_bytes(contents[place + 2 : place + 4], "big")
+            return is_sequential and len(ends) == 1, ends
+        if b"\xc0" <= marker <= b"\xcf" and marker not in _NO_FRAMES:
+            is_sequential = marker in _SEQUENTIAL_FRAMES
+        place += 1 + int.from_bytes(contents[place + 1 : place + 3], "big")
         if marker == _START_OF_SCAN:
             found = NEXT_MARKER.search(contents, place)
             if found is None:
-                return None
+                break
             place = found.start()
             ends.append(place)
-    at_end = contents[place : place + 2] == bytes([0xFF, _END])
-    return _Layout(frame in _SEQUENTIAL_FRAMES and len(ends) == 1, tuple(ends)) if ends and at_end else None
+    return False, []
 
 
 class _Halting(io.BytesIO):
@@ -94,7 +74,7 @@ class _Halting(io.BytesIO):
 
 def _complaint_of_scan(contents: bytes, end: int) -> str | None:
     needed = len(contents[:end].rstrip(b"\x00\xff"))  # padding is no damage
-    stream = _Halting(contents[:end] + bytes(_LOOK_AHEAD), needed - _MOST_LEFT_OVER)
+    stream = _Halting(contents[:end] + bytes(_AROUND), needed - _AROUND)
     with Image.open(stream, formats=("JPEG",)) as image:
         image.draft(image.mode, (image.width // _EIGHTH, image.height // _EIGHTH))
         try:
@@ -104,15 +84,10 @@ def _complaint_of_scan(contents: bytes, end: int) -> str | None:
         return None if stream.tell() > stream.halt else "coded data are left over after the last pixel"
 
 
-def _complaint(contents: bytes, layout: _Layout) -> str | None:
-    first, second = (_decoded(_filled(contents, layout.ends, filling)) for filling in (b"\x00", b"\xaa"))
+def _complaint_of_scans(contents: bytes, ends: list[int]) -> str | None:
+    parts = [contents[start:end] for start, end in zip((0, *ends), (*ends, None))]
+    first, second = (_decoded(filling.join(parts)) for filling in (bytes(64), b"\xaa" * 64))  # skipped unless needed
     return None if np.array_equal(first, second) else "the coded data of a scan end before the image does"
-
-
-def _filled(contents: bytes, ends: tuple[int, ...], filling: bytes) -> bytes:
-    """Insert bytes after each scan, which a decoder skips unless it needs them."""
-    parts = [contents[start:end] for start, end in zip((0, *ends), ends)]
-    return (filling * _FILLING).join([*parts, contents[ends[-1] :]])
 
 
 def _decoded(contents: bytes) -> np.ndarray:

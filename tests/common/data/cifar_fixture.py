@@ -1,10 +1,5 @@
 """CIFAR-10 and CIFAR-100 in the layouts of their releases, small, with images that say what they are."""
 
-import io
-import os
-import pickle
-import pickletools
-
 import numpy as np
 
 CIFAR10_NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
@@ -61,32 +56,3 @@ def write_cifar10_binary(above):
 def write_cifar100_binary(above, **options):
     names = {"fine_label_names.txt": FINE_NAMES, "coarse_label_names.txt": COARSE_NAMES}
     return write_binary(above / "cifar-100-binary", cifar100_parts(**options), names, COARSE_OF_FINE)
-
-
-def dump(path, content, protocol=2):
-    """As Python 2 wrote the released files: byte strings for texts, NumPy's old module names."""
-    buffer = io.BytesIO()
-    pickle.dump(content, buffer, protocol=protocol)
-    contents = buffer.getvalue().replace(b"numpy._core.multiarray\n", b"numpy.core.multiarray\n")
-    assert list(pickletools.genops(contents))
-    path.write_bytes(contents)
-
-
-def write_cifar10_python(above, name="cifar-10-batches-py"):
-    folder = above / name
-    os.makedirs(folder)
-    for file, (images, labels) in cifar10_parts().items():
-        content = {b"batch_label": b"one of 5", b"labels": labels.tolist(), b"data": planes(images).astype(np.uint8)}
-        dump(folder / file, {**content, b"filenames": [b"a.png"] * len(labels)})
-    dump(folder / "batches.meta", {b"label_names": [name.encode() for name in CIFAR10_NAMES], b"num_vis": 3072})
-    return folder
-
-
-def write_cifar100_python(above):
-    folder = above / "cifar-100-python"
-    folder.mkdir()
-    for file, (images, labels) in cifar100_parts().items():
-        content = {"fine_labels": labels.tolist(), "coarse_labels": COARSE_OF_FINE[labels].tolist()}
-        dump(folder / file, {**content, "data": planes(images).astype(np.uint8), "filenames": ["a.png"] * len(labels)})
-    dump(folder / "meta", {"fine_label_names": FINE_NAMES, "coarse_label_names": COARSE_NAMES})
-    return folder
