@@ -24,7 +24,7 @@ from experiments.settings.tracker_flags import TRACKER_FLAGS
 _UNITS = "fold*-repeat*"
 _LEVELS = 4  # runs/<protocol>/<data set>/<method>/<unit>
 _WITHOUT_EFFECT = (
-    *(*PLACE_FLAGS, "checkpoint_seconds", "decoded_images_mb", "cache_gb", "allow_cpu"),
+    *(*PLACE_FLAGS, "checkpoint_seconds", "decoded_images_mb", "allow_cpu"),
     *("report_only", "details", "record", "replace", "max_cells", *TRACKER_FLAGS),
 )
 _BOOLEAN = ("allow_cpu", "report_only", "details", "replace")  # of them

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gc
 import glob
@@ -21,7 +20,6 @@ from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, TrackedRun, TrackerChoice
 from experiments import reports
-from experiments.preparation.leftovers import caches_in_use
 from experiments.rows.rows import check_of_one_run, evaluate_embeddings, scored_row
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.splits import few_validation_classes, split_of
@@ -130,7 +128,7 @@ class UnitRuns:
             self.complete_tracking(config, fold, repeat, finished)
             return
         spare_loaded_modules()
-        with run.locked(), self._caches_in_use(config):
+        with run.locked():
             if config.sources:
                 write_json(path / "sources.json", dict(config.sources))
             try:
@@ -141,12 +139,6 @@ class UnitRuns:
                 run.remove_if_begun_only()
                 raise
         scored_row(reports.collect_method(path.parent).finished[fold, repeat])
-
-    def _caches_in_use(self, config: ExperimentConfig) -> contextlib.AbstractContextManager[None]:
-        """Hold what a unit reads from the cache; without prepared images and features, nothing."""
-        if self.dataset.kind != "image_files" and not config.cached_features:
-            return contextlib.nullcontext()
-        return caches_in_use(self.cache_dir or build.default_cache_dir(), self.dataset.name, self.places.cache_gb)
 
     def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
         """Send the tracker the missing parts of a finished, tracked unit."""

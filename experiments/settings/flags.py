@@ -33,7 +33,7 @@ from experiments.settings.own_data import (
     trains_head_alone,
 )
 from experiments.settings.parts import all_settings
-from experiments.settings.places import CACHE_GB, DECODED_IMAGES_MB, Places, with_home
+from experiments.settings.places import DECODED_IMAGES_MB, Places, with_home
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import layers_of
 from experiments.settings.run_settings import BUDGETS, EVERYTHING, METHODS, OWN_PHOTOS, RECIPES, THESIS
@@ -97,7 +97,7 @@ def define_experiment_flags(datasets: typing.Iterable[str] = build.DATASETS) -> 
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
 SESSION_FLAGS = ("checkpoint_seconds", "deterministic")
-UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb", "cache_gb", "allow_cpu")  # of commands that train units
+UNIT_FLAGS = (*SESSION_FLAGS, "decoded_images_mb", "allow_cpu")  # of commands that train units
 RECORD_FLAGS = ("record", "replace")
 METHODS_FLAGS = ("explain", "methods")  # of commands that compare methods
 # Flags that change no result: type, default, text and lower bound of each.
@@ -113,13 +113,6 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
         DECODED_IMAGES_MB,
         "Validation images of a unit stay decoded in memory if they take at most so many MB (10^6 bytes), so that each "
         "is decoded once and not at every validation; 0: never. The figures are the same.",
-        0,
-    ),
-    "cache_gb": (
-        float,
-        CACHE_GB,
-        "Most GB (10^9 bytes) of prepared images and features on the disk. After each run, those unused for longest "
-        "are removed; those of running processes stay.",
         0,
     ),
     "allow_cpu": (bool, False, "Begin also what takes more than a day on this processor, without a GPU."),
@@ -164,7 +157,6 @@ def places_from(values: flags.FlagValues) -> Places:
         values.cache_dir,
         values.data_dir,
         values.decoded_images_mb,
-        values.cache_gb,
         values.allow_cpu or elsewhere,
         **record,
     )

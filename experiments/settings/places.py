@@ -7,7 +7,6 @@ import os
 from typing import Any
 
 DECODED_IMAGES_MB = 512  # of the images of evaluations that a unit keeps in memory
-CACHE_GB = 50.0  # of all caches
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +21,6 @@ class Places:
     cache_dir: str | None = None
     data_dir: str | None = None
     decoded_images_mb: int = DECODED_IMAGES_MB
-    cache_gb: float = CACHE_GB
     allow_cpu: bool = False
     study: str | None = None
     replace: bool = False

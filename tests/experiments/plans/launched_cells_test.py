@@ -123,7 +123,6 @@ OF_THE_LAUNCH |= {"launch", *launch_flags.READ_BY}
 OF_UNITS = {
     "checkpoint_seconds": "7.0",
     "decoded_images_mb": "9",
-    "cache_gb": "3.0",
     "allow_cpu": True,
     "deterministic": True,
     "export_model": False,
