@@ -10,15 +10,15 @@ backward pass can begin before its forward pass ends, as in any training:
     fixed_point         the papers' 100 fixed-point iterations with the closed-form gradient
     unrolled            the same 100 iterations, differentiated by autodiff
 
-The iterations run as printed, with their matrix-vector products in every step. `--curve` also times k = 1 ... 200 of
-them, closed form against autodiff (thesis figure 5.9), and draws a PNG. Peak memory is that of one forward and backward
+The iterations run as printed, with their matrix-vector products in every step (thesis figure 5.9 has 1 to 200 of them:
+`python -m experiments.figure --id=5.9`). Peak memory is that of one forward and backward
 pass of the transport alone.
 
 Last line, of the first setting: `gsp_over_gap` (the compiled layer; `plain_gsp_over_gap` without XLA), and the time
 that the iterations add to GAP over what the plain exact GSP adds: `fixed_point_extra_over_gsp_extra`,
 `unrolled_extra_over_gsp_extra`.
 
-Command: python -m benchmarks.gsp_layer [--repeats=30] [--settings=3] [--curve=gsp_iterations.png]
+Command: python -m benchmarks.gsp_layer [--repeats=30] [--settings=3]
 """
 
 from __future__ import annotations
@@ -30,15 +30,7 @@ import statistics
 import tensorflow as tf
 
 from benchmarks.measure import paired_clocks, paired_ratio, peak_growth_gb, print_figures, print_table
-from experiments.studies.transport_time import (
-    ITERATIONS,
-    RATIO,
-    SMOOTHING,
-    curve,
-    curve_table,
-    draw,
-    transport_step,
-)
+from experiments.studies.transport_time import RATIO, SMOOTHING, transport_step
 from gsp_dml import GeneralizedSumPooling, partial_transport, prototype_costs
 
 keras = tf.keras
@@ -158,7 +150,6 @@ def make_parser() -> argparse.ArgumentParser:
         "--repeats", type=int, default=30, help="rounds of the first two settings; a quarter for the third"
     )
     parser.add_argument("--settings", type=int, default=len(SETTINGS), help="how many of the settings to run")
-    parser.add_argument("--curve", default="", help="path of a PNG of time against iterations; empty: no curve")
     return parser
 
 
@@ -196,12 +187,6 @@ def main() -> None:
     print()
     print_table(["peak memory of a pass", "MB"], [[name, f"{value:.0f}"] for name, value in memory.items()])
     figures.update({f"peak_mb_{name}": value for name, value in memory.items()})
-    if arguments.curve:
-        milliseconds = curve(ITERATIONS, arguments.repeats)
-        print()
-        table = curve_table(ITERATIONS, milliseconds)
-        print_table(table.header, table.rows)
-        draw(arguments.curve, ITERATIONS, milliseconds, arguments.repeats)
     print_figures(figures)
 
 

@@ -13,18 +13,16 @@ search it is the same faiss index with the same effort ("ivf_pq": with `IndexRef
 proposals again as ours does, and holds a copy of all embeddings for it). Sides are timed in turn. Memory is a step's
 anonymous memory above that at its start; it excludes pages of the memory-mapped file, which the system can reclaim.
 A second table compares what an index does in a day: build and save, one query, all queries, one query among the rows of
-a label, 100 rows replaced, 100 removed. Peers: `IndexFlatIP` of faiss, in memory, and, if it is installed, an exact
-search of LanceDB (`pip install lancedb`), of whose queries 20 are timed. Each step runs once.
+a label, 100 rows replaced, 100 removed. The peer is `IndexFlatIP` of faiss, in memory. Each step runs once.
 
 Last line: one JSON object; `recall_at_10`, `search_over_faiss` (time) and `extra_gb` (opening and searching) are those
-of the first of --kinds; `STEP_over_PEER` are ratios of the second table.
+of the first of --kinds; `STEP_over_faiss` are ratios of the second table.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import tempfile
 import threading
 import time
@@ -44,7 +42,6 @@ SPREAD = (1.0, 0.7, 0.5)  # of groups, of classes in a group, of items in a clas
 K = 10
 _ROWS_AT_ONCE = 65_536
 _NUM_CHANGED = 100  # rows that are replaced or removed
-_NUM_TIMED = 20  # queries of LanceDB, which answers one after the other
 _FLAGS = flags.FLAGS
 
 
@@ -194,67 +191,22 @@ def steps_of_faiss(embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Cal
     return {"build": lambda: flat.add(embeddings), **search}
 
 
-def steps_of_lancedb(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Callable[[], Any]]:
-    """Return the steps of `steps_of_ours` by a LanceDB table with paths as bytes."""
-    import lancedb
-    import pyarrow
-
-    ids, labels = _ids_and_labels(len(embeddings))
-
-    def columns(part: slice) -> Any:  # noqa: ANN401
-        vectors = pyarrow.array(np.ascontiguousarray(embeddings[part]).ravel())
-        return pyarrow.table(
-            {
-                "path": pyarrow.array([path.encode() for path in ids[part]], pyarrow.binary()),
-                "label": labels[part],
-                "vector": pyarrow.FixedSizeListArray.from_arrays(vectors, embeddings.shape[1]),
-            }
-        )
-
-    def search(query: np.ndarray, condition: str | None = None) -> list[bytes]:
-        found = opened().search(query, vector_column_name="vector").distance_type("cosine").where(condition)
-        return found.limit(K).select(["path", "label", "_distance"]).to_arrow()["path"].to_pylist()
-
-    def replace() -> None:
-        merge = opened().merge_insert("path").when_matched_update_all().when_not_matched_insert_all()
-        merge.execute(columns(slice(_NUM_CHANGED)))
-
-    opened = functools.cache(lambda: lancedb.connect(folder).open_table("rows"))
-    removed = ", ".join(f"X'{path.encode().hex()}'" for path in ids[:_NUM_CHANGED])
-    return {
-        "build": lambda: lancedb.connect(folder).create_table("rows", columns(slice(None))),
-        "first_query": lambda: search(queries[0]),
-        "one_query": lambda: search(queries[0]),
-        "queries": lambda: [search(query) for query in queries[:_NUM_TIMED]],
-        "label_query": lambda: search(queries[0], f"label = '{labels[0]}'"),
-        "replace": replace,
-        "remove": lambda: opened().delete(f"path IN ({removed})"),
-    }
-
-
 def _ids_and_labels(count: int) -> tuple[list[str], list[str]]:
     num_classes = min(1000, count // K)
     return [f"photos/{row:07}.jpg" for row in range(count)], [f"class {row % num_classes}" for row in range(count)]
 
 
 def peer_figures(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> tuple[list[list], dict]:
-    """Return the rows of the second table, and ratios to the peers."""
+    """Return the rows of the second table, and ratios to faiss."""
     sides = {"ours": steps_of_ours(f"{folder}/ours", embeddings, queries), "faiss": steps_of_faiss(embeddings, queries)}
-    if importlib.util.find_spec("lancedb"):
-        sides["lancedb"] = steps_of_lancedb(f"{folder}/lancedb", embeddings, queries)
     measured = {side: {name: step(function)[1:] for name, function in steps.items()} for side, steps in sides.items()}
-    if "lancedb" in measured:
-        seconds, extra = measured["lancedb"]["queries"]
-        measured["lancedb"]["queries"] = (seconds * len(queries) / min(len(queries), _NUM_TIMED), extra)
-    peers = [side for side in sides if side != "ours"]
     figures = {f"{side}_extra_gb": sum(extra for _, extra in steps.values()) for side, steps in measured.items()}
-    rows = []
-    for name, (seconds, _) in measured["ours"].items():
-        ratios = {peer: seconds / measured[peer][name][0] for peer in peers if name in measured[peer]}
-        figures |= {f"{name}_over_{peer}": ratio for peer, ratio in ratios.items()}
-        shown = [f"{ratios[peer]:.3g}" if peer in ratios else "-" for peer in peers]
-        rows.append([name.replace("_", " "), f"{seconds:.4f}", *shown])
-    return rows, figures
+    ratios = {name: measured["ours"][name][0] / seconds for name, (seconds, _) in measured["faiss"].items()}
+    rows = [
+        [name.replace("_", " "), f"{seconds:.4f}", f"{ratios[name]:.3g}" if name in ratios else "-"]
+        for name, (seconds, _) in measured["ours"].items()
+    ]
+    return rows, figures | {f"{name}_over_faiss": ratio for name, ratio in ratios.items()}
 
 
 def run(
@@ -306,8 +258,7 @@ def main(argv) -> None:
     header = ["search", "built, s", f"ours, s ({_FLAGS.num_queries} queries)", "faiss, s", "ours / faiss", "recall@10"]
     measure.print_table([*header, "one query, ms", "extra GB"], rows)
     print()
-    peers = [key.rpartition("_over_")[2] for key in ratios if key.startswith("build_over_")]
-    measure.print_table([size, "ours, s", *(f"ours / {peer}" for peer in peers)], daily)
+    measure.print_table([size, "ours, s", "ours / faiss"], daily)
     measure.print_figures(figures | ratios)
 
 

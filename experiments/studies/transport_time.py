@@ -4,7 +4,7 @@ Regenerates: thesis figure 5.9 (computation time by the number of iterations; gr
 Command: python -m experiments.figure --id=5.9 --run; it runs python -m experiments.studies.transport_time
 Expected: autodiff through the iterations takes longer than the closed form, the more so the more iterations there are;
     the exact solver, which is ours, has no iterations. The thesis prints no number.
-Cost: a minute on 2 CPU cores; nothing is trained. `benchmarks.gsp_layer --curve` draws the same beside its own times.
+Cost: a minute on 2 CPU cores; nothing is trained.
 """
 
 from __future__ import annotations

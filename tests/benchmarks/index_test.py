@@ -1,5 +1,3 @@
-import importlib.util
-
 import pytest
 
 from benchmarks import index as benchmark
@@ -22,6 +20,4 @@ def test_a_small_comparison_has_a_ratio_for_each_step_of_a_peer(tmp_path):
     rows, figures = benchmark.peer_figures(str(tmp_path), *benchmark.clustered(2_000, 50, 16))
     assert [row[0] for row in rows][-2:] == ["replace", "remove"]
     assert {"build_over_faiss", "one_query_over_faiss", "queries_over_faiss", "ours_extra_gb"} <= set(figures)
-    if importlib.util.find_spec("lancedb"):
-        assert {"label_query_over_lancedb", "replace_over_lancedb", "remove_over_lancedb"} <= set(figures)
     assert len(EmbeddingIndex.load(tmp_path / "ours")) == 1_900
