@@ -1,8 +1,8 @@
 """A training step with CCP against one without, and the proxies' memory.
 
-Command: python -m benchmarks.ccp_step [--repeats=15] [--sizes=cars,sop] [--loss=c2] [--backbone=mobilenet_v2]
+Command: python -m benchmarks.ccp_step [--repeats=15] [--sizes=cars,sop]
 
-The step: MobileNetV2 at 160 pixels with frozen batch normalisation, 128 dimensions, a batch of 32 (8 classes x 4),
+The step: MobileNetV2 at 160 pixels with frozen batch normalisation, 128 dimensions, a batch of 32 (8 classes x 4), C2,
 coupled weight decay, Adam. Without CCP the loss is over the batch; with CCP over the proxies (73 classes x 8 at Cars'
 size, 8,488 x 4 at SOP's), plus the proximal term and the update of the proxies; "compiled": the loss over the proxies
 with `jit_compile=True`. Steps of the models alternate, so that a busy machine slows all of them alike; ratios are
@@ -34,13 +34,6 @@ from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, F
 keras = tf.keras
 DIM = 128
 SIZES = {"cars": (73, 8), "sop": (8_488, 4)}
-LOSSES = {
-    "c1": lambda: losses.CosineContrastiveLoss(0.5, normalization="clip"),
-    "c2": lambda: losses.ContrastiveLoss(0.2652, 0.5409, normalization="clip"),
-    "triplet": lambda: losses.TripletLoss(0.119, anchors="references", normalization="clip"),
-    "ms": lambda: losses.MultiSimilarityLoss(2.0, 40.0, 0.5, anchors="references", normalization="clip"),
-}
-BACKBONES = {"mobilenet_v2": lambda: backbones.mobilenet_v2(3), "resnet50": lambda: backbones.resnet50(3)}
 _FLAGS = flags.FLAGS
 
 
@@ -56,12 +49,12 @@ class Step:
         size = _FLAGS.image_size
         self.images = tf.constant(rng.integers(0, 256, (32, size, size, 3)), tf.uint8)
         self.labels = tf.repeat(tf.range(8, dtype=tf.int64), 4)
-        loss = LOSSES[_FLAGS.loss]()
+        loss = losses.ContrastiveLoss(0.2652, 0.5409, normalization="clip")
         if proxies is not None:
             loss = ChanceConstrainedLoss(loss, ProxyBank(*proxies, DIM), jit_compile=jit_compile)
         self.loss = loss
         head = EmbeddingHead(GlobalAveragePooling(), DIM)
-        self.model = EmbeddingModel(BACKBONES[_FLAGS.backbone](), head, loss, normalization="clip")
+        self.model = EmbeddingModel(backbones.mobilenet_v2(3), head, loss, normalization="clip")
         self.model.build_from_batch(self.images, self.labels)
         network = [*self.model.backbone.trainable_variables, *head.trainable_variables]
         transforms = [CoupledWeightDecay(1e-4, self.model)]
@@ -122,7 +115,5 @@ def main(argv) -> None:
 if __name__ == "__main__":
     flags.DEFINE_integer("repeats", 15, "Rounds of the paired timing.", lower_bound=1)
     flags.DEFINE_integer("image_size", 160, "Height and width of the images in pixels.", lower_bound=32)
-    flags.DEFINE_enum("loss", "c2", sorted(LOSSES), "The metric loss.")
-    flags.DEFINE_enum("backbone", "mobilenet_v2", sorted(BACKBONES), "The network.")
     flags.DEFINE_list("sizes", list(SIZES), f"Which of {', '.join(SIZES)}.")
     app.run(main)

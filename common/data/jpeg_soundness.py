@@ -41,7 +41,8 @@ def _scans(contents: bytes) -> tuple[bool, list[int]]:
 
     There are none if its markers are disordered.
     """
-    place, is_sequential, ends = len(_START), False, []
+    ends: list[int] = []
+    place, is_sequential = len(_START), False
     while contents.startswith(_START) and contents[place : place + 1] == b"\xff":
         place = FILL.match(contents, place).end()  # type: ignore[union-attr]
         marker = contents[place : place + 1]
