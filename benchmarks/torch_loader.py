@@ -24,7 +24,7 @@ _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")  # kept: its declara
 
 
 def declare_operators() -> None:
-    """Declare the operators that torchvision expects from its compiled part, which need not fit PyTorch."""
+    """Declare what torchvision expects from a compiled part that may not fit."""
     for name in ("nms", "qnms"):
         with contextlib.suppress(RuntimeError):  # they are there
             _LIBRARY.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

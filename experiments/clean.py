@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def folders_in(cache_dir: str, runs_dir: str) -> list[Folder]:
-    """Find caches, and runs at any depth of a folder, largest first; links are not followed."""
+    """Find caches, and runs at any depth, largest first; skip links."""
     caches = [path for pattern in _CACHES for path in pathlib.Path(cache_dir).glob(pattern)]
     caches = [path.parent if path.name == "origin.json" else path for path in caches]
     found = [_folder(path, cache_dir, CACHE) for path in caches if path.is_dir() and not path.is_symlink()]
@@ -102,7 +102,7 @@ def _folder(path: pathlib.Path, root: str, kind: str) -> Folder:
 
 
 def _remove(folder: Folder) -> bool:
-    """Remove a folder that no process works on, and empty folders between it and the root; return success."""
+    """Remove a folder and its empty parents unless a process works on it; return success."""
     try:
         with hold_lock(folder.path / "lock", refusal=InvalidInput("in use")):
             shutil.rmtree(folder.path)

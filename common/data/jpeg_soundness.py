@@ -37,7 +37,7 @@ def jpeg_complaint(contents: bytes) -> str | None:
 
 
 def _scans(contents: bytes) -> tuple[bool, list[int]]:
-    """Return whether a file has one scan, decoded as it is read, and the places behind its scans.
+    """Return whether a file has one sequential scan, and where its scans end.
 
     There are none if its markers are disordered.
     """
