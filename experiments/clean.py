@@ -102,7 +102,7 @@ def _folder(path: pathlib.Path, root: str, kind: str) -> Folder:
 
 
 def _remove(folder: Folder) -> bool:
-    """Remove a folder and its empty parents unless a process works on it; return success."""
+    """Remove a folder and its empty parents unless a process uses it; return success."""
     try:
         with hold_lock(folder.path / "lock", refusal=InvalidInput("in use")):
             shutil.rmtree(folder.path)
