@@ -16,6 +16,8 @@ import runpy
 import sys
 import textwrap
 
+from experiments.process.removed import removal_of
+
 GROUPS = {  # commands without a group are listed last
     "Demo": ("demo",),
     "Photos": ("search", "serve", "clinic"),
@@ -70,7 +72,8 @@ def _unknown(name: str) -> int:
     """Report an unknown command with the nearest name, and return the exit code."""
     near = difflib.get_close_matches(name.replace("-", "_"), commands(), n=1, cutoff=0.5)
     nearest = f" Did you mean {near[0]}?" if near else ""
-    sys.stderr.write(f"\nerror: Invalid command: received {name!r}.{nearest} `dml` lists all commands.\n")
+    message = removal_of(name) or f"Invalid command: received {name!r}.{nearest} `dml` lists all commands."
+    sys.stderr.write(f"\nerror: {message}\n")
     return 2
 
 

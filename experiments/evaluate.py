@@ -23,11 +23,6 @@ The k of R@k are then those of the data set's tables.
 `--sample_queries=10000` evaluates that many random queries against the whole gallery. It adds "95 % of all", a
 confidence interval for the figure of all queries. The time is proportional to the number of queries.
 
-`--shards=4 --shards_dir=parts --launch=local` scores four parts of the queries, each against the whole gallery, in
-processes of their own; `--launch=slurm` in jobs. The figures are bit-identical to one process. The same command
-scores only missing shards. `--shard=2/4 --shard_file=shard_2.npz` scores the second part only, and
-`--merge='shard_*.npz'` combines such files (docs/command_line.md).
-
 `--metrics=verification` adds the error rates of a threshold on the cosine, `opis` how differently it treats classes,
 `centroid` the accuracy of the nearest class mean, `open_set` the rejection of classes that the gallery lacks,
 `classes` the figures of each class. Several are separated by commas.
@@ -39,8 +34,6 @@ conventions, covering radius, alignment, uniformity, and a warning if they have 
 
 from __future__ import annotations
 
-import sys
-
 from absl import flags
 
 from common.diagnostics.clustering import LARGEST_SEED
@@ -48,34 +41,22 @@ from common.errors import InvalidInput, check_choice
 from common.files import check_output_file, write_json
 from common.retrieval.query_sample import FEWEST
 from common.retrieval.search.similarity_bounds import SIMILARITIES
-from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
-from experiments.launch.slurm_array import UnitNeeds
 from experiments.protocols.embedding_files import HOW_TO_WRITE, METRICS, scores, table
-from experiments.protocols.query_shards import check_shard_flags, merged_figures, score_shards, write_shard
 from experiments.settings.flags import refuse_flags, run_command
 
 
 def main() -> None:
-    """Score the files or merge shards, write JSON, print the table."""
+    """Score the files, write JSON, print the table."""
     values = flags.FLAGS
-    check_shard_flags(values)
     for name in values.metrics:
         check_choice("--metrics", name, METRICS)
-    if not values.embeddings and values.merge is None:
+    if not values.embeddings:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + HOW_TO_WRITE)
     if not (values.clustering or values.diagnostics or values.sample_queries):
         refuse_flags(values, "seed", because="only --clustering, --diagnostics and --sample_queries draw anything")
     if values.json:
         check_output_file("--json", values.json)
-    in_shards = values.shards is not None
-    launcher = launcher_from_flags(values, values.shards_dir or "", in_shards, "only --shards has units to start")
-    if values.shard is not None:
-        print(write_shard(values))
-        return
-    if in_shards:
-        found = score_shards(values, launcher)
-    else:
-        found = scores(values) if values.merge is None else merged_figures(values.merge)
+    found = scores(values)
     if values.json:
         write_json(values.json, found)
     print(table(found))
@@ -97,12 +78,4 @@ if __name__ == "__main__":
     help_text = "Seed of k-means, of what uniformity looks at, and of --sample_queries."
     flags.DEFINE_integer("seed", 0, help_text, lower_bound=0, upper_bound=LARGEST_SEED)
     flags.DEFINE_string("json", None, "File to write the figures to.")
-    help_text = "Score so many parts of the queries, in this process or with --launch; their figures together."
-    flags.DEFINE_integer("shards", None, help_text, lower_bound=1, upper_bound=1000)
-    flags.DEFINE_string("shards_dir", None, "Folder of the shards' scores; those of the same data and flags are kept.")
-    define_launch_flags(UnitNeeds(gpus=0))
-    flags.DEFINE_string("shard", None, "K/N: score only the K-th of N parts of the queries, for --merge.")
-    flags.DEFINE_string("shard_file", None, "File (.npz) to write the scores of this shard to.")
-    flags.DEFINE_list("merge", None, "Files of all shards, or a pattern such as 'shard_*.npz': their figures.")
-    in_shards = any(argument.lstrip("-").startswith("shards") for argument in sys.argv[1:])
-    run_command(main, kept="Finished shards are kept; the same command scores the others." if in_shards else "")
+    run_command(main)

@@ -66,67 +66,12 @@ def evaluate_retrieval(
         >>> evaluate_retrieval(np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])).map_at_r
         1.0
     """
-    data = query_embeddings, query_labels, gallery_embeddings, gallery_labels
-    rows = candidates = None
-    if sample_queries is not None:
-        candidates = np.flatnonzero(_num_relevant(relevance(*data), gallery_embeddings is None or exclude_same_row))
-        rows = sampled_rows(candidates, sample_queries, seed)
-    scores = score_queries(
-        *data,
-        query_rows=rows,
-        recall_at=recall_at,
-        similarity=similarity,
-        average_precision=average_precision,
-        tie_bounds=tie_bounds,
-        block_size=block_size,
-        num_threads=num_threads,
-        exclude_same_row=exclude_same_row,
-    )
-    return scores.result() if candidates is None else _of_sample(scores, candidates, len(query_labels))
-
-
-def score_queries(
-    query_embeddings: np.ndarray,
-    query_labels: np.ndarray,
-    gallery_embeddings: np.ndarray | None = None,
-    gallery_labels: np.ndarray | None = None,
-    *,
-    query_rows: Sequence[int] | np.ndarray | None = None,
-    recall_at: Sequence[int] = (1, 2, 4, 8),
-    similarity: str = "euclidean",
-    average_precision: bool = False,
-    tie_bounds: bool = False,
-    block_size: int = 1536,
-    num_threads: int | None = None,
-    exclude_same_row: bool = False,
-) -> QueryScores:
-    """Score some of the queries, each against the whole gallery.
-
-    This is one part of an evaluation. Different processes may score the parts; `merge_scores(parts).result()` equals
-    `evaluate_retrieval` to the last bit. All queries at once use one half of the similarity matrix for both sides. Half
-    of them or fewer cannot, and take up to twice the time per query.
-
-    Args:
-        query_embeddings, query_labels, gallery_embeddings, gallery_labels: of all queries and the whole gallery,
-            `[queries, dim]`, `[queries]`, `[gallery, dim]` and `[gallery]`, as in `evaluate_retrieval`.
-        query_rows: which queries, integers `[chosen]` in 0..queries-1, increasing, possibly empty; None: all.
-        recall_at, similarity, average_precision, tie_bounds, block_size, num_threads, exclude_same_row: as in
-            `evaluate_retrieval`.
-
-    Raises:
-        InvalidInput: as `evaluate_retrieval`, for all embeddings and labels, and for wrong rows.
-
-    Examples:
-        >>> from common.retrieval import merge_scores
-        >>> embeddings, labels = np.float32([[0], [1], [5], [6]]), np.array([7, 7, 8, 8])
-        >>> parts = [score_queries(embeddings, labels, query_rows=rows) for rows in (range(3), range(3, 4))]
-        >>> merge_scores(parts).result().map_at_r
-        1.0
-    """
     query_embeddings = np.asarray(query_embeddings)
     _check_recall_at(recall_at)
     relevant = relevance(query_embeddings, query_labels, gallery_embeddings, gallery_labels)
-    rows = _checked_rows(query_rows, len(query_embeddings))
+    num_relevant = _num_relevant(relevant, gallery_embeddings is None or exclude_same_row)
+    candidates = np.flatnonzero(num_relevant)
+    rows = candidates if sample_queries is None else sampled_rows(candidates, sample_queries, seed)
     search = NeighborSearch(
         query_embeddings,
         None if gallery_embeddings is None else np.asarray(gallery_embeddings),
@@ -137,38 +82,22 @@ def score_queries(
         num_threads=num_threads,
         exclude_same_row=exclude_same_row,
     )
-    table = _QueryTable(relevant, _num_relevant(relevant, search.without_self), rows)
+    table = _QueryTable(relevant, num_relevant, rows)
     tied = _fill(table, search, max(recall_at), find_ties=tie_bounds and not average_precision)
     scores = table.scores(recall_at)
-    if not (average_precision or tie_bounds):
-        return scores
-    return _with_ranks(scores, table, search, None if average_precision else tied, tie_bounds)
+    if average_precision or tie_bounds:
+        scores = _with_ranks(scores, table, search, None if average_precision else tied, tie_bounds)
+    result = scores.result(num_excluded_queries=len(query_embeddings) - len(candidates))
+    return _with_intervals(result, scores, len(candidates))
 
 
-def _checked_rows(rows: Sequence[int] | np.ndarray | None, num_queries: int) -> np.ndarray:
-    """Return the rows of the queries to score `[chosen]`, int64."""
-    if rows is None:
-        return np.arange(num_queries)
-    chosen = np.asarray(rows)
-    if not chosen.size and chosen.ndim == 1:
-        return np.zeros(0, np.int64)
-    is_right = chosen.ndim == 1 and chosen.dtype.kind in "iu" and chosen[0] >= 0 and chosen[-1] < num_queries
-    if not is_right or (chosen[1:] <= chosen[:-1]).any():
-        raise invalid("query_rows", received=rows, expected=f"increasing integers in 0..{num_queries - 1}")
-    return chosen.astype(np.int64)
-
-
-def _of_sample(scores: QueryScores, candidates: np.ndarray, num_queries: int) -> RetrievalResult:
-    """Return the means, with intervals for all `candidates` `[candidates]`.
-
-    Candidates are the rows that have something to find.
-    """
-    result = replace(scores.result(), num_excluded_queries=num_queries - len(candidates))
-    if len(scores.rows) == len(candidates):
+def _with_intervals(result: RetrievalResult, scores: QueryScores, num_candidates: int) -> RetrievalResult:
+    """Add intervals for all queries that have something to find, if only a sample of them was evaluated."""
+    if len(scores.rows) == num_candidates:
         return result
     values = {name: values for name, values in scores.by_name().items() if name != "mAP"}
-    intervals = {name: interval_of_all(sample, len(candidates)) for name, sample in values.items()}
-    return replace(result, sampled_from=len(candidates), intervals=intervals)
+    intervals = {name: interval_of_all(sample, num_candidates) for name, sample in values.items()}
+    return replace(result, sampled_from=num_candidates, intervals=intervals)
 
 
 def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: bool) -> np.ndarray:
@@ -192,15 +121,13 @@ def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: boo
 
 
 class _QueryTable:
-    """Metrics of the `chosen` query rows, filled block by block.
+    """Metrics of the query `rows` `[scored]`, filled block by block.
 
-    `num_relevant` is 0 for all other rows.
+    Each has something to find; `num_relevant` is 0 for all other rows.
     """
 
-    def __init__(self, relevant: Relevance, num_relevant: np.ndarray, chosen: np.ndarray) -> None:
-        self.relevant = relevant
-        self.rows = chosen[num_relevant[chosen] > 0]
-        self.num_excluded = len(chosen) - len(self.rows)
+    def __init__(self, relevant: Relevance, num_relevant: np.ndarray, rows: np.ndarray) -> None:
+        self.relevant, self.rows = relevant, rows
         self.num_relevant = np.zeros_like(num_relevant)
         self.num_relevant[self.rows] = num_relevant[self.rows]
         self.precision_at_1, self.r_precision, self.map_at_r = np.zeros((3, len(num_relevant)))
@@ -218,10 +145,9 @@ class _QueryTable:
         self.first_hit[rows] = metrics.first_hit_rank(hits)
 
     def scores(self, recall_at: Sequence[int]) -> QueryScores:
-        """Return the scores of the chosen queries that have something to find."""
+        """Return the scores of these queries."""
         return QueryScores(
             recall_at=tuple(dict.fromkeys(map(int, recall_at))),
-            num_excluded_queries=self.num_excluded,
             rows=self.rows,
             precision_at_1=self.precision_at_1[self.rows],
             r_precision=self.r_precision[self.rows],

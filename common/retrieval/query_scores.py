@@ -1,13 +1,11 @@
-"""Scores of single queries, combined from parts of an evaluation, and their means."""
+"""Scores of single queries, and their means."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from common.errors import InvalidInput, invalid
 from common.retrieval import metrics
 
 
@@ -47,12 +45,11 @@ class RetrievalResult:
 
 @dataclass(frozen=True)
 class QueryScores:
-    """Metrics of some queries; each query's scores are independent of other queries.
+    """Metrics of queries that have something to find; each query's are independent of the others.
 
     Attributes:
         recall_at: the k of R@k.
-        num_excluded_queries: how many of the queries have nothing to find; the arrays leave them out.
-        rows: of the others among all queries, increasing `[scored]`, int64; may be empty.
+        rows: of these among all queries, increasing `[scored]`, int64; at least one.
         precision_at_1, r_precision, map_at_r: fractions `[scored]`, float64.
         first_hit: rank of the nearest relevant item from 1 `[scored]`, int64; 0: farther than the largest k.
         average_precision: of the whole ranking `[scored]`, float64, if requested.
@@ -62,7 +59,6 @@ class QueryScores:
     """
 
     recall_at: tuple[int, ...]
-    num_excluded_queries: int
     rows: np.ndarray
     precision_at_1: np.ndarray
     r_precision: np.ndarray
@@ -85,22 +81,8 @@ class QueryScores:
         recall = [metrics.recall_at_k(self.first_hit, k) for k in self.recall_at]
         return dict(zip(self.names, [self.precision_at_1, self.r_precision, self.map_at_r, *average, *recall]))
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the requested arrays by the names of their attributes."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-
-    def result(self) -> RetrievalResult:
-        """Average all scored queries, in the order of their rows.
-
-        Raises:
-            InvalidInput: none of the queries has anything to find.
-        """
-        if not len(self.rows):
-            raise InvalidInput(
-                "Invalid queries: received no query with a relevant item in the gallery, expected at least one. "
-                "Merge the scores with those of other queries."
-            )
+    def result(self, num_excluded_queries: int) -> RetrievalResult:
+        """Average the queries, in the order of their rows."""
         means = {name: float(values.mean()) for name, values in self.by_name().items()}
         return RetrievalResult(
             precision_at_1=means["P@1"],
@@ -108,7 +90,7 @@ class QueryScores:
             r_precision=means["P@R"],
             map_at_r=means["MAP@R"],
             num_queries=len(self.rows),
-            num_excluded_queries=self.num_excluded_queries,
+            num_excluded_queries=num_excluded_queries,
             query_rows=self.rows,
             per_query_precision_at_1=self.precision_at_1,
             per_query_r_precision=self.r_precision,
@@ -129,36 +111,3 @@ class QueryScores:
 
         ends = zip(self.by_name().items(), self.lowest, self.highest)
         return {name: (mean(values, low), mean(values, high)) for (name, values), low, high in ends}
-
-
-def merge_scores(parts: Sequence[QueryScores]) -> QueryScores:
-    """Merge the scores of several parts, in the order of their rows.
-
-    If the parts make up all queries, the result equals that of one evaluation to the last bit, for any division.
-
-    Args:
-        parts: scores of different queries against the same gallery, with the same metrics, in any order; at least one.
-
-    Raises:
-        InvalidInput: no part, parts with different metrics or k, or a query that is in two of them.
-    """
-    kinds = {(part.recall_at, frozenset(part.arrays())) for part in parts}
-    if len(kinds) != 1:
-        received = sorted({f"recall_at={kind[0]} with {', '.join(sorted(kind[1]))}" for kind in kinds})
-        raise invalid("scores to merge", received=received, expected="one or more, of the same metrics")
-    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=-1) for name in parts[0].arrays()}
-    for key, names in _KEYS.items():
-        if key in joined:
-            order = np.argsort(joined[key], kind="stable")
-            joined |= {name: joined[name][..., order] for name in names if name in joined}
-    doubled = joined["rows"][1:][np.diff(joined["rows"]) == 0]
-    if len(doubled):
-        raise invalid("scores to merge", received=f"query {doubled[0]} twice", expected="each query once")
-    num_excluded = sum(part.num_excluded_queries for part in parts)
-    return QueryScores(parts[0].recall_at, num_excluded, **joined)
-
-
-_KEYS = {
-    "rows": ("rows", "precision_at_1", "r_precision", "map_at_r", "first_hit", "average_precision"),
-    "tied_rows": ("tied_rows", "lowest", "highest"),
-}

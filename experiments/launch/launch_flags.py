@@ -33,13 +33,9 @@ READ_BY = {  # which launches read a flag
 Launcher: TypeAlias = LocalWorkers | SlurmArray  # of many units at once
 
 
-def define_launch_flags(needs: UnitNeeds | None = None) -> None:
-    """Define `--launch` and the resources of its workers or jobs.
-
-    Args:
-        needs: defaults of a Slurm job; None: those of a run.
-    """
-    needs = needs or UnitNeeds()
+def define_launch_flags() -> None:
+    """Define `--launch` and the resources of its workers or jobs."""
+    needs = UnitNeeds()
     flags.DEFINE_string(
         "launch",
         None,

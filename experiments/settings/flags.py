@@ -19,6 +19,7 @@ from common.errors import InvalidInput, check_all, check_choice, invalid, raise_
 from common.progress import write_notice
 from experiments.launch.launch_flags import READ_BY
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow, sees_gpu
+from experiments.process.removed import removal_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.given_values import check_given, check_published_data
@@ -339,8 +340,12 @@ def _parse_flags(arguments: list[str]) -> list[str]:
         sys.exit(0)
     try:
         rest = flags.FLAGS(arguments)
+    except flags.UnrecognizedFlagError as error:
+        raise InvalidInput(
+            removal_of(f"--{error.flagname}") or f"{error}. {_launches(arguments)}See --help for all flags."
+        ) from error
     except flags.Error as error:
-        raise InvalidInput(f"{error}. {_launches(arguments)}See --help for all flags.") from error
+        raise InvalidInput(f"{error}. See --help for all flags.") from error
     except SystemExit:  # --helpfull, which absl ends with an error code
         sys.exit(0)
     for flag in (flags.FLAGS[name] for name in flags.FLAGS):
@@ -358,7 +363,7 @@ def _launches(arguments: list[str]) -> str:
     asked = any(argument.lstrip("-").partition("=")[0] == "launch" for argument in arguments[1:])
     if not asked or "launch" in flags.FLAGS:
         return ""
-    names = "experiments.fair_eval, experiments.evaluate, experiments.table and experiments.figure"
+    names = "experiments.fair_eval, experiments.table and experiments.figure"
     return f"This command has no units to launch; {names} have. "
 
 

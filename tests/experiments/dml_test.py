@@ -58,6 +58,14 @@ def test_an_unknown_command_is_refused_with_the_nearest_name(given, said):
     check_clean_failure(run_here("experiments", given), *said)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["evaluate", "--shards=8", "--shards_dir=parts"], ["--shards is gone", "--sample_queries"])],
+)
+def test_what_is_gone_is_refused_with_what_to_use_instead(arguments, said):
+    check_clean_failure(run_here("experiments", *arguments), *said)
+
+
 def test_nothing_near_is_named_for_nonsense():
     assert "Did you mean" not in run_here("experiments", "qqqqqqq").stderr
 

@@ -1,5 +1,4 @@
 import json
-import sys
 import zipfile
 
 import numpy as np
@@ -7,7 +6,7 @@ import pytest
 
 from common.diagnostics import diagnose, evaluate_clustering, generalization_gap
 from common.errors import InvalidInput
-from common.files import hold_lock, write_arrays
+from common.files import write_arrays
 from common.retrieval import (
     class_table,
     evaluate_hierarchy,
@@ -17,7 +16,6 @@ from common.retrieval import (
     operating_point_inconsistency,
     verify_pairs,
 )
-from experiments.launch import worker_process
 from experiments.protocols.embedding_files import read_embeddings
 from tests.command_line import check_clean_failure, done_here, run_here
 
@@ -196,106 +194,6 @@ def test_scores_a_sample_of_the_queries(tmp_path):
     assert found["intervals"]["MAP@R"] == {"lowest": low, "highest": high}
     assert f"[{100 * low:5.2f}, {100 * high:5.2f}]" in finished.stdout
     assert "120 queries of 300, drawn at random" in finished.stdout
-
-
-def test_shards_merged_by_the_command_are_its_own_output(tmp_path):
-    save(tmp_path / "x.npz", 0)
-    whole = score(f"--embeddings={tmp_path}/x.npz", "--map", f"--json={tmp_path}/whole.json")
-    for number in (1, 2, 2):  # the second one again, over its own file
-        arguments = f"--shard={number}/2", f"--shard_file={tmp_path}/part_{number}.npz"
-        finished = scored(f"--embeddings={tmp_path}/x.npz", "--map", *arguments)
-        assert f"part_{number}.npz holds shard {number}/2: the scores of 30 of 60 queries" in finished.stdout
-    merged = score(f"--merge={tmp_path}/part_*.npz", f"--json={tmp_path}/merged.json")
-    assert (merged.returncode, merged.stdout) == (0, whole.stdout), merged.stderr
-    assert (tmp_path / "merged.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
-
-
-def test_one_command_scores_what_shards_are_missing(tmp_path):
-    save(tmp_path / "x.npz", 0)
-    whole, parts = scored(f"--embeddings={tmp_path}/x.npz", "--recall_at=3,1"), tmp_path / "new" / "parts"
-    command = [f"--embeddings={tmp_path}/x.npz", "--recall_at=3,1", "--shards=3", f"--shards_dir={parts}"]
-    first = scored(*command, f"--json={tmp_path}/s.json")
-    assert (first.stdout, first.stderr.splitlines()[-1]) == (whole.stdout, "done     shard 3/3 [3/3]")
-    assert json.loads((tmp_path / "s.json").read_text())["num_queries"] == 60
-    kept = (parts / "shard_1_of_3.npz").stat()
-    (parts / "shard_2_of_3.npz").unlink()
-    again = scored(*command)
-    assert (again.stdout, again.stderr) == (whole.stdout, "done     shard 2/3 [1/1]\n")
-    assert (parts / "shard_1_of_3.npz").stat() == kept
-    assert scored(*command, "--launch=local").stderr == "", "nothing is left to start"
-    save(tmp_path / "x.npz", 1)
-    assert scored(*command).stdout == scored(f"--embeddings={tmp_path}/x.npz", "--recall_at=3,1").stdout != whole.stdout
-    assert sorted(path.name for path in parts.iterdir()) == [f"shard_{number}_of_3.npz" for number in (1, 2, 3)]
-    (parts / "shard_2_of_3.npz").write_bytes(b"PK")
-    check_clean_failure(score(*command), "shard_2_of_3.npz does not hold shard 2/3", "Delete that file")
-
-
-DIES_ONCE = """
-import os, pathlib, runpy, sys
-mark = pathlib.Path(sys.argv[1])
-if "--shard=2/2" in sys.argv and not mark.exists():
-    mark.touch()
-    os.kill(os.getpid(), 9)
-del sys.argv[:3]
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-"""
-
-
-@pytest.mark.slow
-def test_the_same_command_scores_the_shard_of_a_lost_worker(tmp_path, monkeypatch):
-    save(tmp_path / "my x.npz", 0)
-    interpreter = sys.executable, "-c", DIES_ONCE, str(tmp_path / "died")
-    monkeypatch.setattr(worker_process, "INTERPRETER", interpreter)
-    command = [f"--embeddings={tmp_path}/my x.npz", "--map", "--shards=2", f"--shards_dir={tmp_path}/parts"]
-    command += ["--launch=local", "--cpus=1"]
-    check_clean_failure(score(*command), "1 unit has failed", "shard 2/2: killed by signal 9", "--shard=2/2")
-    again = scored(*command)
-    assert "1 units, 2 at once" in again.stderr
-    assert again.stdout == scored(*command[:2]).stdout
-    assert "shard 2/2: the scores of 30 of 60" in (tmp_path / "parts" / "launch" / "shard_2_of_2.log").read_text()
-
-
-def test_a_shard_does_not_take_the_place_of_another_file(tmp_path):
-    save(tmp_path / "x.npz", 0)
-    embeddings = (tmp_path / "x.npz").read_bytes()
-    arguments = [f"--embeddings={tmp_path}/x.npz", "--shard=2/2"]
-    check_clean_failure(score(*arguments, f"--shard_file={tmp_path}/x.npz"), "x.npz does not hold shard 2/2", "another")
-    assert (tmp_path / "x.npz").read_bytes() == embeddings
-    assert score(*arguments, f"--shard_file={tmp_path}/part.npz").returncode == 0
-    with hold_lock(f"{tmp_path}/part.npz.lock"):
-        check_clean_failure(score(*arguments, f"--shard_file={tmp_path}/part.npz"), "Another process scores")
-    arguments[1] = "--shard=1/2"
-    check_clean_failure(score(*arguments, f"--shard_file={tmp_path}/part.npz"), "part.npz does not hold shard 1/2")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "phrases"),
-    [
-        (["--shard=3/2", "--shard_file=part.npz"], ["--shard: received '3/2'", "K/N with K in 1..N"]),
-        (["--shard=1/2"], ["Missing --shard_file", "shard 1/2"]),
-        (["--shard=1/2", "--shard_file=no/such/part.npz"], ["--shard_file", "folder that exists"]),
-        (["--shard_file=part.npz"], ["--shard_file would have no effect", "only --shard"]),
-        (["--shard=1/2", "--shard_file=part.npz", "--json=s.json"], ["--json would have no effect", "--merge"]),
-        *(
-            (["--shard=1/2", "--shard_file=part.npz", flag], [f"{flag.split('=')[0]} would have no effect", "a shard"])
-            for flag in ("--sample_queries=100", "--clustering", "--diagnostics", "--training=x.npz", "--metrics=opis")
-        ),
-        (["--shards=2"], ["Missing --shards_dir"]),
-        (["--shards=1001", "--shards_dir=parts"], ["--shards=1001", "[1, 1000]"]),
-        (["--shards_dir=parts"], ["--shards_dir would have no effect", "only --shards"]),
-        (["--shards=2", f"--shards_dir={__file__}"], ["--shards_dir", "expected a folder"]),
-        (["--shards=2", "--shards_dir=parts", "--shard=1/2"], ["--shard would have no effect"]),
-        (["--shards=2", "--shards_dir=parts", "--metrics=opis"], ["--metrics would have no effect", "a shard"]),
-        (["--shards=2", "--shards_dir=parts", "--workers=2"], ["--workers would have no effect", "--launch=local"]),
-        (["--merge=part.npz"], ["--embeddings would have no effect", "--merge takes everything"]),
-        (
-            ["--merge=part.npz", "--map", "--clustering", "--shard=1/2"],
-            ["--embeddings, --map, --clustering, --shard would"],
-        ),
-    ],
-)
-def test_flags_that_do_not_go_with_shards_are_refused_before_anything_is_read(arguments, phrases):
-    check_clean_failure(score("--embeddings=missing.npz", *arguments), *phrases)
 
 
 def bad_files(folder):

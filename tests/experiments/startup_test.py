@@ -3,8 +3,6 @@
 import json
 import pathlib
 
-import numpy as np
-
 from tests.command_line import run_program
 
 COMMANDS = sorted(
@@ -57,8 +55,8 @@ def test_no_tensorflow_where_nothing_is_trained(tmp_path):
         (0, "table", "--id=5.1", f"--runs_dir={tmp_path}"),
         (0, "table", "--id=3.2a", f"--runs_dir={tmp_path}", "--dataset=cub200"),
         (2, "table", "--id=5.9"),
-        (2, "evaluate", "--shard=3/2", "--shard_file=part.npz"),
-        (2, "evaluate", f"--merge={tmp_path}/none.npz"),
+        (2, "evaluate"),
+        (2, "evaluate", "--shards=8"),
         (0, "figure", "--id=5.10", f"--runs_dir={tmp_path}"),
         *((0, command, "--help") for command in COMMANDS),
     ]
@@ -67,15 +65,8 @@ def test_no_tensorflow_where_nothing_is_trained(tmp_path):
         assert outcome == [False, call[0]], call[1:]
 
 
-def test_merging_needs_no_tensorflow(tmp_path):
-    np.savez(tmp_path / "x.npz", embeddings=np.eye(4, dtype=np.float32), labels=np.array([1, 1, 2, 2]))
-    shard = [f"--embeddings={tmp_path}/x.npz", "--shard=1/1", f"--shard_file={tmp_path}/part.npz"]
-    assert imports_tensorflow(["experiments.evaluate", *shard]) == [[True, 0]]
-    assert imports_tensorflow(["experiments.evaluate", f"--merge={tmp_path}/part.npz"]) == [[False, 0]]
-
-
 def test_scores_start_without_scikit_learn():
-    program = "import sys, experiments.protocols.query_shards; sys.exit('sklearn' in sys.modules)"
+    program = "import sys, experiments.protocols.embedding_files; sys.exit('sklearn' in sys.modules)"
     assert run_program(["-c", program], fresh="others have imported it").returncode == 0
 
 

@@ -39,6 +39,23 @@ def test_sampled_queries_have_the_metrics_that_they_have_among_all(with_gallery)
     assert sample.intervals["R@1"] == sample.intervals["P@1"]
 
 
+@pytest.mark.parametrize("row_search_fraction", [1 / 32, 2.0])
+@pytest.mark.parametrize("decimals", [0, 7], ids=["ties", "continuous"])
+def test_a_sample_has_the_figures_of_an_evaluation_of_its_queries_alone(decimals, row_search_fraction, monkeypatch):
+    monkeypatch.setattr("common.retrieval.search.nearest_neighbors._ROW_SEARCH_FRACTION", row_search_fraction)
+    embeddings, labels = clustered(300)
+    embeddings = embeddings.round(decimals)
+    for average_precision in (False, True):
+        options = {"recall_at": (1, 2, 40), "tie_bounds": True, "average_precision": average_precision}
+        gallery = embeddings[60:], labels[60:]
+        sample = evaluate_retrieval(embeddings, labels, *gallery, **options, sample_queries=120)
+        alone = evaluate_retrieval(embeddings[sample.query_rows], labels[sample.query_rows], *gallery, **options)
+        assert sample.as_dict() | {"num_excluded_queries": 0} == alone.as_dict()
+        assert sample.tie_bounds == alone.tie_bounds
+        low, high = sample.tie_bounds["MAP@R"]
+        assert (low < high) == (decimals == 0)
+
+
 def test_a_sample_of_all_is_all():
     embeddings, labels = clustered(300)
     full = evaluate_retrieval(embeddings, labels)

@@ -43,7 +43,6 @@ def test_slurm_needs_submitit_and_its_programs(monkeypatch):
         ("table", ["--id=agreement", "--launch=local"], ["--launch", "trains nothing"]),
         ("figure", ["--id=5.2", "--run", "--launch=local"], ["--launch", "no effect"]),
         ("conventional_eval", ["--launch=local"], ["'launch'", "no units to launch", "experiments.fair_eval"]),
-        ("evaluate", ["--launch=slurm", "--embeddings=a.npz"], ["--launch=slurm would have no effect", "--shards"]),
     ],
 )
 def test_commands_refuse_before_anything_starts(module, arguments, phrases, tmp_path):

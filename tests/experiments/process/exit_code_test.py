@@ -139,7 +139,6 @@ def test_a_warning_is_one_line_once(capsys):
     "command",
     [
         ("evaluate", "--json=there", "--embeddings=missing.npz"),
-        ("evaluate", "--shard_file=there", "--shard=1/2", "--embeddings=missing.npz"),
         ("search", "neighbours", "--index=missing", "--html=there"),
         ("search", "duplicates", "--index=missing", "--threshold=1", "--csv=there"),
         ("search", "map", "--index=missing", "--html=there"),

@@ -1,0 +1,11 @@
+"""Commands and flags that are gone, for one release: what to use instead."""
+
+from __future__ import annotations
+
+_ONE_PROCESS = "`evaluate` without it scores all queries in one process, and --sample_queries a random sample of them"
+_INSTEAD = dict.fromkeys(("--shards", "--shards_dir", "--shard", "--shard_file", "--merge"), _ONE_PROCESS)
+
+
+def removal_of(name: str) -> str:
+    """Return a sentence on a removed command, or on a flag by its name with `--`; empty if it was none."""
+    return f"{name} is gone: {_INSTEAD[name]}." if name in _INSTEAD else ""
