@@ -1,4 +1,4 @@
-"""The "Revisiting" benchmark: 100 or 150 epochs at one rate, tested after each.
+"""The "Revisiting" benchmark: 100 or 150 epochs at one rate, each tested.
 
 ResNet-50 with frozen batch normalisation, 128-D, batches of 112 with two images per class, Adam at 1e-5 with coupled
 weight decay 4e-4; R@1, R@2, R@4 and NMI on the test set after every epoch. The dissertation prints, by its published
