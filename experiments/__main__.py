@@ -27,7 +27,7 @@ GROUPS = {  # commands without a group are listed last
         *("report", "attention_figures", "diagnostics_study", "posterior_refinement"),
     ),
     "Thesis": ("table", "figure", "mnist_study", "collage_study", "pooling_comparison", "record"),
-    "This machine": ("doctor", "rehearse", "clean"),
+    "This machine": ("doctor", "clean"),
 }
 _HELP = ("--help", "-h", "-help", "help")
 _WIDTH = 100

@@ -20,7 +20,7 @@ from common.data.official_files import (
 from common.errors import invalid
 
 _COUNTS = {"train images": 8054, "train classes": 98, "test images": 8131, "test classes": 98}
-RELEASE = OfficialRelease(
+_RELEASE = OfficialRelease(
     name="cars196",
     title="Cars196",
     download=(
@@ -37,7 +37,7 @@ RELEASE = OfficialRelease(
 _KIT = OfficialRelease(
     name="cars196",
     title="Cars196 with its development kit",
-    download=RELEASE.download,
+    download=_RELEASE.download,
     folder="stanford_cars",
     required=("cars_train/", "cars_test/", "devkit/cars_train_annos.mat", "devkit/cars_meta.mat"),
     official_counts=_COUNTS,
@@ -79,13 +79,13 @@ def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: in
     Raises:
         InvalidInput: the data are not there, or an annotation is wrong; it names the entry.
     """
-    if _KIT.is_at(data_dir) and not RELEASE.is_at(data_dir):
+    if _KIT.is_at(data_dir) and not _RELEASE.is_at(data_dir):
         root = _KIT.find(data_dir)
         annotations, class_names = _read_kit(root)
     else:
-        root = RELEASE.find(data_dir)
+        root = _RELEASE.find(data_dir)
         annotations, class_names = _read_single_file(root)
-    num_train_classes, deviations = split_by_class_order(RELEASE, len(class_names))
+    num_train_classes, deviations = split_by_class_order(_RELEASE, len(class_names))
 
     places = annotations.places
     labels = np.array([read_integer(*pair, 1, len(class_names)) - 1 for pair in zip(places, annotations.classes)], int)
@@ -96,7 +96,7 @@ def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: in
     examples = Examples(labels=labels, paths=paths, boxes=boxes)
     trains = labels < num_train_classes
     return official_dataset(
-        RELEASE, examples.subset(trains), examples.subset(~trains), class_names, deviations=deviations
+        _RELEASE, examples.subset(trains), examples.subset(~trains), class_names, deviations=deviations
     )
 
 

@@ -17,7 +17,7 @@ from common.data.official_files import (
     wrong_annotation,
 )
 
-RELEASE = OfficialRelease(
+_RELEASE = OfficialRelease(
     name="cub200",
     title="CUB-200-2011",
     download=(
@@ -44,9 +44,9 @@ def load_cub200(data_dir: str | None, *, cache_dir: str | None = None, seed: int
     Raises:
         InvalidInput: the data are not there, or an annotation is wrong; it names the file and the line.
     """
-    root = RELEASE.find(data_dir)
+    root = _RELEASE.find(data_dir)
     class_names = _read_class_names(os.path.join(root, "classes.txt"))
-    num_train_classes, deviations = split_by_class_order(RELEASE, len(class_names))
+    num_train_classes, deviations = split_by_class_order(_RELEASE, len(class_names))
 
     image_rows = read_rows(os.path.join(root, "images.txt"), num_columns=2)
     class_of_image = _read_class_of_image(os.path.join(root, "image_class_labels.txt"), len(class_names))
@@ -61,7 +61,7 @@ def load_cub200(data_dir: str | None, *, cache_dir: str | None = None, seed: int
     examples = Examples(labels=labels, paths=paths)
     trains = labels < num_train_classes
     return official_dataset(
-        RELEASE, examples.subset(trains), examples.subset(~trains), class_names, deviations=deviations
+        _RELEASE, examples.subset(trains), examples.subset(~trains), class_names, deviations=deviations
     )
 
 

@@ -16,7 +16,7 @@ from common.data.official_files import (
 )
 
 _LISTING = "Eval/list_eval_partition.txt"
-RELEASE = OfficialRelease(
+_RELEASE = OfficialRelease(
     name="inshop",
     title="the In-shop Clothes Retrieval Benchmark",
     download=(
@@ -51,7 +51,7 @@ def load_in_shop(data_dir: str | None, *, cache_dir: str | None = None, seed: in
     Raises:
         InvalidInput: the data are not there, or the partition is wrong; it names the file and the line.
     """
-    root = RELEASE.find(data_dir)
+    root = _RELEASE.find(data_dir)
     rows = read_rows(os.path.join(root, _LISTING), num_columns=3, num_header_lines=2)
     if not rows:
         raise wrong_annotation(_LISTING, "no images", "a row for every image after two header lines")
@@ -69,4 +69,4 @@ def load_in_shop(data_dir: str | None, *, cache_dir: str | None = None, seed: in
         trains, np.searchsorted(train_items, items), len(train_items) + np.searchsorted(test_items, items)
     )
     train, query, gallery = (Examples(labels=labels[parts == part], paths=paths[parts == part]) for part in _PARTS)
-    return official_dataset(RELEASE, train, query, [*train_items.tolist(), *test_items.tolist()], gallery=gallery)
+    return official_dataset(_RELEASE, train, query, [*train_items.tolist(), *test_items.tolist()], gallery=gallery)

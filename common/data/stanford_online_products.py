@@ -17,7 +17,7 @@ from common.data.official_files import (
     wrong_annotation,
 )
 
-RELEASE = OfficialRelease(
+_RELEASE = OfficialRelease(
     name="sop",
     title="Stanford Online Products",
     download=(
@@ -45,7 +45,7 @@ def load_stanford_online_products(data_dir: str | None, *, cache_dir: str | None
     Raises:
         InvalidInput: the data are not there, or a listing is wrong; it names the file and the line.
     """
-    root = RELEASE.find(data_dir)
+    root = _RELEASE.find(data_dir)
     train_ids, train_paths, train_names, _ = _read_listing(root, "Ebay_train.txt")
     test_ids, test_paths, test_names, test_places = _read_listing(root, "Ebay_test.txt")
     for shared in np.flatnonzero(np.isin(test_ids, train_ids))[:1]:
@@ -57,7 +57,7 @@ def load_stanford_online_products(data_dir: str | None, *, cache_dir: str | None
     _, first_test, test_labels = np.unique(test_ids, return_index=True, return_inverse=True)
     class_names = [train_names[i] for i in first_train] + [test_names[i] for i in first_test]
     return official_dataset(
-        RELEASE,
+        _RELEASE,
         Examples(labels=train_labels, paths=train_paths),
         Examples(labels=test_labels + len(train_classes), paths=test_paths),
         class_names,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 _ONE_PROCESS = "`evaluate` without it scores all queries in one process, and --sample_queries a random sample of them"
-_INSTEAD = dict.fromkeys(("--shards", "--shards_dir", "--shard", "--shard_file", "--merge"), _ONE_PROCESS)
+_INSTEAD = {
+    "rehearse": "`fair_eval --budget=smoke` on your own data goes through the same stages",
+    **dict.fromkeys(("--shards", "--shards_dir", "--shard", "--shard_file", "--merge"), _ONE_PROCESS),
+}
 
 
 def removal_of(name: str) -> str:

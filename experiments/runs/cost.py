@@ -98,12 +98,6 @@ def _known_rate(config: ExperimentConfig) -> Rate:
     return Rate(seconds, "2 CPU cores")
 
 
-def rate_of_steps(config: ExperimentConfig, step_seconds: float) -> Rate:
-    """Return the speed of a configuration's cells from the seconds of a training step."""
-    seconds = step_seconds / config.batch_size
-    return Rate(seconds, "the device of that step", seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
-
-
 def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
     """Estimate a cell's duration, with passes that its method adds."""
     steps = config.max_steps

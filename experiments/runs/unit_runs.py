@@ -7,7 +7,7 @@ import gc
 import glob
 import hashlib
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from common import records, training
@@ -36,8 +36,6 @@ class UnitRuns:
 
     Layout: `<runs_dir>/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>`.
     """
-
-    trainer: Callable[..., Unit] = Unit  # of one of them
 
     def __init__(self, dataset: Dataset, places: Places, tracker: TrackerChoice = TENSORBOARD):
         self.dataset, self.places, self.tracker = dataset, places, tracker
@@ -133,7 +131,7 @@ class UnitRuns:
                 write_json(path / "sources.json", dict(config.sources))
             try:
                 prepared = build.prepare_dataset(self.dataset, config, self.cache_dir)
-                unit = self.trainer(config, prepared, fold, repeat, run, self.fingerprint, self.places)
+                unit = Unit(config, prepared, fold, repeat, run, self.fingerprint, self.places)
                 unit.train(checkpoint_seconds, watch, self._tracked(config, fold, repeat), self._traces)
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()

@@ -60,7 +60,10 @@ def test_an_unknown_command_is_refused_with_the_nearest_name(given, said):
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["evaluate", "--shards=8", "--shards_dir=parts"], ["--shards is gone", "--sample_queries"])],
+    [
+        (["evaluate", "--shards=8", "--shards_dir=parts"], ["--shards is gone", "--sample_queries"]),
+        (["rehearse", "--dataset=sop"], ["rehearse is gone", "--budget=smoke"]),
+    ],
 )
 def test_what_is_gone_is_refused_with_what_to_use_instead(arguments, said):
     check_clean_failure(run_here("experiments", *arguments), *said)

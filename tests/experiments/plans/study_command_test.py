@@ -262,7 +262,7 @@ def test_units_are_given_the_budget_of_decoded_images(image_folder, tmp_path, mo
     def refusing_unit(*arguments):
         raise InvalidInput(f"a unit with {arguments[-1].decoded_images_mb} MB")
 
-    monkeypatch.setattr(unit_runs.UnitRuns, "trainer", staticmethod(refusing_unit))
+    monkeypatch.setattr(unit_runs, "Unit", refusing_unit)
     arguments = arguments_of("table", "3.3", image_folder, tmp_path)
     with pytest.raises(InvalidInput, match="a unit with 7 MB"):
         run_study_here("table", *arguments, "--run", "--max_cells=1", "--decoded_images_mb=7")
