@@ -21,7 +21,7 @@ from experiments.process.removed import removal_of
 GROUPS = {  # commands without a group are listed last
     "Demo": ("demo",),
     "Photos": ("search", "serve", "clinic"),
-    "Data and weights": ("prepare_data", "convert_weights", "pretrain", "zoo"),
+    "Data and weights": ("prepare_data", "convert_weights", "pretrain"),
     "Training and evaluation": (
         *("fair_eval", "conventional_eval", "revisiting_eval", "tune", "train_final", "export", "evaluate"),
         *("report", "attention_figures", "diagnostics_study", "posterior_refinement"),

@@ -25,7 +25,7 @@ def main() -> None:
 if __name__ == "__main__":
     flags.DEFINE_string("index", None, "Folder of the index, as `experiments.search index` writes it.")
     flags.DEFINE_string(
-        "model", None, "The model.keras of the index, or zoo:NAME (default: its own; without any no photos are taken)."
+        "model", None, "The model.keras of the index (default: its own; without any no photos are taken)."
     )
     flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0: other machines may open the page, too.")
     flags.DEFINE_integer("port", 8000, "Port; 0: any that is free.")

@@ -16,7 +16,6 @@ from common.files import write_atomically
 from common.index import EmbeddingIndex
 from common.progress import write_notice
 from experiments.deployment.untrained import FLAGS, UntrainedNetwork, define_untrained_flags, untrained_from_flags
-from experiments.deployment.zoo import model_path
 from experiments.photos.embedding import EmbeddingTable, Photos, embed_photos, find_photos
 from experiments.process.exit_code import import_tensorflow
 from experiments.settings.flags import define_exclude, define_plugin_flag, refuse_flags
@@ -34,9 +33,7 @@ _NAME = "model.keras"
 def define_model_flags() -> None:
     """Define `MODEL_FLAGS` and `--plugin`."""
     define_plugin_flag()
-    flags.DEFINE_string(
-        "model", None, "A trained model.keras that embeds, or zoo:NAME (default: the index's, else --backbone's)."
-    )
+    flags.DEFINE_string("model", None, "A trained model.keras that embeds (default: the index's, else --backbone's).")
     define_untrained_flags()
     flags.DEFINE_integer(
         "batch_size", None, "Photos in a pass through the network (default: 64 on a GPU, else 16).", lower_bound=1
@@ -90,7 +87,7 @@ def choose_model(
     """
     if values.model:
         refuse_flags(values, *FLAGS, because="--model has been made already")
-        return model_path(values.model)
+        return pathlib.Path(values.model)
     own = own_model(folder) if folder is not None and index is not None else None
     if own is not None:
         refuse_flags(values, *FLAGS, because="the index keeps its own model")

@@ -15,7 +15,6 @@ from PIL import Image
 
 from common.errors import InvalidInput, check_all, invalid
 from common.index import EmbeddingIndex
-from experiments.deployment.zoo import model_path
 from experiments.photos.models import load_model, own_model
 
 if TYPE_CHECKING:
@@ -33,14 +32,14 @@ _MEGA = 1_000_000
 
 def serve(values: flags.FlagValues) -> None:
     """Serve the page until Ctrl-C or SIGTERM."""
-    _, index, _, model = check_all(
+    _, index, _ = check_all(
         [
             check_packages,
             lambda: _index(values.index),
             lambda: _check_port(values.port),
-            lambda: model_path(values.model) if values.model else own_model(values.index or ""),
         ]
     )
+    model = pathlib.Path(values.model) if values.model else own_model(values.index)
     listener = listen(values.host, values.port)
     with listener:
         from experiments.photos.network import PhotoNetwork  # these import TensorFlow, which takes seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 _ONE_PROCESS = "`evaluate` without it scores all queries in one process, and --sample_queries a random sample of them"
 _INSTEAD = {
     "rehearse": "`fair_eval --budget=smoke` on your own data goes through the same stages",
+    "zoo": "`train_final` and `export` make a model.keras, which `search` and `serve` take as --model",
     **dict.fromkeys(("--shards", "--shards_dir", "--shard", "--shard_file", "--merge"), _ONE_PROCESS),
 }
 

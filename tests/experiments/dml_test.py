@@ -63,6 +63,7 @@ def test_an_unknown_command_is_refused_with_the_nearest_name(given, said):
     [
         (["evaluate", "--shards=8", "--shards_dir=parts"], ["--shards is gone", "--sample_queries"]),
         (["rehearse", "--dataset=sop"], ["rehearse is gone", "--budget=smoke"]),
+        (["zoo", "make", "emoji"], ["zoo is gone", "train_final", "--model"]),
     ],
 )
 def test_what_is_gone_is_refused_with_what_to_use_instead(arguments, said):

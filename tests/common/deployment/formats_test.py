@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image, ImageOps
 
-from common.deployment import deployable_model
+from common.deployment import deployable_model, load_embedder
 from common.deployment.formats import FORMATS, write_format
 from common.errors import InvalidInput
 from experiments.settings import build
@@ -68,6 +68,16 @@ def test_what_is_read_back_gives_the_same_embeddings(models, kind, name, tmp_pat
     assert list(tmp_path.iterdir()) == [path]
     for embed in (seen[0], form.read(path)):
         np.testing.assert_allclose(embed(inputs), expected, atol=form.tolerance)
+
+
+def test_a_rounded_file_has_kernels_of_half_precision(models, tmp_path):
+    model, path = models["gap"], tmp_path / "model.keras"
+    before = model.get_weights()
+    write_format(model, path, "keras_float16", ignore)
+    kernels = [weight for weight in load_embedder(path).model.get_weights() if weight.ndim > 1]
+    assert all(np.array_equal(kernel, kernel.astype(np.float16)) for kernel in kernels)
+    assert not all(np.array_equal(weight, weight.astype(np.float16)) for weight in before if weight.ndim > 1)
+    assert all(map(np.array_equal, model.get_weights(), before))
 
 
 @pytest.mark.slow
