@@ -1,19 +1,16 @@
-"""Records of a run: folder, machine, time and energy, callback states."""
+"""Records of a run: folder, machine, time, callback states."""
 
 from typing import TYPE_CHECKING
 
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from common.records.energy import GpuEnergy, PackageEnergy
     from common.records.environment import environment
     from common.records.resumable_callback import ResumableCallback
     from common.records.run_directory import RunDirectory
     from common.records.training_cost import TrainingCost
 
 __all__ = [
-    "GpuEnergy",
-    "PackageEnergy",
     "ResumableCallback",
     "RunDirectory",
     "TrainingCost",

@@ -6,10 +6,11 @@ _ONE_PROCESS = "`evaluate` without it scores all queries in one process, and --s
 _INSTEAD = {
     "rehearse": "`fair_eval --budget=smoke` on your own data goes through the same stages",
     "zoo": "`train_final` and `export` make a model.keras, which `search` and `serve` take as --model",
-    **dict.fromkeys(("--shards", "--shards_dir", "--shard", "--shard_file", "--merge"), _ONE_PROCESS),
+    **dict.fromkeys(("shards", "shards_dir", "shard", "shard_file", "merge"), _ONE_PROCESS),
 }
 
 
 def removal_of(name: str) -> str:
-    """Return a sentence on a removed command, or on a flag by its name with `--`; empty if it was none."""
-    return f"{name} is gone: {_INSTEAD[name]}." if name in _INSTEAD else ""
+    """Return a sentence on a removed command, or a flag with its dashes; empty if it was none."""
+    instead = _INSTEAD.get(name.lstrip("-"))
+    return f"{name} is gone: {instead}." if instead else ""

@@ -20,7 +20,7 @@ DOCUMENTS = sorted(path for pattern in ("*.md", "*/*.md", "docs/*/*.md") for pat
 FLAG = re.compile(r"(?<![\w-])--(?:no(?=[a-z_]+\b))?([a-z][a-z0-9_]*)")
 OF_GIT = {"error", "name", "short"}
 OF_SLURM = {"noheader", "array", "states", "user", "name"}
-OF_OTHER_PROGRAMS = {"query", "format", "upgrade", "curve", "logdir"}  # of nvidia-smi, pip, figure 5.9, ...
+OF_OTHER_PROGRAMS = {"upgrade", "curve", "logdir"}  # of pip, figure 5.9, ...
 PLACEHOLDERS = {"flags", "no"}  # "only --flags", "--no{name}"
 
 

@@ -12,7 +12,6 @@ from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, T
 keras = tf.keras
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 EMBEDDINGS = {"queries": np.eye(2, dtype=np.float32), "query_labels": np.arange(2)}
-COST = {"train_seconds", "energy_joules"}
 
 
 def batches_from(step):
@@ -45,7 +44,7 @@ def prepared(models, evaluate=lambda: {"MAP@R": 0.5}, **options):
             TrainingSchedule(max_steps=4, steps_per_evaluation=2, patience=9, checkpoint_seconds=0),
             lambda: ProxyRateOptimizer(keras.optimizers.Adam(0.01)),
             lambda history: ({"test": {"steps seen": history["steps"]}}, EMBEDDINGS),
-            TrainingCost(meters={}),
+            TrainingCost(),
             deviations=("an image is missing",),
             **options,
         )
@@ -60,7 +59,7 @@ def test_the_result_has_what_all_trainings_say_and_their_own_figures(tmp_path):
     assert result["validation"]["best"]["MAP@R"] == 0.5
     assert (result["steps"], result["seed"], result["deviations"]) == (4, 7, ["an image is missing"])
     assert result["test"] == {"steps seen": 4}
-    assert set(result) >= COST
+    assert result["train_seconds"] >= 0
     for kept, weight in zip(run.read_weights(), models[0].get_weights(), strict=True):
         np.testing.assert_array_equal(kept, weight)
     np.testing.assert_array_equal(np.load(run.path / "test_embeddings.npz")["queries"], EMBEDDINGS["queries"])
