@@ -92,7 +92,7 @@ def evaluate_retrieval(
 
 
 def _with_intervals(result: RetrievalResult, scores: QueryScores, num_candidates: int) -> RetrievalResult:
-    """Add intervals for all queries that have something to find, if only a sample of them was evaluated."""
+    """Add intervals for all `num_candidates` queries, if a sample was evaluated."""
     if len(scores.rows) == num_candidates:
         return result
     values = {name: values for name, values in scores.by_name().items() if name != "mAP"}

@@ -45,7 +45,7 @@ class RetrievalResult:
 
 @dataclass(frozen=True)
 class QueryScores:
-    """Metrics of queries that have something to find; each query's are independent of the others.
+    """Metrics of queries that have something to find; each is independent of others.
 
     Attributes:
         recall_at: the k of R@k.

@@ -26,7 +26,6 @@ RUN_BY = {  # tests that run a command already; they are checked to give it the 
     "demo": "experiments/demo_test.py",
     "make": "conftest.py",  # of `make test`: this process
     "pip": "experiments/installed_package_test.py",
-    "rehearse": "experiments/rehearse_test.py",
     "serve": "experiments/photos/serve_test.py",
     "tune": "experiments/tuning/command_test.py",
 }
