@@ -14,9 +14,12 @@ PACKAGES = (
     *("common.index", "common.losses", "common.miners", "common.pooling", "common.records", "common.references"),
     *("common.retrieval", "common.training", "common.training.trackers"),
 )
-REMOVED: tuple[
-    str, ...
-] = ()  # names meant to go, such as "common.index.Reranking", or of a whole package "common.index."
+# Names meant to go, such as "common.index.Reranking", or of a whole package "common.index.".
+REMOVED: tuple[str, ...] = (
+    *("common.records.GpuEnergy", "common.records.PackageEnergy"),
+    *("common.retrieval.QueryScores", "common.retrieval.merge_scores", "common.retrieval.score_queries"),
+    *("deep_metric_learning.QueryScores", "deep_metric_learning.merge_scores", "deep_metric_learning.score_queries"),
+)
 
 
 def exported() -> dict[str, list[str]]:
