@@ -4,6 +4,7 @@ from __future__ import annotations
 
 _ONE_PROCESS = "`evaluate` without it scores all queries in one process, and --sample_queries a random sample of them"
 _INSTEAD = {
+    "cache_gb": "`dml clean --cache --keep_gb=50` removes the caches unused for longest",
     "rehearse": "`fair_eval --budget=smoke` on your own data goes through the same stages",
     "zoo": "`train_final` and `export` make a model.keras, which `search` and `serve` take as --model",
     **dict.fromkeys(("shards", "shards_dir", "shard", "shard_file", "merge"), _ONE_PROCESS),
