@@ -175,11 +175,15 @@ class Embedder:
         return tf.cast(tf.image.rgb_to_grayscale(tf.cast(images, tf.uint8)), tf.float32)
 
 
-def loading_risk(keras_version: str = keras.__version__) -> str | None:
+def loading_risk(keras_version: str | None = None) -> str | None:
     """Explain why a `.keras` file can run code; None if Keras prevents it.
 
     Keras 3.0 to 3.10 have the named weaknesses. Keras 2.15, too, imports and calls whatever function a file names.
+
+    Args:
+        keras_version: of Keras; None: the installed one.
     """
+    keras_version = keras_version or version("keras")
     if tuple(int(part) for part in keras_version.split(".")[:2]) >= FIRST_SAFE_KERAS:
         return None
     return (
