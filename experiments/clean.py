@@ -53,10 +53,6 @@ def main() -> None:
         experiment_flags.refuse_flags(values, "keep_gb", because="only --cache removes caches")
     cache_dir = values.cache_dir or build.default_cache_dir()
     found = folders_in(cache_dir, values.runs_dir)
-    rows = [(str(each.path), each.kind, f"{each.days:.1f}", _megabytes([each])) for each in found]
-    header = ("folder", "what", "days old", "size")
-    title = f"Caches in {cache_dir}, runs in {values.runs_dir}"
-    print(PlainTable(title, header, [*rows, ("all", "", "", _megabytes(found))]).as_text())
     kinds = (*((CACHE,) if values.cache else ()), *CHOICES.get(values.runs, ()))
     if values.cache and any(each.kind == IN_PROGRESS for each in found):
         print("Caches stay while a run is in progress.")
@@ -67,6 +63,11 @@ def main() -> None:
         if left >= 0:
             kept.add(each)
     chosen = [each for each in found if each.kind in kinds and each.days >= values.older_than_days and each not in kept]
+    shown = chosen or found
+    rows = [(str(each.path), each.kind, f"{each.days:.1f}", _megabytes([each])) for each in shown]
+    title = f"Caches in {cache_dir}, runs in {values.runs_dir}" + (": chosen" if chosen else "")
+    header = ("folder", "what", "days old", "size")
+    print(PlainTable(title, header, [*rows, ("all", "", "", _megabytes(shown))]).as_text())
     if not chosen:
         chosen_nothing = not values.cache and values.runs is None
         print("Choose by --cache or --runs what to remove." if chosen_nothing else "Nothing to remove.")

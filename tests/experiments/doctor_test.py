@@ -82,13 +82,13 @@ def test_reasons_of_no_gpu(monkeypatch, tmp_path):
     assert (
         machine.reason_of_no_gpu(False) == "CUDA_VISIBLE_DEVICES='7' is set, but this TensorFlow is built without CUDA"
     )
-    monkeypatch.setattr(machine, "_DRIVER", (str(tmp_path),))
+    monkeypatch.setattr(machine, "GPU_DRIVERS", (str(tmp_path),))
     assert "libraries cannot be loaded" in machine.reason_of_no_gpu(True)
     assert machine.reason_of_no_gpu(True).endswith("or it names none that this machine has")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    monkeypatch.setattr(machine, "_DRIVER", (str(tmp_path / "none"),))
+    monkeypatch.setattr(machine, "GPU_DRIVERS", (str(tmp_path / "none"),))
     assert "driver" in machine.reason_of_no_gpu(True)
-    monkeypatch.setattr(machine, "_DRIVER", (str(tmp_path),))
+    monkeypatch.setattr(machine, "GPU_DRIVERS", (str(tmp_path),))
     assert "CUDA libraries" in machine.reason_of_no_gpu(True)
 
 

@@ -140,7 +140,7 @@ def test_the_program_dml_is_installed(site, empty):
     program = site / "bin" / "dml"
     assert "\n  fair_eval " in run([program], empty, PYTHONPATH=str(site))
     (empty / "experiments.py").write_text("raise RuntimeError")  # of a stranger's project, and not ours
-    assert "--merge: " in run([program, "evaluate", "--help"], empty, PYTHONPATH=str(site))
+    assert "--training: " in run([program, "evaluate", "--help"], empty, PYTHONPATH=str(site))
 
 
 @pytest.mark.release

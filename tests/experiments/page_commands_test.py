@@ -33,12 +33,12 @@ WHOLE = {"", "doctor"}  # commands that are whole without a flag; other names al
 SHORT = ["--budget=smoke", *ONE_EVALUATION]
 ADDED = {
     "fair_eval": SHORT,
-    "table": [*SHORT, "--max_cells=1"],
-    "figure": [*SHORT, "--max_cells=1"],
+    "table": SHORT,
+    "figure": SHORT,
     "clean": ["--yes"],
 }
-# The first command of cluster.md starts processes: experiments/launched_fair_eval_test.py.
-FIRST = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem != "cluster"]
+# Those of cluster.md start processes (experiments/launched_fair_eval_test.py), tracking.md's need a server.
+FIRST = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in ("cluster", "tracking")]
 FIRST += [ROOT / "experiments" / "README.md", ROOT / "results" / "README.md"]
 
 

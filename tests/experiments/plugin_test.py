@@ -69,7 +69,7 @@ def test_help_and_explain_name_its_settings(plugin):
     ("command", "arguments", "expected"),
     [
         ("conventional_eval", ["--explain", "--loss=pull", "--dataset=stripes"], "pull_scale"),
-        ("table", ["--id=losses", "--loss=pull,c2", "--budget=demo", "--dataset=stripes"], "--plugin="),
+        ("table", ["--id=losses", "--loss=pull,c2", "--budget=demo", "--dataset=stripes", "--details"], "--plugin="),
     ],
 )
 def test_other_commands_take_its_names(plugin, tmp_path, command, arguments, expected):

@@ -137,9 +137,13 @@ def test_wrong_arguments(parameters, folder):
     np.savez(folder("input.npz"), **parameters)
     with pytest.raises(InvalidInput, match=r"--backbone.*'vgg'.*bn_inception, efficientnet_lite0, mobilenet_v2"):
         convert("vgg", folder("input.npz"), folder("output.npz"))
-    for output in (folder("output.pth"), folder("nowhere/output.npz")):
-        with pytest.raises(InvalidInput, match="--output.*ends with .npz, in a folder that exists"):
-            convert("resnet10", folder("input.npz"), output)
+    refused = {
+        "output.pth": "a name that ends with .npz",
+        "nowhere/output.npz": "a file in a folder that exists",
+    }
+    for output, expected in refused.items():
+        with pytest.raises(InvalidInput, match=f"--output.*{expected}"):
+            convert("resnet10", folder("input.npz"), folder(output))
     with pytest.raises(InvalidInput, match="--input.*missing.pth.*a checkpoint or of an .npz"):
         convert("resnet10", folder("missing.pth"), folder("output.npz"))
     with pytest.raises(InvalidInput, match="missing.npz.*path of an existing file"):

@@ -27,5 +27,5 @@ def test_flags_stand_with_the_part_that_they_set():
 
 def test_a_command_without_settings_has_its_own_section():
     sections = sections_of("evaluate")
-    assert set(sections) == {"This command", "Many units at once"}
+    assert set(sections) == {"This command"}
     assert {"embeddings", "seed", "json"} <= set(sections["This command"])
