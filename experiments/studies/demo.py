@@ -37,8 +37,6 @@ DATASET, LOSS = "emoji", "ms"
 UNTRAINED, WHITENED = "untrained", "untrained + whitening"
 _METRICS = ("P@1", "MAP@R")
 _HEADER = ("trained by", *_METRICS, "minus loss", "95 % interval", "runs differ by")
-# Standard deviation of MAP@R minus that of `ms`, in points, over the recorded runs of `results/demo_*`.
-SPREAD: dict[str, float] = {}
 NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
 _PICTURED = 5  # queries of the picture, with one emoji fewer each
 _MIN_CONTRAST = 25  # standard deviation of a query's pixels
@@ -69,18 +67,18 @@ class Demo(Study):
         self.title = "Search among emoji that training has not seen"
         several = options.repeats > 1
         covered = "other emoji and other runs. *: it excludes 0" if several else "other emoji, not for other runs"
+        runs = "these runs" if several else "runs, which --repeats=3 makes"
         self.notes = (
             "In per cent. P@1: the nearest drawing is the same emoji. MAP@R: all its designs come first.",
             f"minus loss: MAP@R minus that of {loss}. Its interval is for {covered}.",
-            f"runs differ by: standard deviation of that over {'these' if several else 'recorded'} runs.",
+            f"runs differ by: its standard deviation over {runs}.",
         )
-        self.spread = {} if several or options.overrides or options.budget != "demo" else SPREAD
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table, and the page and picture once every row has a run."""
         units = {label: finished_units(cells, finished) for label, cells in self.groups.items()}
         units = {label: of_row for label, of_row in units.items() if of_row}
-        table = PlainTable(self.title, _HEADER, figures_of(units, self.loss, self.spread))
+        table = PlainTable(self.title, _HEADER, figures_of(units, self.loss))
         PlainTable(table.title, table.header, table.rows, self.notes).write(folder, name)
         text = [table.as_text().rstrip(), *self.notes]
         if {self.loss, self.proxies} <= units.keys():
@@ -112,16 +110,8 @@ class Demo(Study):
         return [f"Picture: {picture}", f"Page: {page}", comparison]
 
 
-def figures_of(
-    units: Mapping[str, Sequence[UnitRun]], baseline: str, spread: Mapping[str, float]
-) -> list[tuple[str, ...]]:
-    """Return the table's lines: the untrained network, also whitened, then each row.
-
-    Args:
-        units: the finished runs of each row.
-        baseline: the row that others are compared with.
-        spread: the standard deviation of each difference over recorded runs, for rows of one run.
-    """
+def figures_of(units: Mapping[str, Sequence[UnitRun]], baseline: str) -> list[tuple[str, ...]]:
+    """Return the table's lines: the untrained network, also whitened, then each row."""
     measured = next(iter(units.values()))[0].measured
     without_training = {UNTRAINED: measured["untrained"], WHITENED: measured.get("closed_form", {}).get("whitening")}
     lines = [
@@ -133,24 +123,24 @@ def figures_of(
     for label, of_row in scores.items():
         means = [_percent(of_row.estimate(metric).estimate) for metric in _METRICS]
         compared = label != baseline and baseline in units and reports.same_trainings(units[label], units[baseline])
-        difference = _difference(of_row, scores[baseline], spread.get(label)) if compared else ("", "", "")
+        difference = _difference(of_row, scores[baseline]) if compared else ("", "", "")
         lines.append((label, *means, *difference))
     return lines
 
 
-def _difference(scores: Scores, baseline: Scores, spread: float | None) -> tuple[str, str, str]:
+def _difference(scores: Scores, baseline: Scores) -> tuple[str, str, str]:
     """Return MAP@R minus the baseline's, its interval, and how far runs differ.
 
     One run has no star, whatever its interval says of other emoji.
     """
     bounds = scores.difference(baseline, "MAP@R")
     low, high = bounds.ends(of_difference=True)
-    star = ""
+    star, differ = "", "not known"
     if len(scores.rows) > 1:
         star = "*" if bounds.excludes_zero else ""
         pairs = zip(scores.rows, baseline.rows, strict=True)
-        spread = 100 * float(np.std([row["test"]["MAP@R"] - of["test"]["MAP@R"] for row, of in pairs], ddof=1))
-    differ = "" if spread is None else f"{spread:.1f}"
+        gaps = [row["test"]["MAP@R"] - of["test"]["MAP@R"] for row, of in pairs]
+        differ = f"{100 * np.std(gaps, ddof=1):.1f}"
     return f"{100 * bounds.estimate:+.1f}{star}", f"[{100 * low:.1f}, {100 * high:.1f}]", differ
 
 

@@ -236,29 +236,6 @@ def seeds(study: StudyRows) -> reports.PlainTable:
     return reports.PlainTable("", ["method", "MAP@R, mean", "each run"], lines)
 
 
-def show_demos() -> None:
-    """Print MAP@R of the demo's recorded runs, by threads and instruction set."""
-    folders = sorted(pathlib.Path("results").glob("demo_*"))
-    studies = {folder.name.removeprefix("demo_").replace("_", " "): StudyRows(folder) for folder in folders}
-    found = {name: {label: _by_repeat(study, label) for label in labels_of(study)} for name, study in studies.items()}
-    labels = next(iter(found.values()))
-    lines = []
-    for label in labels:
-        cells = [f"{of[label].mean():.1f} [{of[label].min():.1f}, {of[label].max():.1f}]" for of in found.values()]
-        gaps = np.concatenate([of[label] - of[next(iter(labels))] for of in found.values()])
-        differ = [f"{gaps.mean():+.1f}", f"{gaps.std(ddof=1):.1f}"] if gaps.any() else ["", ""]
-        lines.append([label, *cells, *differ])
-    sizes = {len(values) for of in found.values() for values in of.values()}
-    header = ["trained by", *found, f"minus {next(iter(labels))}", "runs differ by"]
-    note = f"Mean [lowest, highest] of {'/'.join(map(str, sorted(sizes)))} seeds; deviation over all of them."
-    table = reports.PlainTable("", header, lines, [note])
-    print(f"{table.as_markdown().rstrip()}\n\n{provenance([row for study in studies.values() for row in study.rows])}")
-
-
-def _by_repeat(study: StudyRows, label: str) -> np.ndarray:
-    return np.array([100 * row["test"]["MAP@R"] for row in scores_of_trainings(study, label).rows])
-
-
 def deployed_models(study: StudyRows, folds: str, final: str) -> Table:
     """Tabulate models of `folds`, concatenated, and of `final` on all training classes."""
     of_folds, of_final = scores_of_trainings(study, folds), scores_of_trainings(study, final)
