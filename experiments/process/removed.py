@@ -12,6 +12,6 @@ _INSTEAD = {
 
 
 def removal_of(name: str) -> str:
-    """Return a sentence on a removed command or flag (with its dashes), or an empty text."""
+    """Return a sentence on a removed command or flag, or an empty text."""
     instead = _INSTEAD.get(name.lstrip("-"))
     return f"{name} is gone: {instead}." if instead else ""
