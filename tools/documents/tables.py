@@ -15,7 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
+from tensorflow import keras
 
+import deep_metric_learning
 from common import losses, pooling
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_choice, check_given
@@ -288,17 +290,15 @@ def diagnostic_means(study: StudyRows, methods: str, names: str) -> Table:
 
 def count_parts() -> None:
     """Print the numbers of losses and poolings."""
-    kinds = {
-        "losses": (losses, losses.MetricLoss, LOSSES),
-        "poolings": (pooling, pooling.FeaturePooling, build.POOLINGS),
-    }
-    counts = []
-    for words, (package, base, names) in kinds.items():
-        found = [getattr(package, name) for name in package.__all__]
-        classes = [kind for kind in found if inspect.isclass(kind) and issubclass(kind, base)]
-        counts.append(
-            f"{sum(not inspect.isabstract(kind) for kind in classes)} {words} as layers, {len(names)} by name"
-        )
+    kinds = {"losses": (losses.MetricLoss, LOSSES), "poolings": (pooling.FeaturePooling, build.POOLINGS)}
+    public = [getattr(deep_metric_learning, name) for name in dir(deep_metric_learning)]
+    layers = [
+        each for each in public if inspect.isclass(each) and keras.utils.get_registered_name(each) != each.__name__
+    ]
+    counts = [
+        f"{sum(issubclass(each, base) for each in layers)} {words} as layers, {len(names)} by name"
+        for words, (base, names) in kinds.items()
+    ]
     print(f"This project has {counts[0]} in commands; {counts[1]}.")
 
 
