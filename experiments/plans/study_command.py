@@ -72,7 +72,7 @@ def define_study_flags(studies: Collection[str]) -> None:
     flags.DEFINE_list(
         "study",
         None,
-        "For --id=agreement or claims: folders of recorded studies (default: all below results that fit).",
+        "For --id=claims: folders of recorded studies (default: all planned ones below results).",
     )
 
 
@@ -88,7 +88,7 @@ def run_study(
     Defaults of flags and of `--repeats` at the full budget are by number in the thesis.
     """
     study_id = check_choice("--id", values.id, studies)
-    experiment_flags.refuse_flags(values, "study", because="only --id=agreement and --id=claims read recorded studies")
+    experiment_flags.refuse_flags(values, "study", because="only --id=claims reads recorded studies")
     options = options_of_study(values, defaults.get(study_id, {}), full_repeats.get(study_id))
     if values.max_cells and not values.run:
         raise InvalidInput("--max_cells would have no effect without --run.")

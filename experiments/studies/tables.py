@@ -13,7 +13,7 @@ from experiments.studies.planned import all_losses, planned_comparisons
 from experiments.studies.screening import Screening
 from experiments.studies.training_steps import TrainingSteps
 
-AGREEMENT, CLAIMS_ID = "agreement", "claims"  # of recorded studies, beside the tables
+CLAIMS_ID = "claims"  # of recorded studies, beside the tables
 TABLES: Studies = {
     "3.1": ccp_table,
     **{table: functools.partial(ConventionalTable, table) for table in ("3.2a", "3.2b")},

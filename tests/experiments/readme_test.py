@@ -6,7 +6,7 @@ from experiments.__main__ import commands
 from experiments.published.values import read_csv
 from experiments.studies.external_figures import EXTERNAL_FIGURES
 from experiments.studies.figures import FIGURES
-from experiments.studies.tables import AGREEMENT, CLAIMS_ID, TABLES
+from experiments.studies.tables import CLAIMS_ID, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "experiments" / "README.md"
@@ -21,7 +21,7 @@ def section(name):
 
 
 def test_commands_are_those_that_exist():
-    for name, studies in (("table", {*TABLES, AGREEMENT, CLAIMS_ID}), ("figure", {**FIGURES, **EXTERNAL_FIGURES})):
+    for name, studies in (("table", {*TABLES, CLAIMS_ID}), ("figure", {**FIGURES, **EXTERNAL_FIGURES})):
         lines = section(f"{name.title()}s")
         assert set(lines) == set(studies)
         assert all(f"`experiments.{name} --id={number}`" in cells[1] for number, cells in lines.items())
@@ -39,7 +39,7 @@ def test_the_papers_page_has_every_table_and_figure_and_commands_that_exist():
             if command in listed:
                 listed[command] |= {flag.removeprefix("--id=") for flag in flags if flag.startswith("--id=")}
     assert listed == {
-        "table": {*TABLES, AGREEMENT, CLAIMS_ID},
+        "table": {*TABLES, CLAIMS_ID},
         "figure": {*FIGURES, *EXTERNAL_FIGURES},
     }
 

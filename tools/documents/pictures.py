@@ -18,11 +18,9 @@ from experiments.reports.plots import Curve, validation_curves
 from experiments.rows.rows import as_line
 from experiments.rows.scores import rows_with
 from experiments.rows.store import StudyRows
-from experiments.studies.agreement import draw_agreements
 from experiments.studies.claims import draw_claims, held_claims, recorded_studies
 from experiments.studies.mnist_report import draw_states, recorded_states
 from experiments.studies.prototype_combination import draw_prototypes
-from experiments.studies.study_agreement import study_agreement
 from experiments.studies.token_selection import draw_selection, draw_tokens
 from experiments.studies.zero_shot_prediction import draw_zero_shot
 from tools.documents.comparisons import table_rows, untrained_means
@@ -44,11 +42,6 @@ def draw_fair_table(study: StudyRows, path: pathlib.Path, title: str, table: str
     rows = table_rows(study, baselines_of(study, table))
     before, *_ = untrained_means(study, [row.method for row in rows]).values()
     draw_rows(rows, path, title=title, untrained=before["MAP@R"])
-
-
-def draw_agreement(study: StudyRows, path: pathlib.Path, title: str) -> None:
-    """Draw a study's rank correlations with the published tables."""
-    draw_agreements(study_agreement(study), path, title)
 
 
 def draw_forest(study: StudyRows, path: pathlib.Path) -> None:
@@ -81,7 +74,7 @@ def draw_curves(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
 
 _DRAWINGS = (
-    *(draw_agreement, draw_curves, draw_fair_table, draw_forest, draw_mnist_problems, draw_prototypes),
+    *(draw_curves, draw_fair_table, draw_forest, draw_mnist_problems, draw_prototypes),
     *(draw_recorded_sweep, draw_selection, draw_tokens, draw_zero_shot),
 )
 _BY_NAME = {drawing.__name__: drawing for drawing in _DRAWINGS}

@@ -41,14 +41,12 @@ from experiments.rows.store import StudyRows
 from experiments.settings import build
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
-from experiments.studies.agreement import ranking_table, sign_table
 from experiments.studies.claims import claims_table, differences_table, held_claims, recorded_studies
 from experiments.studies.collages import METHODS as COLLAGE_METHODS
 from experiments.studies.collages import collage_rows
 from experiments.studies.mnist_report import problems_table, recorded_states
 from experiments.studies.planned import where_weight_falls as where_weight_falls
 from experiments.studies.prototype_combination import proposition as proposition
-from experiments.studies.study_agreement import study_agreement
 from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import token_table as token_table
 from experiments.studies.tuned_table import table_of_trials
@@ -180,19 +178,6 @@ def trials(study: StudyRows, table: str) -> Table:
     tried = {label: rows[label]["extras"]["trials"] for label in ordered}
     sources = {label: source for label in ordered if (source := rows[label]["extras"].get("trials_from"))}
     return table_of_trials("", tried, sources), ordered
-
-
-def agreement(study: StudyRows) -> Table:
-    """Tabulate a study's rank correlations; return its methods' labels, too."""
-    found = study_agreement(study)
-    return ranking_table(found), [label for of in found for label in of.labels]
-
-
-def agreement_signs(study: StudyRows) -> Table:
-    """Tabulate a study's effects; return its methods' labels, too."""
-    found = study_agreement(study)
-    labels = [label for of in found for effect in of.effects for label in (effect.label, effect.baseline)]
-    return sign_table(found), labels
 
 
 def mnist_problems(study: StudyRows, anchors: str) -> Table:

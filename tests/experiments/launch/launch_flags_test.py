@@ -40,7 +40,7 @@ def test_slurm_needs_submitit_and_its_programs(monkeypatch):
         ("fair_eval", ["--workers=2"], ["--workers", "--launch=local"]),
         ("fair_eval", ["--launch=local", "--workers=0"], ["--workers"]),
         ("table", ["--id=3.3", "--launch=local"], ["--launch=local", "--run"]),
-        ("table", ["--id=agreement", "--launch=local"], ["--launch", "trains nothing"]),
+        ("table", ["--id=claims", "--launch=local"], ["--launch", "trains nothing"]),
         ("figure", ["--id=5.2", "--run", "--launch=local"], ["--launch", "no effect"]),
         ("conventional_eval", ["--launch=local"], ["'launch'", "no units to launch", "experiments.fair_eval"]),
     ],

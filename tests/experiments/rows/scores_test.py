@@ -1,8 +1,10 @@
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
+from common.errors import InvalidInput
 from experiments.reports import collections, single_model_members
 from experiments.reports.statistics import ClassScores, class_clustered_interval
 from experiments.rows.rows import ScoredRow
@@ -84,3 +86,10 @@ def test_fewer_than_eight_families_are_no_sample_of_families():
     few = np.where(FAMILIES == 9, 8, FAMILIES)
     found = Scores(in_families(0, few)).estimate("MAP@R")
     assert found == Scores(in_families(0, None)).estimate("MAP@R")
+
+
+def test_methods_that_were_tested_on_other_queries_are_not_subtracted():
+    row = scored(0.5, kind="training", label="method", fold=0, repeat=0)
+    more = dataclasses.replace(row, counts=2 * COUNTS)
+    with pytest.raises(InvalidInput, match="cannot be subtracted"):
+        Scores([row]).difference(Scores([more]), "MAP@R")
