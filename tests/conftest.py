@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from tests.real_data import folder_of_real_data, why_missing
-from tests.served_process import command_server
+from tests.support.real_data import folder_of_real_data, why_missing
+from tests.support.served_process import command_server
 
 _ENDED_FILES = itertools.count(1)
 
@@ -114,7 +114,7 @@ def functions_run_eagerly():
 
     For what a run does, not for what graphs are; a test has them back by `eagerly(False)`.
     """
-    from tests.eager_functions import eagerly
+    from tests.support.eager_functions import eagerly
 
     with eagerly(True):
         yield
@@ -122,8 +122,8 @@ def functions_run_eagerly():
 
 @pytest.fixture(scope="module")
 def traces_are_shared():
-    """For the tests of a file, models that are made alike have traces in common, see `tests.shared_traces`."""
-    from tests.shared_traces import shared_traces
+    """For the tests of a file, models that are made alike have traces in common, see `tests.support.shared_traces`."""
+    from tests.support.shared_traces import shared_traces
 
     with shared_traces():
         yield

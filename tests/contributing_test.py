@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from tests.command_line import ROOT, run_here, run_small_here
+from tests.support.command_line import ROOT, run_here, run_small_here
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)

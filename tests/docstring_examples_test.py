@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.sources import PACKAGES, SOURCES, module_name
+from tests.support.sources import PACKAGES, SOURCES, module_name
 
 NOT_RUN = {  # and why
     "load_glyph_collage": "draws the whole data set; its test draws a small one",

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.command_line import run_program
+from tests.support.command_line import run_program
 
 ROOT = pathlib.Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

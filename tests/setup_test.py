@@ -9,7 +9,7 @@ import setuptools
 from packaging.requirements import Requirement
 
 import common
-from tests.sources import PACKAGES, ROOT
+from tests.support.sources import PACKAGES, ROOT
 
 DISTRIBUTIONS = {  # where modules have another name
     **{"PIL": "pillow", "absl": "absl-py", "jinja2": "Jinja2", "sklearn": "scikit-learn"},

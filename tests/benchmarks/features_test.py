@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.command_line import run_small_here
+from tests.support.command_line import run_small_here
 
 
 @pytest.mark.slow

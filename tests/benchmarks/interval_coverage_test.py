@@ -15,7 +15,7 @@ from benchmarks.interval_coverage import (
     paired_false_alarms,
     words,
 )
-from tests.samples import sampled
+from tests.support.samples import sampled
 
 
 @sampled("population, skewed, num_classes", [SINGLE, DIFFERENCE], [False, True], [8, 30])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.losses import CASES, OurStep, make_inputs, summary
-from tests.command_line import check_clean_failure, run_here
+from tests.support.command_line import check_clean_failure, run_here
 
 HAS_PEERS = all(importlib.util.find_spec(name) for name in ("torch", "pytorch_metric_learning"))
 

@@ -14,8 +14,8 @@ from common.losses import (
     TripletLoss,
 )
 from common.references import ProxyBank, References
-from tests.command_line import run_program
-from tests.samples import sampled
+from tests.support.command_line import run_program
+from tests.support.samples import sampled
 
 keras = tf.keras
 CLASSES, PROXIES, DIM = 5, 2, 4

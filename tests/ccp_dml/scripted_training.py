@@ -10,7 +10,7 @@ from common.pooling import GlobalAveragePooling
 from common.records import RunDirectory
 from common.references import ProxyBank
 from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, TrainingSchedule, fit
-from tests.shared_traces import share
+from tests.support.shared_traces import share
 
 keras = tf.keras
 CLASSES, PROXIES, DIM, RATE = 4, 2, 6, 0.25

@@ -6,9 +6,9 @@ from common.keras_classes import _placeholder, _registered_classes
 from common.losses import MultiSimilarityLoss, ProxyAnchorLoss
 from common.training import InBatchPrecision, MetricModel
 from gsp_dml import GeneralizedSumPooling
-from tests.command_line import run_program
 from tests.conformance.registered_names_test import registered_classes
-from tests.eager_functions import eagerly
+from tests.support.command_line import run_program
+from tests.support.eager_functions import eagerly
 
 keras = tf.keras
 LOAD = """

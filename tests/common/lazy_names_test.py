@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from common.lazy_names import import_when_used
-from tests.command_line import run_program
+from tests.support.command_line import run_program
 
 PACKAGES = [
     *(

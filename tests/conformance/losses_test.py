@@ -12,8 +12,8 @@ from common.references import References
 from common.training import MetricModel
 from common.training.gradients import loss_and_gradients
 from tests.conformance.loss_table import BATCH, DIM, LOSSES, NUM_CLASSES
-from tests.samples import sampled
-from tests.slopes import slope_along
+from tests.support.samples import sampled
+from tests.support.slopes import slope_along
 
 keras = tf.keras
 ADAM = keras.optimizers.Adam()

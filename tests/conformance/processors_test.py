@@ -7,7 +7,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from tests.command_line import ROOT, environment
+from tests.support.command_line import ROOT, environment
 
 pytestmark = pytest.mark.release  # of this processor, as it is, `gradients_test` has them
 PROGRAM = """

@@ -4,7 +4,7 @@ import importlib
 
 import tensorflow as tf
 
-from tests.sources import PACKAGES, ROOT, module_name
+from tests.support.sources import PACKAGES, ROOT, module_name
 
 keras = tf.keras
 NAME = "deep_metric_learning"

@@ -9,8 +9,8 @@ import json
 import pytest
 
 from common.training.devices import IS_KERAS_3
-from tests.command_line import run_program
 from tests.conformance.loss_table import LOSSES
+from tests.support.command_line import run_program
 
 COMPOSITIONS = ("plain", "xbm", "ccp", "gsp", "zero_shot")
 # One of each kind: pairs, proxies, boundaries, a memory, drawn triplets, a sum.

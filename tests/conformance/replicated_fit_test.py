@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from common.training.devices import IS_KERAS_3, KERAS_VERSION
-from tests.command_line import run_program, start_program
-from tests.mlflow_server import free_port
+from tests.support.command_line import run_program, start_program
+from tests.support.mlflow_server import free_port
 
 PROGRAM = ["-m", "tests.conformance.replicated_fit"]
 NAMES = ("proxies_and_memory", "pooled_with_zero_shot", "chance_constrained", "embedding_model")

@@ -14,7 +14,7 @@ from common.files import write_json
 from common.records import RunDirectory
 from experiments.clean import folders_in
 from experiments.settings import build
-from tests.command_line import check_clean_failure, run_here
+from tests.support.command_line import check_clean_failure, run_here
 
 CONFIG = {"dataset": "glyphs", "loss": "c2", "pooling": "gap", "fold": 0, "repeat": 0}
 

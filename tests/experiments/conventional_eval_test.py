@@ -1,6 +1,6 @@
 import pytest
 
-from tests.command_line import ONE_EVALUATION, check_clean_failure, done_here, run_here
+from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_here, run_here
 
 MODULE = "experiments.conventional_eval"
 

@@ -6,9 +6,9 @@ from PIL import Image
 
 from experiments.settings import build
 from experiments.studies.demo import fair_queries, found_by, stratified
-from tests.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.tiny_network import tiny_network
+from tests.support.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here
 
 
 def few_emoji(data_dir=None, *, cache_dir, seed=0):

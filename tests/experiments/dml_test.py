@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from experiments.__main__ import GROUPS, commands, listing
-from tests.command_line import check_clean_failure, run_here, run_program
+from tests.support.command_line import check_clean_failure, run_here, run_program
 
 
 def test_every_command_is_listed_once_on_a_line_of_its_own():

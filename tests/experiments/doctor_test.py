@@ -8,7 +8,7 @@ import setuptools
 import common
 from common.errors import InvalidInput
 from experiments.preparation import machine
-from tests.command_line import ROOT, run_here
+from tests.support.command_line import ROOT, run_here
 
 
 def doctor(tmp_path):

@@ -17,7 +17,7 @@ from common.retrieval import (
     verify_pairs,
 )
 from experiments.protocols.embedding_files import read_embeddings
-from tests.command_line import check_clean_failure, done_here, run_here
+from tests.support.command_line import check_clean_failure, done_here, run_here
 
 
 def save(path, seed, num_items=60, **changes):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.deployment import load_embedder
-from tests.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, done_small_here, run_here
+from tests.support.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, done_small_here, run_here
 
 FEW = [*ONE_EVALUATION, "--num_folds=2", "--loss=c2", "--pooling=gap"]
 

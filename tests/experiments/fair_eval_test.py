@@ -8,7 +8,8 @@ from common.data import load_image_folder
 from experiments.rows.store import StudyRows
 from experiments.settings.recipes import resolve
 from experiments.settings.thesis_values import CIFAR
-from tests.command_line import (
+from tests.common.data import cifar_fixture
+from tests.support.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
@@ -16,7 +17,6 @@ from tests.command_line import (
     done_small_here,
     run_here,
 )
-from tests.common.data import cifar_fixture
 from tools.documents.comparisons import refined_metrics
 
 MODULE = "experiments.fair_eval"

@@ -13,9 +13,9 @@ import zipfile
 import pytest
 
 import common
-from tests.command_line import ONE_EVALUATION, ROOT
 from tests.setup_test import extras_of_files
-from tests.sources import PACKAGES
+from tests.support.command_line import ONE_EVALUATION, ROOT
+from tests.support.sources import PACKAGES
 
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "results", "tools")
 SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")

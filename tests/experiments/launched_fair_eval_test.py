@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.command_line import SMALL_PHOTOGRAPHS, done_small
+from tests.support.command_line import SMALL_PHOTOGRAPHS, done_small
 
 MODULE = "experiments.fair_eval"
 MEASURED_ANEW = {"train_seconds", "environment"}

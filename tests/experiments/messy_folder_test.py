@@ -5,8 +5,8 @@ import pytest
 
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, done_here, run_here
 from tests.experiments.patterned_images import write_photos
+from tests.support.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, done_here, run_here
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import struct
 import numpy as np
 import pytest
 
-from tests.command_line import check_clean_failure, done_small_here, run_here, run_small_here, run_study_here
+from tests.support.command_line import check_clean_failure, done_small_here, run_here, run_small_here, run_study_here
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from experiments.settings import build
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS, METHODS
 from experiments.settings.setting import check_value
-from tests.command_line import run_here
+from tests.support.command_line import run_here
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMMANDS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem[0] != "_")

@@ -15,9 +15,9 @@ import pytest
 
 from experiments.__main__ import commands
 from experiments.photos.actions import FLAGS
-from tests.command_line import ONE_EVALUATION, ROOT, run_here
-from tests.eager_functions import eagerly
 from tests.experiments.photos.conftest import write_photo
+from tests.support.command_line import ONE_EVALUATION, ROOT, run_here
+from tests.support.eager_functions import eagerly
 
 README = ROOT / "README.md"
 PAGES = [README, ROOT / "docs" / "own_photos.md", ROOT / "docs" / "search.md"]

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from tests.command_line import check_clean_failure, done_here, done_small_here, run_here
 from tests.experiments.settings.plugin_tables import ARGUMENTS, SOURCE
+from tests.support.command_line import check_clean_failure, done_here, done_small_here, run_here
 
 MODULE = "experiments.fair_eval"
 

@@ -9,8 +9,8 @@ from common.files import write_arrays, write_json
 from experiments.protocols.conventional_report import RevisitingReport, write_report
 from experiments.reports import collect_method
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, done_small_here, run_here
 from tests.experiments.written_results import finished_result
+from tests.support.command_line import check_clean_failure, done_small_here, run_here
 
 MODULE = "experiments.revisiting_eval"
 

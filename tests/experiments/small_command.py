@@ -9,8 +9,8 @@ import runpy
 import sys
 
 from experiments.launch import worker_process
-from tests.eager_functions import eagerly
 from tests.experiments.tiny_network import in_place_of_small_networks
+from tests.support.eager_functions import eagerly
 
 if __name__ == "__main__":
     sys.argv = [argument for argument in sys.argv[1:] if argument != "-m"]

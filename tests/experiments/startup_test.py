@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from tests.command_line import run_program
+from tests.support.command_line import run_program
 
 COMMANDS = sorted(
     path.stem for path in pathlib.Path(__file__).parents[2].joinpath("experiments").glob("*.py") if path.stem[0] != "_"
@@ -24,7 +24,7 @@ class Finder:
     def exec_module(module):
         pass
 sys.meta_path.insert(0, Finder)
-from tests.command_line import run_here
+from tests.support.command_line import run_here
 found = []
 for module, *arguments in json.loads(sys.argv[1]):
     code = run_here(module, *arguments).returncode

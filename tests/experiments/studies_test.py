@@ -1,6 +1,6 @@
 import pytest
 
-from tests.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_here, run_small_here
+from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_here, run_small_here
 
 TWO_SHORT_FOLDS = [*ONE_EVALUATION, "--num_folds=2"]
 

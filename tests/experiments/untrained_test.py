@@ -15,7 +15,8 @@ from common.index import EmbeddingIndex
 from common.retrieval import evaluate_retrieval
 from experiments.deployment.untrained import POOLINGS, UntrainedNetwork
 from experiments.runs.trained_model import load_trained_model
-from tests.command_line import (
+from tests.experiments.tiny_network import CHANNELS, in_place_of_small_networks, tiny_network
+from tests.support.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
@@ -24,7 +25,6 @@ from tests.command_line import (
     run_here,
     run_small_here,
 )
-from tests.experiments.tiny_network import CHANNELS, in_place_of_small_networks, tiny_network
 
 
 def done(module, *arguments):

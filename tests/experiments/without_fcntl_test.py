@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.command_line import run_program
+from tests.support.command_line import run_program
 
 PROGRAM = """
 import sys

@@ -8,7 +8,7 @@ import ccp_dml
 import common
 import experiments
 import gsp_dml
-from tests.command_line import ROOT, environment
+from tests.support.command_line import ROOT, environment
 
 COPIES = ("gsp_dml", "ccp_dml", "experiments/process")
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from gsp_dml.partial_transport import partial_transport
-from tests.samples import sampled
+from tests.support.samples import sampled
 
 RATIOS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
 SMOOTHINGS = (0.5, 5.0, 20.0, 100.0)

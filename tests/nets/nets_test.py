@@ -7,7 +7,7 @@ import pytest
 
 from tests.nets import __main__ as nets
 from tests.nets import exports
-from tests.served_process import ROOT
+from tests.support.served_process import ROOT
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ import tensorflow as tf
 from common.deployment import load_embedder
 from common.index import EmbeddingIndex
 from experiments.rows.store import StudyRows
-from tests.command_line import done_here
 from tests.nets.write_old_files import RUNS, STOPPED
+from tests.support.command_line import done_here
 
 OLD = pathlib.Path(__file__).parent / "old"
 

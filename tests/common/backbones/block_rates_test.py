@@ -3,7 +3,7 @@ import tensorflow as tf
 
 from common.backbones import block_rates, cut_network, keras_hub_backbone, vision_transformer
 from common.errors import InvalidInput
-from tests import presets
+from tests.support import presets
 
 keras = tf.keras
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from common.backbones import check_preset, is_preset, keras_hub_backbone, preset_digest
 from common.errors import InvalidInput
-from tests import presets
+from tests.support import presets
 
 keras = tf.keras
 IS_KERAS_2 = keras.__name__.startswith("keras.api._v2")

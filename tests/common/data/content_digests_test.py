@@ -9,7 +9,7 @@ from common.data import content_digests as module
 from common.data.content_digests import content_digest, content_digests
 from common.data.image_formats import Reading
 from common.errors import InvalidInput
-from tests.colour_profiles import DISPLAY_P3
+from tests.support.colour_profiles import DISPLAY_P3
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from common.data import Dataset, Examples, load_image_folder, load_manifest
 from common.data.dataset import parts_of
 from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
 from common.data.image_formats import Reading
-from tests.colour_profiles import DISPLAY_P3, SRGB
+from tests.support.colour_profiles import DISPLAY_P3, SRGB
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from common.data.image_formats import Reading, stored_traits
 from common.data.images import CenterCrop, ThesisCrop
 from common.data.prepared_images import prepare_images
 from common.errors import InvalidInput
-from tests.colour_profiles import DARK_GREY, DISPLAY_P3, PRESS, SRGB, encoded, in_display_p3
+from tests.support.colour_profiles import DARK_GREY, DISPLAY_P3, PRESS, SRGB, encoded, in_display_p3
 
 
 def smooth_image(height, width):

@@ -9,7 +9,7 @@ from PIL import Image
 
 from common.data import Dataset, Examples, inspect_dataset
 from common.data.image_formats import Reading
-from tests.colour_profiles import DISPLAY_P3
+from tests.support.colour_profiles import DISPLAY_P3
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, TiffImagePlugin
 
 from common.data.rgb_conversion import to_rgb
-from tests.colour_profiles import CYAN_OF_PRESS, DARK_GREY, DISPLAY_P3, PRESS, in_display_p3
+from tests.support.colour_profiles import CYAN_OF_PRESS, DARK_GREY, DISPLAY_P3, PRESS, in_display_p3
 
 
 def written_and_opened(image, **options):

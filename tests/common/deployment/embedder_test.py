@@ -16,9 +16,9 @@ from common.deployment.embedder import packages_of
 from common.errors import InvalidInput
 from common.ops.normalization import normalize
 from gsp_dml import GeneralizedSumPooling
-from tests.colour_profiles import DISPLAY_P3, in_display_p3
 from tests.common.deployment.small_models import DIM, SIZE, of_images, of_tokens
 from tests.experiments.tiny_network import tiny_network
+from tests.support.colour_profiles import DISPLAY_P3, in_display_p3
 
 keras = tf.keras
 

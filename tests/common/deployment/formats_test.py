@@ -12,8 +12,8 @@ from common.deployment.formats import FORMATS, write_format
 from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.colour_profiles import DISPLAY_P3
 from tests.common.deployment.small_models import HAS_ONNX, needs_onnx, of_images, of_tokens
+from tests.support.colour_profiles import DISPLAY_P3
 
 keras = tf.keras
 

@@ -9,7 +9,7 @@ import pytest
 
 from common.downloads import Fingerprint, Source, SourceFile, acquire, file_digest
 from common.errors import InvalidInput
-from tests.local_server import local_server
+from tests.support.local_server import local_server
 
 
 def zipped(**members):

@@ -7,7 +7,7 @@ import pytest
 
 from common.downloads import Fingerprint, download, transfer
 from common.errors import InvalidInput
-from tests.local_server import local_server
+from tests.support.local_server import local_server
 
 CONTENTS = np.random.default_rng(0).integers(0, 256, 3_000_000).astype(np.uint8).tobytes()
 PUBLISHED = Fingerprint(len(CONTENTS), hashlib.sha256(CONTENTS).hexdigest())

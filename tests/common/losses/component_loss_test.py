@@ -13,7 +13,7 @@ from common.losses import (
     WeightedSumLoss,
 )
 from common.references import References
-from tests.eager_functions import eagerly
+from tests.support.eager_functions import eagerly
 
 BATCH, DIM = 12, 7
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from common.losses import DecorrelationLoss
-from tests.slopes import slope_along
+from tests.support.slopes import slope_along
 
 SIZES, HIDDEN = (3, 2, 2), 4
 

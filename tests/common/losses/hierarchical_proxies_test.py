@@ -11,7 +11,7 @@ from common.losses.hierarchical_proxies import (
     hierarchical_triplet_loss,
     reciprocal_neighbors,
 )
-from tests import poincare_ball
+from tests.support import poincare_ball
 
 SEED = tf.constant([3, 5], tf.int64)
 PROXIES, TRIPLETS, TEMPERATURE, MARGIN, CURVATURE, RADIUS = 7, 9, 0.4, 0.3, 0.5, 1.7

@@ -5,7 +5,7 @@ import pytest
 
 from common.errors import InvalidInput
 from common.losses import HyperbolicLoss
-from tests import poincare_ball
+from tests.support import poincare_ball
 
 CURVATURE, RADIUS, TEMPERATURE = 0.5, 1.7, 0.3
 

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from common.losses import ContrastiveLoss, InTurnLoss, MarginLoss, MinedLoss, TripletLoss, WeightedSumLoss
-from tests.eager_functions import eagerly
+from tests.support.eager_functions import eagerly
 
 
 def random_batch(seed=0):

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from common.losses import ContrastiveLoss, SelfDistillationLoss, TripletLoss, similarity_divergence
 from common.references import References
-from tests.slopes import slope_along
+from tests.support.slopes import slope_along
 
 DIM, FEATURES, BRANCHES, TEMPERATURE = 3, 4, (5, 6), 0.5
 LABELS = np.array([0, 0, 1, 1, 2, 2])

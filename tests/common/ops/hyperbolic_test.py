@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.ops.hyperbolic import exponential_map, pairwise_hyperbolic_distances
-from tests import poincare_ball
+from tests.support import poincare_ball
 
 
 def tangents(seed, longest, count=12, dim=5):

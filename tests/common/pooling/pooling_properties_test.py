@@ -7,7 +7,7 @@ import tensorflow as tf
 from common import pooling
 from common.errors import InvalidInput
 from common.pooling.weighted_pooling import WeightedPooling
-from tests.slopes import slope_along
+from tests.support.slopes import slope_along
 
 BATCH, HEIGHT, WIDTH, CHANNELS = 2, 3, 4, 5
 CONSTRUCTORS = {

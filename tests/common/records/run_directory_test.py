@@ -9,8 +9,8 @@ from common.errors import InvalidInput
 from common.files import DamagedFile, read_arrays, read_json, write_arrays, write_json
 from common.records.environment import environment
 from common.records.run_directory import RunDirectory
-from tests.command_line import run_program
 from tests.common.files.huge_array import state_huge_array
+from tests.support.command_line import run_program
 
 
 def test_another_configuration_is_refused_and_a_damaged_one_not_replaced(tmp_path):

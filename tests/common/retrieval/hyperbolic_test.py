@@ -1,7 +1,7 @@
 import numpy as np
 
 from common.retrieval import NeighborSearch, evaluate_retrieval, find_nearest_neighbors, lorentz_factors
-from tests import poincare_ball
+from tests.support import poincare_ball
 
 
 def tangents(length=None):

@@ -15,8 +15,8 @@ from common.training import (
     model_above_cut,
 )
 from common.training.devices import precision_policy, scaled_optimizer
-from tests.eager_functions import eagerly
-from tests.samples import sampled
+from tests.support.eager_functions import eagerly
+from tests.support.samples import sampled
 
 keras = tf.keras
 

@@ -22,9 +22,9 @@ from common.training import (
     TrainingSchedule,
     fit,
 )
-from tests.eager_functions import eagerly
-from tests.samples import sampled
-from tests.shared_traces import share
+from tests.support.eager_functions import eagerly
+from tests.support.samples import sampled
+from tests.support.shared_traces import share
 
 keras = tf.keras
 CLASSES, DIM = 4, 6

@@ -8,7 +8,7 @@ from common.losses import ProxyAnchorLoss
 from common.training import FusedAdam, FusedAdamW, MetricModel
 from common.training.gradients import apply_gradients
 from tests.common.training.adam_formula import adam_by_hand
-from tests.samples import sampled
+from tests.support.samples import sampled
 
 keras = tf.keras
 PAIRS = [(FusedAdam, keras.optimizers.Adam), (FusedAdamW, keras.optimizers.AdamW)]

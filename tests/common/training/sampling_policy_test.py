@@ -8,7 +8,7 @@ from scipy import stats
 from common.errors import InvalidInput
 from common.training import SamplingPolicy
 from common.training.sampling_policy import ESTIMATORS, act, actor_loss, critic_loss
-from tests.slopes import slope_along
+from tests.support.slopes import slope_along
 
 BINS, STATE = 4, 5
 

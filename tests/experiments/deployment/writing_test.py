@@ -10,10 +10,10 @@ from common.errors import InvalidInput
 from common.files import read_json, write_json
 from common.training.test_embeddings import read_test_embeddings
 from experiments.deployment.writing import MODEL, export_run, model_writer
-from tests.command_line import run_program
 from tests.common.deployment.small_models import needs_onnx
 from tests.experiments.deployment.small_runs import finish_untrained, loaded_as
 from tests.experiments.tiny_study import TinyStudy
+from tests.support.command_line import run_program
 
 pytestmark = pytest.mark.usefixtures("tiny_network")
 

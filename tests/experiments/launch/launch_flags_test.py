@@ -6,7 +6,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments.launch import launch_flags
 from experiments.launch.launch_flags import READ_BY, check_launch, check_slurm
-from tests.command_line import check_clean_failure, run_here
+from tests.support.command_line import check_clean_failure, run_here
 
 NEVER = "--report_only trains nothing. Remove one of them"
 

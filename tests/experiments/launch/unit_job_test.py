@@ -7,7 +7,7 @@ import pytest
 
 from experiments.launch import unit_job
 from experiments.launch.unit_job import UnitJob
-from tests.served_process import ROOT
+from tests.support.served_process import ROOT
 
 RUN = """
 import ast, pathlib, sys

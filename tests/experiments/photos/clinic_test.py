@@ -28,7 +28,7 @@ from experiments.photos.clinic import (
     planned_moves,
     write_clinic,
 )
-from tests.command_line import check_clean_failure, run_here
+from tests.support.command_line import check_clean_failure, run_here
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from experiments.photos.network import PhotoNetwork
 from experiments.photos.server import listen, make_server
 from experiments.photos.service import Gallery, Limits, PhotoService
 from gsp_dml import GeneralizedSumPooling
-from tests.command_line import without_flags
 from tests.common.deployment.small_models import of_images
+from tests.support.command_line import without_flags
 
 CLASSES = ("jay", "kea", "owl")
 PHOTOS_PER_CLASS = 4

@@ -4,9 +4,9 @@ import time
 import pytest
 
 from experiments.photos.service import PhotoService
-from tests.browser import Page, need_chromium
 from tests.experiments.photos.conftest import HOSTILE_LABEL, LIMITS, running
 from tests.experiments.photos.hostile_files import animation
+from tests.support.browser import Page, need_chromium
 
 NAMES = "[...document.querySelectorAll('#found li .faint')].map(each => each.textContent)"
 

@@ -11,8 +11,8 @@ from PIL import Image
 from common.index import EmbeddingIndex
 from experiments.photos import photo_map
 from experiments.photos.photo_map import arranged, write_map
-from tests.browser import Page, need_chromium
 from tests.experiments.photos.conftest import write_photo
+from tests.support.browser import Page, need_chromium
 
 EMBEDDINGS = np.float32([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [0.2, 1]])
 

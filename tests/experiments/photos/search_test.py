@@ -14,10 +14,10 @@ from experiments.photos import duplicates, neighbors
 from experiments.photos.actions import FLAGS
 from experiments.photos.embedding import EmbeddingTable
 from experiments.photos.shown import write_csv
-from tests import command_line
-from tests.command_line import check_clean_failure
 from tests.common.deployment.small_models import of_images
 from tests.experiments.photos.conftest import write_photo
+from tests.support import command_line
+from tests.support.command_line import check_clean_failure
 
 
 def search(action, cwd, *arguments):

@@ -13,9 +13,9 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.photos import server
-from tests.command_line import check_clean_failure, run_here, start_program
 from tests.experiments.photos.conftest import LIMITS, ask, skip_without_extra, upload
 from tests.experiments.photos.hostile_files import NO_PHOTOS, encoded, jpeg, photo
+from tests.support.command_line import check_clean_failure, run_here, start_program
 
 
 class Served:

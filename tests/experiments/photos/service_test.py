@@ -13,8 +13,8 @@ from common.index import EmbeddingIndex
 from experiments.photos.network import PhotoNetwork
 from experiments.photos.service import Gallery
 from experiments.photos.uploads import Crop, Refused
-from tests.colour_profiles import DISPLAY_P3, encoded, in_display_p3
 from tests.experiments.photos.conftest import HOSTILE_LABEL
+from tests.support.colour_profiles import DISPLAY_P3, encoded, in_display_p3
 
 PLACES = np.float32([[1, 0], [0.9, 0.1], [0.7, 0.7], [0, 1], [-1, 0]])
 IDS = ["/photos/a/0.jpg", "/photos/a/1.jpg", "/photos/b/2.jpg", "/photos/b/3.jpg", "/photos/c/\udcff\n.jpg"]

@@ -4,8 +4,8 @@ import os
 import pytest
 
 from experiments.photos.shown import Tile, aligned, shown_path, shown_text, write_csv, write_strips
-from tests.browser import Page, need_chromium
 from tests.experiments.photos.conftest import write_photo
+from tests.support.browser import Page, need_chromium
 
 HOSTILE = "<img src=x onerror=alert(1)> \"'&\n\u202e"
 

@@ -8,8 +8,8 @@ from PIL import Image
 
 from common.data.image_formats import Reading
 from experiments.photos.uploads import LONGEST_SIDE, Refused, read_photo, small_copy
-from tests.colour_profiles import DISPLAY_P3, in_display_p3
 from tests.experiments.photos.hostile_files import NO_PHOTOS, encoded, jpeg, photo, png_that_declares
+from tests.support.colour_profiles import DISPLAY_P3, in_display_p3
 
 MOST = 1_000_000
 

@@ -26,8 +26,8 @@ from experiments.settings.flags import (
 from experiments.settings.parts import all_settings
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
-from tests.command_line import SMALL_PHOTOGRAPHS, run_here, without_flags
 from tests.experiments.tiny_study import TinyStudy
+from tests.support.command_line import SMALL_PHOTOGRAPHS, run_here, without_flags
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from experiments.settings import build
 from experiments.studies.conditions import CONDITIONS
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES
-from tests.command_line import (
+from tests.experiments.tiny_network import tiny_network
+from tests.support.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
@@ -21,7 +22,6 @@ from tests.command_line import (
     run_here,
     run_study_here,
 )
-from tests.experiments.tiny_network import tiny_network
 
 NO_SMALL_CELL = ("5.2", "milbich_2.2", "milbich_2.3")  # they train nothing, or vary what makes a cell small
 COMMANDS = [

@@ -17,8 +17,8 @@ from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.figures import FULL_REPEATS as figure_repeats
 from experiments.studies.tables import FULL_REPEATS as table_repeats
 from experiments.studies.tables import TABLES
-from tests.command_line import run_program
-from tests.samples import sampled
+from tests.support.command_line import run_program
+from tests.support.samples import sampled
 
 TRAINED_NOTHING = ("5.2",)
 DRAWN_FROM_MODELS = ("3.3", "4.2", "4.3", "4.4", "5.4", "5.6", "milbich_3.6")  # see study_command_test

@@ -13,8 +13,8 @@ from experiments.preparation import converted_weights
 from experiments.preparation.converted_weights import convert
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_here
-from tests.local_server import local_server
+from tests.support.command_line import check_clean_failure, run_here
+from tests.support.local_server import local_server
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from PIL import Image
 from common.errors import InvalidInput
 from experiments.preparation.data_sets import LOADERS, check, load, prepare, report
 from experiments.settings import build
-from tests.command_line import (
+from tests.support.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
     check_clean_failure,
@@ -24,7 +24,7 @@ from tests.command_line import (
     run_here,
     start_module,
 )
-from tests.local_server import local_server
+from tests.support.local_server import local_server
 
 MODULE = "experiments.prepare_data"
 NUM_CLASSES, IMAGES_PER_CLASS = 196, 2

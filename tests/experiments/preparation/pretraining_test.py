@@ -10,8 +10,8 @@ from common.records import RunDirectory
 from experiments.preparation import pretraining
 from experiments.preparation.pretrain_settings import PretrainSettings
 from experiments.preparation.pretraining import load_images, pretrain
-from tests.command_line import check_clean_failure, done_here, done_small_here, run_here
 from tests.common.data import cifar_fixture as fixture
+from tests.support.command_line import check_clean_failure, done_here, done_small_here, run_here
 
 SETTINGS = PretrainSettings(
     backbone="resnet10", max_steps=12, steps_per_evaluation=4, classes_per_batch=4, samples_per_class=4

@@ -15,7 +15,7 @@ from common.data.image_files import decode_rgb
 from common.errors import InvalidInput
 from common.index import EmbeddingIndex
 from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
-from tests.command_line import run_here, run_program, start_program
+from tests.support.command_line import run_here, run_program, start_program
 
 
 def failing(error):

@@ -6,8 +6,8 @@ from common.files import write_arrays, write_json
 from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.protocols.diagnostics import correlation_table, points_of, runs_table
-from tests.command_line import check_clean_failure, run_here
 from tests.experiments.written_results import finished_result
+from tests.support.command_line import check_clean_failure, run_here
 
 
 def write_run(folder, method, fold, noise):

@@ -25,9 +25,9 @@ from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import build
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_here
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.written_results import finished_result
+from tests.support.command_line import check_clean_failure, run_here
 
 OVERRIDES = {"embedding_dim": 4, "image_size": 16, "num_folds": 2}
 

@@ -16,8 +16,8 @@ from experiments.protocols.recording import command_line, methods_under, record
 from experiments.rows.rows import Extras, label_of, scored_row
 from experiments.rows.scores import collection_scores, training_scores
 from experiments.rows.store import CLASS_SCORES, ROWS, RecordedMethod, StudyRows
-from tests.command_line import check_clean_failure, done_here, run_here
 from tests.experiments.tiny_study import TinyStudy
+from tests.support.command_line import check_clean_failure, done_here, run_here
 
 
 def lines(folder):

@@ -22,7 +22,7 @@ from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
-from tests.interrupted_training import stop_after_second_checkpoint
+from tests.support.interrupted_training import stop_after_second_checkpoint
 
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 

@@ -17,8 +17,8 @@ from experiments.settings import build
 from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
-from tests.eager_functions import eagerly
 from tests.experiments.tiny_study import TinyStudy
+from tests.support.eager_functions import eagerly
 
 DIVA = "margin+distance+shared+intra+dance"
 SIZES = {"embedding_dim": 16, "samples_per_class": 4, "decorrelation": 1.0}

@@ -14,7 +14,7 @@ from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
-from tests.command_line import run_here
+from tests.support.command_line import run_here
 
 FOLDED = {"fold_batch_norm": True, "frozen_batch_norm": True}
 SMALL = {"classes_per_batch": 2, "samples_per_class": 2, "image_size": 16}

@@ -6,10 +6,10 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from common.training.trackers.tracked_run import TrackedRun
 from experiments.runs.unit_runs import follow_pictures, tracked_unit
 from experiments.settings.recipes import resolve
-from tests.command_line import check_clean_failure, run_here
 from tests.common.training.trackers.tracked_run_test import Memory
 from tests.experiments.tiny_study import TinyStudy
-from tests.mlflow_server import free_port, needs_server
+from tests.support.command_line import check_clean_failure, run_here
+from tests.support.mlflow_server import free_port, needs_server
 
 
 class Remembering(TrackerChoice):

@@ -18,9 +18,9 @@ from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.site.drawn_run import DataFolder
 from experiments.site.groups import read_studies
-from tests.colour_profiles import DISPLAY_P3
 from tests.experiments.patterned_images import write_photos
 from tests.experiments.written_results import finished_result
+from tests.support.colour_profiles import DISPLAY_P3
 
 CONFIG = resolve(
     "folder",

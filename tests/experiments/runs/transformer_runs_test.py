@@ -18,12 +18,12 @@ from experiments.settings.places import Places
 from experiments.settings.plugins import Registry
 from experiments.settings.provided import Provider
 from experiments.settings.recipes import resolve
-from tests import presets
-from tests.command_line import run_program
-from tests.eager_functions import eagerly
 from tests.experiments.patterned_images import patterned_images
 from tests.experiments.settings.plugin_tables import restored_tables
-from tests.interrupted_training import stop_after_second_checkpoint
+from tests.support import presets
+from tests.support.command_line import run_program
+from tests.support.eager_functions import eagerly
+from tests.support.interrupted_training import stop_after_second_checkpoint
 
 keras = tf.keras
 SETTINGS = {

@@ -18,9 +18,9 @@ from experiments.rows.rows import scored_row
 from experiments.rows.store import StudyRows
 from experiments.runs import unit
 from experiments.runs.unit_runs import UnitRuns, spare_loaded_modules
-from tests.command_line import run_program
 from tests.experiments.deployment.small_runs import finish_untrained
 from tests.experiments.tiny_study import TinyStudy
+from tests.support.command_line import run_program
 
 
 @pytest.fixture

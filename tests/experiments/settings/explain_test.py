@@ -1,6 +1,6 @@
 import pytest
 
-from tests.command_line import done_here
+from tests.support.command_line import done_here
 
 
 @pytest.mark.parametrize(

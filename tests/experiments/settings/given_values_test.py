@@ -1,7 +1,7 @@
 import pytest
 
-from tests.command_line import done_here, run_here
 from tests.experiments.patterned_images import write_photos
+from tests.support.command_line import done_here, run_here
 
 WRONG = {
     "budget": ("ful", "Did you mean full?"),

@@ -1,6 +1,6 @@
 import re
 
-from tests.command_line import done_here
+from tests.support.command_line import done_here
 
 
 def sections_of(command):

@@ -9,7 +9,7 @@ from unittest import mock
 
 from experiments.settings import build
 from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF
-from tests.sources import ROOT
+from tests.support.sources import ROOT
 
 SOURCE = '''"""A loss, a pooling, a backbone and a data set of one's own, as small as they can be."""
 

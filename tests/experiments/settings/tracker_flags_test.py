@@ -5,7 +5,7 @@ from absl.testing import flagsaver
 from common.errors import InvalidInput
 from common.training.trackers import TrackerChoice
 from experiments.settings import tracker_flags
-from tests.command_line import without_flags
+from tests.support.command_line import without_flags
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from experiments.site import drawn_run, report_folder
 from experiments.site.groups import read_studies
 from experiments.site.pages import link_to
 from experiments.site.report_folder import DrawingOptions, write_report
-from tests.browser import Page, need_chromium
+from tests.support.browser import Page, need_chromium
 
 OPTIONS = DrawingOptions(num_queries=3, num_neighbors=4, num_images=2, num_prototypes=2, num_classes=6)
 VOID = {"meta", "link", "img", "br"}

@@ -12,8 +12,8 @@ from experiments.reports import claim_verdict, summary_over_sets
 from experiments.rows.store import ROWS, StudyRows
 from experiments.studies.claims import claims_table, differences_table, held_claims, recorded_studies
 from experiments.studies.planned import CLAIMS
-from tests.command_line import run_study_here
 from tests.experiments.rows.ranked_study import record_ranked
+from tests.support.command_line import run_study_here
 
 C2, MEMORY, CCP, FIXED = "c2+gap", "c2+xbm+gap", "c2+ccp+gap", "c2+ccp+gap, fixed members"
 ALTERNATION = "alternation with C2"

@@ -6,7 +6,7 @@ from common.errors import InvalidInput
 from experiments.studies import external_figures
 from experiments.studies.external_figures import EXTERNAL_FIGURES
 from experiments.studies.transport_time import make_parser
-from tests.command_line import check_clean_failure, run_module, run_study_here
+from tests.support.command_line import check_clean_failure, run_module, run_study_here
 
 
 @pytest.mark.parametrize("study_id", EXTERNAL_FIGURES)

@@ -14,8 +14,8 @@ from experiments.settings.method_names import LOSSES
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.studies.planned import all_losses, planned_comparisons, where_weight_falls
 from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES
-from tests.command_line import ROOT, run_study_here, without_flags
 from tests.experiments.rows.ranked_study import record_ranked
+from tests.support.command_line import ROOT, run_study_here, without_flags
 
 EMOJI = StudyOptions("emoji", "full")
 CARS = StudyOptions("cars196", "full")

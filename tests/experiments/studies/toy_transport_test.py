@@ -3,7 +3,7 @@ import pytest
 
 from experiments.studies.toy_transport import PROTOTYPES, entropic, linear_programme, picture
 from gsp_dml.prototype_costs import prototype_costs
-from tests.command_line import check_clean_failure, done_here, run_here
+from tests.support.command_line import check_clean_failure, done_here, run_here
 
 SMOOTHINGS = (0.5, 2.0, 10.0, 50.0, 250.0, 2000.0)
 

@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.studies.transport_time import curve, curve_table, draw, paired_clocks, paired_ratio, paired_seconds
-from tests.command_line import check_clean_failure, run_here
+from tests.support.command_line import check_clean_failure, run_here
 
 
 def test_the_curve_is_timed_and_drawn(tmp_path):

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from tests.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_here
+from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_here
 
 GLYPHS = ["--dataset=glyphs", "--budget=smoke", "--methods=c2+gap"]
 

@@ -6,7 +6,7 @@ from common.errors import InvalidInput
 from common.training.trackers import TrackerChoice
 from common.training.trackers.mlflow_tracker import check_server, mlflow, named
 from tests.common.training.trackers.wandb_tracker_test import DESCRIPTION, RESULT, followed_until_it_is_stopped
-from tests.mlflow_server import free_port, mlflow_server, needs_server, way_to
+from tests.support.mlflow_server import free_port, mlflow_server, needs_server, way_to
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from common.errors import InvalidInput
 from common.training.trackers import RunDescription, TrackerChoice
 from common.training.trackers.wandb_tracker import check_login, wandb
-from tests import wandb_files
+from tests.support import wandb_files
 
 DESCRIPTION = RunDescription("c2+gap fold 0", "c2+gap-0123456789", {"learning_rate": 0.001}, {"fold": "0"})
 RESULT = {"test": {"MAP@R": 0.25}, "validation": {"best": {"step": 4, "MAP@R": 0.5}}}

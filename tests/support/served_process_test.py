@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from tests.command_line import run_program, start_program
-from tests.served_process import command_server, environment
+from tests.support.command_line import run_program, start_program
+from tests.support.served_process import command_server, environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each command is a fresh interpreter")
 REPORT = """
@@ -90,7 +90,8 @@ def test_other_variables_that_libraries_read_take_another_interpreter(monkeypatc
 
 
 def test_the_server_ends_with_who_started_it():
-    program = "from tests.served_process import CommandServer, environment\nprint(CommandServer(environment(), ()).pid)"
+    start = "CommandServer(environment(), ()).pid"
+    program = f"from tests.support.served_process import CommandServer, environment\nprint({start})"
     number = int(run_program(["-c", program], fresh="it starts a server of its own").stdout)
     deadline = time.monotonic() + 60
     while os.path.exists(f"/proc/{number}") and time.monotonic() < deadline:

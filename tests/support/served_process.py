@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARIES = ("tensorflow", "matplotlib.pyplot", "PIL.Image", "scipy.sparse", "sklearn.cluster", "tqdm")
 # Libraries read these while they are imported: a command with other values of them needs an interpreter of its own.
 READ_BY_IMPORTS = ("CUDA_", "GRPC_", "KERAS_", "KMP_", "LD_", "MKL_", "MPL", "NUMEXPR_", "OMP_", "ONEDNN_", "OPENBLAS_")
@@ -20,7 +20,7 @@ READ_BY_IMPORTS += ("PYTHON", "TF_", "XLA_")
 
 
 class CommandServer:
-    """The client's side of `tests/command_server.py`; the server ends with the process that started it.
+    """The client's side of `tests/support/command_server.py`; the server ends with the process that started it.
 
     Args:
         environment: of the server, and so of the imports of all of its commands.
@@ -32,7 +32,7 @@ class CommandServer:
         self._control, other = socket.socketpair()
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.command_server", str(other.fileno()), *libraries],
+                [sys.executable, "-m", "tests.support.command_server", str(other.fileno()), *libraries],
                 cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,

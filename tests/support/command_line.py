@@ -15,7 +15,7 @@ from unittest import mock
 from absl import app, flags
 from absl.testing import flagsaver
 
-from tests.served_process import ROOT, ServedProcess, command_server, environment
+from tests.support.served_process import ROOT, ServedProcess, command_server, environment
 
 SMALL_COMMAND = "tests.experiments.small_command"
 SHARED = ROOT.parent / "shared"
@@ -131,8 +131,8 @@ def run_small(module: str, *arguments: str, timeout: float = 300) -> subprocess.
 
 def run_small_here(module: str, *arguments: str) -> subprocess.CompletedProcess:
     """`run_here` with the network and without the graphs of `run_small`."""
-    from tests.eager_functions import eagerly
     from tests.experiments.tiny_network import in_place_of_small_networks
+    from tests.support.eager_functions import eagerly
 
     with in_place_of_small_networks(), eagerly(True):
         return run_here(module, *arguments)

@@ -1,6 +1,6 @@
 """A Slurm of one node on this machine's loopback, for as long as a `with` block: munged, slurmctld and slurmd.
 
-python -m tests.slurm_cluster COMMAND ARGUMENT...   # runs a command with such a cluster, and ends it again
+python -m tests.support.slurm_cluster COMMAND ARGUMENT...   # runs a command with such a cluster, and ends it again
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import os
 import pathlib
 
 VARIABLE = "DML_TEST_DATA"
-_BESIDE = pathlib.Path(__file__).resolve().parents[2] / "shared" / "data"
+_BESIDE = pathlib.Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 def folder_of_real_data(variables=os.environ, beside: pathlib.Path = _BESIDE) -> pathlib.Path | None:

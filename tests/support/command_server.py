@@ -1,11 +1,11 @@
 """A process that has imported what every command imports, and starts each command as a fork of itself.
 
-    python -m tests.command_server DESCRIPTOR LIBRARY...
+    python -m tests.support.command_server DESCRIPTOR LIBRARY...
 
 Importing TensorFlow takes some five seconds of a processor, a fork some hundredths. A fork is a process like any other:
 its own number, arguments, environment, folder, standard streams and signals, the module as its `__main__`, and an exit
 by Python's own finalisation. Nothing of this project is imported ahead of the fork, and TensorFlow has started no
-thread by then: it makes its context by the first operation. `tests/served_process.py` has the other side.
+thread by then: it makes its context by the first operation. `tests/support/served_process.py` has the other side.
 
 For each command, one byte and four file descriptors come through the socket DESCRIPTOR: a connection and the command's
 standard streams. The connection brings one line of JSON, the request; back go the command's process number and, when it
