@@ -9,8 +9,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-_FOLDERS = ("benchmarks", "ccp_dml", "experiments", "gsp_dml", "results")
-_PAGES = ("*.md", "docs/**/*.md", *(f"{folder}/*.md" for folder in _FOLDERS), "results/*/table.md")
+_FOLDERS = ("benchmarks", "ccp_dml", "experiments", "gsp_dml")
+_PAGES = ("*.md", "docs/**/*.md", *(f"{folder}/*.md" for folder in _FOLDERS))
 _LINK = re.compile(r"\]\(([^)#\s]+)")
 
 

@@ -1,8 +1,8 @@
-"""Recording of finished runs in `results/`, as `--record` of training does.
+"""Recording of finished runs in a study, as `--record` of training does.
 
-Regenerates: `results/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`; `tools.documents`
+Regenerates: `docs/results/rows/<study>/rows.jsonl`, `class_scores.npz` and `pictures.npz`; `tools.documents`
     makes the documents' tables and pictures from them.
-Command: python -m experiments.record --runs=runs/fair/glyphs --study=results/table_5_1
+Command: python -m experiments.record --runs=runs/fair/glyphs --study=docs/results/rows/table_5_1
 Expected: one row per finished run, and one per collection of concatenated models with all folds finished; a second
     call changes nothing.
 Cost: seconds per run on 2 CPU cores.
@@ -25,7 +25,7 @@ def main() -> None:
     if not values.runs:
         raise InvalidInput("Missing --runs: expected folders of runs, such as runs/fair/glyphs.")
     if not values.study:
-        raise InvalidInput("Missing --study: expected the folder of a study, such as results/table_5_1.")
+        raise InvalidInput("Missing --study: expected the folder of a study, such as docs/results/rows/table_5_1.")
     methods = [runs for folder in values.runs for runs in methods_under(folder)]
     if values.label and len(methods) > 1:
         raise InvalidInput(
@@ -46,7 +46,7 @@ def main() -> None:
 if __name__ == "__main__":
     experiment_flags.define_plugin_flag()
     flags.DEFINE_list("runs", [], "Folders of runs: of one configuration, of a data set, or all.")
-    flags.DEFINE_string("study", None, "Folder of the study, such as results/table_5_1.")
+    flags.DEFINE_string("study", None, "Folder of the study, such as docs/results/rows/table_5_1.")
     flags.DEFINE_string("command_line", None, "The command that trained the runs, without places (default: not known).")
     flags.DEFINE_string("label", None, "What the configuration is called in tables (default: by its configuration).")
     flags.DEFINE_string("compared_with", None, "Label of the recorded configuration that tables compare it with.")

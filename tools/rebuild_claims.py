@@ -1,6 +1,6 @@
-"""Recompute the figures of docs/results/claims.md and results/planned_*/table.md, with NumPy and SciPy alone.
+"""Recompute the figures of docs/results/claims.md and of the tables of planned studies, with NumPy and SciPy alone.
 
-It shares no code with the project: it reads the rows and class sums of `results/planned_*`. The differences, the
+It shares no code with the project: it reads rows and class sums of docs/results/rows/planned_*. The differences, the
 reasons why a study does not count, and the verdicts are recomputed; the thesis' range is read from the page.
 Command: python tools/rebuild_claims.py [PAGE RESULTS]; exit code 1 on any difference.
 """
@@ -159,7 +159,7 @@ def tables_of(paths: list[str]) -> list[list[str]]:
     return found
 
 
-def main(page: str = "docs/results/claims.md", results: str = "results") -> list[list[str]]:
+def main(page: str = "docs/results/claims.md", results: str = "docs/results/rows") -> list[list[str]]:
     """Return the rows that neither the page nor a study's table has."""
     lines, single = tables_of([page]), tables_of(sorted(glob.glob(f"{results}/planned_*/table.md")))
     single = [[line[0], line[2], line[4], line[-1]] for line in single if len(line) > 4]

@@ -19,7 +19,7 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 from common import __version__
 
 _KNOWN_FILE = "common/records/environment.py"  # to this project's git, not to another into which it was installed
-_NOT_OF_RUNS = (":(exclude)results", ":(exclude)docs")
+_NOT_OF_RUNS = (":(exclude)docs",)
 _SET_BY_HOOKS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE")  # lead to another repository
 
 
@@ -59,7 +59,7 @@ def _commit() -> str | None:
 def commit_of(folder: pathlib.Path) -> str | None:
     """Return a checkout's commit, with `-dirty` if tracked code differs.
 
-    `results` and `docs` do not count: no run reads them, and rows may be recorded while others are made. None without
+    `docs` does not count: no run reads it, and rows may be recorded while others are made. None without
     git and for an installed package, also one inside another repository.
 
     Args:

@@ -51,6 +51,7 @@ from experiments.rows.rows import (
     scored_row,
 )
 
+RECORDED = "docs/results/rows"  # of this repository, a folder for each study
 ROWS, PICTURES = "rows.jsonl", "pictures.npz"
 _TOLERANCE = 1e-6  # between a row's metric and the mean of its class sums, which are float32
 _HASH, _COUNT = re.compile("[0-9a-f]{6,64}"), Number(int, 0)
@@ -90,7 +91,7 @@ class RecordedMethod(NamedTuple):
 
 
 class StudyRows:
-    """The rows of one study, recorded in `results/<study>` or of finished runs.
+    """The rows of one study, recorded in `docs/results/rows/<study>` or of finished runs.
 
     A folder that does not exist has no rows. Damaged files are refused, as are metrics other than those of the class
     sums.

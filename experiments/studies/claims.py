@@ -2,7 +2,7 @@
 
 Regenerates: nothing printed: each planned comparison (`--id=planned`) on every recorded data set, its mean over sets
     and a verdict by the rule of docs/results/claims.md; and a forest plot.
-Command: python -m experiments.table --id=claims --study=results/planned_emoji
+Command: python -m experiments.table --id=claims --study=docs/results/rows/planned_emoji
 Expected: the signs and sizes of thesis tables 3.1 and 5.1, which are printed beside ours.
 Cost: no training; seconds on 2 CPU cores.
 """
@@ -28,7 +28,7 @@ from experiments.reports.tables import kind_notes
 from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, WHITENING
 from experiments.rows.rows import TRAINING
 from experiments.rows.scores import cell, complete_repeats, method_difference, scores_of_trainings
-from experiments.rows.store import ROWS, StudyRows
+from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.settings.build import parse_method
 from experiments.studies.planned import CLAIMS, Claim
 from experiments.studies.tables import CLAIMS_ID
@@ -142,7 +142,7 @@ def held_claims(studies: Sequence[StudyRows]) -> list[Held]:
         raise InvalidInput(
             f"No planned comparison can be made: received {names}, expected every fold of a method and its baseline, "
             f"such as {CLAIMS[0].method} and {CLAIMS[0].baseline}. Train them: python -m experiments.table "
-            "--id=planned --dataset=emoji --run --record=results/planned_emoji"
+            "--id=planned --dataset=emoji --run --record=docs/results/rows/planned_emoji"
         )
     return held
 
@@ -383,7 +383,7 @@ def recorded_studies(folder: str | os.PathLike) -> list[StudyRows]:
 def run_claims(values: flags.FlagValues) -> None:
     """Write the claims of the `--study` studies, or of all recorded planned ones."""
     refuse_training(values, CLAIMS_ID)
-    held = held_claims([StudyRows(name) for name in values.study] if values.study else recorded_studies("results"))
+    held = held_claims([StudyRows(name) for name in values.study] if values.study else recorded_studies(RECORDED))
     folder = pathlib.Path(values.runs_dir) / "tables" / CLAIMS_ID
     print(claims_table(held, "Claims of the thesis").write(folder, "table_claims"))
     differences_table(held, "Planned comparisons").write(folder, "table_claims_differences")

@@ -5,7 +5,7 @@ Regenerates: nothing printed: the thesis' claims of tables 3.1 and 5.1 and figur
 Command: python -m experiments.table --id=planned --dataset=emoji --run
 Expected: the signs of the thesis; docs/results/claims.md says how they are judged.
     Emoji with EfficientNet-lite0 choose the settings. Another `--dataset` or `--backbone` at the full budget reads
-    them from results/planned_emoji: 64 runs.
+    them from docs/results/rows/planned_emoji: 64 runs.
 Cost: 96 runs of 220 s on 2 CPU cores, 5.9 hours; `--loss=ms` 20 of them; `--budget=smoke` minutes.
 
 Every loss of this library after short fine-tuning, with equally many trials.
@@ -38,7 +38,7 @@ from experiments.plans.fair_table import FairRow, choose_rows
 from experiments.plans.study import StudyOptions
 from experiments.reports import PlainTable, cell_text
 from experiments.rows.scores import cell, rows_with, scores_of_trainings
-from experiments.rows.store import StudyRows
+from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.thesis_values import EMOJI, EMOJI_CCP, EMOJI_CLUTTER, LOSSES_OF
 from experiments.studies.tuned_table import TunedRow, TunedTable, recorded_trials
@@ -83,7 +83,7 @@ _WHERE = (
     "against the others; .5 by chance, as for the weight of average pooling. By chance the weight on the object is its "
     "share of the area."
 )
-_CHOICE, _CHOOSING_DATASET = "results/planned_emoji", "emoji"
+_CHOICE, _CHOOSING_DATASET = f"{RECORDED}/planned_emoji", "emoji"
 _CHOOSING_COMMAND = f"python -m experiments.table --id=planned --dataset={_CHOOSING_DATASET} --run --record={_CHOICE}"
 _SCHEDULE = {"max_steps": 600, "steps_per_evaluation": 100, "fold_batch_norm": True}
 _EVERYWHERE = {  # of the plan; the recipe has them for emoji

@@ -10,7 +10,7 @@ from ccp_dml.projection_conditions import come_apart, fell_behind, pushed_share,
 from common.losses import ContrastiveLoss, CosineContrastiveLoss, MultiSimilarityLoss
 from common.references import ProxyBank
 
-RESULTS = pathlib.Path(__file__).parents[2] / "results"
+RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results" / "rows"
 
 
 @pytest.mark.parametrize(

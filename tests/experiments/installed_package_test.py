@@ -17,7 +17,7 @@ from tests.setup_test import extras_of_files
 from tests.support.command_line import ONE_EVALUATION, ROOT
 from tests.support.sources import PACKAGES
 
-FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "results", "tools")
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "tools")
 SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")
 USE = """
 import pathlib, runpy

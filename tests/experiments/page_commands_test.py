@@ -39,7 +39,7 @@ ADDED = {
 }
 # Those of cluster.md start processes (experiments/launched_fair_eval_test.py), tracking.md's need a server.
 FIRST = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in ("cluster", "tracking")]
-FIRST += [ROOT / "experiments" / "README.md", ROOT / "results" / "README.md"]
+FIRST += [ROOT / "experiments" / "README.md", ROOT / "docs" / "results" / "rows" / "README.md"]
 
 
 def commands_on(page, place="^    |`"):

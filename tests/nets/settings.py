@@ -244,7 +244,7 @@ def lines(trials: dict[str, list[str]] | None = None) -> Iterator[tuple[str, lis
         yield name, [f"{case}: {outcome(case)}" for case in cases]
     for name, tried in (trials or all_trials()).items():
         yield f"flags/{name}", [f"{case}: {outcome(case)}" for case in _of_flag(name, *tried)]
-    for path in sorted(ROOT.glob("results/*/rows.jsonl")):
+    for path in sorted(ROOT.glob("docs/results/rows/*/rows.jsonl")):
         yield f"recorded/{path.parent.name}", [*_recorded_lines(path)]
     if "tensorflow" in sys.modules:
         raise AssertionError("Flags became configurations with an import of TensorFlow, which takes seconds.")

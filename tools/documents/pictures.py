@@ -17,7 +17,7 @@ from experiments.plans.sweep import draw_recorded_sweep
 from experiments.reports.plots import Curve, validation_curves
 from experiments.rows.rows import as_line
 from experiments.rows.scores import rows_with
-from experiments.rows.store import StudyRows
+from experiments.rows.store import RECORDED, StudyRows
 from experiments.studies.claims import draw_claims, held_claims, recorded_studies
 from experiments.studies.mnist_report import draw_states, recorded_states
 from experiments.studies.prototype_combination import draw_prototypes
@@ -118,4 +118,4 @@ def _digest_of(picture: Picture) -> str:
 
 def _studies(picture: Picture) -> list[StudyRows]:
     """Return the study of a picture, or all planned ones."""
-    return recorded_studies("results") if picture.study == "planned_*" else [rows_of(picture.study)]
+    return recorded_studies(RECORDED) if picture.study == "planned_*" else [rows_of(picture.study)]

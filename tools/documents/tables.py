@@ -37,7 +37,7 @@ from experiments.rows.scores import (
     rows_with,
     scores_of_trainings,
 )
-from experiments.rows.store import StudyRows
+from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings import build
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
@@ -66,12 +66,12 @@ def show(build: Callable[..., Any], study: str, **arguments: str) -> None:
 
     Args:
         build: see `markdown_of`.
-        study: folder of `results/`, or several: `NAME+NAME`.
+        study: folder of `docs/results/rows`, or several: `NAME+NAME`.
         **arguments: of `build`.
     """
     rows = rows_of(study)
     if not rows.rows:
-        raise InvalidInput(f"results/{study} has no rows. Record finished runs by --record=results/{study}.")
+        raise InvalidInput(f"{RECORDED}/{study} has no rows. Record finished runs by --record={RECORDED}/{study}.")
     print(markdown_of(build, rows, **arguments))
 
 
@@ -80,7 +80,7 @@ def show_claims() -> None:
 
     The tables of single studies have the lines of provenance.
     """
-    print(claims_table(held_claims(recorded_studies("results"))).as_markdown())
+    print(claims_table(held_claims(recorded_studies(RECORDED))).as_markdown())
 
 
 def claim_differences(study: StudyRows) -> reports.PlainTable:
@@ -103,15 +103,15 @@ def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -
 
 @functools.cache
 def rows_of(study: str) -> StudyRows:
-    """Return the rows of a study of `results/`, or of several, joined by `+`."""
-    return joined_studies([f"results/{name}" for name in study.split("+")])
+    """Return the rows of a recorded study, or of several, joined by `+`."""
+    return joined_studies([f"{RECORDED}/{name}" for name in study.split("+")])
 
 
 def joined_studies(folders: Sequence[str | pathlib.Path]) -> StudyRows:
     """Join studies under the first one's name, counting shared runs once.
 
     Args:
-        folders: `results/<study>`, at least one.
+        folders: `docs/results/rows/<study>`, at least one.
 
     Raises:
         InvalidInput: see `StudyRows`; or two studies have different results of one run.

@@ -23,8 +23,8 @@ def checkout(tmp_path):
     code = tmp_path / "common" / "records" / "environment.py"
     code.parent.mkdir(parents=True)
     code.touch()
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "rows.jsonl").touch()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "rows.jsonl").touch()
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "--quiet", "--message=first")
@@ -44,7 +44,7 @@ def test_the_commit_says_whether_files_differ(checkout):
     head = git(checkout, "rev-parse", "--short=12", "HEAD")
     assert commit_of(checkout) == head
     (checkout / "other.py").touch()
-    (checkout / "results" / "rows.jsonl").write_text("{}\n")
+    (checkout / "docs" / "rows.jsonl").write_text("{}\n")
     assert commit_of(checkout) == head
     (checkout / "common" / "records" / "environment.py").write_text("x = 1\n")
     assert commit_of(checkout) == f"{head}-dirty"

@@ -9,7 +9,7 @@ import scipy.stats
 
 from common.errors import InvalidInput
 from experiments.reports import claim_verdict, summary_over_sets
-from experiments.rows.store import ROWS, StudyRows
+from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.studies.claims import claims_table, differences_table, held_claims, recorded_studies
 from experiments.studies.planned import CLAIMS
 from tests.experiments.rows.ranked_study import record_ranked
@@ -47,7 +47,7 @@ def study(folder, means, **arguments):
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Six studies of five data sets, where emoji count once, and one whose baselines have learned nothing."""
-    folder = tmp_path_factory.mktemp("checkout") / "results"
+    folder = tmp_path_factory.mktemp("checkout") / RECORDED
     means = {C2: 20, MEMORY: 21, CCP: 24}
     study(folder / "planned_emoji", {**means, FIXED: 25}, dataset="emoji")
     study(folder / "planned_emoji_clutter_32", {**means, CCP: 22}, dataset="emoji_clutter_32")
@@ -66,7 +66,7 @@ def table(folder, name="table_claims"):
 
 
 def test_sets_are_averaged_and_the_thesis_stands_beside(results, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(results.parent)
+    monkeypatch.chdir(results.parents[2])
     run_study_here("table", "--id=claims", f"--runs_dir={tmp_path}")
     folder, shown = tmp_path / "tables" / "claims", capsys.readouterr().out
     assert f"Not yet run: {len(CLAIMS) - 4} of {len(CLAIMS)} planned comparisons." in shown.replace("\n    ", " ")

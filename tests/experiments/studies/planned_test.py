@@ -10,6 +10,7 @@ from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_command import define_study_flags, options_of_study
 from experiments.plans.study_runs import NothingFinished
+from experiments.rows.store import RECORDED
 from experiments.settings.method_names import LOSSES
 from experiments.settings.own_data import OWN_DATASETS
 from experiments.studies.planned import all_losses, planned_comparisons, where_weight_falls
@@ -41,7 +42,7 @@ def record_trials(folder, *, without=(), backbone="efficientnet_lite0"):
             for place, trial in enumerate(trials)
         ]
     labels = [label for label in tried if label not in without]
-    folder = folder / "results" / "planned_emoji"
+    folder = folder / RECORDED / "planned_emoji"
     record_ranked(folder, dict.fromkeys(labels, 20), dataset="emoji", backbone=backbone, trials=tried)
 
 
@@ -107,7 +108,7 @@ def test_a_method_without_recorded_trials_is_named(checkout, recorded):
     if recorded is not None:
         record_trials(checkout, **recorded)
     with pytest.raises(
-        InvalidInput, match="no recorded trials of c2\\+xbm\\+gap, expected .* --record=results/planned_"
+        InvalidInput, match="no recorded trials of c2\\+xbm\\+gap, expected .* --record=docs/results/rows/planned_"
     ):
         run_study_here("table", "--id=planned", "--dataset=cars196", "--budget=full", "--loss=c2+xbm")
 
@@ -149,7 +150,7 @@ def test_the_weight_on_the_object_stands_beside_retrieval(tmp_path):
 
 def recorded_on_own_photos():
     """The recorded rows of own photos, by the command that made them."""
-    rows = (json.loads(line) for path in (ROOT / "results").glob("*/rows.jsonl") for line in path.open())
+    rows = (json.loads(line) for path in (ROOT / RECORDED).glob("*/rows.jsonl") for line in path.open())
     own = (row for row in rows if row["dataset"] in OWN_DATASETS and "command" in row)
     return itertools.groupby(sorted(own, key=lambda row: row["command"]), lambda row: row["command"])
 

@@ -3,6 +3,7 @@ import shutil
 
 import pytest
 
+from experiments.rows.store import RECORDED
 from tools.documents.__main__ import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -15,7 +16,7 @@ def copy(tmp_path, monkeypatch):
     for name in [PAGE, *(path.relative_to(ROOT) for path in ROOT.glob("docs/figures/*.png"))]:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "results").symlink_to(ROOT / "results")
+    (tmp_path / RECORDED).symlink_to(ROOT / RECORDED)
     monkeypatch.chdir(tmp_path)
 
 
