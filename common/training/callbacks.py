@@ -14,8 +14,8 @@ from common.diagnostics import diagnose
 from common.errors import InvalidInput, check_non_negative, check_positive
 from common.progress import LoggedBar, progress_bar, write_notice
 from common.records import ResumableCallback, RunDirectory
-from common.training.trackers.tracked_run import TrackedRun, tensorboard_run
-from common.training.trackers.tracker import STOPPED, curve_values
+from common.training.trackers.tensorboard_tracker import TensorBoardTracker
+from common.training.trackers.tracked_run import STOPPED, TrackedRun, curve_values
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -315,7 +315,7 @@ class RecordMetrics(ResumableCallback):
     def __init__(self, run: RunDirectory, steps_per_epoch: int, tracked: TrackedRun | None = None) -> None:
         super().__init__()
         self.run, self.steps_per_epoch = run, steps_per_epoch
-        self._own = tensorboard_run(run.path) if tracked is None else None
+        self._own = TensorBoardTracker(run.path) if tracked is None else None
         if self._own is not None:
             self._own.start()
         self.tracked = tracked or self._own

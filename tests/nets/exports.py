@@ -18,6 +18,7 @@ PACKAGES = (
 REMOVED: tuple[str, ...] = (
     *("common.records.GpuEnergy", "common.records.PackageEnergy"),
     *("common.retrieval.QueryScores", "common.retrieval.merge_scores", "common.retrieval.score_queries"),
+    *("common.training.trackers.NoTracker", "common.training.trackers.Tracker"),
     *("deep_metric_learning.QueryScores", "deep_metric_learning.merge_scores", "deep_metric_learning.score_queries"),
 )
 

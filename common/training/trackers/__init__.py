@@ -1,14 +1,13 @@
 """Trackers: external programs that follow runs, behind one interface."""
 
-from common.training.trackers.run_journal import JOURNAL
-from common.training.trackers.tracked_run import EndedFromOutside, TrackedRun
-from common.training.trackers.tracker import (
+from common.training.trackers.tracked_run import (
     FAILED,
     FINISHED,
+    JOURNAL,
     STOPPED,
-    NoTracker,
+    EndedFromOutside,
     RunDescription,
-    Tracker,
+    TrackedRun,
     result_values,
 )
 from common.training.trackers.tracker_choice import TENSORBOARD, TRACKERS, TrackerChoice
@@ -21,10 +20,8 @@ __all__ = [
     "TENSORBOARD",
     "TRACKERS",
     "EndedFromOutside",
-    "NoTracker",
     "RunDescription",
     "TrackedRun",
-    "Tracker",
     "TrackerChoice",
     "result_values",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import time
 from collections.abc import Collection, Mapping
 from types import ModuleType
-from typing import Any
 
 from common.errors import InvalidInput, invalid
-from common.training.trackers.tracker import FAILED, FINISHED, STOPPED, RunDescription, Tracker
+from common.training.trackers.tracked_run import FAILED, FINISHED, STOPPED, RunDescription, TrackedRun
 
 SERVER_VARIABLE = "MLFLOW_TRACKING_URI"
 KEY_TAG = "unit_key"
@@ -66,85 +66,64 @@ def check_server(uri: str, project: str) -> None:
         os.environ.update(before)
 
 
-class MlflowTracker(Tracker):
+class MlflowTracker(TrackedRun):
     """Follows a run as a run of MLflow, in the experiment of the project.
 
     MLflow's names have no `@`: `MAP@R` is `MAP_at_R` there.
 
     Args:
+        description: of the run.
+        folder: of the run.
         uri: of the server.
         project: name of the experiment, made if missing.
     """
 
-    def __init__(self, uri: str, project: str) -> None:
+    def __init__(self, description: RunDescription, folder: str | os.PathLike, uri: str, project: str) -> None:
+        super().__init__(description, folder, f"mlflow {uri} {project}")
         self.uri, self.project = uri, project
-        self.place = f"mlflow {uri} {project}"
         self._client = mlflow().MlflowClient(tracking_uri=uri)
         self._experiment = self._run = ""
-        self._last_step = 0
 
-    def start(self, run: RunDescription, key: str) -> Collection[int] | None:
-        self._experiment = self._experiment_id()
+    def _send_start(self, key: str) -> Collection[int] | None:
+        mlflow().set_tracking_uri(self.uri)
+        self._experiment = mlflow().set_experiment(self.project).experiment_id
         found = self._client.search_runs([self._experiment], f"tags.{KEY_TAG} = '{key}'", max_results=1)
         if found:
-            self._run = found[0].info.run_id
+            self._run, known = found[0].info.run_id, found[0].data.params.keys()
             self._client.update_run(self._run, status="RUNNING")
-            self._log_parameters(run.parameters.keys() - found[0].data.params.keys(), run.parameters)
-            known = {point.step for point in self._client.get_metric_history(self._run, "loss")}
-            self._last_step = max(known, default=0)
-            return known
-        tags = {**run.tags, "group": run.group, KEY_TAG: key}
-        self._run = self._client.create_run(self._experiment, tags=tags, run_name=run.name).info.run_id
-        self._log_parameters(run.parameters.keys(), run.parameters)
-        return set()
+        else:
+            tags = {**self.description.tags, "group": self.description.group, KEY_TAG: key}
+            created = self._client.create_run(self._experiment, tags=tags, run_name=self.description.name)
+            self._run, known = created.info.run_id, ()
+        parameters = {named(name): str(value) for name, value in self.description.parameters.items()}
+        missing = [mlflow().entities.Param(name, parameters[name]) for name in sorted(parameters.keys() - known)]
+        for start in range(0, len(missing), _MAX_PARAMETERS):
+            self._client.log_batch(self._run, params=missing[start : start + _MAX_PARAMETERS])
+        return self._known_steps()
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        from mlflow.entities import Metric
+    def _known_steps(self) -> set[int]:
+        return {point.step for point in self._client.get_metric_history(self._run, "loss")}
 
-        now = int(1000 * time.time())
-        self._last_step = max(self._last_step, step)
-        self._client.log_batch(
-            self._run, metrics=[Metric(named(name), value, now, step) for name, value in values.items()]
-        )
+    def _send(self, values: Mapping[str, float], step: int) -> None:
+        now, metric = int(1000 * time.time()), mlflow().entities.Metric
+        metrics = [metric(named(name), value, now, step) for name, value in values.items()]
+        self._client.log_batch(self._run, metrics=metrics)
 
-    def result(self, values: Mapping[str, float]) -> None:
+    def _send_result(self, values: Mapping[str, float]) -> None:
         known = self._client.get_run(self._run).data.metrics
-        self.log({name: value for name, value in values.items() if named(name) not in known}, self._last_step)
+        missing = {name: value for name, value in values.items() if named(name) not in known}
+        self._send(missing, max(self._known_steps(), default=0))
 
-    def picture(self, path: str | os.PathLike) -> None:
+    def _send_picture(self, path: pathlib.Path) -> None:
         self._client.log_artifact(self._run, os.fspath(path), "pictures")
 
-    def finish(self, status: str) -> None:
+    def _send_end(self, status: str) -> None:
         self._client.set_terminated(self._run, _STATUS[status])
 
-    def address(self) -> str:
+    def _address(self) -> str:
         if not self.uri.startswith("http"):
             return f"{self.uri}, run {self._run}"
         return f"{self.uri.rstrip('/')}/#/experiments/{self._experiment}/runs/{self._run}"
-
-    def _experiment_id(self) -> str:
-        """Return the project's experiment, made if missing.
-
-        A second look finds one that another process makes at the same moment.
-        """
-        from mlflow.exceptions import MlflowException
-
-        experiment = self._client.get_experiment_by_name(self.project)
-        if experiment is None:
-            try:
-                return self._client.create_experiment(self.project)
-            except MlflowException:
-                experiment = self._client.get_experiment_by_name(self.project)
-                if experiment is None:
-                    raise
-        return experiment.experiment_id
-
-    def _log_parameters(self, names: Collection[str], parameters: Mapping[str, Any]) -> None:
-        from mlflow.entities import Param
-
-        given = [Param(named(name), str(parameters[name])) for name in sorted(names)]
-        for start in range(0, len(given), _MAX_PARAMETERS):
-            self._client.log_batch(self._run, params=given[start : start + _MAX_PARAMETERS])
 
 
 def named(name: str) -> str:

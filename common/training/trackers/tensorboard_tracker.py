@@ -7,46 +7,42 @@ import pathlib
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from common.training.trackers.tracker import RunDescription, Tracker
+from common.training.trackers.tracked_run import RunDescription, TrackedRun
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 
-class TensorBoardTracker(Tracker):
-    """Writes the curves into `tensorboard/events.out.tfevents...`.
+class TensorBoardTracker(TrackedRun):
+    """Writes the curves into `tensorboard/events.out.tfevents...`, the default.
 
     The folder's JSON files hold configuration and result. Each process that works on a run adds a file, without the
     steps of earlier files.
 
     Args:
         folder: of the run.
+        description: of the run.
     """
 
-    def __init__(self, folder: str | os.PathLike) -> None:
-        self.folder = pathlib.Path(folder) / "tensorboard"
+    def __init__(self, folder: str | os.PathLike, description: RunDescription | None = None) -> None:
+        super().__init__(description or RunDescription(pathlib.Path(folder).name), folder)
+        self._events = self.folder / "tensorboard"
         self._writer: tf.summary.SummaryWriter | None = None
 
-    def start(self, run: RunDescription, key: str) -> Collection[int] | None:
-        return {step for path in sorted(self.folder.glob("events.out.tfevents*")) for step in _steps_in(path)}
+    def _send_start(self, key: str) -> Collection[int] | None:
+        return {step for path in sorted(self._events.glob("events.out.tfevents*")) for step in _steps_in(path)}
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def _send(self, values: Mapping[str, float], step: int) -> None:
         import tensorflow as tf  # late: flags need this module
 
         if self._writer is None:
-            self._writer = tf.summary.create_file_writer(str(self.folder))
+            self._writer = tf.summary.create_file_writer(str(self._events))
         with self._writer.as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step)
         self._writer.flush()
 
-    def result(self, values: Mapping[str, float]) -> None:
-        pass
-
-    def picture(self, path: str | os.PathLike) -> None:
-        pass
-
-    def finish(self, status: str) -> None:
+    def _send_end(self, status: str) -> None:
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -1,27 +1,21 @@
-"""A run and its tracker: resuming, and errors kept from the training."""
+"""A run and the external program that follows it: resuming, and errors kept from the training."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import pathlib
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
-from common.files import parsed_object
+from common.files import parsed_object, read_json, write_json
 from common.progress import write_notice
-from common.training.trackers.run_journal import RunJournal
-from common.training.trackers.tensorboard_tracker import TensorBoardTracker
-from common.training.trackers.tracker import (
-    FAILED,
-    FINISHED,
-    STOPPED,
-    RunDescription,
-    Tracker,
-    curve_values,
-    result_values,
-)
+
+FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"  # how a run ends: a stopped one can resume
+JOURNAL = "tracker.json"  # in the run's folder: key, last step, pictures and end, by the place of the tracker's runs
 
 Answer = TypeVar("Answer")
 
@@ -30,43 +24,66 @@ class EndedFromOutside(Exception):
     """Raised by a watcher to end a run, which counts as stopped, not failed."""
 
 
+@dataclasses.dataclass(frozen=True)
+class RunDescription:
+    """A run's description for the tracker, before its first step.
+
+    Attributes:
+        name: for people.
+        group: shared with the runs to compare it with.
+        parameters: the configuration, flat: JSON values by the names of their flags.
+        tags: other marks of the run: commit, hashes, fold, repeat.
+    """
+
+    name: str
+    group: str = ""
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tags: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
 class TrackedRun:
     """Sends a run to a tracker: every step exactly once, despite interruptions.
 
-    A failing tracker costs one warning; training continues without it. The next process that works on the run sends the
-    missing data, from `metrics.jsonl` and the result.
+    This class follows nothing. A subclass is a tracker: it overrides the methods that begin with `send` or `_send`,
+    whose exceptions cost one warning; training continues without the tracker. The next process that works on the run
+    sends the missing data, from `metrics.jsonl` and the result.
+
+    The key is stored before the run is created at the tracker. A process killed in between leaves a key without a run,
+    never a run without a key.
 
     Args:
-        tracker: not started.
         description: of the run.
         folder: of the run, which holds `metrics.jsonl`, and `tracker.json` for a tracker that needs it.
+        place: of the tracker's runs, such as the server and the project; several places may follow a run, one after
+            another. None if runs need no key.
     """
 
-    def __init__(self, tracker: Tracker, description: RunDescription, folder: str | os.PathLike) -> None:
-        self.tracker, self.description, self.folder = tracker, description, pathlib.Path(folder)
-        self._journal = None if tracker.place is None else RunJournal(folder, tracker.place)
-        self._steps: set[int] = set()
-        self._is_lost = False
+    def __init__(self, description: RunDescription, folder: str | os.PathLike, place: str | None = None) -> None:
+        self.description, self.folder, self.place = description, pathlib.Path(folder), place
+        self._journals: dict[str, Any] = {} if place is None else read_json(self.folder / JOURNAL) or {}
+        self._journal: dict[str, Any] = self._journals.get(str(place), {})
+        self._steps: Collection[int] = ()  # the tracker has had them before
+        self._last_step, self._is_lost = 0, False
 
     @property
     def is_incomplete(self) -> bool:
         """True if an earlier process began tracking, and none sent the result."""
-        return self._journal is not None and self._journal.is_open
+        return bool(self._journal) and not self._journal.get("finished")
 
     def start(self) -> None:
         """Start or resume tracking; send the lines of `metrics.jsonl` that it lacks."""
-        known = self._tell(self._started)
-        self._steps = set(known or ())
-        if self._journal is not None and not self._is_lost:
-            if address := self.tracker.address():
-                write_notice(f"{self.description.name} is followed at {address}")
-            for record in _records(self.folder / "metrics.jsonl"):
-                if known is None and record["step"] <= self._journal.last_step:
-                    self._steps.add(record["step"])
+        if self.place is not None and "key" not in self._journal:
+            self._note(key=uuid.uuid4().hex)
+        known = self._tell(self._send_start, self._journal.get("key", ""))
+        self._steps = range(self._journal.get("step", 0) + 1) if known is None else known
+        if self.place is None or self._is_lost:
+            return
+        if address := self._address():
+            write_notice(f"{self.description.name} is followed at {address}")
+        path = self.folder / "metrics.jsonl"
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+            if (record := parsed_object(line)) and "step" in record:
                 self.log(curve_values(record), record["step"])
-
-    def _started(self) -> Collection[int] | None:
-        return self.tracker.start(self.description, self._journal.key() if self._journal else "")
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Add a point to curves, unless the tracker has this step.
@@ -75,15 +92,10 @@ class TrackedRun:
             values: by the name of the curve.
             step: update steps done.
         """
-        if step in self._steps or self._is_lost:
-            return
-        self._steps.add(step)
-        self._tell(self._log, values, step)
-
-    def _log(self, values: Mapping[str, float], step: int) -> None:
-        self.tracker.log(values, step)
-        if self._journal is not None:
-            self._journal.told(step)
+        if step not in self._steps and step > self._last_step:
+            self._last_step = step
+            self._tell(self._send, values, step)
+            self._note(step=step)
 
     def picture(self, path: str | os.PathLike) -> None:
         """Add a picture, unless the tracker has its current version.
@@ -91,8 +103,10 @@ class TrackedRun:
         Args:
             path: of a PNG file.
         """
+        path = pathlib.Path(path)
         if self.lacks_picture(path):
-            self._tell(self._picture, pathlib.Path(path))
+            self._tell(self._send_picture, path)
+            self._note(pictures={**self._journal.get("pictures", {}), path.name: _digest(path)})
 
     def lacks_picture(self, path: str | os.PathLike) -> bool:
         """Check whether the tracker takes pictures and lacks this one's current version.
@@ -101,20 +115,15 @@ class TrackedRun:
             path: of a PNG file.
         """
         path = pathlib.Path(path)
-        return self._journal is not None and not self._journal.has_picture(path.name, _digest(path))
-
-    def _picture(self, path: pathlib.Path) -> None:
-        self.tracker.picture(path)
-        if self._journal is not None:
-            self._journal.add_picture(path.name, _digest(path))
+        return self.place is not None and self._journal.get("pictures", {}).get(path.name) != _digest(path)
 
     def finish(self, status: str) -> None:
-        """Finish tracking.
+        """Stop following the run in this process.
 
         Args:
-            status: see `Tracker.finish`.
+            status: `finished`, `stopped` (from outside; it can resume) or `failed`.
         """
-        self._tell(self.tracker.finish, status)
+        self._tell(self._send_end, status)
 
     def end(self, result: Mapping[str, Any] | None = None) -> None:
         """Send the result, and mark the run as finished.
@@ -123,10 +132,9 @@ class TrackedRun:
             result: as `RunDirectory.read_result` gives it; None: a run without one, such as a report's.
         """
         if result is not None:
-            self._tell(self.tracker.result, result_values(result))
+            self._tell(self._send_result, result_values(result))
         self.finish(FINISHED)
-        if self._journal is not None and not self._is_lost:
-            self._tell(self._journal.end)
+        self._note(finished=True)
 
     def complete(self, result: Mapping[str, Any]) -> None:
         """Send a finished run's missing data to the tracker.
@@ -151,7 +159,33 @@ class TrackedRun:
             self.finish(FAILED if is_failure else STOPPED)
             raise
 
-    def _tell(self, tell: Callable[..., Answer], *arguments: Any) -> Answer | None:
+    def _send_start(self, key: str) -> Collection[int] | None:
+        """Start to follow the run, or resume the one with this key.
+
+        Args:
+            key: 32 hexadecimal digits, the same for each process that works on the run; "" without a place.
+
+        Returns:
+            The steps whose values the tracker already has; None if it cannot say.
+        """
+
+    def _send(self, values: Mapping[str, float], step: int) -> None:
+        """Add a point to curves."""
+
+    def _send_result(self, values: Mapping[str, float]) -> None:
+        """Send the result; a second call changes nothing."""
+
+    def _send_picture(self, path: pathlib.Path) -> None:
+        """Add a drawn picture."""
+
+    def _send_end(self, status: str) -> None:
+        """Stop following; see `finish`."""
+
+    def _address(self) -> str:
+        """Return the address of the followed run, or an empty string."""
+        return ""
+
+    def _tell(self, send: Callable[..., Answer], *arguments: Any) -> Answer | None:
         """Call the tracker and return its answer.
 
         If it fails, warn once, and return None from then on.
@@ -159,11 +193,11 @@ class TrackedRun:
         if self._is_lost:
             return None
         try:
-            return tell(*arguments)
+            return send(*arguments)
         except Exception as error:  # noqa: BLE001 (its library may raise anything, and the run continues)
             self._is_lost = True
             said = str(error).strip().splitlines() or [""]
-            name = type(self.tracker).__name__.removesuffix("Tracker")
+            name = type(self).__name__.removesuffix("Tracker")
             write_notice(
                 f"warning: {name} does not follow {self.description.name} any more ({type(error).__name__}: "
                 f"{said[0][:300]}). The run continues, and its folder has all figures; the same command tells {name} "
@@ -171,22 +205,42 @@ class TrackedRun:
             )
             return None
 
+    def _note(self, **values: Any) -> None:
+        """Add to the journal, unless the tracker has no place or is lost."""
+        if self.place is not None:
+            entry = {**self._journal, **values}
+            self._tell(write_json, self.folder / JOURNAL, {**self._journals, self.place: entry})
+            self._journal = self._journal if self._is_lost else entry
 
-def tensorboard_run(folder: str | os.PathLike) -> TrackedRun:
-    """Return a run followed by TensorBoard's event files, the default tracker.
+
+def curve_values(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return the points of a `metrics.jsonl` line.
+
+    They are `loss`, `validation/MAP@R`, ..., and `learning_rate` where it changes.
 
     Args:
-        folder: of the run.
+        record: of one evaluation.
     """
-    return TrackedRun(TensorBoardTracker(folder), RunDescription(pathlib.Path(folder).name), folder)
+    names = ("loss", "learning_rate")
+    values = {name: float(record[name]) for name in names if record.get(name) is not None}
+    return values | {f"validation/{name}": float(value) for name, value in record["validation"].items()}
 
 
-def _records(path: pathlib.Path) -> list[dict]:
-    """Return the whole lines of `metrics.jsonl`, which may be missing."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [record for line in lines if (record := parsed_object(line)) and "step" in record]
+def result_values(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of a run's result.
+
+    They are `test/MAP@R`, ..., `best/step` and `best/MAP@R` of the selected validation.
+
+    Args:
+        result: as `RunDirectory.read_result` gives it.
+    """
+    parts = {"test": result.get("test", {}), "best": result.get("validation", {}).get("best", {})}
+    return {
+        f"{part}/{name}": float(value)
+        for part, values in parts.items()
+        for name, value in values.items()
+        if isinstance(value, (int, float))
+    }
 
 
 def _digest(path: pathlib.Path) -> str:

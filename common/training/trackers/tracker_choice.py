@@ -1,4 +1,4 @@
-"""The choice of a tracker and its place."""
+"""A choice of the program that follows runs, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 
 from common.training.trackers.mlflow_tracker import MlflowTracker, check_server
 from common.training.trackers.tensorboard_tracker import TensorBoardTracker
-from common.training.trackers.tracked_run import TrackedRun
-from common.training.trackers.tracker import NoTracker, RunDescription, Tracker
+from common.training.trackers.tracked_run import RunDescription, TrackedRun
 from common.training.trackers.wandb_tracker import WandbTracker, check_login
 
 TRACKERS = ("tensorboard", "mlflow", "wandb", "none")
@@ -51,14 +50,13 @@ class TrackerChoice:
             description: of the run.
             folder: of the run.
         """
-        return TrackedRun(self._tracker(folder), description, folder)
-
-    def _tracker(self, folder: str | os.PathLike) -> Tracker:
         if self.kind == "mlflow":
-            return MlflowTracker(self.uri, self.project)
+            return MlflowTracker(description, folder, self.uri, self.project)
         if self.kind == "wandb":
-            return WandbTracker(self.project)
-        return TensorBoardTracker(folder) if self.kind == "tensorboard" else NoTracker()
+            return WandbTracker(description, folder, self.project)
+        return (
+            TensorBoardTracker(folder, description) if self.kind == "tensorboard" else TrackedRun(description, folder)
+        )
 
 
 TENSORBOARD = TrackerChoice()  # the default tracker

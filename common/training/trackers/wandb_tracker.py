@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from common.errors import InvalidInput, invalid
-from common.training.trackers.tracker import FINISHED, RunDescription, Tracker
+from common.training.trackers.tracked_run import FINISHED, RunDescription, TrackedRun
 
 MODES = ("online", "offline")
 _MAX_TAG = 64  # characters, by the service
@@ -57,47 +57,48 @@ def _has_login() -> bool:
         return False
 
 
-class WandbTracker(Tracker):
+class WandbTracker(TrackedRun):
     """Follows a run as a run of W&B, with the run's key as id.
 
     W&B reads its own variables, such as `WANDB_DIR`. Offline, each process that works on a run writes a folder of its
     own, with the same id.
 
     Args:
+        description: of the run.
+        folder: of the run.
         project: of W&B, made if missing.
     """
 
-    def __init__(self, project: str) -> None:
+    def __init__(self, description: RunDescription, folder: str | os.PathLike, project: str) -> None:
+        super().__init__(description, folder, f"wandb {project}")
         self.project = project
-        self.place = f"wandb {project}"
         self._library = wandb()
         self._run: Any = None
 
-    def start(self, run: RunDescription, key: str) -> Collection[int] | None:
+    def _send_start(self, key: str) -> Collection[int] | None:
         self._run = self._library.init(
             project=self.project,
             id=key,
-            name=run.name,
-            group=run.group or None,
-            config=dict(run.parameters),
-            tags=[f"{name}:{value}"[:_MAX_TAG] for name, value in run.tags.items()],
+            name=self.description.name,
+            group=self.description.group or None,
+            config=dict(self.description.parameters),
+            tags=[f"{name}:{value}"[:_MAX_TAG] for name, value in self.description.tags.items()],
             resume="allow",
             settings=self._library.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True),
         )
         return range(self._run.starting_step) if self._run.starting_step else None
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def _send(self, values: Mapping[str, float], step: int) -> None:
         self._run.log(dict(values), step=step, commit=True)
 
-    def result(self, values: Mapping[str, float]) -> None:
+    def _send_result(self, values: Mapping[str, float]) -> None:
         self._run.summary.update(dict(values))
 
-    def picture(self, path: str | os.PathLike) -> None:
-        name = pathlib.Path(path).stem
-        self._run.log({f"pictures/{name}": self._library.Image(os.fspath(path))}, commit=True)
+    def _send_picture(self, path: pathlib.Path) -> None:
+        self._run.log({f"pictures/{path.stem}": self._library.Image(os.fspath(path))}, commit=True)
 
-    def finish(self, status: str) -> None:
+    def _send_end(self, status: str) -> None:
         self._run.finish(exit_code=0 if status == FINISHED else 1)
 
-    def address(self) -> str:
+    def _address(self) -> str:
         return str(pathlib.Path(self._run.dir).parent) if self._run.offline else self._run.url

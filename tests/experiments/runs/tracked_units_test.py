@@ -3,7 +3,6 @@ import json
 import pytest
 
 from common.training.trackers import TENSORBOARD, TrackerChoice
-from common.training.trackers.tracked_run import TrackedRun
 from experiments.runs.unit_runs import follow_pictures, tracked_unit
 from experiments.settings.recipes import resolve
 from tests.common.training.trackers.tracked_run_test import Memory
@@ -18,7 +17,7 @@ class Remembering(TrackerChoice):
     told = []
 
     def tracked(self, description, folder):
-        return TrackedRun(Memory(self.told), description, folder)
+        return Memory(folder, self.told, description)
 
 
 def test_a_unit_says_what_it_is(tmp_path):

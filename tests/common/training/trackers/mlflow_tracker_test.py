@@ -42,7 +42,7 @@ def test_a_stopped_run_continues_as_the_same_one(server, tmp_path):
     again.log({"loss": 0.5, "validation/MAP@R": 0.75}, 6)
     again.picture(picture)
     again.end(RESULT)
-    again.tracker.result({"test/MAP@R": 0.25})
+    again.end(RESULT)
     client, (run,) = runs(server, "continued")
     assert run.info.run_id == stopped.info.run_id
     assert (run.info.run_name, run.info.status) == ("c2+gap fold 0", "FINISHED")

@@ -1,8 +1,8 @@
 import pytest
 import tensorflow as tf
 
+from common.training.trackers import RunDescription, TrackerChoice
 from common.training.trackers.tensorboard_tracker import TensorBoardTracker
-from common.training.trackers.tracked_run import tensorboard_run
 
 
 def points(folder):
@@ -14,12 +14,12 @@ def points(folder):
 
 
 def test_a_resumed_run_has_each_step_once(tmp_path):
-    first = tensorboard_run(tmp_path)
+    first = TensorBoardTracker(tmp_path)
     first.start()
     for step in (2, 4):
         first.log({"loss": step / 8, "validation/MAP@R": 0.5}, step)
     first.finish("stopped")
-    second = tensorboard_run(tmp_path)
+    second = TensorBoardTracker(tmp_path)
     second.start()
     for step in (4, 6):
         second.log({"loss": step / 8}, step)
@@ -41,14 +41,18 @@ def test_a_file_whose_end_was_cut_off_counts_up_to_there(tmp_path):
     tracker.finish("stopped")
     (path,) = (tmp_path / "tensorboard").iterdir()
     path.write_bytes(path.read_bytes()[:-10])
-    assert TensorBoardTracker(tmp_path).start(None, "") == {2}
+    assert TensorBoardTracker(tmp_path)._send_start("") == {2}
 
 
-@pytest.mark.parametrize("told", [[], [2]])
-def test_a_run_without_an_evaluation_leaves_no_file(tmp_path, told):
-    tracked = tensorboard_run(tmp_path)
+@pytest.mark.parametrize(("kind", "told"), [("tensorboard", []), ("tensorboard", [2]), ("none", [2])])
+def test_only_evaluations_of_a_followed_run_leave_a_file_and_no_key_is_kept(tmp_path, kind, told):
+    choice = TrackerChoice(kind)
+    choice.check()
+    tracked = choice.tracked(RunDescription("a run"), tmp_path)
+    assert not choice.takes_pictures
     tracked.start()
     for step in told:
         tracked.log({"loss": 1.0}, step)
-    tracked.finish("finished")
-    assert len(list(tmp_path.iterdir())) == len(told)
+    tracked.end({})
+    assert not tracked.is_incomplete
+    assert [path.name for path in tmp_path.iterdir()] == (["tensorboard"] if told and kind != "none" else [])

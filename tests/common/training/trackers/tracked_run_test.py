@@ -5,13 +5,13 @@ import pytest
 
 from common.records import RunDirectory
 from common.training import train_in
-from common.training.trackers import FAILED, FINISHED, STOPPED, EndedFromOutside, RunDescription, TrackedRun, Tracker
+from common.training.trackers import FAILED, FINISHED, STOPPED, EndedFromOutside, RunDescription, TrackedRun
 from tests.common.training.trained_run_test import prepared
 
 RESULT = {"test": {"MAP@R": 0.25, "name": "x"}, "validation": {"best": {"step": 4, "MAP@R": 0.5}}}
 
 
-class Memory(Tracker):
+class Memory(TrackedRun):
     """Remembers what it is told, over the processes that a list stands for.
 
     Args:
@@ -20,37 +20,35 @@ class Memory(Tracker):
         fails_at: the number of the call that fails, and all after it.
     """
 
-    def __init__(self, told, knows=True, fails_at=None, place="memory"):
-        self.told, self.knows, self.fails_at, self.calls, self.place = told, knows, fails_at, 0, place
+    def __init__(self, folder, told, description=RunDescription("a run"), knows=True, fails_at=None):  # noqa: B008
+        super().__init__(description, folder, "memory")
+        self.told, self.knows, self.fails_at, self.calls = told, knows, fails_at, 0
 
-    def _note(self, *what):
+    def _hear(self, *what):
         self.calls += 1
         if self.fails_at is not None and self.calls >= self.fails_at:
             raise ConnectionError("the server has gone\nand more lines")
         self.told.append(what)
 
-    def start(self, run, key):
-        self._note("start", run.name, key)
+    def _send_start(self, key):
+        self._hear("start", self.description.name, key)
         return {what[2] for what in self.told if what[0] == "log"} if self.knows else None
 
-    def log(self, values, step):
-        self._note("log", dict(values), step)
+    def _send(self, values, step):
+        self._hear("log", dict(values), step)
 
-    def result(self, values):
-        self._note("result", dict(values))
+    def _send_result(self, values):
+        self._hear("result", dict(values))
 
-    def picture(self, path):
-        self._note("picture", path.name)
+    def _send_picture(self, path):
+        self._hear("picture", path.name)
 
-    def finish(self, status):
-        self._note("finish", status)
-
-    def of(self, kind):
-        return [what[1:] for what in self.told if what[0] == kind]
+    def _send_end(self, status):
+        self._hear("finish", status)
 
 
-def tracked(folder, told, **options):
-    return TrackedRun(Memory(told, **options), RunDescription("a run"), folder)
+def of(told, kind):
+    return [what[1:] for what in told if what[0] == kind]
 
 
 def append(folder, *steps):
@@ -64,46 +62,46 @@ def append(folder, *steps):
 @pytest.mark.parametrize("knows", [True, False])
 def test_a_resumed_run_has_the_same_key_and_each_step_once(tmp_path, knows):
     told = []
-    first = tracked(tmp_path, told, knows=knows)
+    first = Memory(tmp_path, told, knows=knows)
     first.start()
     for step in (2, 4, 6):
         append(tmp_path, step)
         first.log({"loss": step / 2}, step)
-    second = tracked(tmp_path, told, knows=knows)  # the first was killed, and its last checkpoint was at step 2
+    second = Memory(tmp_path, told, knows=knows)  # the first was killed, and its last checkpoint was at step 2
     second.start()
     for step in (4, 6, 8, 8):
         second.log({"loss": step / 2}, step)
-    starts = Memory(told).of("start")
+    starts = of(told, "start")
     assert len(starts) == 2
     assert starts[0] == starts[1]
-    assert [step for _, step in Memory(told).of("log")] == [2, 4, 6, 8]
+    assert [step for _, step in of(told, "log")] == [2, 4, 6, 8]
 
 
 def test_what_the_tracker_missed_is_told_by_the_next_process(tmp_path):
     told = []
-    first = tracked(tmp_path, told, fails_at=3)  # after the start and one step
+    first = Memory(tmp_path, told, fails_at=3)  # after the start and one step
     first.start()
     for step in (2, 4, 6):
         append(tmp_path, step)
         first.log({"loss": step / 2}, step)
     first.end(RESULT)
-    assert [step for _, step in Memory(told).of("log")] == [2]
-    again = tracked(tmp_path, told)
+    assert [step for _, step in of(told, "log")] == [2]
+    again = Memory(tmp_path, told)
     assert again.is_incomplete
     again.complete(RESULT)
-    assert [step for _, step in Memory(told).of("log")] == [2, 4, 6]
-    assert Memory(told).of("log")[1] == ({"loss": 2.0, "learning_rate": 0.01, "validation/MAP@R": 0.5}, 4)
-    assert Memory(told).of("result") == [({"test/MAP@R": 0.25, "best/step": 4.0, "best/MAP@R": 0.5},)]
+    assert [step for _, step in of(told, "log")] == [2, 4, 6]
+    assert of(told, "log")[1] == ({"loss": 2.0, "learning_rate": 0.01, "validation/MAP@R": 0.5}, 4)
+    assert of(told, "result") == [({"test/MAP@R": 0.25, "best/step": 4.0, "best/MAP@R": 0.5},)]
     assert told[-1] == ("finish", FINISHED)
     before = len(told)
-    tracked(tmp_path, told).complete(RESULT)
+    Memory(tmp_path, told).complete(RESULT)
     assert len(told) == before
 
 
 def test_a_run_that_was_never_followed_is_not_completed(tmp_path):
     told = []
     append(tmp_path, 2)
-    tracked(tmp_path, told).complete(RESULT)
+    Memory(tmp_path, told).complete(RESULT)
     assert told == []
 
 
@@ -111,8 +109,8 @@ def test_a_picture_is_told_again_only_where_it_has_changed(tmp_path):
     told, picture = [], tmp_path / "curves.png"
     for content in (b"one", b"one", b"two"):
         picture.write_bytes(content)
-        tracked(tmp_path, told).picture(picture)
-    assert Memory(told).of("picture") == [("curves.png",), ("curves.png",)]
+        Memory(tmp_path, told).picture(picture)
+    assert of(told, "picture") == [("curves.png",), ("curves.png",)]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,7 @@ def test_a_picture_is_told_again_only_where_it_has_changed(tmp_path):
 )
 def test_the_tracker_hears_how_a_run_ends(tmp_path, error, status):
     told = []
-    with pytest.raises(error), tracked(tmp_path, told).followed():
+    with pytest.raises(error), Memory(tmp_path, told).followed():
         raise error
     assert told[-1] == ("finish", status)
 
@@ -139,7 +137,7 @@ def test_a_tracker_that_fails_warns_once_and_changes_no_result(whole, tmp_path, 
     """Of six calls: start, two evaluations, result, end, and whatever comes after."""
     whole, expected = whole
     run, told = RunDirectory(tmp_path / "run", {}), []
-    result = train_in(run, 3, prepared([]), tracked(run.path, told, fails_at=fails_at))
+    result = train_in(run, 3, prepared([]), Memory(run.path, told, fails_at=fails_at))
     assert len(told) == fails_at - 1
     said = capsys.readouterr().err
     assert said.count("warning: ") == 1
