@@ -6,6 +6,7 @@ COPY setup.py pyproject.toml README.md LICENSE requirements*.txt ./
 COPY common common
 COPY gsp_dml gsp_dml
 COPY ccp_dml ccp_dml
+COPY milbich_dml milbich_dml
 COPY deep_metric_learning deep_metric_learning
 COPY experiments experiments
 # The image's TensorFlow fulfils the package's requirement, and stays.

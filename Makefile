@@ -9,7 +9,7 @@ TESTED := dev heif oracles onnx serve tune keras-hub mlflow-server qdrant wandb
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torch_oracles_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py tests/benchmarks/peer_losses_test.py
-THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml experiments/runs experiments/settings/build_test.py experiments/fair_eval_test.py) \
+THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml milbich_dml experiments/runs experiments/settings/build_test.py experiments/fair_eval_test.py) \
   $(addprefix tests/common/, backbones deployment losses miners ops pooling references retrieval/search training keras_classes_test.py) \
   $(addprefix tests/common/data/, $(addsuffix _test.py, images image_files image_formats input_pipeline fixed_views two_views philox))
 # A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
@@ -41,7 +41,7 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/hadolint Dockerfile
 	$(VENV)/bin/python tools/check_tree.py
-	$(VENV)/bin/mypy common gsp_dml ccp_dml deep_metric_learning experiments
+	$(VENV)/bin/mypy common gsp_dml ccp_dml milbich_dml deep_metric_learning experiments
 
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .

@@ -1,11 +1,11 @@
-"""Installs the five packages; pick TensorFlow by requirements.txt or requirements-thesis.txt."""
+"""Installs the six packages; pick TensorFlow by requirements.txt or requirements-thesis.txt."""
 
 import pathlib
 import re
 
 from setuptools import find_packages, setup
 
-PACKAGES = ("common", "gsp_dml", "ccp_dml", "deep_metric_learning", "experiments")
+PACKAGES = ("common", "gsp_dml", "ccp_dml", "milbich_dml", "deep_metric_learning", "experiments")
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
 EXTRAS = (

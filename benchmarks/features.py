@@ -25,18 +25,12 @@ import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
+import milbich_dml
 from benchmarks import measure
-from common import backbones, losses, miners
+from common import backbones, losses
 from common.pooling import GlobalAveragePooling
-from common.training import (
-    CoupledWeightDecay,
-    EmbeddingHead,
-    EmbeddingModel,
-    FusedAdam,
-    PolicyAdaptedSampling,
-    ProxyRateOptimizer,
-    held_back_figures,
-)
+from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, ProxyRateOptimizer
+from milbich_dml import PolicyAdaptedSampling, held_back_figures
 
 keras = tf.keras
 DIM, CLASSES, PER_CLASS = 128, 8, 4
@@ -51,7 +45,7 @@ BACKBONES = {
 _FLAGS = flags.FLAGS
 
 
-def _mined(miner: str | miners.SamplingDistribution, seed: int) -> losses.MetricLoss:
+def _mined(miner: str | milbich_dml.SamplingDistribution, seed: int) -> losses.MetricLoss:
     return losses.MinedLoss(losses.MarginLoss(CLASSES), miner, seed=seed)
 
 
@@ -62,14 +56,14 @@ def loss_of(name: str) -> tuple[losses.MetricLoss, tuple[int, ...] | None]:
         name: `plain`, `pads`, `shared` or `diva`.
     """
     if name in ("plain", "pads"):
-        return _mined("distance_weighted" if name == "plain" else miners.SamplingDistribution(start=None), 0), None
-    sizes = losses.feature_sizes(DIM, 2 if name == "shared" else 4)
+        return _mined("distance_weighted" if name == "plain" else milbich_dml.SamplingDistribution(start=None), 0), None
+    sizes = milbich_dml.feature_sizes(DIM, 2 if name == "shared" else 4)
     tasks = {"shared": _mined("inter_class", 1)}
     if name == "diva":
-        dance = losses.DistanceAdaptedContrastLoss(30 * BATCH, sizes[3])
+        dance = milbich_dml.DistanceAdaptedContrastLoss(30 * BATCH, sizes[3])
         tasks |= {"intra": _mined("intra_class", 2), "dance": dance}
     disc = _mined("distance_weighted", 0)
-    return losses.feature_tasks_loss(disc, tasks, sizes, weight=0.3, decorrelation=300.0), sizes
+    return milbich_dml.feature_tasks_loss(disc, tasks, sizes, weight=0.3, decorrelation=300.0), sizes
 
 
 class Step:
@@ -108,7 +102,7 @@ def decision_of(step: Step) -> Callable[[], None]:
     labels = np.arange(_FLAGS.watched) // 6
     mined = losses.loss_of_kind(step.model.metric_loss, losses.MinedLoss)
     distribution = None if mined is None else mined.miner
-    if not isinstance(distribution, miners.SamplingDistribution):
+    if not isinstance(distribution, milbich_dml.SamplingDistribution):
         raise TypeError("The model of PADS has no distribution.")
 
     def measured() -> dict[str, float]:

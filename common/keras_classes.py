@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 
 _KERAS = ("keras", "tf_keras")  # the second is Keras 2 beside TensorFlow 2.16 or newer
-_PACKAGES = ("common", "gsp_dml", "ccp_dml")
+_PACKAGES = ("common", "gsp_dml", "ccp_dml", "milbich_dml")
 _REGISTERED = re.compile(r'^@keras\.utils\.register_keras_serializable\(package="(\w+)"\)\nclass (\w+)', re.MULTILINE)
 
 

@@ -26,5 +26,6 @@ if TYPE_CHECKING:
     from common.retrieval import *
     from common.training import *
     from gsp_dml import *
+    from milbich_dml import *
 
 import_when_used(__name__)

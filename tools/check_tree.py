@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LIBRARIES = ("common", "gsp_dml", "ccp_dml")
+LIBRARIES = ("common", "gsp_dml", "ccp_dml", "milbich_dml")
 PACKAGES = (*LIBRARIES, "deep_metric_learning", "experiments", "benchmarks", "tools")
 HEADER = ("Regenerates:", "Command:", "Expected:", "Cost:")
 ARRAYS = {"embeddings", "features", "labels", "images", "costs", "points", "x", "query_embeddings", "attributes"}

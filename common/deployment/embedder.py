@@ -24,7 +24,7 @@ from common.deployment.image_preprocessing import ImagePreprocessing, check_not_
 from common.errors import InvalidInput, check_given, check_positive, invalid
 from common.files import check_unpacked_size
 
-PACKAGES = ("common", "gsp_dml", "ccp_dml")  # of this project, whose layers a model may have
+PACKAGES = ("common", "gsp_dml", "ccp_dml", "milbich_dml")  # of this project, whose layers a model may have
 FIRST_SAFE_KERAS = (3, 11)
 Items = Sequence[str | os.PathLike | bytes | np.ndarray] | np.ndarray
 

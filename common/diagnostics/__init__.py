@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         uniformity,
     )
     from common.diagnostics.clustering import ClusteringResult, evaluate_clustering
-    from common.diagnostics.compact_groups import CompactGroups, compact_groups
     from common.diagnostics.diagnostics import Diagnostics, collapse_warning, diagnose, generalization_gap
     from common.diagnostics.posterior_refinement import (
         bilinear_embeddings,
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
 __all__ = [
     "ClassDistances",
     "ClusteringResult",
-    "CompactGroups",
     "Diagnostics",
     "alignment",
     "bilinear_embeddings",
     "class_covering_radii",
     "class_distances",
     "collapse_warning",
-    "compact_groups",
     "diagnose",
     "evaluate_clustering",
     "generalization_gap",

@@ -8,21 +8,15 @@ if TYPE_CHECKING:
     from common.losses.angular import AngularLoss
     from common.losses.arc_face import ArcFaceLoss, CosFaceLoss
     from common.losses.circle import CircleLoss
-    from common.losses.class_ids import class_ids
+    from common.losses.class_ids import class_column, class_ids
     from common.losses.component_loss import ComponentLoss
     from common.losses.composed_loss import loss_of_kind
     from common.losses.contrastive import ContrastiveLoss
     from common.losses.cosine_contrastive import CosineContrastiveLoss
     from common.losses.cross_batch_memory_loss import CrossBatchMemoryLoss
-    from common.losses.decorrelation import DecorrelationLoss
-    from common.losses.distance_adapted_contrast import DistanceAdaptedContrastLoss
-    from common.losses.feature_tasks import feature_sizes, feature_tasks_loss
-    from common.losses.group_labels import GroupLabelsLoss
     from common.losses.hierarchical_proxies import HIERLoss
     from common.losses.histogram import HistogramLoss
     from common.losses.hyperbolic import HyperbolicLoss
-    from common.losses.in_turn import InTurnLoss
-    from common.losses.label_column import LabelColumnLoss, class_column
     from common.losses.lifted_structure import LiftedStructureLoss
     from common.losses.loss_layer import LossLayer
     from common.losses.margin import MarginLoss
@@ -32,7 +26,6 @@ if TYPE_CHECKING:
     from common.losses.multi_similarity import MultiSimilarityLoss
     from common.losses.n_pair import NPairLoss
     from common.losses.normalized_softmax import NormalizedSoftmaxLoss
-    from common.losses.permuted_labels import PermutedLabelsLoss
     from common.losses.proxy_anchor import ProxyAnchorLoss
     from common.losses.proxy_nca import ProxyNCALoss
     from common.losses.quadruplet import QuadrupletLoss
@@ -56,7 +49,6 @@ if TYPE_CHECKING:
     from common.losses.soft_triple import SoftTripleLoss
     from common.losses.supervised_contrastive import SupervisedContrastiveLoss
     from common.losses.triplet import TripletLoss
-    from common.losses.views import ViewLoss
     from common.losses.weighted_sum import WeightedSumLoss
 
 __all__ = [
@@ -69,16 +61,11 @@ __all__ = [
     "CosFaceLoss",
     "CosineContrastiveLoss",
     "CrossBatchMemoryLoss",
-    "DecorrelationLoss",
-    "DistanceAdaptedContrastLoss",
     "FastAPLoss",
-    "GroupLabelsLoss",
     "HIERLoss",
     "HistogramLoss",
     "HyperbolicLoss",
-    "InTurnLoss",
     "KoLeoLoss",
-    "LabelColumnLoss",
     "LiftedStructureLoss",
     "LossLayer",
     "MarginLoss",
@@ -89,7 +76,6 @@ __all__ = [
     "NPairLoss",
     "NormalizedSoftmaxLoss",
     "PenalizedNegativesLoss",
-    "PermutedLabelsLoss",
     "ProxyAnchorLoss",
     "ProxyNCALoss",
     "QuadrupletLoss",
@@ -102,13 +88,10 @@ __all__ = [
     "SupervisedContrastiveLoss",
     "ThresholdConsistentMarginLoss",
     "TripletLoss",
-    "ViewLoss",
     "WeightedSumLoss",
     "class_column",
     "class_ids",
     "coding_rate",
-    "feature_sizes",
-    "feature_tasks_loss",
     "koleo",
     "loss_of_kind",
     "similarity_divergence",

@@ -49,3 +49,12 @@ def class_ids(
     expected = f"expected class ids that are whole and below 2^{bits}, for they are {labels.dtype.name}"
     are_exact = are_all_right(exact, values, f"Invalid labels: {expected}. Use integers of 64 bits.")
     return tf.cast(values, tf.int64), are_exact
+
+
+def class_column(labels: tf.Tensor) -> tf.Tensor:
+    """Return the class ids `[batch]` of labels `[batch]` or rows `[batch, 2]`.
+
+    Bools `[batch, classes]` of several labels are returned as they are.
+    """
+    labels = tf.convert_to_tensor(labels)
+    return labels[:, 0] if labels.shape.rank == 2 and not labels.dtype.is_bool else labels

@@ -55,9 +55,10 @@ class MinedLoss(LossAround):
     Args:
         loss: the `MetricLoss` over pairs or triplets; it normalises, this one only tells how. Anchors are the batch, so
             that `anchors="references"` is refused when it is called.
-        miner: one of `MINERS`, or a `common.miners.SamplingDistribution`, which the loss then owns. Those of triplets
-            of three classes or within one (`inter_class...`, `intra_class`) have pairs that contradict the labels,
-            and a loss takes them as they are.
+        miner: one of `MINERS`, or a layer with a method `triplets` of their arguments, such as
+            `milbich_dml.SamplingDistribution`, which the loss then owns. Those of triplets of three classes or within
+            one (`inter_class...`, `intra_class`) have pairs that contradict the labels, and a loss takes them as they
+            are.
         rho_probability: with this probability a triplet (a, p, n) becomes (a, a, p); in [0, 1]. 0 with
             `"multi_similarity"`, which has no triplets.
         seed: at least 0.
@@ -78,7 +79,7 @@ class MinedLoss(LossAround):
     def __init__(
         self,
         loss: MetricLoss,
-        miner: str | miners.SamplingDistribution = "distance_weighted",
+        miner: str | keras.layers.Layer = "distance_weighted",
         rho_probability: float = 0.0,
         seed: int = 0,
         draws_by: str = "step",
@@ -90,7 +91,7 @@ class MinedLoss(LossAround):
             expected = "a loss over the pairs of a batch"
             raise invalid("loss", received=type(loss).__name__, expected=expected, fix="Its proxies would be left out.")
         self.miner = miner
-        if not isinstance(miner, miners.SamplingDistribution):
+        if not isinstance(miner, keras.layers.Layer):
             check_choice("miner", miner, MINERS)
         self.rho_probability = check_fraction("rho_probability", rho_probability, zero_allowed=True)
         if rho_probability and miner == "multi_similarity":
@@ -124,7 +125,7 @@ class MinedLoss(LossAround):
         points, others = normalize(embeddings, self.loss.normalization), references
         if references is not None:
             others = references._replace(embeddings=normalize(references.embeddings, self.loss.normalization))
-        if isinstance(self.miner, miners.SamplingDistribution):
+        if isinstance(self.miner, keras.layers.Layer):
             mined: miners.Triplets | Pairs = self.miner.triplets(points, labels, seed, others)
         else:
             mined = MINERS[self.miner](points, labels, seed, others)

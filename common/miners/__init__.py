@@ -6,24 +6,19 @@ from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from common.miners.batch_hard import batch_hard
-    from common.miners.binned import binned, bins_of
     from common.miners.distance_weighted import distance_weighted, log_inverse_density
     from common.miners.inter_class import inter_class
     from common.miners.intra_class import intra_class
     from common.miners.multi_similarity import multi_similarity_pairs
     from common.miners.random_triplets import random_triplets
     from common.miners.rho_regularized import rho_regularized
-    from common.miners.sampling_distribution import SamplingDistribution
     from common.miners.semi_hard import semi_hard
     from common.miners.soft_hard import soft_hard
     from common.miners.triplets import Triplets, pairs_of
 
 __all__ = [
-    "SamplingDistribution",
     "Triplets",
     "batch_hard",
-    "binned",
-    "bins_of",
     "distance_weighted",
     "inter_class",
     "intra_class",

@@ -25,16 +25,11 @@ if TYPE_CHECKING:
     from common.training.embedding_model import EmbeddingModel
     from common.training.fit import TrainingSchedule, fit
     from common.training.fused_adam import FusedAdam, FusedAdamW
-    from common.training.held_back_figures import held_back_figures
     from common.training.hosts import fit_on_hosts
     from common.training.in_batch_precision import InBatchPrecision
     from common.training.metric_model import MetricModel
     from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
     from common.training.perturbations import Perturbations
-    from common.training.policy_adapted_sampling import Decision, PolicyAdaptedSampling, PolicyRules
-    from common.training.regrouping import Regrouping, classes_per_group, without_classes
-    from common.training.sampling_policy import SamplingPolicy
-    from common.training.sampling_record import SamplingRecord
     from common.training.step_schedule import StepSchedule
     from common.training.traced_functions import TracedFunctions
     from common.training.trained_run import Training, train_in
@@ -47,7 +42,6 @@ __all__ = [
     "Checkpoint",
     "CosineSchedule",
     "CoupledWeightDecay",
-    "Decision",
     "EmbeddingDiagnostics",
     "EmbeddingHead",
     "EmbeddingModel",
@@ -60,17 +54,12 @@ __all__ = [
     "MetricModel",
     "NotFinite",
     "Perturbations",
-    "PolicyAdaptedSampling",
-    "PolicyRules",
     "PlateauSchedule",
     "ProgressBar",
     "RecordMetrics",
-    "Regrouping",
     "ResumableCallback",
     "RetrievalEvaluation",
     "RunDirectory",
-    "SamplingPolicy",
-    "SamplingRecord",
     "StepSchedule",
     "TracedFunctions",
     "Training",
@@ -79,15 +68,12 @@ __all__ = [
     "ProxyRateOptimizer",
     "cache_features",
     "check_callback_order",
-    "classes_per_group",
     "fit",
     "fit_on_hosts",
-    "held_back_figures",
     "model_above_cut",
     "principal_components",
     "train_in",
     "training_session",
     "within_class_whitening",
-    "without_classes",
 ]
 import_when_used(__name__)

@@ -11,7 +11,7 @@ from tensorflow import keras
 
 from common.backbones.folded_network import FeatureFunction, folded_network
 from common.errors import check_choice, check_fraction, check_positive, invalid
-from common.losses.label_column import class_column
+from common.losses.class_ids import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import NORMALIZATIONS, normalize, normalize_groups
 from common.pooling.feature_pooling import FeaturePooling

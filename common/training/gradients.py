@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.losses.label_column import class_column
+from common.losses.class_ids import class_column
 from common.losses.metric_loss import MetricLoss
 from common.ops.replicas import gather_over_replicas, num_replicas, of_the_global_batch, sum_over_replicas
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from common.miners.distance_bins import SMALLEST
 from common.records import ResumableCallback
-from common.training import Decision, SamplingRecord
 from experiments.settings.methods.pads import LINEAR, PadsSettings
+from milbich_dml import Decision, SamplingRecord
+from milbich_dml.distance_bins import SMALLEST
 
 _INTERVAL, _LAST_POWER = 0.4, 10.0
 

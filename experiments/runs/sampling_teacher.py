@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import milbich_dml
 from common import losses, training
 from common.data import Examples
 from common.errors import check_given, invalid
@@ -23,7 +24,7 @@ def teacher_of(
     inputs: EvaluationInputs,
     watched: Examples | None,
     seed: int,
-) -> tuple[training.PolicyAdaptedSampling | Curriculum, training.SamplingRecord] | None:
+) -> tuple[milbich_dml.PolicyAdaptedSampling | Curriculum, milbich_dml.SamplingRecord] | None:
     """Make PADS' sampling policy, or a schedule, and record; None without PADS or changes."""
     pads = config.find(PadsSettings)
     if pads is None:
@@ -32,14 +33,14 @@ def teacher_of(
     examples, distribution = check_given("watched", watched), mined.miner
     if isinstance(distribution, str):
         raise invalid("miner", received=distribution, expected="a SamplingDistribution")
-    record = training.SamplingRecord(distribution, pads.pads_steps)
+    record = milbich_dml.SamplingRecord(distribution, pads.pads_steps)
     if pads.pads_estimator in CURRICULA:
         from experiments.runs.sampling_curriculum import Curriculum  # loads Keras
 
         return Curriculum(pads, config.max_steps, record), record
 
     def measure() -> dict[str, float]:
-        return training.held_back_figures(model.embed(inputs.repeated(examples)), examples.labels)
+        return milbich_dml.held_back_figures(model.embed(inputs.repeated(examples)), examples.labels)
 
     teacher = pads.teacher(distribution, measure, config.max_steps, seed, record.observe)
     return None if teacher is None else (teacher, record)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+import milbich_dml
 from common import data, diagnostics, losses, records, training
 from common.data import Dataset, Examples
 from common.errors import InvalidInput, check_given
@@ -291,7 +292,7 @@ class Unit:
         model: training.EmbeddingModel,
         before: dict[str, dict],
         projections: AlternatingProjections | None,
-        sampling: training.SamplingRecord | None,
+        sampling: milbich_dml.SamplingRecord | None,
     ) -> tuple[dict, dict]:
         """Evaluate a trained model; return its figures and test embeddings."""
         test, gallery = self.dataset.test, self.dataset.gallery
@@ -369,12 +370,12 @@ def regrouping_of(
     examples: Examples,
     batches_per_epoch: int,
     seed: int,
-) -> list[training.Regrouping]:
+) -> list[milbich_dml.Regrouping]:
     """Group an untrained model's images; return the callback that regroups, if any."""
     groups = config.find(GroupSettings)
     if groups is None:
         return []
-    loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
+    loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, milbich_dml.GroupLabelsLoss))
     columns = feature_slices(config)[GROUPS]
 
     def vectors(number: int) -> np.ndarray:
@@ -382,15 +383,15 @@ def regrouping_of(
         if groups.group_by == BY_SLICE and number:
             return model.embed(inputs(examples))[:, columns]
         features = model.embed(inputs(examples), output="features")
-        return training.without_classes(features, examples.labels, _FIRST[groups.group_by])
+        return milbich_dml.without_classes(features, examples.labels, _FIRST[groups.group_by])
 
-    regrouping = training.Regrouping(loss, vectors, groups.num_groups, groups.group_epochs * batches_per_epoch, seed)
+    regrouping = milbich_dml.Regrouping(loss, vectors, groups.num_groups, groups.group_epochs * batches_per_epoch, seed)
     regrouping.group()
     return [regrouping]
 
 
 def group_figures(model: training.EmbeddingModel, labels: np.ndarray) -> dict[str, float]:
     """Return the number of image groups and their mean number of classes."""
-    loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, losses.GroupLabelsLoss))
+    loss = check_given("GroupLabelsLoss", losses.loss_of_kind(model.metric_loss, milbich_dml.GroupLabelsLoss))
     groups = np.array(loss.groups)
-    return {"groups": len(np.unique(groups)), "classes_per_group": training.classes_per_group(groups, labels)}
+    return {"groups": len(np.unique(groups)), "classes_per_group": milbich_dml.classes_per_group(groups, labels)}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 import ccp_dml
+import milbich_dml
 from common import data, losses, references
 from common.data.memory_batches import CRITERIA
 from common.errors import check_choice, invalid
@@ -76,7 +77,7 @@ def feature_names(config: RunSettings) -> tuple[str, ...]:
 def feature_sizes_of(config: RunSettings) -> tuple[int, ...] | None:
     """Return the components of each of `feature_names`; None for a single feature."""
     names = feature_names(config)
-    return losses.feature_sizes(config.embedding_dim, len(names)) if names else None
+    return milbich_dml.feature_sizes(config.embedding_dim, len(names)) if names else None
 
 
 def feature_slices(config: RunSettings) -> dict[str, slice]:
@@ -135,10 +136,10 @@ def build_loss(
         shared = _task(config, SHARED, num_classes, dim, seed)
         both = [_first_loss(config, num_classes, dim, seed), shared]
         weights = [1.0, features.feature_weight or 0.0]
-        return losses.InTurnLoss(both) if in_turn else losses.WeightedSumLoss(both, weights)
+        return milbich_dml.InTurnLoss(both) if in_turn else losses.WeightedSumLoss(both, weights)
     others = zip(feature_names(config)[1:], sizes[1:])
     tasks = {name: _task(config, name, num_classes, size, seed, num_examples) for name, size in others}
-    return losses.feature_tasks_loss(
+    return milbich_dml.feature_tasks_loss(
         _first_loss(config, num_classes, sizes[0], seed),
         tasks,
         sizes,
@@ -192,7 +193,7 @@ def _task(
     """Build the loss of another feature, one of `FEATURES`."""
     if name == DANCE:  # a contrast between the two views of each image in the batch
         dance = config.part(DanceSettings)
-        return losses.DistanceAdaptedContrastLoss(
+        return milbich_dml.DistanceAdaptedContrastLoss(
             dance.dance_queue_batches * config.batch_size,
             dim,
             temperature=dance.dance_temperature,
@@ -206,13 +207,13 @@ def _task(
         groups = config.part(GroupSettings)
         loss = _loss_of_tasks(config).build(LossContext(groups.num_groups, dim, config.normalization))
         mined = losses.MinedLoss(loss, "distance_weighted", seed=seed)
-        return losses.GroupLabelsLoss(mined, num_examples or groups.num_groups)
+        return milbich_dml.GroupLabelsLoss(mined, num_examples or groups.num_groups)
     loss = _loss_of_tasks(config).build(LossContext(num_classes, dim, config.normalization))
     if name == INTRA:
         return losses.MinedLoss(loss, "intra_class", seed=seed)
     shared = config.part(SharedSettings)  # triplets across classes
     mined = losses.MinedLoss(loss, shared.miner or "inter_class", seed=seed)
-    return losses.PermutedLabelsLoss(mined, seed) if shared.shared_triplets == "permuted" else mined
+    return milbich_dml.PermutedLabelsLoss(mined, seed) if shared.shared_triplets == "permuted" else mined
 
 
 def _loss_of_tasks(config: RunSettings) -> LossSettings:

@@ -27,7 +27,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from common.files import read_arrays
-from common.miners.distance_bins import SMALLEST
 from experiments.plans.fair_table import FairRow, FairTable, MethodsTable
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 from experiments.published.values import DISSERTATION
@@ -38,6 +37,7 @@ from experiments.settings.provided import recipe_of
 from experiments.settings.thesis_values import PHOTOGRAPHS
 from experiments.studies.fair_tables import rows_of
 from experiments.studies.generalization_gap import GeneralizationGapTable
+from milbich_dml.distance_bins import SMALLEST
 
 # With rows in `fair_rows.csv`; of table 3.9's seven weights of decorrelation the first and the last are legible.
 _TABLES = (

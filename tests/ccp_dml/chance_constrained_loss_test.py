@@ -130,7 +130,8 @@ import os
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
 import numpy as np, tensorflow as tf
 from ccp_dml import ChanceConstrainedLoss
-from common.losses import ContrastiveLoss, InTurnLoss, MultiSimilarityLoss
+from common.losses import ContrastiveLoss, MultiSimilarityLoss
+from milbich_dml import InTurnLoss
 from common.references import ProxyBank
 from common.training import MetricModel
 keras, base = tf.keras, ContrastiveLoss()

@@ -13,7 +13,7 @@ PACKAGES = [
         for name in ("backbones", "data", "deployment", "diagnostics", "downloads", "files", "index", "losses")
     ),
     *(f"common.{name}" for name in ("miners", "pooling", "records", "references", "retrieval", "training")),
-    *("ccp_dml", "gsp_dml", "deep_metric_learning", "experiments.reports"),
+    *("ccp_dml", "gsp_dml", "milbich_dml", "deep_metric_learning", "experiments.reports"),
 ]
 PACKAGE = '''"""A package."""
 

@@ -17,7 +17,6 @@ import tensorflow as tf
 from ccp_dml.compiled_loss import CompiledLoss
 from common.losses import ContrastiveLoss
 from common.ops.distances import pairwise_distances
-from common.ops.gradient_reversal import reverse_gradient
 from common.ops.normalization import normalize
 from common.ops.precision import at_least_float32
 from common.ops.reductions import log_sum_exp, softmax_means_by_group
@@ -27,6 +26,7 @@ from common.references import References
 from gsp_dml.partial_transport import partial_transport
 from gsp_dml.prototype_costs import prototype_costs
 from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSettings, transport_pooling
+from milbich_dml.decorrelation import reverse_gradient
 
 CHANNELS, PROTOTYPES = 17, 5
 LENGTHS = ("inside", "on", "outside", "mixed")  # of vectors, against the unit ball

@@ -4,8 +4,9 @@ import inspect
 
 import numpy as np
 
+import milbich_dml
 from common import losses
-from common.miners import SamplingDistribution
+from milbich_dml import SamplingDistribution
 
 BATCH, DIM, NUM_CLASSES = 12, 5, 4
 
@@ -80,22 +81,22 @@ ROWS = {
         start_step=0,
         dtype=dtype,
     ),
-    "DecorrelationLoss": lambda **kw: losses.DecorrelationLoss([2, DIM - 2], [(0, 1)], 10.0, hidden=8, **kw),
+    "DecorrelationLoss": lambda **kw: milbich_dml.DecorrelationLoss([2, DIM - 2], [(0, 1)], 10.0, hidden=8, **kw),
     # With weights the gradient is not the value's: they have none.
-    "DistanceAdaptedContrastLoss": lambda **kw: losses.DistanceAdaptedContrastLoss(
+    "DistanceAdaptedContrastLoss": lambda **kw: milbich_dml.DistanceAdaptedContrastLoss(
         2 * BATCH, DIM, 0.5, weights="none", **kw
     ),
-    "InTurnLoss": lambda dtype=None, **kw: losses.InTurnLoss(
+    "InTurnLoss": lambda dtype=None, **kw: milbich_dml.InTurnLoss(
         [losses.TripletLoss(0.3, dtype=dtype, **kw), losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw)], dtype=dtype
     ),
-    "PermutedLabelsLoss": lambda dtype=None, **kw: losses.PermutedLabelsLoss(
+    "PermutedLabelsLoss": lambda dtype=None, **kw: milbich_dml.PermutedLabelsLoss(
         losses.TripletLoss(0.3, dtype=dtype, **kw), seed=1, dtype=dtype
     ),
-    "LabelColumnLoss": lambda dtype=None, **kw: losses.LabelColumnLoss(
+    "LabelColumnLoss": lambda dtype=None, **kw: milbich_dml.LabelColumnLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), "class", dtype=dtype
     ),
     "GroupLabelsLoss": lambda dtype=None, **kw: _grouped(losses.ContrastiveLoss(0.2, 0.9, dtype=dtype, **kw), dtype),
-    "ViewLoss": lambda dtype=None, **kw: losses.ViewLoss(
+    "ViewLoss": lambda dtype=None, **kw: milbich_dml.ViewLoss(
         losses.MarginLoss(NUM_CLASSES, dtype=dtype, **kw), first_alone=True, dtype=dtype
     ),
     "HIERLoss": lambda **kw: losses.HIERLoss(
@@ -106,7 +107,7 @@ ROWS = {
 
 def _grouped(loss, dtype):
     """Each place in a group of its own, as if places were classes."""
-    grouped = losses.GroupLabelsLoss(loss, NUM_CLASSES, dtype=dtype)
+    grouped = milbich_dml.GroupLabelsLoss(loss, NUM_CLASSES, dtype=dtype)
     grouped.set_groups(np.arange(NUM_CLASSES))
     return grouped
 

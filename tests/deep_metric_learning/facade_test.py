@@ -10,6 +10,7 @@ import ccp_dml
 import common
 import deep_metric_learning
 import gsp_dml
+import milbich_dml
 from common import losses, miners, pooling, retrieval
 
 PATH = pathlib.Path(deep_metric_learning.__file__)
@@ -24,9 +25,9 @@ def sources():
 
 def test_it_has_every_name_of_every_package_with_layers():
     lazy = {path.parent.name for path in (ROOT / "common").glob("*/__init__.py") if "__all__" in path.read_text()}
-    expected = {"ccp_dml", "gsp_dml", *(f"common.{name}" for name in lazy - NOT_PARTS_OF_NETWORKS)}
+    expected = {"ccp_dml", "gsp_dml", "milbich_dml", *(f"common.{name}" for name in lazy - NOT_PARTS_OF_NETWORKS)}
     assert set(sources()) == expected
-    for package in (ccp_dml, gsp_dml, losses, miners, pooling, retrieval):
+    for package in (ccp_dml, gsp_dml, milbich_dml, losses, miners, pooling, retrieval):
         assert set(package.__all__) <= set(deep_metric_learning.__all__)
     assert "import_module" not in deep_metric_learning.__all__
 

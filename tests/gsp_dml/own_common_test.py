@@ -10,7 +10,7 @@ import experiments
 import gsp_dml
 from tests.support.command_line import ROOT, environment
 
-COPIES = ("gsp_dml", "ccp_dml", "experiments/process")
+COPIES = ("gsp_dml", "ccp_dml", "milbich_dml", "experiments/process")
 
 
 def run(folder, *arguments):
@@ -26,7 +26,7 @@ def test_the_copies_are_alike():
     assert len({(ROOT / folder / "own_common.py").read_text() for folder in COPIES}) == 1
 
 
-@pytest.mark.parametrize("package", ["gsp_dml", "ccp_dml", "experiments"])
+@pytest.mark.parametrize("package", ["gsp_dml", "ccp_dml", "milbich_dml", "experiments"])
 @pytest.mark.parametrize("file", ["common/__init__.py", "common.py"])
 def test_what_hides_ours_is_named_with_a_remedy(package, file, tmp_path):
     hiding = tmp_path / file

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 PACKAGES = (
-    *("deep_metric_learning", "gsp_dml", "ccp_dml"),
+    *("deep_metric_learning", "gsp_dml", "ccp_dml", "milbich_dml"),
     *("common.backbones", "common.data", "common.deployment", "common.diagnostics", "common.downloads", "common.files"),
     *("common.index", "common.losses", "common.miners", "common.pooling", "common.records", "common.references"),
     *("common.retrieval", "common.training", "common.training.trackers"),
@@ -19,6 +19,15 @@ REMOVED: tuple[str, ...] = (
     *("common.records.GpuEnergy", "common.records.PackageEnergy"),
     *("common.retrieval.QueryScores", "common.retrieval.merge_scores", "common.retrieval.score_queries"),
     *("common.training.trackers.NoTracker", "common.training.trackers.Tracker"),
+    # Now those of `milbich_dml`.
+    *(f"common.diagnostics.{name}" for name in ("CompactGroups", "compact_groups")),
+    *("common.losses.DecorrelationLoss", "common.losses.DistanceAdaptedContrastLoss", "common.losses.GroupLabelsLoss"),
+    *("common.losses.InTurnLoss", "common.losses.LabelColumnLoss", "common.losses.PermutedLabelsLoss"),
+    *("common.losses.ViewLoss", "common.losses.feature_sizes", "common.losses.feature_tasks_loss"),
+    *("common.miners.SamplingDistribution", "common.miners.binned", "common.miners.bins_of"),
+    *("common.training.Decision", "common.training.PolicyAdaptedSampling", "common.training.PolicyRules"),
+    *("common.training.Regrouping", "common.training.SamplingPolicy", "common.training.SamplingRecord"),
+    *("common.training.classes_per_group", "common.training.held_back_figures", "common.training.without_classes"),
     *("deep_metric_learning.QueryScores", "deep_metric_learning.merge_scores", "deep_metric_learning.score_queries"),
 )
 

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from common.losses import CodingRateLoss, DecorrelationLoss, KoLeoLoss, ViewLoss
+from common.losses import CodingRateLoss, KoLeoLoss
 from common.references import References
+from milbich_dml import DecorrelationLoss, ViewLoss
 from tests.conformance.loss_table import DIM, LOSSES, NUM_CLASSES
 from tests.conformance.losses_test import skip_if_drawn
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from common import data, miners, training
+import milbich_dml
+from common import data
 from common.errors import invalid
-from common.miners.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
-from common.training.policy_estimators import ESTIMATORS, RANDOM
 from experiments.settings.setting import POSITIVE, NumberRange, Settings, setting
+from milbich_dml.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
+from milbich_dml.policy_estimators import ESTIMATORS, RANDOM
 
 ALL_BINS = "all"
 FIXED = "fixed"  # instead of an estimator: nothing is decided
@@ -107,10 +108,10 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
             raise invalid("--pads_start", received=self.pads_start, expected=expected)
         return numbers
 
-    def distribution(self) -> miners.SamplingDistribution:
+    def distribution(self) -> milbich_dml.SamplingDistribution:
         """Build the miner with its initial memory."""
         numbers = self._numbers()
-        return miners.SamplingDistribution(
+        return milbich_dml.SamplingDistribution(
             self.pads_bins,
             self.pads_low,
             self.pads_high,
@@ -133,23 +134,23 @@ class PadsSettings(Settings, title="Policy-adapted sampling (+pads)"):
 
     def teacher(
         self,
-        distribution: miners.SamplingDistribution,
+        distribution: milbich_dml.SamplingDistribution,
         measure: Callable[[], Mapping[str, float]],
         max_steps: int,
         seed: int,
-        observe: Callable[[training.Decision], None],
-    ) -> training.PolicyAdaptedSampling | None:
+        observe: Callable[[milbich_dml.Decision], None],
+    ) -> milbich_dml.PolicyAdaptedSampling | None:
         """Build the policy that adapts a distribution; None without one."""
         if self.pads_estimator in (FIXED, *CURRICULA):
             return None
-        return training.PolicyAdaptedSampling(
+        return milbich_dml.PolicyAdaptedSampling(
             distribution,
             measure,
             [metric for name in self.pads_state.split("+") for metric in _SEEN[name]],
             _REWARDS[self.pads_reward],
             self.pads_steps,
             max_steps,
-            training.PolicyRules(self.pads_estimator, self.pads_learning_rate),
+            milbich_dml.PolicyRules(self.pads_estimator, self.pads_learning_rate),
             seed,
             observe,
             self.windows,

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 
+import milbich_dml
 from common import losses
 from common.errors import InvalidInput
-from common.losses import CrossBatchMemoryLoss, DecorrelationLoss, LabelColumnLoss, MinedLoss, TripletLoss, ViewLoss
+from common.losses import CrossBatchMemoryLoss, MinedLoss, TripletLoss
 from common.references import References
+from milbich_dml import DecorrelationLoss, LabelColumnLoss, ViewLoss
 
 BATCH = np.random.default_rng(0).normal(size=(6, 4)), np.array([0, 0, 1, 1, 2, 2])
 PNCA = losses.ProxyNCALoss(3, 4)
@@ -47,7 +49,7 @@ PNCA = losses.ProxyNCALoss(3, 4)
         ),
         (lambda: DecorrelationLoss((3, 2), [(0, 1)], -1.0), "weight: received -1.0, expected a number greater than or"),
         *(
-            (lambda settings=settings: losses.DistanceAdaptedContrastLoss(4, 4, **settings), message)
+            (lambda settings=settings: milbich_dml.DistanceAdaptedContrastLoss(4, 4, **settings), message)
             for settings, message in (
                 ({"weights": "code"}, "weights: received 'code', expected one of anchor, batch, print, none"),
                 ({"temperature": 0.0}, "temperature: received 0.0, expected a number greater than 0"),

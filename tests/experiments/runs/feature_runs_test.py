@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common import data, losses, retrieval, training
+import milbich_dml
+from common import data, losses, retrieval
 from common.errors import InvalidInput
 from experiments.protocols.report_files import feature_lines
 from experiments.runs.pooling_weights import image_batches
@@ -227,13 +228,13 @@ def test_groups_are_those_of_the_images_that_are_learned_from(group_by, study):
     config = config_of(study, "margin+distance+groups", max_steps=2, **given)
     rounds = []
 
-    def group(regrouping, whole=training.Regrouping.group):
+    def group(regrouping, whole=milbich_dml.Regrouping.group):
         number = regrouping.state()["rounds"]
         whole(regrouping)
         vectors = [regrouping.vectors(of_round) for of_round in (number, number + 1)]
         rounds.append((number, vectors[0], np.array(regrouping.loss.groups), vectors[1].shape[1]))
 
-    with mock.patch.object(training.Regrouping, "group", group):
+    with mock.patch.object(milbich_dml.Regrouping, "group", group):
         unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash", Places())
         unit.train()
     (first, vectors, groups, dim_of_next), *later = rounds
