@@ -24,10 +24,9 @@ from experiments.rows.scores import Scores
 from experiments.runs.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
 from experiments.runs.trained_model import run_configuration
 from experiments.settings import build
-from experiments.settings.build import EMBEDDED_DATASETS
+from experiments.settings.datasets import traits_of
 from experiments.settings.initial_weights import is_file
 from experiments.settings.provided import Provider
-from experiments.settings.recipes import recall_at
 
 if TYPE_CHECKING:
     from common.deployment.formats import Embed
@@ -198,7 +197,7 @@ def model_card(run: RunModel, written: Written) -> str:
         began_with="file" if is_file(began) else began,
         origin=backbones.published_checkpoint(config.backbone, source),
         own_file=began[:40],
-        is_of_glyphs=began == "none" and config.dataset in EMBEDDED_DATASETS,
+        is_of_glyphs=began == "none" and not traits_of(config.dataset).needs_files,
         **plugin_facts(config.providers(), written.path, written.name),
     )
 
@@ -226,7 +225,7 @@ def _metrics(dataset: str, result: dict, intervals: dict[str, reports.Interval])
     """Describe each measured metric, with its type for model hubs."""
     test, untrained = result["test"], result.get("untrained", {})
     found = []
-    for name in ("MAP@R", "P@1", *(f"R@{k}" for k in recall_at(dataset))):
+    for name in ("MAP@R", "P@1", *(f"R@{k}" for k in traits_of(dataset).recall_at)):
         if name not in test:
             continue
         ends = [100 * end for end in intervals[name].ends()] if name in intervals else []

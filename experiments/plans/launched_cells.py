@@ -18,8 +18,8 @@ from experiments.plans.study_runs import StudyRuns
 from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS
 from experiments.runs.unit import unit_label
 from experiments.runs.unit_runs import UnitRuns
-from experiments.settings.build import EMBEDDED_DATASETS
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.datasets import traits_of
 from experiments.settings.initial_weights import file_to_make
 from experiments.settings.recipes import departures
 from experiments.settings.run_settings import EVERYTHING, OWN_PHOTOS
@@ -112,7 +112,7 @@ def unit_command(cell: Cell, places: Mapping[str, object] | None = None) -> str:
     if made:
         flags["weights"] = made
     flags |= {name: value for name, value in (places or {}).items() if value is not None}
-    if config.dataset not in EMBEDDED_DATASETS:
+    if traits_of(config.dataset).needs_files:
         flags.setdefault("data_dir", DATA_DIR)
     given = [(name, each) for name, value in flags.items() for each in (value if isinstance(value, list) else [value])]
     return " ".join([f"python -m {module}", *(_flag(name, value) for name, value in given)])

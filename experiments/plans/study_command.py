@@ -30,6 +30,7 @@ from experiments.runs.unit_runs import follow_pictures
 from experiments.settings import build, tracker_flags
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.datasets import traits_of
 from experiments.settings.initial_weights import file_to_make
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS
@@ -249,7 +250,7 @@ def _what_commands_need(missing: Sequence[Cell], places: Mapping[str, object]) -
             )
     datasets = dict.fromkeys(cell.config.dataset for cell in missing)
     for dataset in datasets if places.get("data_dir") is None else ():
-        if dataset not in (*build.EMBEDDED_DATASETS, "folder", "manifest"):
+        if traits_of(dataset).needs_files and not traits_of(dataset).custom:
             notes.append(
                 f"note: the commands read {dataset} from --data_dir={DATA_DIR}; this one puts it there: python -m "
                 f"experiments.prepare_data --dataset={dataset} --data_dir={DATA_DIR}"
@@ -273,7 +274,7 @@ def _dataset(values: flags.FlagValues, options: StudyOptions, study: Study) -> D
     """
     if not study.needs_data:
         return None
-    is_embedded = options.dataset in build.EMBEDDED_DATASETS
+    is_embedded = not traits_of(options.dataset).needs_files
     if is_embedded and not values.run and not any(pathlib.Path(values.runs_dir).glob(f"*/{options.dataset}")):
         return None
     drawn = {"seed": 0} | {name: options.overrides[name] for name in build.DRAWN_BY if name in options.overrides}

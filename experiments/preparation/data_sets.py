@@ -13,16 +13,15 @@ from common.downloads import SOURCES, Acquired, acquire
 from common.errors import InvalidInput, invalid, raise_all
 from common.files import read_json, write_json, write_text
 from experiments.settings import build
-from experiments.settings.own_data import OWN_DATASETS
+from experiments.settings.datasets import DATASETS, traits_of
 from experiments.settings.setting import globs_in
-from experiments.settings.thesis_values import CIFAR
 
 SOURCE_OF = {  # whose published files a data set is made of
     **{name: name for name in SOURCES},
-    **{name: "cifar100" if name.startswith(("cifar100", "cifar_collage")) else "cifar10" for name in CIFAR},
+    **{name: known.source for name, known in DATASETS.items() if known.source},
 }
 LOADERS: dict[str, Callable[..., data.Dataset]] = {
-    **{name: load for name, load in build.DATASETS.items() if name in SOURCE_OF or name in OWN_DATASETS},
+    **{name: known.load for name, known in DATASETS.items() if known.source or known.custom},
     "mnist": data.load_mnist,
 }
 COLUMNS = ("path", "label", "split", "sha256", "bytes", "width", "height", "mode")
@@ -74,7 +73,7 @@ def prepare(
 def check(name: str, data_dir: str, cache_dir: str, exclude: str | None = None) -> None:
     """Report on a data set, and raise all its errors as one."""
     problems: list[InvalidInput] = []
-    collects = {"problems": problems} if name in OWN_DATASETS else {}
+    collects = {"problems": problems} if traits_of(name).custom else {}
     report(load(name, data_dir, cache_dir, **collects, **_excluding(exclude)), problems)
 
 
@@ -84,7 +83,7 @@ def _excluding(exclude: str | None) -> dict[str, Any]:
 
 def load(name: str, data_dir: str, cache_dir: str, **options: Any) -> data.Dataset:
     """Load a data set with its loader's default seed and options."""
-    if name not in OWN_DATASETS:
+    if not traits_of(name).custom:
         return LOADERS[name](data_dir, cache_dir=cache_dir, seed=0, **options)
     return data.without_small_classes(LOADERS[name](data_dir, single_images=True, **options), build.FEWEST_IMAGES)
 
@@ -95,7 +94,7 @@ def report(dataset: data.Dataset, problems: Sequence[InvalidInput] = ()) -> data
     print(inspection.describe())
     found = list(problems)
     if inspection.unreadable:
-        skip = ", or train with --skip_unreadable" if dataset.name in OWN_DATASETS else ""
+        skip = ", or train with --skip_unreadable" if traits_of(dataset.name).custom else ""
         found.append(
             InvalidInput(
                 f"{len(inspection.unreadable)} files of {dataset.name} cannot be read, such as "

@@ -27,7 +27,8 @@ from experiments.reports.verdicts import error_of_mean
 from experiments.rows.scores import Scores, cell
 from experiments.runs.unit import MONITORED, normalized_mutual_information, unit_label
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import departures, recall_at
+from experiments.settings.datasets import traits_of
+from experiments.settings.recipes import departures
 
 METRICS = ("P@1", "MAP@R")
 EXPLANATION = (
@@ -221,7 +222,7 @@ _OF_EPOCHS = (
 
 def metrics_of(dataset: str) -> tuple[str, ...]:
     """Return the metrics of a data set's table."""
-    return (*(f"R@{k}" for k in recall_at(dataset)), "NMI")
+    return (*(f"R@{k}" for k in traits_of(dataset).recall_at), "NMI")
 
 
 def curve_figures(units: Sequence[UnitRun], dataset: str, choose: Callable) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ from common.files import check_unpacked_size, read_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.retrieval.query_scores import RetrievalResult
 from common.training.test_embeddings import read_test_embeddings
-from experiments.settings.recipes import recall_at
+from experiments.settings.datasets import traits_of
 
 METRICS = ("verification", "opis", "centroid", "open_set", "classes")  # of --metrics
 _MOST_CLASSES = 10  # in the table
@@ -265,7 +265,7 @@ def _printed_depths(path: str) -> list[int]:
     """Return a run's R@k depths; 1, 2, 4, 8 if unknown."""
     run = _run_of(path)
     config = None if run is None else read_json(run / "config.json")
-    return [*recall_at(str((config or {}).get("dataset")))]
+    return [*traits_of(str((config or {}).get("dataset"))).recall_at]
 
 
 def recall_depths(depths: Sequence[str]) -> list[int]:

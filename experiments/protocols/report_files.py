@@ -16,9 +16,9 @@ from experiments.reports.plots import picture
 from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.feature_figures import CONCATENATED, METRICS
 from experiments.runs.sampling_teacher import SAMPLING
+from experiments.settings.datasets import traits_of
 from experiments.settings.loss_building import DISCRIMINATIVE
 from experiments.settings.method_names import FEATURES, GROUPS
-from experiments.settings.recipes import recall_at
 
 _SHAPES = ("rho", "pi_intra", "pi_inter")
 _NOTE = (
@@ -115,7 +115,7 @@ def recall_of(unit: reports.UnitRun, dataset: str) -> dict[str, float]:
 
     If the run did not measure them, compute them from its test embeddings, which may be missing or a `DamagedFile`.
     """
-    names, found = [f"R@{k}" for k in recall_at(dataset)], unit.test_metrics()
+    names, found = [f"R@{k}" for k in traits_of(dataset).recall_at], unit.test_metrics()
     if not found.keys() >= {*names}:
         found = evaluate_embeddings(unit.test_embeddings(), dataset).as_dict()
     return {name: found[name] for name in names}
@@ -134,7 +134,7 @@ def write_recall(
 
     `published` gives, for each method, the printed cell of a metric, such as `R@10`.
     """
-    rows, hanging, left_out, metrics = [], [], [], [f"R@{k}" for k in recall_at(dataset)]
+    rows, hanging, left_out, metrics = [], [], [], [f"R@{k}" for k in traits_of(dataset).recall_at]
     for method, units in runs.items():
         found = []
         for unit in units:

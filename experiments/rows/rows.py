@@ -24,7 +24,7 @@ from common.files import read_arrays, read_json, write_arrays, write_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from experiments import reports
 from experiments.reports.training_effect import CLOSED_FORM, VALIDATED_BEFORE
-from experiments.settings.recipes import recall_at
+from experiments.settings.datasets import traits_of
 
 METRICS = ("MAP@R", "P@1")  # whose sums over the queries of each class are kept
 TRAINING, COLLECTION = "training", "collection"
@@ -33,7 +33,6 @@ _ENVIRONMENT = (
     *("threads", "onednn", "gpus", "deterministic_ops"),
 )  # what older runs did not record is null
 _PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of the configuration
-_TOKENS, _COLLAGES = "synthetic_tokens", "glyph_collage"
 ROW, CLASS_SCORES, COLLECTIONS = "row.json", "class_scores.npz", "collections.npz"
 _FORMAT = 1  # of these files
 _DIGITS = 6  # of validation curves
@@ -149,7 +148,7 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
         embeddings["query_labels"],
         embeddings.get("gallery"),
         embeddings.get("gallery_labels"),
-        recall_at=sorted({1, 2, 4, 8, *recall_at(dataset)}),
+        recall_at=sorted({1, 2, 4, 8, *traits_of(dataset).recall_at}),
     )
 
 
@@ -332,9 +331,10 @@ def label_of(configuration: Mapping) -> str:
     folders. Configurations of a study that differ in other fields need labels of their own.
     """
     dataset = configuration["dataset"]
-    if dataset == _TOKENS:
+    label_by = traits_of(dataset).label_by
+    if label_by == "pooling":
         return _pooling(configuration).upper()
-    if dataset.startswith(_COLLAGES):
+    if label_by == "start":
         distilled = ", distilled" if dataset.endswith("_distilled") else ""
         return f"{_start(configuration)}: {configuration['loss']} {_pooling(configuration)}{distilled}"
     ccp = ["ccp"] if configuration["method"] == "ccp" else []

@@ -15,13 +15,12 @@ from common.data.memory_batches import CRITERIA
 from common.errors import check_given
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.datasets import traits_of
 from experiments.settings.loss_building import num_views_of
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import IN_TURN, GroupSettings
 from experiments.settings.methods.pads import CURRICULA, FIXED, PadsSettings
-from experiments.settings.provided import recipe_of
 from experiments.settings.run_settings import FINAL
-from experiments.settings.thesis_values import CIFAR, LARGE_DATASETS, PHOTOGRAPHS
 
 _START_SECONDS = 12.0  # building, tracing
 # With validations, on 2 CPU cores: resnet10 on characters, tokens, and resnet20 on 32 x 32 photographs.
@@ -89,12 +88,13 @@ def _known_rate(config: ExperimentConfig) -> Rate:
     if config.backbone in _MOBILE_SECONDS_PER_IMAGE:
         seconds = _MOBILE_SECONDS_PER_IMAGE[config.backbone] * (config.image_size / _MOBILE_SIZE) ** 2 * stride
         return Rate(seconds, "2 CPU cores", seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
-    if recipe_of(config.dataset) in PHOTOGRAPHS:
+    kind = traits_of(config.dataset).kind
+    if kind == "photographs":
         seconds = _PHOTOGRAPH_SECONDS_PER_IMAGE * _NETWORK_RATIO.get(config.backbone, 1.0) * stride
         return Rate(seconds, _GPU, seconds * _EMBEDDING_SHARE, _FIGURES_SECONDS_PER_IMAGE)
-    if config.dataset in CIFAR:
+    if kind == "thumbnails":
         return Rate(_CIFAR_SECONDS_PER_IMAGE * (config.image_size / _CIFAR_SIZE) ** 2, "2 CPU cores")
-    seconds = _TOKEN_SECONDS_PER_IMAGE if config.dataset == "synthetic_tokens" else _GLYPH_SECONDS_PER_IMAGE
+    seconds = _TOKEN_SECONDS_PER_IMAGE if kind == "tokens" else _GLYPH_SECONDS_PER_IMAGE
     return Rate(seconds, "2 CPU cores")
 
 
@@ -103,7 +103,7 @@ def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
     steps = config.max_steps
     if config.budget == "full":
         turns = 2 if config.feature_schedule == IN_TURN else 1
-        steps = min(steps, turns * _EXPECTED_STEPS[recipe_of(config.dataset) in LARGE_DATASETS])
+        steps = min(steps, turns * _EXPECTED_STEPS[traits_of(config.dataset).large])
     return _seconds(config, rate, steps)
 
 

@@ -19,11 +19,11 @@ from experiments.runs.cost import TRAINING_CLASSES, seconds_on_processor
 from experiments.runs.splits import Split, split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.datasets import traits_of
 from experiments.settings.initial_weights import check_weights, is_file, may_be_transformer, preset_digest, weights_file
 from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import GroupSettings
-from experiments.settings.own_data import OWN_DATASETS
 
 MOST_HOURS = 24  # of training on a processor that begin without --allow_cpu
 
@@ -52,7 +52,7 @@ def checked_with_data(
     try:
         _, *found = check_all([of_configurations, *checks])
     except InvalidInput as error:
-        if chosen and chosen[0].dataset not in build.EMBEDDED_DATASETS:
+        if chosen and traits_of(chosen[0].dataset).needs_files:
             check_all(
                 [functools.partial(raise_all, [error]), lambda: _check_first_folds(chosen, _loaded(chosen, load))]
             )
@@ -90,7 +90,7 @@ def check_hours(configs: Iterable[ExperimentConfig]) -> None:
     line = device_line()
     if line.startswith(GPU):
         return
-    counted = [each for each in configs if each.dataset not in OWN_DATASETS and not each.cached_features]
+    counted = [each for each in configs if not traits_of(each.dataset).custom and not each.cached_features]
     hours = sum(seconds_on_processor(each, available_threads()) for each in counted) / 3600
     if hours > MOST_HOURS:
         raise InvalidInput(

@@ -11,6 +11,7 @@ from common import backbones, data, pooling, training
 from common.backbones.network_names import CLASS_TOKEN, DILATED, OUTPUT_STRIDE, OUTPUT_STRIDES, PATCHES
 from common.errors import InvalidInput, check_choice, invalid
 from common.progress import write_notice
+from experiments.settings.datasets import DATASETS as DATASETS
 from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer, preset_name
 from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
@@ -24,10 +25,8 @@ from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
 from experiments.settings.method_names import parse_loss
 from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
-from experiments.settings.own_data import OWN_DATASETS
 from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
 from experiments.settings.setting import globs_in
-from experiments.settings.thesis_values import EMOJI_CLUTTER
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -41,40 +40,6 @@ CLASS_TOKEN_POOLING = "cls"
 def _when_called(name: Callable[[], Callable[..., Any]], *first: Any, **settings: Any) -> Callable[..., Any]:
     """Return a function that imports a constructor when called and applies it."""
     return lambda *arguments, **given: name()(*first, *arguments, **settings, **given)
-
-
-DATASETS: dict[str, Callable[..., data.Dataset]] = {
-    "emoji": _when_called(lambda: data.load_emoji),
-    **{name: _when_called(lambda: data.load_emoji_clutter, side=side) for name, side in EMOJI_CLUTTER.items()},
-    "glyphs": _when_called(lambda: data.load_glyphs),
-    "glyph_scripts": _when_called(lambda: data.load_glyph_scripts),
-    "glyph_collage": _when_called(lambda: data.load_glyph_collage),
-    "glyph_collage_distilled": _when_called(lambda: data.load_glyph_collage, nuisance=False),
-    "synthetic_tokens": _when_called(lambda: data.load_synthetic_tokens),
-    "cars196": _when_called(lambda: data.load_cars196),
-    "cub200": _when_called(lambda: data.load_cub200),
-    "sop": _when_called(lambda: data.load_stanford_online_products),
-    "inshop": _when_called(lambda: data.load_in_shop),
-    "cifar10": _when_called(lambda: data.load_cifar10),
-    "cifar10_seen": _when_called(lambda: data.load_cifar10, validation_share=0.1),
-    "cifar10_unseen": _when_called(lambda: data.load_cifar10, unseen_classes=True),
-    "cifar100": _when_called(lambda: data.load_cifar100),
-    "cifar100_unseen": _when_called(lambda: data.load_cifar100, unseen_classes=True),
-    **{
-        f"cifar_collage{suffix}{'' if nuisance else '_distilled'}": _when_called(
-            lambda: data.load_cifar_collage, division=division, nuisance=nuisance
-        )
-        for suffix, division in (("", "thesis"), ("_published_code", "published_code"))
-        for nuisance in (True, False)
-    },
-    "cifar10_collage": _when_called(lambda: data.load_cifar10_collage),
-    "cifar10_collage_distilled": _when_called(lambda: data.load_cifar10_collage, nuisance=False),
-    "folder": _when_called(lambda: data.load_image_folder),
-    "manifest": _when_called(lambda: data.load_manifest),
-}
-
-# These need no files.
-EMBEDDED_DATASETS = ["emoji", "glyphs", "glyph_scripts", "glyph_collage", "glyph_collage_distilled", "synthetic_tokens"]
 
 
 def _generalized_sum_pooling(config: RunSettings) -> GeneralizedSumPooling:
@@ -171,16 +136,17 @@ def load_dataset(
     """
     check_choice("--dataset", name, DATASETS)
     given: dict[str, Any] = {} if train_fraction is None else {"train_fraction": train_fraction}
-    if name not in OWN_DATASETS:
-        return DATASETS[name](data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **given)
+    known = DATASETS[name]
+    if not known.custom:
+        return known.load(data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **given)
     if label_column is not None:
         given["label_column"] = label_column
     if exclude is not None:
         given["exclude"] = globs_in(exclude)
     skipped: list[InvalidInput] = []
-    if name == "folder" and skip_unreadable:
+    if "exclude" in known.settings and skip_unreadable:  # names are found by walking through folders
         given["skipped"] = skipped
-    dataset = DATASETS[name](data_dir, seed=seed, single_images=True, **given)
+    dataset = known.load(data_dir, seed=seed, single_images=True, **given)
     if skipped:
         write_notice(f"{name}: images left out that are no files: {len(skipped):,}. The first: {skipped[0]}")
     if skip_unreadable:

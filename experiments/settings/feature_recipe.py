@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.settings import dissertation_values as dissertation
+from experiments.settings.datasets import traits_of
 from experiments.settings.layers import OPEN, Layers
 from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, SHARED, LossName
 from experiments.settings.methods.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
 from experiments.settings.methods.pads import CURRICULA, FIXED, RANDOM, is_interval
 from experiments.settings.run_settings import REVISITING
-from experiments.settings.thesis_values import LARGE_DATASETS
 
 _CUB, _CARS, _SOP = "cub200", "cars196", "sop"
 _LIKE = {"folder": _CUB, "manifest": _CUB, _CUB: _CUB, _CARS: _CARS}  # all others: like SOP
@@ -104,7 +104,7 @@ def _set_batch_and_steps(layers: Layers, name: LossName, place: tuple[str, str])
 
 def _set_pads(layers: Layers, dataset: str) -> None:
     short, of_code = layers.values["budget"] != "full", "published code of PADS"
-    by = "classes" if dataset in LARGE_DATASETS else "images"
+    by = "classes" if traits_of(dataset).large else "images"
     layers.set("PADS, chapter 5", {**dissertation.PADS, "pads_by": by})
     layers.set(of_code, {"pads_learning_rate": 0.01})
     if is_interval(layers.chosen("pads_start")):

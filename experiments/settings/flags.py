@@ -22,15 +22,14 @@ from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import
 from experiments.process.removed import removal_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.settings.given_values import check_given, check_published_data
 from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM, uses_gsp
 from experiments.settings.own_data import (
     NO_GPU,
-    OWN_DATASETS,
     OWN_LOSS,
     fit_to_data,
-    recipe_by_default,
     trains_head_alone,
 )
 from experiments.settings.parts import all_settings
@@ -256,7 +255,7 @@ def _configurations(
 def set_recipe(values: flags.FlagValues) -> None:
     """Set the recipe of the data if `--recipe` is missing."""
     if values.recipe is None:
-        values.set_default("recipe", recipe_by_default(values.dataset))
+        values.set_default("recipe", traits_of(values.dataset).default_recipe)
 
 
 def head_without_gpu(values: flags.FlagValues, overrides: Mapping[str, Any], *, said: bool = True) -> dict[str, str]:
@@ -278,16 +277,12 @@ def head_without_gpu(values: flags.FlagValues, overrides: Mapping[str, Any], *, 
 def check_dataset_flags(values: flags.FlagValues) -> None:
     """Refuse an unknown `--dataset`, or flags of other data sets."""
     check_choice("--dataset", values.dataset, build.DATASETS)
-    if values.dataset in build.EMBEDDED_DATASETS:
+    traits = traits_of(values.dataset)
+    if not traits.needs_files:
         refuse_flags(values, "data_dir", because=f"{values.dataset} needs no files")
-    if values.dataset != "folder" and "train_fraction" in values:
-        refuse_flags(values, "train_fraction", because=f"{values.dataset} has a split of its own")
-    if values.dataset != "manifest" and "label_column" in values:
-        refuse_flags(values, "label_column", because=f"{values.dataset} is no table")
-    if values.dataset != "folder" and "exclude" in values:
-        refuse_flags(values, "exclude", because=f"{values.dataset} is no folder of photos")
-    if values.dataset not in OWN_DATASETS and "min_images" in values:
-        refuse_flags(values, "min_images", "skip_unreadable", because=f"{values.dataset} is used as a whole")
+    for reason in dict.fromkeys(OF_CUSTOM_DATA.values()):
+        names = [name for name, why in OF_CUSTOM_DATA.items() if why == reason and name not in traits.settings]
+        refuse_flags(values, *(name for name in names if name in values), because=f"{values.dataset} {reason}")
 
 
 def check_distinct(name: str, values: typing.Sequence[str]) -> None:

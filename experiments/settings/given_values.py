@@ -13,12 +13,13 @@ from absl import flags
 from common import data
 from common.errors import InvalidInput, check_all, check_choice
 from experiments.settings import build
+from experiments.settings.datasets import DATASETS, traits_of
 from experiments.settings.initial_weights import check_weights, is_file
-from experiments.settings.own_data import OWN_DATASETS, OWN_VALUES, check_fits, network_of_weights
+from experiments.settings.own_data import OWN_VALUES, check_fits, network_of_weights
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS, METHODS, OWN_PHOTOS
 from experiments.settings.setting import check_value
-from experiments.settings.thesis_values import PHOTOGRAPH_NETWORK, PRINTED
+from experiments.settings.thesis_values import PHOTOGRAPH_NETWORK
 from experiments.settings.tuned_recipe import named_recipe, recipe_layer
 
 Methods = Sequence[tuple[str, str, str]]  # (loss, method, pooling) of each
@@ -40,16 +41,17 @@ def check_given(
     trains = _trains(values)
 
     def load() -> None:
-        if values.dataset in OWN_DATASETS and (trains or values.data_dir is not None):
+        known = traits_of(values.dataset)
+        if known.custom and (trains or values.data_dir is not None):
             loaded.append(_load(values, overrides))
-        elif values.dataset in PRINTED and os.path.exists(values.data_dir or ""):
+        elif known.photographs and known.source and os.path.exists(values.data_dir or ""):
             with contextlib.suppress(InvalidInput):  # raised where the command loads them
                 loaded.append(_load(values, overrides))
         if loaded:
             check_fits(loaded[0], overrides, protocol)
 
     choices = (
-        ("--dataset", values.dataset, build.DATASETS),
+        ("--dataset", values.dataset, DATASETS),
         ("--budget", values.budget, BUDGETS),
         *(("--method", method, METHODS) for _, method, _ in methods),
     )
@@ -72,8 +74,8 @@ def check_given(
 
 def check_published_data(values: flags.FlagValues) -> None:
     """Load a published data set, or one of a plug-in, if anything is trained."""
-    without_files = (*OWN_DATASETS, *build.EMBEDDED_DATASETS)
-    if _trains(values) and values.dataset in build.DATASETS and values.dataset not in without_files:
+    known = DATASETS.get(values.dataset)
+    if _trains(values) and known and known.needs_files and not known.custom:
         build.load_dataset(values.dataset, values.data_dir, values.cache_dir, seed=0)
 
 
@@ -83,7 +85,7 @@ def _trains(values: flags.FlagValues) -> bool:
 
 def _weights(dataset: str, recipe: str, overrides: Mapping[str, Any], trains: bool) -> None:
     """Check weights; `check_configurations` checks those of published data sets."""
-    if not trains or dataset not in OWN_DATASETS:
+    if not trains or not traits_of(dataset).custom:
         return
     network = OWN_VALUES if named_recipe(recipe) == OWN_PHOTOS else PHOTOGRAPH_NETWORK
     weights, backbone = (overrides.get(name) for name in ("weights", "backbone"))
@@ -94,10 +96,12 @@ def _weights(dataset: str, recipe: str, overrides: Mapping[str, Any], trains: bo
 
 def _load(values: flags.FlagValues, overrides: Mapping[str, Any]) -> data.Dataset:
     """Load the data, even if their settings are out of range."""
-    seed, share = overrides.get("seed", 0), overrides.get("train_fraction")
-    share = share if share is not None and 0 < share < 1 and values.dataset == "folder" else None
-    usable = max(build.FEWEST_IMAGES, overrides.get("min_images") or 0), overrides.get("skip_unreadable")
-    column = overrides.get("label_column") if values.dataset == "manifest" else None
-    exclude = overrides.get("exclude") if values.dataset == "folder" else None
-    places = values.dataset, values.data_dir, values.cache_dir
-    return build.load_dataset(*places, max(0, seed), share, *usable, column, exclude)
+    traits = traits_of(values.dataset)
+    own = {name: overrides[name] for name in traits.settings if overrides.get(name) is not None}
+    if not 0 < own.get("train_fraction", 0.5) < 1:
+        del own["train_fraction"]
+    if traits.custom:
+        own["min_images"] = max(build.FEWEST_IMAGES, own.get("min_images", 0))
+    return build.load_dataset(
+        values.dataset, values.data_dir, values.cache_dir, max(0, overrides.get("seed", 0)), **own
+    )

@@ -10,12 +10,11 @@ from typing import Any
 
 from common import backbones, data
 from common.errors import InvalidInput, invalid, raise_all
+from experiments.settings.datasets import traits_of
 from experiments.settings.layers import Layers
-from experiments.settings.provided import recipe_of
-from experiments.settings.run_settings import FINAL, OWN_PHOTOS, THESIS, RunSettings
+from experiments.settings.run_settings import FINAL, OWN_PHOTOS, RunSettings
 from experiments.settings.thesis_values import EMOJI
 
-OWN_DATASETS = ("folder", "manifest")
 OWN_LOSS = "ms"
 # Of `--recipe=own_photos`: the network in this package, at the size at which photo search reads photos, trained as it
 # was on emoji, the only images with which its training was tried here. Validation on few classes is noisy, so a run
@@ -46,11 +45,6 @@ _HELD_OUT_CLASSES = 2  # fewest to validate on: within one class, all neighbours
 _FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
 
 
-def recipe_by_default(dataset: str) -> str:
-    """Return the default recipe of a data set."""
-    return OWN_PHOTOS if recipe_of(dataset) in OWN_DATASETS else THESIS
-
-
 def trains_head_alone(recipe: str, given: Mapping[str, Any]) -> bool:
     """Return whether a recipe trains the head alone on a machine without a GPU."""
     is_free = given.keys().isdisjoint(_OF_WHOLE_NETWORKS) and given.get("weights") != "none"
@@ -74,7 +68,7 @@ def fit_to_data(layers: Layers, dataset: data.Dataset, given: Mapping[str, Any])
         layers.set(source, {name: value for name, value in changed.items() if name not in given})
 
     network = network_of_weights(given)
-    if network is not None and "backbone" not in given and dataset.name in OWN_DATASETS:
+    if network is not None and "backbone" not in given and traits_of(dataset.name).custom:
         layers.set(_OF_WEIGHTS, {"backbone": network})
     if values.get("protocol") is None:
         set_unless_given(num_folds=_fitting_folds(num_classes, values.get("num_folds", _MOST_FOLDS)))
@@ -138,7 +132,7 @@ def _misfits(dataset: data.Dataset, given: Mapping[str, Any], protocol: str | No
         if given["classes_per_batch"] > most:
             expected = f"at most {most}, which each run learns from of the {num_classes} training classes"
             fix = "Leave the flag out for as many as fit."
-            if dataset.name == "folder":
+            if "train_fraction" in traits_of(dataset.name).settings:
                 fix = f"{fix[:-1]}, or let a larger share of the classes train (--train_fraction)."
             yield invalid("--classes_per_batch", received=given["classes_per_batch"], expected=expected, fix=fix)
 
@@ -146,7 +140,7 @@ def _misfits(dataset: data.Dataset, given: Mapping[str, Any], protocol: str | No
 def _too_few_classes(dataset: data.Dataset, train_fraction: float) -> InvalidInput:
     num_training = dataset.train.num_classes
     received, fix = f"{num_training} training classes", "Let more classes train."
-    if dataset.name == "folder":
+    if "train_fraction" in traits_of(dataset.name).settings:
         received = f"{num_training + dataset.test.num_classes} classes, of which {num_training} train"
         share = train_fraction if 0 < train_fraction < 1 else _TRAIN_FRACTION
         enough = max(_FEWEST_CLASSES + 1, math.ceil((_FEWEST_CLASSES - 0.5) / share))

@@ -27,11 +27,12 @@ from common import backbones, data, losses
 from common.errors import InvalidInput, check_choice, invalid
 from experiments.process.exit_code import exit_code_of
 from experiments.settings import build
+from experiments.settings.datasets import DATASETS
 from experiments.settings.method_names import FEATURES, MINERS, S2SD
 from experiments.settings.methods.derived import constructed, derived, is_of_kind, loss_settings, parameters_of
 from experiments.settings.parts import all_settings
 from experiments.settings.places import with_home
-from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF, Provider
+from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, Provider
 from experiments.settings.setting import LossSettings, Settings
 
 if TYPE_CHECKING:
@@ -251,13 +252,12 @@ class Registry:
                 `glyphs` for small images in memory, ...
             needs_files: whether it reads files of `--data_dir`.
         """
-        self._check_name("dataset", name, build.DATASETS)
-        check_choice(f"recipe_of of {name}", recipe_of, [each for each in build.DATASETS if each not in RECIPES_OF])
+        self._check_name("dataset", name, DATASETS)
+        check_choice(
+            f"recipe_of of {name}", recipe_of, [each for each, known in DATASETS.items() if known.follows == each]
+        )
         self._add("dataset", name, None)
-        build.DATASETS[name] = load
-        RECIPES_OF[name] = recipe_of
-        if not needs_files:
-            build.EMBEDDED_DATASETS.append(name)
+        DATASETS[name] = DATASETS[recipe_of].of_plugin(load, needs_files)
 
     def _check_name(self, kind: str, name: str, table: typing.Container[str]) -> None:
         if not isinstance(name, str) or not re.fullmatch("[a-z][a-z0-9_]*", name) or name in _PARTS_OF_NAMES:

@@ -1,4 +1,4 @@
-"""Names provided by plug-ins, with their provider, settings and recipe."""
+"""Names provided by plug-ins, with their provider and settings."""
 
 from __future__ import annotations
 
@@ -26,9 +26,3 @@ class Provider(NamedTuple):
 
 PROVIDERS: dict[tuple[str, str], Provider] = {}  # by kind and name
 OWN_SETTINGS: dict[tuple[str, str], type[Settings]] = {}  # likewise
-RECIPES_OF: dict[str, str] = {}  # a data set of a plug-in: the one whose recipe it takes
-
-
-def recipe_of(dataset: str) -> str:
-    """Return the data set whose recipe `dataset` follows, by default itself."""
-    return RECIPES_OF.get(dataset, dataset)

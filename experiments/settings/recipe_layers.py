@@ -8,6 +8,7 @@ from common.errors import InvalidInput, check_choice
 from experiments.settings import dissertation_values as dissertation
 from experiments.settings import published_code_values as published
 from experiments.settings import thesis_values as thesis
+from experiments.settings.datasets import traits_of
 from experiments.settings.method_names import ANCHORED_LOSSES, LOSSES, PAIR_LOSSES, PROXY_LOSSES, parse_loss
 from experiments.settings.run_settings import CONVENTIONAL_PROTOCOLS
 
@@ -20,13 +21,13 @@ def model_and_training(dataset: str, base_loss: str, chapter: int) -> dict[str, 
         **thesis.EVERY_RUN,
         "proxy_multiplier": dissertation.SOP_SOFTMAX_PACE if (base_loss, dataset) == ("normsoftmax", "sop") else pace,
     }
-    of_data = _photograph_training if dataset in thesis.PHOTOGRAPHS else _embedded_training
+    of_data = _photograph_training if traits_of(dataset).photographs else _embedded_training
     values |= of_data(dataset, base_loss, chapter)
     return {**values, "normalization": "unit"} if base_loss == "hyperbolic" else values  # see `checks`
 
 
 def _photograph_training(dataset: str, base_loss: str, chapter: int) -> dict[str, Any]:
-    large, by_proxy = dataset in thesis.LARGE_DATASETS, base_loss in PROXY_LOSSES
+    large, by_proxy = traits_of(dataset).large, base_loss in PROXY_LOSSES
     steps = thesis.PHOTOGRAPH_EVALUATION[chapter, large]
     slow = base_loss == "panchor" and dataset == "sop" and chapter == 5
     return {
@@ -69,7 +70,7 @@ def _embedded_training(dataset: str, base_loss: str, chapter: int) -> dict[str, 
         "steps_per_evaluation": steps,
         "max_steps": 10_000 * steps,
         "patience": 30 if tokens or chapter == 3 else 10,
-        **(thesis.EMOJI if dataset in thesis.EMOJI_DATASETS else thesis.CIFAR.get(dataset, {})),
+        **(thesis.EMOJI if traits_of(dataset).kind == "drawings" else thesis.CIFAR.get(dataset, {})),
     }
 
 
@@ -121,14 +122,14 @@ def ccp_parameters(dataset: str, loss: str, begins_at_random: bool, is_photograp
         **(thesis.CCP_FROM_RANDOM if begins_at_random else {}),
     }
     if not is_photographs:
-        values |= thesis.EMOJI_CCP if dataset in thesis.EMOJI_DATASETS else {"proxy_multiplier": 0.1}
+        values |= thesis.EMOJI_CCP if traits_of(dataset).kind == "drawings" else {"proxy_multiplier": 0.1}
     return values | ({"ccp_anchors": "embeddings"} if loss in ANCHORED_LOSSES else {})
 
 
 def gsp_parameters(dataset: str, base_loss: str) -> dict[str, Any]:
     """Return the values of GSP's fields by name; arguments as of `model_and_training`."""
     values: dict[str, Any] = dict(thesis.GSP)
-    if dataset in thesis.LARGE_DATASETS:
+    if traits_of(dataset).large:
         values["num_prototypes"] = 128
     if base_loss in PROXY_LOSSES:
         values["smoothing"] = 0.5
@@ -219,7 +220,7 @@ def revisiting_setting(dataset: str, base_loss: str, size: str | None) -> dict[s
     if dataset == "synthetic_tokens":
         values |= dissertation.BENCHMARK_TOKENS
     if size is None:
-        return values | (dissertation.BENCHMARK_GLYPHS if dataset.startswith("glyph") else {})
+        return values | (dissertation.BENCHMARK_GLYPHS if traits_of(dataset).kind in ("characters", "collages") else {})
     steps, epochs = dissertation.STEPS_PER_EPOCH.get(dataset, 52), dissertation.EPOCHS.get(dataset, 150)
     return {
         **values,
@@ -240,7 +241,7 @@ def chapter_setting(chapter: int, base_loss: str, dataset: str, values: dict[str
         most = int(most * (1 - thesis.HELD_OUT_FRACTION)) if values.get("protocol") == "held_out" else most
         classes = max(2, min(batch // images, most))
         changes |= {"samples_per_class": images, "classes_per_batch": classes}
-    if dataset not in thesis.PHOTOGRAPHS:
+    if not traits_of(dataset).photographs:
         return changes
     changes |= dissertation.CHAPTERS.get(chapter, {})
     if chapter == 4:

@@ -15,13 +15,13 @@ from experiments.settings import recipe_layers
 from experiments.settings import thesis_values as thesis
 from experiments.settings.checks import check_method
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.datasets import DATASETS, OF_CUSTOM_DATA, traits_of
 from experiments.settings.feature_recipe import dissertation_chapter, set_features_and_pads, settings_with_effect
 from experiments.settings.initial_weights import may_be_transformer
 from experiments.settings.layers import GIVEN, OPEN, Layers
 from experiments.settings.method_names import PROXY_LOSSES, LossName, parse_loss, uses_gsp, without_features
-from experiments.settings.own_data import OWN_DATASETS, OWN_VALUES
+from experiments.settings.own_data import OWN_VALUES
 from experiments.settings.parts import all_settings, parts_of
-from experiments.settings.provided import recipe_of
 from experiments.settings.run_settings import (
     BUDGETS,
     COSINE,
@@ -84,10 +84,11 @@ def layers_of(
     layers = Layers(overrides)
     chosen = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method}
     layers.set("the method", {**chosen, "recipe": recipe, "budget": budget, "chapter": chapter})
-    values, dataset = layers.values, recipe_of(dataset)
+    traits = traits_of(dataset)
+    values, dataset = layers.values, traits.follows
     if recipe == OWN_PHOTOS:
         dataset = _photographs_like(dataset)
-    size = ("large" if dataset in thesis.LARGE_DATASETS else "small") if dataset in thesis.PHOTOGRAPHS else None
+    size = ("large" if traits_of(dataset).large else "small") if traits_of(dataset).photographs else None
     after = "" if dataset in thesis.PRINTED else "ours, after "
     section = f"{after}thesis {'3.3.2.1' if chapter == 3 else '5.3.4.1'}"
     embedded = "as on emoji" if recipe == OWN_PHOTOS else "ours, after thesis 5.3.1 and 5.3.2"
@@ -126,8 +127,9 @@ def layers_of(
 
 def _photographs_like(dataset: str) -> str:
     """Return the data set whose other values `--recipe=own_photos` takes."""
-    if dataset not in thesis.PHOTOGRAPHS:
-        received, expected = f"{OWN_PHOTOS} with {dataset}", f"photographs: {', '.join(thesis.PHOTOGRAPHS)}"
+    if not traits_of(dataset).photographs:
+        photographs = [name for name, known in DATASETS.items() if known.photographs and known.follows == name]
+        received, expected = f"{OWN_PHOTOS} with {dataset}", f"photographs: {', '.join(photographs)}"
         raise invalid("--recipe", received=received, expected=expected)
     return "emoji"
 
@@ -149,7 +151,7 @@ def _set_parts(layers: Layers, name: LossName, dataset: str, after: str) -> None
     if layers.values["method"] == "ccp":
         check_method(name, "ccp")
         ccp = recipe_layers.ccp_parameters(
-            dataset, without_features(layers.values["loss"]), _begins_at_random(layers), dataset in thesis.PHOTOGRAPHS
+            dataset, without_features(layers.values["loss"]), _begins_at_random(layers), traits_of(dataset).photographs
         )
         layers.set(OPEN, ccp)
         layers.set(f"{after}thesis 3.3.2.1, CCP", {each: ccp[each] for each in thesis.CCP_PRINTED})
@@ -158,11 +160,6 @@ def _set_parts(layers: Layers, name: LossName, dataset: str, after: str) -> None
         layers.set(f"{after}thesis 5.3.4.1, GSP", recipe_layers.gsp_parameters(dataset, name.base))
     if pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
         layers.set("the pooling", {"embedding_dim": 64 * 128})
-
-
-def recall_at(dataset: str) -> tuple[int, ...]:
-    """Return the k of R@k in a data set's tables."""
-    return thesis.RECALL_AT.get(recipe_of(dataset), (1, 2, 4, 8))
 
 
 def _source_of_loss(base_loss: str, section: str, after: str) -> str:
@@ -184,7 +181,7 @@ def _set_consequences(layers: Layers, backbone: str, budget: str) -> None:
     given = layers.given
     if is_preset(backbone):
         layers.set("--backbone", {"weights": PRESET_WEIGHTS})
-    if layers.values["dataset"] in thesis.PHOTOGRAPHS and may_be_transformer(backbone):
+    if traits_of(layers.values["dataset"]).photographs and may_be_transformer(backbone):
         layers.set("--backbone", {"image_size": _SMOKE_IMAGE_SIZE if budget == "smoke" else _IMAGE_SIZE})
     if given.get("learning_rate_schedule") == COSINE:
         if budget == "full" and "max_steps" not in given:
@@ -242,7 +239,7 @@ def _budget_limits(budget: str, values: dict) -> dict:
         changes["warm_up_steps"] = min(values["warm_up_steps"], changes["steps_per_evaluation"])
     if values.get("gsp_memory_delay"):
         changes["gsp_memory_delay"] = changes["warm_up_steps"]
-    if recipe_of(values["dataset"]) in thesis.PHOTOGRAPHS and budget == "smoke":
+    if traits_of(values["dataset"]).photographs and budget == "smoke":
         changes |= {"image_size": 64, **({"warm_up_epochs": 0, "warm_up_steps": 2} if values["warm_up_epochs"] else {})}
     if not values["weight_decay"]:
         changes["weight_decay"] = _SHORT_WEIGHT_DECAY
@@ -276,10 +273,7 @@ def unused_overrides(values: dict, overrides: dict) -> list[str]:
 def _without_effect(values: dict) -> set[str]:
     """Return those settings of every run that these values make irrelevant."""
     has_effect = {
-        "train_fraction": values["dataset"] == "folder",
-        "label_column": values["dataset"] == "manifest",
-        "exclude": values["dataset"] == "folder",
-        **dict.fromkeys(("min_images", "skip_unreadable"), values["dataset"] in OWN_DATASETS),
+        **{name: name in traits_of(values["dataset"]).settings for name in OF_CUSTOM_DATA},
         "evaluation_antialias": values["crop"] in CROPS_OF_FILES,
         "copies": values["crop"] in CROPS_OF_FILES and values.get("evaluation_antialias", True),
         "input_mean": values["backbone"] == "bn_inception",

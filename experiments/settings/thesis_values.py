@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from typing import Any
 
-PHOTOGRAPHS = ("cub200", "cars196", "sop", "inshop", "folder", "manifest")
+from experiments.settings.datasets import EMOJI_CLUTTER
+
 PRINTED = ("cub200", "cars196", "sop", "inshop")  # whose hyper-parameters the thesis prints
-LARGE_DATASETS = ("sop", "inshop")
-EMOJI_CLUTTER = {"emoji_clutter_64": 64, "emoji_clutter_48": 48, "emoji_clutter_32": 32}  # their sides in pixels
 EMOJI_DATASETS = ("emoji", *EMOJI_CLUTTER)
 CHARACTERS = ("glyphs", "glyph_scripts")  # one in an image of 32 x 32
-RECALL_AT = {"sop": (1, 10, 100, 1000), "inshop": (1, 10, 20, 30)}  # k of R@k in tables; 1, 2, 4, 8 elsewhere
 
 # Every run, then its network.
 EVERY_RUN = {

@@ -11,7 +11,7 @@ from common.files import write_text
 from common.progress import progress_bar
 from experiments import reports
 from experiments.process.exit_code import import_tensorflow
-from experiments.settings.own_data import OWN_DATASETS
+from experiments.settings.datasets import traits_of
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import DataFolder, DrawnRun, mean_score, verdict_of
 from experiments.site.groups import Study, read_studies
@@ -99,7 +99,7 @@ def _records(run: DrawnRun, options: DrawingOptions) -> dict[str, dict]:
 def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | None:
     """Draw the beginning of a report of custom data, or return None."""
     finished = [method for method in study.methods if first_drawable(method.runs.units)]
-    if not finished or study.methods[0].config.dataset not in OWN_DATASETS:
+    if not finished or not traits_of(study.methods[0].config.dataset).custom:
         return None
     method = max(finished, key=lambda each: mean_score(each.runs.finished.values()))
     run = DrawnRun(check_given("run", first_drawable(method.runs.units)), method.config, data, drawings)

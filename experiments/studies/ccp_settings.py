@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from experiments.plans.study import StudyOptions
-from experiments.settings.thesis_values import LARGE_DATASETS, PHOTOGRAPHS
+from experiments.settings.datasets import traits_of
 
 # Problems must end within minutes: a validation each 25 steps, and a problem ends at the first one that is no better.
 _DEMO = {"max_steps": 1000, "steps_per_evaluation": 25, "patience": 20, "projection_patience": 1, "xbm_start": 200}
@@ -19,14 +19,14 @@ def ccp_settings(options: StudyOptions, *, ablation: bool = False) -> dict:
     and validates on one, with patience 40.
     """
     settings = {"num_folds": NUM_BLOCKS} if ablation else {}
-    if ablation and options.budget == "full" and options.dataset in PHOTOGRAPHS:
+    if ablation and options.budget == "full" and traits_of(options.dataset).photographs:
         settings["patience"] = 40
     return {**settings, **(_DEMO if options.budget == "demo" else {})}
 
 
 def row_settings(loss: str, dataset: str) -> dict:
     """Return a row's settings: SoftTriple on SOP and In-shop has one centre per class."""
-    return {"centers_per_class": 1} if loss == "softtriple" and dataset in LARGE_DATASETS else {}
+    return {"centers_per_class": 1} if loss == "softtriple" and traits_of(dataset).large else {}
 
 
 def ablation_protocol(options: StudyOptions) -> str:

@@ -30,6 +30,7 @@ from experiments.rows.rows import TRAINING
 from experiments.rows.scores import cell, complete_repeats, method_difference, scores_of_trainings
 from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.settings.build import parse_method
+from experiments.settings.datasets import traits_of
 from experiments.studies.planned import CLAIMS, Claim
 from experiments.studies.tables import CLAIMS_ID
 
@@ -216,7 +217,7 @@ def _share_at_start(row: dict, best: float | None) -> float | None:
 
 def _data_set(study: StudyRows) -> str:
     row = next((row for row in study.rows if row["kind"] == TRAINING), {"dataset": ""})
-    return row["data"] if row["dataset"] in ("folder", "manifest") else row["dataset"].partition("_clutter")[0]
+    return row["data"] if traits_of(row["dataset"]).custom else row["dataset"].partition("_clutter")[0]
 
 
 def _mean(study: StudyRows, label: str) -> float:

@@ -24,8 +24,8 @@ from experiments.settings.recipes import resolve
 from experiments.settings.thesis_values import COLLAGE_GSP
 
 GLYPHS = "glyph_collage"
-COLLAGES_OF_PHOTOGRAPHS = ("cifar_collage", "cifar_collage_published_code", "cifar10_collage")
-COLLAGES = (GLYPHS, *COLLAGES_OF_PHOTOGRAPHS)
+CIFAR_COLLAGES = ("cifar_collage", "cifar_collage_published_code", "cifar10_collage")
+COLLAGES = (GLYPHS, *CIFAR_COLLAGES)
 METHODS = {  # name: what follows the data set's name, pooling, whether the zero-shot prediction loss trains attributes
     "gap": ("", "gap", False),
     "gsp": ("", "gsp", False),
@@ -75,7 +75,7 @@ def starts_of(dataset: str, weights: str | None, chosen: Sequence[str] | None = 
 
 def start_notes(dataset: str, weights: str | None) -> list[str]:
     """Return a note if collages of photographs train from scratch."""
-    if not dataset.startswith(COLLAGES_OF_PHOTOGRAPHS) or weights not in (None, "none"):
+    if not dataset.startswith(CIFAR_COLLAGES) or weights not in (None, "none"):
         return []
     return [
         "Trained from scratch: the thesis starts from a CIFAR-100 classifier (`python -m experiments.pretrain "

@@ -25,7 +25,7 @@ from experiments.protocols.conventional_report import ConventionalReport, write_
 from experiments.runs.unit import unit_label
 from experiments.settings.build import parse_method
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.thesis_values import PHOTOGRAPHS
+from experiments.settings.datasets import traits_of
 
 _S2SD = "margin+distance+s2sd"
 _BACKBONES = {"a": "bn_inception", "b": "resnet50"}
@@ -58,7 +58,7 @@ class ConventionalTable(Study):
             raise invalid("--monitor", received=",".join(options.monitors), expected="test_set, or both")
         self._pairs: list[tuple[ExperimentConfig, ExperimentConfig]] = []
         for name, dim in _rows_of(table, options):
-            settings = {"backbone": _BACKBONES[table[-1]]} if options.dataset in PHOTOGRAPHS else {}
+            settings = {"backbone": _BACKBONES[table[-1]]} if traits_of(options.dataset).photographs else {}
             varied = {"chapter": chapter, "embedding_dim": dim}
             biased, unbiased = (
                 options.of_method(name, settings=settings, protocol=protocol, **varied)

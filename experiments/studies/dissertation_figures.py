@@ -22,8 +22,7 @@ from experiments.plans.fair_table import FairRow, FairTable, budget_notes
 from experiments.plans.study import Study, StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.published.values import DISSERTATION
-from experiments.settings.provided import recipe_of
-from experiments.settings.thesis_values import PHOTOGRAPHS
+from experiments.settings.datasets import traits_of
 from experiments.studies.fair_tables import rows_of
 
 _FIVE_LOSSES = ("margin+distance", "triplet+random", "pnca", "ms", "normsoftmax")  # unnamed; ours of figure 2.3's
@@ -71,7 +70,7 @@ def _pipeline_rows(loss: str, options: StudyOptions) -> list[FairRow]:
     }
     changes |= {f"weight decay {decay:g}": {"weight_decay": decay} for decay in _DECAYS}
     changes |= {f"size {size}": {"embedding_dim": size} for size in _SIZES}
-    changes |= _CROPS if recipe_of(options.dataset) in PHOTOGRAPHS else {}
+    changes |= _CROPS if traits_of(options.dataset).photographs else {}
     changed = {
         variant: settings
         for variant, settings in changes.items()

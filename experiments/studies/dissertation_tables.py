@@ -32,9 +32,8 @@ from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, 
 from experiments.published.values import DISSERTATION
 from experiments.reports import UnitRun
 from experiments.runs.sampling_teacher import SAMPLING
+from experiments.settings.datasets import traits_of
 from experiments.settings.methods.pads import FIXED
-from experiments.settings.provided import recipe_of
-from experiments.settings.thesis_values import PHOTOGRAPHS
 from experiments.studies.fair_tables import rows_of
 from experiments.studies.generalization_gap import GeneralizationGapTable
 from milbich_dml.distance_bins import SMALLEST
@@ -60,7 +59,7 @@ def _study(table: str, options: StudyOptions) -> Study:
     def make(rows: Sequence[FairRow]) -> FairTable:
         return FairTable(title, name, rows, options, chapter=5)
 
-    of_photographs = recipe_of(options.dataset) in PHOTOGRAPHS
+    of_photographs = traits_of(options.dataset).photographs
     rows = tuple(row for row in rows_of(name) if of_photographs or "crop" not in row.settings)
     if table == "3.6":
         return GeneralizationGapTable(title, name, rows, options, _MODELS)

@@ -32,7 +32,7 @@ from experiments.studies.collages import GLYPHS, STARTS, start_notes, starts_of
 
 _PLACES = (*experiment_flags.PLACE_FLAGS, "record", "replace", "details", *experiment_flags.UNIT_FLAGS)
 _CONFIGURATION = tuple(each.name for each in all_settings())
-_PHOTOGRAPHS_TAKE = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
+_CIFAR_TAKES = 11.5  # resnet20 on 64 x 64 pixels, as `cost` has it, over resnet10 on glyphs
 
 
 class Conditions(NamedTuple):
@@ -67,7 +67,7 @@ def _of_collages(given: Mapping[str, Any]) -> Conditions:
     dataset, weights = given.get("dataset", GLYPHS), given.get("weights")
     possible = starts_of(dataset, weights)
     impossible = [f"start {start}" for start in STARTS if start not in possible]
-    return Conditions(impossible, 1.0 if dataset == GLYPHS else _PHOTOGRAPHS_TAKE, start_notes(dataset, weights))
+    return Conditions(impossible, 1.0 if dataset == GLYPHS else _CIFAR_TAKES, start_notes(dataset, weights))
 
 
 _BUDGETS = {budget: f"--budget={budget}" for budget in BUDGETS}

@@ -20,7 +20,7 @@ from typing import Any
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.thesis_values import LARGE_DATASETS, PHOTOGRAPHS
+from experiments.settings.datasets import traits_of
 
 _RATIOS = {
     "full": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
@@ -81,8 +81,8 @@ def tuning_configuration(options: StudyOptions, loss: str, pooling: str = "gsp",
     on one. The average of three repeats is reported; patience is 10 (CUB, Cars) or 7 (SOP, In-shop).
     """
     settings = {"chapter": 5, "num_folds": NUM_BLOCKS}
-    if options.budget == "full" and options.dataset in PHOTOGRAPHS:
-        settings["patience"] = 7 if options.dataset in LARGE_DATASETS else 10
+    if options.budget == "full" and traits_of(options.dataset).photographs:
+        settings["patience"] = 7 if traits_of(options.dataset).large else 10
     return options.with_pooling(pooling).configuration(loss, settings=settings, **varied)
 
 

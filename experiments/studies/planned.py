@@ -39,8 +39,9 @@ from experiments.plans.study import StudyOptions
 from experiments.reports import PlainTable, cell_text
 from experiments.rows.scores import cell, rows_with, scores_of_trainings
 from experiments.rows.store import RECORDED, StudyRows
+from experiments.settings.datasets import EMOJI_CLUTTER
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
-from experiments.settings.thesis_values import EMOJI, EMOJI_CCP, EMOJI_CLUTTER, LOSSES_OF
+from experiments.settings.thesis_values import EMOJI, EMOJI_CCP, LOSSES_OF
 from experiments.studies.tuned_table import TunedRow, TunedTable, recorded_trials
 
 

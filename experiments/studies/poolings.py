@@ -21,6 +21,7 @@ from experiments.rows.scores import figures_row, labels_of, scores_of_trainings
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.datasets import traits_of
 from experiments.settings.thesis_values import COLLAGE_GSP
 from experiments.studies.collages import start_notes
 
@@ -63,7 +64,7 @@ DEMO_DELAY = 100  # steps before prototypes are chosen among local features
 def comparison_configuration(options: StudyOptions, loss: str) -> ExperimentConfig:
     """Return a method's configuration; fields set by hand hold for poolings with them."""
     settings: dict[str, object] = {"chapter": 5}
-    if options.dataset.startswith("glyph_collage"):
+    if traits_of(options.dataset).kind == "collages":
         settings |= {**COLLAGE_GSP, "gsp_memory_delay": DEMO_DELAY}
     if options.budget == "demo":
         settings |= {"max_steps": DEMO_STEPS, "steps_per_evaluation": DEMO_STEPS // 2}

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 
 import numpy as np
@@ -5,6 +6,7 @@ import pytest
 from PIL import Image
 
 from experiments.settings import build
+from experiments.settings.datasets import DATASETS
 from experiments.studies.demo import fair_queries, found_by, stratified
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.tiny_network import tiny_network
@@ -18,7 +20,7 @@ def few_emoji(data_dir=None, *, cache_dir, seed=0):
 
 @pytest.fixture
 def demo(tmp_path, monkeypatch):
-    monkeypatch.setitem(build.DATASETS, "emoji", few_emoji)
+    monkeypatch.setitem(DATASETS, "emoji", dataclasses.replace(DATASETS["emoji"], load=few_emoji))
     monkeypatch.setitem(build.BACKBONES, "efficientnet_lite0", tiny_network)
     arguments = [f"--runs_dir={tmp_path}/runs", f"--cache_dir={tmp_path}/cache", "--budget=smoke", *ONE_EVALUATION]
     arguments += ["--weights=none", "--image_size=32"]

@@ -138,7 +138,9 @@ def test_nothing_changes_for_official_data_of_the_official_size(name, classes, p
 
 
 def test_the_recipe_of_own_photos_is_for_photographs_and_the_same_under_every_protocol():
-    with pytest.raises(InvalidInput, match="received 'own_photos with glyphs', expected photographs: cub200, "):
+    with pytest.raises(
+        InvalidInput, match="received 'own_photos with glyphs', expected photographs: cars196, cub200, "
+    ):
         resolve("glyphs", "ms", "gap", "own_photos", "full", {})
     fair = resolve("folder", "ms", "gap", "own_photos", "full", {}).as_dict()
     held_out = resolve("folder", "ms", "gap", "own_photos", "full", {}, protocol="held_out").as_dict()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 from experiments.settings import build
-from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, RECIPES_OF
+from experiments.settings.provided import OWN_SETTINGS, PROVIDERS
 from tests.support.sources import ROOT
 
 SOURCE = '''"""A loss, a pooling, a backbone and a data set of one's own, as small as they can be."""
@@ -109,9 +109,9 @@ ARGUMENTS = [
 @contextlib.contextmanager
 def restored_tables() -> Iterator[None]:
     """All that plug-ins register inside is gone afterwards, and so are modules of no package."""
-    lists = {each: list(each_list) for each, each_list in _lists().items()}
+    project_first = list(build.PROJECT_FIRST)
     imported = set(sys.modules)
-    tables = (build.LOSSES, build.POOLINGS, build.BACKBONES, build.DATASETS, OWN_SETTINGS, PROVIDERS, RECIPES_OF)
+    tables = (build.LOSSES, build.POOLINGS, build.BACKBONES, build.DATASETS, OWN_SETTINGS, PROVIDERS)
     with contextlib.ExitStack() as stack:
         for table in tables:
             stack.enter_context(mock.patch.dict(table))
@@ -120,9 +120,4 @@ def restored_tables() -> Iterator[None]:
         file = getattr(sys.modules[name], "__file__", None) or sys.base_prefix
         if "site-packages" not in file and not file.startswith((sys.base_prefix, str(ROOT))):
             del sys.modules[name]
-    for name, each_list in _lists().items():
-        each_list[:] = lists[name]
-
-
-def _lists() -> dict[str, list[str]]:
-    return {"embedded": build.EMBEDDED_DATASETS, "project": build.PROJECT_FIRST}
+    build.PROJECT_FIRST[:] = project_first

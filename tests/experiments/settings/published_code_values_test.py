@@ -7,9 +7,9 @@ import re
 import pytest
 
 from common.errors import InvalidInput
+from experiments.settings.datasets import DATASETS
 from experiments.settings.parts import all_settings
 from experiments.settings.recipes import resolve
-from experiments.settings.thesis_values import PHOTOGRAPHS
 
 DOCUMENTATION = pathlib.Path(__file__).resolve().parents[3] / "docs" / "published_code.md"
 BENCHMARKS = ("cub200", "cars196", "sop", "inshop")
@@ -142,6 +142,6 @@ def test_a_switch_without_effect_is_refused(method, overrides):
 
 @pytest.mark.parametrize("budget", ["smoke", "demo"])
 def test_short_budgets_shorten_the_warm_up_and_what_waits_for_it(budget):
-    for dataset in PHOTOGRAPHS:
+    for dataset in (name for name, traits in DATASETS.items() if traits.photographs):
         config = resolve(dataset, "pnca", "gsp", "published_code", budget, {})
         assert 0 < config.warm_up_steps == config.gsp_memory_delay <= config.steps_per_evaluation

@@ -1,9 +1,9 @@
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.build import EMBEDDED_DATASETS, build_loss
+from experiments.settings.build import build_loss
+from experiments.settings.datasets import DATASETS
 from experiments.settings.recipes import resolve
-from experiments.settings.thesis_values import CHARACTERS
 
 
 def ccp(dataset, loss="c2", budget="full", recipe="thesis", **overrides):
@@ -80,11 +80,13 @@ def test_samples_are_the_anchors_and_proxies_by_a_switch():
     assert ccp("sop", "c1").ccp_anchors is None
 
 
-@pytest.mark.parametrize("dataset", [name for name in EMBEDDED_DATASETS if name != "emoji"])
+@pytest.mark.parametrize(
+    "dataset", [name for name, traits in DATASETS.items() if not traits.needs_files and name != "emoji"]
+)
 def test_chapter_three_has_its_batch_on_embedded_data_too(dataset):
     for method in ("plain", "ccp"):
         config = resolve(dataset, "c2", "gap", "thesis", "full", {"chapter": 3}, method)
         assert (config.classes_per_batch, config.samples_per_class) == (8, 4)
-        assert (config.normalization == "clip") == (dataset in CHARACTERS)
+        assert (config.normalization == "clip") == (DATASETS[dataset].kind == "characters")
     config = resolve(dataset, "c2", "gap", "thesis", "full", {})
     assert (config.classes_per_batch, config.normalization == "clip") == (16, False)

@@ -5,10 +5,11 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.settings import build
+from experiments.settings.datasets import DATASETS
 from experiments.settings.methods.composers import RegularizerSettings
 from experiments.settings.parts import all_settings
 from experiments.settings.recipes import departures, layers_of, resolve
-from experiments.settings.thesis_values import LOSSES_OF, PHOTOGRAPHS
+from experiments.settings.thesis_values import LOSSES_OF
 
 OF_HIER = [name for name in RegularizerSettings.names() if name.startswith("hier_") and name != "hier_weight"]
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
@@ -77,10 +78,10 @@ def test_thesis_values(method, expected):
     assert (config.beta_2, config.weight_decay, config.normalization, config.image_size) == (0.99, 1e-4, "unit", 227)
 
 
-EMBEDDED = sorted(set(LOSSES_OF) - set(PHOTOGRAPHS))
+SMALL = [name for name, traits in DATASETS.items() if not traits.photographs]
 
 
-@pytest.mark.parametrize("dataset", EMBEDDED)
+@pytest.mark.parametrize("dataset", SMALL)
 def test_validation_alone_ends_a_full_training_and_no_short_one(dataset):
     for loss, chapter in itertools.product(("c2", "pnca"), (3, 5)):
         of_chapter = {"chapter": chapter}

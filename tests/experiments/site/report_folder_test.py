@@ -1,3 +1,4 @@
+import dataclasses
 import html.parser
 import json
 import pathlib
@@ -10,7 +11,8 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.site import drawn_run, report_folder
+from experiments.settings.datasets import DATASETS
+from experiments.site import drawn_run
 from experiments.site.groups import read_studies
 from experiments.site.pages import link_to
 from experiments.site.report_folder import DrawingOptions, write_report
@@ -186,7 +188,7 @@ def test_runs_that_have_only_begun_are_listed(empty_study):
 @pytest.fixture
 def photo_report(tiny_study, tmp_path, monkeypatch):
     """The report of a study as if its data were custom and its initial weights known."""
-    monkeypatch.setattr(report_folder, "OWN_DATASETS", ("glyphs",))
+    monkeypatch.setitem(DATASETS, "glyphs", dataclasses.replace(DATASETS["glyphs"], custom=True))
     monkeypatch.setattr(drawn_run, "_are_known", lambda weights: True)
     calls = []
 

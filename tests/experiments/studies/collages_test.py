@@ -3,11 +3,11 @@ import pytest
 from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
 from experiments.settings.recipes import resolve
-from experiments.studies.collages import COLLAGES_OF_PHOTOGRAPHS, start_notes, start_settings, starts_of
+from experiments.studies.collages import CIFAR_COLLAGES, start_notes, start_settings, starts_of
 from experiments.studies.poolings import Poolings
 
 
-@pytest.mark.parametrize("dataset", COLLAGES_OF_PHOTOGRAPHS)
+@pytest.mark.parametrize("dataset", CIFAR_COLLAGES)
 def test_collages_of_photographs_train_as_printed(dataset):
     overrides = start_settings(dataset, "pretrained", "resnet20.npz")
     config = resolve(dataset, "pnca", "gsp", "thesis", "full", overrides)

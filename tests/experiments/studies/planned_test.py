@@ -11,8 +11,8 @@ from experiments.plans.study import StudyOptions
 from experiments.plans.study_command import define_study_flags, options_of_study
 from experiments.plans.study_runs import NothingFinished
 from experiments.rows.store import RECORDED
+from experiments.settings.datasets import traits_of
 from experiments.settings.method_names import LOSSES
-from experiments.settings.own_data import OWN_DATASETS
 from experiments.studies.planned import all_losses, planned_comparisons, where_weight_falls
 from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES
 from tests.experiments.rows.ranked_study import record_ranked
@@ -151,7 +151,7 @@ def test_the_weight_on_the_object_stands_beside_retrieval(tmp_path):
 def recorded_on_own_photos():
     """The recorded rows of own photos, by the command that made them."""
     rows = (json.loads(line) for path in (ROOT / RECORDED).glob("*/rows.jsonl") for line in path.open())
-    own = (row for row in rows if row["dataset"] in OWN_DATASETS and "command" in row)
+    own = (row for row in rows if traits_of(row["dataset"]).custom and "command" in row)
     return itertools.groupby(sorted(own, key=lambda row: row["command"]), lambda row: row["command"])
 
 
