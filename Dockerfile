@@ -9,6 +9,7 @@ COPY ccp_dml ccp_dml
 COPY milbich_dml milbich_dml
 COPY deep_metric_learning deep_metric_learning
 COPY experiments experiments
+COPY photo_search photo_search
 # The image's TensorFlow fulfils the package's requirement, and stays.
 RUN python -m pip install --no-cache-dir .
 WORKDIR /work

@@ -41,7 +41,7 @@ lint: $(VENV)/.installed-dev
 	$(VENV)/bin/lint-imports --no-logo
 	$(VENV)/bin/hadolint Dockerfile
 	$(VENV)/bin/python tools/check_tree.py
-	$(VENV)/bin/mypy common gsp_dml ccp_dml milbich_dml deep_metric_learning experiments
+	$(VENV)/bin/mypy common gsp_dml ccp_dml milbich_dml deep_metric_learning experiments photo_search
 
 format: $(VENV)/.installed-dev
 	$(VENV)/bin/ruff check --fix .

@@ -5,7 +5,7 @@ import re
 
 from setuptools import find_packages, setup
 
-PACKAGES = ("common", "gsp_dml", "ccp_dml", "milbich_dml", "deep_metric_learning", "experiments")
+PACKAGES = ("common", "gsp_dml", "ccp_dml", "milbich_dml", "deep_metric_learning", "experiments", "photo_search")
 ROOT = pathlib.Path(__file__).resolve().parent
 # Beside it, requirements-torch-networks.txt is to be installed by `pip install --no-deps`, which an extra cannot say.
 EXTRAS = (
@@ -50,10 +50,12 @@ setup(
         "common.backbones": ["imagenet/*"],
         "common.data": ["emoji_drawings/*"],
         "experiments.deployment": ["*.jinja"],
-        "experiments.photos": ["page.*"],
         "experiments.published": ["*.csv"],
+        "common.pages": ["templates/*"],
         "experiments.site": ["templates/*"],
         "experiments.studies": ["*.csv"],
+        "photo_search": ["templates/*"],
+        "photo_search.page": ["page.*"],
     },
     entry_points={"console_scripts": ["dml = experiments.__main__:main"]},
     install_requires=[

@@ -33,8 +33,8 @@ import numpy as np
 from absl import app, flags
 
 from benchmarks import measure
-from common.index import EmbeddingIndex
-from common.index.approximate import REFINED, ApproximateSearch, import_faiss, recall_of
+from photo_search.index import EmbeddingIndex
+from photo_search.index.approximate import REFINED, ApproximateSearch, import_faiss, recall_of
 
 ITEMS_PER_CLASS = 20
 CLASSES_PER_GROUP = 50

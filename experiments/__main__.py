@@ -1,6 +1,7 @@
 """The program `dml`: run a command by its name, or list all commands.
 
-Regenerates: nothing; `dml fair_eval ...` is `python -m experiments.fair_eval ...`.
+Regenerates: nothing; `dml fair_eval ...` is `python -m experiments.fair_eval ...`, and `dml search ...` is
+    `python -m photo_search.search ...`.
 Command: dml (or python -m experiments); dml fair_eval --help
 Expected: the commands in groups, with one line each.
 Cost: a tenth of a second; no module of a command is imported for the list.
@@ -29,6 +30,7 @@ GROUPS = {  # commands without a group are listed last
     "Thesis": ("table", "figure", "mnist_study", "collage_study", "pooling_comparison", "record"),
     "This machine": ("doctor", "clean"),
 }
+_PACKAGES = ("experiments", "photo_search")  # all modules directly in them are commands
 _HELP = ("--help", "-h", "-help", "help")
 _WIDTH = 100
 
@@ -42,16 +44,27 @@ def main() -> None:
         if not getattr(sys.flags, "safe_path", False):
             sys.path.append(os.getcwd())  # `python -m` has it: plug-ins may lie there
         sys.argv = [name, *arguments]
-        runpy.run_module(f"experiments.{name}", run_name="__main__", alter_sys=True)
+        runpy.run_module(module_of(name), run_name="__main__", alter_sys=True)
     else:
         sys.exit(_unknown(name))
 
 
 def commands() -> dict[str, str]:
     """Return the first line of each command's docstring, by the command's name."""
-    paths = sorted(path for path in pathlib.Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
-    docstrings = {path.stem: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "" for path in paths}
+    sources = {name: path.read_text(encoding="utf-8") for name, path in sorted(_paths().items())}
+    docstrings = {name: ast.get_docstring(ast.parse(source)) or "" for name, source in sources.items()}
     return {name: docstring.partition("\n")[0] for name, docstring in docstrings.items()}
+
+
+def module_of(name: str) -> str:
+    """Return the module of a command."""
+    return f"{_paths()[name].parent.name}.{name}"
+
+
+def _paths() -> dict[str, pathlib.Path]:
+    root = pathlib.Path(__file__).resolve().parents[1]
+    found = [path for package in _PACKAGES for path in (root / package).glob("*.py")]
+    return {path.stem: path for path in found if not path.stem.startswith("_")}
 
 
 def listing() -> str:

@@ -27,7 +27,7 @@ def main() -> None:
     run_study(flags.FLAGS, "table", {_STUDY: Demo}, {}, {})
     python = pathlib.Path(sys.executable)
     typed = os.path.relpath(python) if python.is_relative_to(pathlib.Path.cwd()) else python.name
-    print(f"Next: {typed} -m experiments.search index --images=YOUR_PHOTOS --index=photo_index")
+    print(f"Next: {typed} -m photo_search.search index --images=YOUR_PHOTOS --index=photo_index")
 
 
 if __name__ == "__main__":

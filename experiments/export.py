@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from absl import flags, logging
 
+from common.deployment.untrained import FLAGS as UNTRAINED_FLAGS
+from common.deployment.untrained import define_untrained_flags, untrained_from_flags
 from common.errors import invalid
-from experiments.deployment.untrained import FLAGS as UNTRAINED_FLAGS
-from experiments.deployment.untrained import define_untrained_flags, export_untrained, untrained_from_flags
+from experiments.deployment.untrained import export_untrained
 from experiments.deployment.writing import FORMAT_NAMES, export_run
 from experiments.settings import flags as experiment_flags
 

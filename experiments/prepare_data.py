@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from absl import flags
 
+from common.commands import command_line
 from common.data.kinds_of_copies import COPIES, MANY
 from common.downloads import check_mirror
 from common.errors import check_choice, check_non_negative
@@ -49,7 +50,7 @@ if __name__ == "__main__":
     flags.DEFINE_string("dataset", None, f"Data set: one of {', '.join(LOADERS)}.", required=True)
     flags.DEFINE_string("data_dir", "data", "Folder of all data (or, for folder and manifest, of this one).")
     experiment_flags.define("cache_dir")
-    experiment_flags.define_exclude()
+    command_line.define_exclude()
     flags.DEFINE_string("mirror", None, "Address of a folder with the published files, asked before all others.")
     flags.DEFINE_integer("shorter_side", 256, "Pixels of the shorter side of the prepared copies; 0: make none.")
     flags.DEFINE_string(

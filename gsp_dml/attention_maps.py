@@ -8,6 +8,8 @@ import numpy as np
 
 from common.errors import invalid
 
+_OPACITY = 0.6
+
 
 def upsample_map(attention: np.ndarray, height: int, width: int) -> np.ndarray:
     """Enlarge maps over positions bilinearly to the size of the image.
@@ -25,6 +27,24 @@ def upsample_map(attention: np.ndarray, height: int, width: int) -> np.ndarray:
     rows = _interpolation(attention.shape[-2], height)  # [height, rows]
     columns = _interpolation(attention.shape[-1], width)  # [width, columns]
     return rows @ attention @ columns.T
+
+
+def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:
+    """Blend an image `[height, width, 3]`, 0..1, with colours of attention `[rows, columns]`.
+
+    The colour scale reaches from `lowest` to `highest`.
+    """
+    from matplotlib import colormaps
+
+    enlarged = upsample_map(attention, *image.shape[:2])
+    scaled = np.clip((enlarged - lowest) / max(highest - lowest, 1e-12), 0, 1)
+    return (1 - _OPACITY) * image + _OPACITY * colormaps["viridis"](scaled)[..., :3]
+
+
+def as_rgb(image: np.ndarray) -> np.ndarray:
+    """Convert an image in 0..255, grey or RGB, to RGB in 0..1."""
+    image = np.clip(np.asarray(image, np.float64) / 255, 0, 1)
+    return np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image
 
 
 def weighted_feature_norm(weights: np.ndarray, features: np.ndarray) -> np.ndarray:

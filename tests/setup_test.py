@@ -15,7 +15,7 @@ DISTRIBUTIONS = {  # where modules have another name
     **{"PIL": "pillow", "absl": "absl-py", "jinja2": "Jinja2", "sklearn": "scikit-learn"},
     "python_multipart": "python-multipart",
 }
-OF_AN_EXTRA = {f"experiments/photos/{name}.py": "serve" for name in ("app", "guards")}  # imported once it is checked
+OF_AN_EXTRA = {f"photo_search/page/{name}.py": "serve" for name in ("app", "guards")}  # imported once it is checked
 BROUGHT = {"threadpoolctl": "scikit-learn"}  # by a distribution that is asked for
 BROUGHT_BY_TENSORFLOW = {"requirements.txt": set(), "requirements-thesis.txt": {"keras", "tensorboard"}}
 

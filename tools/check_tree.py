@@ -1,6 +1,7 @@
 """Check of the tree's own rules, as part of `make lint`.
 
-* A command (`experiments/*.py`) states what it regenerates, its command, its expected output and its cost.
+* A command (`experiments/*.py`, `photo_search/*.py`) states what it regenerates, its command, its expected output and
+  its cost.
 * Importing a module defines no flag.
 * A public layer or function of the libraries that takes arrays gives their shapes.
 * Cited sections of the thesis and of Milbich's dissertation exist.
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIBRARIES = ("common", "gsp_dml", "ccp_dml", "milbich_dml")
-PACKAGES = (*LIBRARIES, "deep_metric_learning", "experiments", "benchmarks", "tools")
+PACKAGES = (*LIBRARIES, "deep_metric_learning", "experiments", "photo_search", "benchmarks", "tools")
 HEADER = ("Regenerates:", "Command:", "Expected:", "Cost:")
 ARRAYS = {"embeddings", "features", "labels", "images", "costs", "points", "x", "query_embeddings", "attributes"}
 SHAPE = re.compile(r"\[(?:\.{3}|[a-z])[\w ·+*/-]*(, [\w ·+*/-]+)*\]")  # named brackets: [batch, dim]
@@ -42,7 +43,7 @@ def broken_rules() -> Iterator[str]:
     sections = {"thesis": _sections_of_the_thesis(), "dissertation": {*SUBSECTIONS, *subsections}}
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         text, place = path.read_text(encoding="utf-8"), path.relative_to(ROOT)
-        if path.parent == ROOT / "experiments" and path.name != "__init__.py":
+        if path.parent in (ROOT / "experiments", ROOT / "photo_search") and path.name != "__init__.py":
             missing = [word for word in HEADER if word not in text.split('"""')[1]]
             if missing or '\nif __name__ == "__main__":\n' not in text:
                 yield f"{place}: a command needs a header with {', '.join(HEADER)} and a main block; else move it"

@@ -7,9 +7,10 @@ from common.lazy_names import import_when_used
 if TYPE_CHECKING:
     from common.downloads.acquisition import Acquired, acquire
     from common.downloads.archives import Limits, extract_archive
-    from common.downloads.fingerprint import Fingerprint, file_digest
+    from common.downloads.fingerprint import Fingerprint
     from common.downloads.sources import SOURCES, Source, SourceFile
     from common.downloads.transfer import check_mirror, download, mirrored
+    from common.files import file_digest
 
 __all__ = [
     "SOURCES",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass
 
-_BLOCK = 1 << 20
+from common.files.atomic import file_digest
 
 
 @dataclass(frozen=True)
@@ -51,12 +50,3 @@ class Fingerprint:
         if self.md5:
             return "md5 as published (no sha256 is published)"
         return "size as published (no digest is published)" if self.size else "nothing to compare with is published"
-
-
-def file_digest(path: str, algorithm: str = "sha256") -> str:
-    """Return the hexadecimal digest of a file's contents."""
-    digest = hashlib.new(algorithm, usedforsecurity=False)
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()

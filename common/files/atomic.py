@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pathlib
 import secrets
@@ -12,6 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from common.errors import invalid
+
+_BLOCK = 1 << 20  # bytes read at once
 
 
 def write_atomically(
@@ -171,3 +174,12 @@ def mark_used(folder: str | os.PathLike) -> None:
     """Set a cache folder's time to now, so that `experiments.clean` keeps it longest."""
     with contextlib.suppress(OSError):
         os.utime(folder)
+
+
+def file_digest(path: str, algorithm: str = "sha256") -> str:
+    """Return the hexadecimal digest of a file's contents."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
+    with open(path, "rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ccp_dml.projection_problem import CONVERGED
+from common.backbones.initial_weights import is_file, weights_file
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
@@ -24,7 +25,6 @@ from experiments.rows.scores import Scores
 from experiments.runs.trained_model import data_of_run, stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.initial_weights import is_file, weights_file
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.places import Places
 from experiments.settings.run_settings import FINAL

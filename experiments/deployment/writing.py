@@ -13,6 +13,8 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from common import backbones, training
+from common.backbones.initial_weights import is_file
+from common.commands.plugins import Provider
 from common.data import Dataset
 from common.errors import InvalidInput, check_choice, check_given, check_positive, invalid
 from common.files import read_json, write_text
@@ -25,8 +27,6 @@ from experiments.runs.splits import FEWEST_VALIDATION_CLASSES, few_validation_cl
 from experiments.runs.trained_model import run_configuration
 from experiments.settings import build
 from experiments.settings.datasets import traits_of
-from experiments.settings.initial_weights import is_file
-from experiments.settings.provided import Provider
 
 if TYPE_CHECKING:
     from common.deployment.formats import Embed

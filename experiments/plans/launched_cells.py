@@ -8,6 +8,7 @@ import pathlib
 import shlex
 from collections.abc import Iterable, Mapping
 
+from common.backbones.initial_weights import file_to_make
 from common.errors import InvalidInput
 from common.files import is_locked
 from common.records.run_directory import read_finished_result
@@ -20,7 +21,6 @@ from experiments.runs.unit import unit_label
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import traits_of
-from experiments.settings.initial_weights import file_to_make
 from experiments.settings.recipes import departures
 from experiments.settings.run_settings import EVERYTHING, OWN_PHOTOS
 

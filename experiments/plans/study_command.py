@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from absl import flags
 
 from common.backbones import conversion_command
+from common.backbones.initial_weights import file_to_make
 from common.data import Dataset
 from common.errors import InvalidInput, check_all, check_choice
 from experiments import reports
@@ -31,7 +32,6 @@ from experiments.settings import build, tracker_flags
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import traits_of
-from experiments.settings.initial_weights import file_to_make
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from common import data
+from common.commands.command_line import globs_in
 from common.downloads import SOURCES, Acquired, acquire
 from common.errors import InvalidInput, invalid, raise_all
 from common.files import read_json, write_json, write_text
 from experiments.settings import build
 from experiments.settings.datasets import DATASETS, traits_of
-from experiments.settings.setting import globs_in
 
 SOURCE_OF = {  # whose published files a data set is made of
     **{name: name for name in SOURCES},

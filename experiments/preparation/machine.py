@@ -8,8 +8,8 @@ import pathlib
 import shutil
 import tempfile
 
+from common.commands.exit_code import GPU_DRIVERS, import_tensorflow
 from common.errors import InvalidInput, check_keras
-from experiments.process.exit_code import GPU_DRIVERS, import_tensorflow
 
 EXTRAS = {  # module by extra of setup.py
     **{"faiss": "faiss", "heif": "pillow_heif", "keras-hub": "keras_hub", "mlflow": "mlflow", "onnx": "tf2onnx"},

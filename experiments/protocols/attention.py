@@ -12,9 +12,7 @@ import gsp_dml
 from experiments.reports.plots import picture
 from experiments.runs.pooling_weights import image_batches, pooling_weights_of
 from experiments.runs.trained_model import TrainedModel
-from gsp_dml.attention_maps import upsample_map
-
-_OPACITY = 0.6
+from gsp_dml.attention_maps import as_rgb, attention_overlay
 
 
 def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) -> list[ImageAttention]:
@@ -105,21 +103,3 @@ def overlays(attention: ImageAttention, name: str, of_total: str, of_prototype: 
         for name, part in attention.prototypes.items()
     ]
     return [(name, image), (of_total.format(low, high), attention_overlay(image, relative, low, high)), *parts]
-
-
-def attention_overlay(image: np.ndarray, attention: np.ndarray, lowest: float, highest: float) -> np.ndarray:
-    """Blend an image `[height, width, 3]`, 0..1, with colours of attention `[rows, columns]`.
-
-    The colour scale reaches from `lowest` to `highest`.
-    """
-    from matplotlib import colormaps
-
-    enlarged = upsample_map(attention, *image.shape[:2])
-    scaled = np.clip((enlarged - lowest) / max(highest - lowest, 1e-12), 0, 1)
-    return (1 - _OPACITY) * image + _OPACITY * colormaps["viridis"](scaled)[..., :3]
-
-
-def as_rgb(image: np.ndarray) -> np.ndarray:
-    """Convert an image in 0..255, grey or RGB, to RGB in 0..1."""
-    image = np.clip(np.asarray(image, np.float64) / 255, 0, 1)
-    return np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image

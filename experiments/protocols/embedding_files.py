@@ -32,7 +32,7 @@ class EmbeddingFile(NamedTuple):
 
     embeddings: np.ndarray  # `[items, dim]`
     labels: np.ndarray  # `[items]` integers, `[items, classes]` bools or `[items, levels]` integers
-    class_names: list[str] | None = None  # that integers `[items]` number, as `experiments.search embed` writes them
+    class_names: list[str] | None = None  # that integers `[items]` number, as `photo_search.search embed` writes them
     paths: list[str] | None = None  # in one spelling
     num_unlabelled: int = 0  # items that the file has beside these: those of the class ""
 

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from common import backbones
+from common.backbones.initial_weights import check_weights, is_file, may_be_transformer, preset_digest, weights_file
 from common.backbones.network_names import HEAD
+from common.commands.exit_code import import_tensorflow
 from common.data import Dataset, Examples, contiguous_folds
 from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
 from experiments.preparation.machine import GPU, device_line
-from experiments.process.exit_code import import_tensorflow
 from experiments.runs.cost import TRAINING_CLASSES, seconds_on_processor
 from experiments.runs.splits import Split, split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import traits_of
-from experiments.settings.initial_weights import check_weights, is_file, may_be_transformer, preset_digest, weights_file
 from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import GroupSettings
@@ -104,7 +104,7 @@ def _check_without_data(config: ExperimentConfig) -> None:
     def network() -> None:
         if config.lora_rank is not None:
             backbones.check_lora(config.lora_rank)
-        build.check_network(config.backbone, config.pooling, config.output_stride)
+        build.check_network(config.backbone, build.tokens_of(config.pooling), config.output_stride)
         weights = functools.partial(check_weights, config.backbone, config.weights)
         check_all([weights, lambda: _check_cut(config), lambda: _check_fold(config)])
 

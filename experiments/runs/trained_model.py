@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common import data, training
+from common.backbones.by_name import check_backbone_name
+from common.commands.exit_code import import_tensorflow
 from common.data import Dataset, Examples
 from common.data.image_formats import Reading
 from common.errors import InvalidInput, check_choice
 from common.files import difference, read_json
 from common.records import RunDirectory
 from common.records.run_directory import read_finished_result
-from experiments.process.exit_code import import_tensorflow
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.settings import build
@@ -69,7 +70,7 @@ def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentC
         config = ExperimentConfig.of(values)
         for name, choices in (("dataset", build.DATASETS), ("pooling", build.POOLINGS)):
             check_choice(name, getattr(config, name), choices)
-        build.check_backbone_name(config.backbone)
+        check_backbone_name(config.backbone)
         build.check_loss_name(config.loss)
     except InvalidInput as error:
         raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error

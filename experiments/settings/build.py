@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from common import backbones, data, pooling, training
-from common.backbones.network_names import CLASS_TOKEN, DILATED, OUTPUT_STRIDE, OUTPUT_STRIDES, PATCHES
+from common import backbones, data, training
+from common.backbones.by_name import BACKBONES as BACKBONES
+from common.backbones.by_name import check_network, network
+from common.backbones.network_names import CLASS_TOKEN, PATCHES
+from common.commands.command_line import globs_in
 from common.errors import InvalidInput, check_choice, invalid
+from common.pooling.by_name import CLASS_TOKEN_POOLING, PLAIN_POOLINGS
 from common.progress import write_notice
 from experiments.settings.datasets import DATASETS as DATASETS
-from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer, preset_name
 from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
 from experiments.settings.loss_building import check_loss_name as check_loss_name
@@ -26,7 +30,6 @@ from experiments.settings.method_names import parse_loss
 from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
-from experiments.settings.setting import globs_in
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -34,12 +37,10 @@ if TYPE_CHECKING:
     from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
     from gsp_dml.combined_head import CombinedSumHead
 
-CLASS_TOKEN_POOLING = "cls"
 
-
-def _when_called(name: Callable[[], Callable[..., Any]], *first: Any, **settings: Any) -> Callable[..., Any]:
-    """Return a function that imports a constructor when called and applies it."""
-    return lambda *arguments, **given: name()(*first, *arguments, **settings, **given)
+def _without_settings(construct: Callable[[], keras.layers.Layer], config: RunSettings) -> keras.layers.Layer:
+    del config
+    return construct()
 
 
 def _generalized_sum_pooling(config: RunSettings) -> GeneralizedSumPooling:
@@ -47,26 +48,8 @@ def _generalized_sum_pooling(config: RunSettings) -> GeneralizedSumPooling:
 
 
 POOLINGS: dict[str, Callable[[RunSettings], keras.layers.Layer]] = {
-    "gap": lambda c: pooling.GlobalAveragePooling(),
-    "gmp": lambda c: pooling.GlobalMaxPooling(),
-    CLASS_TOKEN_POOLING: lambda c: pooling.ClassTokenPooling(),
-    "gap+gmp": lambda c: pooling.GlobalAverageMaxPooling(),
-    "cbam": lambda c: pooling.CBAMPooling(),
-    "crow": lambda c: pooling.CrossDimensionalPooling(),
-    "delf": lambda c: pooling.DeLFPooling(),
-    "gemax": lambda c: pooling.GeneralizedMaxPooling(),
-    "gemean": lambda c: pooling.GeneralizedMeanPooling(),
-    "gsop": lambda c: pooling.SecondOrderPooling(),
-    "otp_8x16": lambda c: pooling.OptimalTransportPooling(8),
-    "otp_64x128": lambda c: pooling.OptimalTransportPooling(64),
-    "solar": lambda c: pooling.SecondOrderAttentionPooling(),
-    "tsmk": lambda c: pooling.NormAttentionPooling(),
-    "netvlad_8x16": lambda c: pooling.NetVLADPooling(8),
-    "netvlad_64x128": lambda c: pooling.NetVLADPooling(64),
-    "weldon": lambda c: pooling.WeldonPooling(),
-    "gsp": _generalized_sum_pooling,
-    "gmp+gsp": _generalized_sum_pooling,
-    "gemean+gsp": _generalized_sum_pooling,
+    **{name: functools.partial(_without_settings, construct) for name, construct in PLAIN_POOLINGS.items()},
+    **dict.fromkeys(("gsp", "gmp+gsp", "gemean+gsp"), _generalized_sum_pooling),
 }
 MAP_POOLINGS = tuple(name for name in POOLINGS if name != CLASS_TOKEN_POOLING)  # for any backbone
 _OTHER_NAMES = {
@@ -84,19 +67,6 @@ PROJECT_FIRST = ["gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x1
 CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
 COMBINED_WITH_GSP = {"gmp+gsp": "max", "gemean+gsp": "generalized_mean"}
 
-BACKBONES: dict[str, Callable[..., keras.Model]] = {
-    "resnet10": _when_called(lambda: backbones.resnet10),
-    "resnet20": _when_called(lambda: backbones.resnet20),
-    "mobilenet_v2": _when_called(lambda: backbones.mobilenet_v2),
-    "resnet50": _when_called(lambda: backbones.resnet50),
-    "bn_inception": _when_called(lambda: backbones.bn_inception),
-    "efficientnet_lite0": _when_called(lambda: backbones.efficientnet_lite0),
-    "vit_mini_8": _when_called(lambda: backbones.vit_mini_8),
-    "vit_small_16": _when_called(lambda: backbones.vit_small_16),
-    "vit_base_16": _when_called(lambda: backbones.vit_base_16),
-    **{name: _when_called(lambda: backbones.keras_backbone, name) for name in backbones.KERAS_APPLICATIONS},
-    "token_embedding": _when_called(lambda: backbones.token_embedding),
-}
 FEWEST_IMAGES = 2  # of a training class: a pair
 # Arguments of `load_dataset`.
 DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable", "label_column", "exclude")
@@ -241,33 +211,14 @@ def evaluation_batch_size(config: RunSettings) -> int:
     return max(16, min(64 * 227**2 // config.image_size**2, 512))
 
 
-def check_backbone_name(name: str) -> None:
-    """Raise `InvalidInput` unless a backbone has this name or is a preset."""
-    if not backbones.is_preset(name):
-        check_choice("--backbone", name, (*BACKBONES, f"{backbones.PRESET_PREFIX}PRESET"))
-
-
 def check_pooling_name(name: str) -> str:
     """Return a pooling's name, or raise `InvalidInput` that lists the poolings."""
     return check_choice("--pooling", name, POOLINGS, _OTHER_NAMES)
 
 
-def check_network(backbone: str, pooling_name: str, output_stride: int = OUTPUT_STRIDE) -> None:
-    """Raise `InvalidInput` if the network is unknown, or has no such pooling or stride."""
-    check_backbone_name(backbone)
-    if check_choice("--output_stride", output_stride, OUTPUT_STRIDES) != OUTPUT_STRIDE and backbone not in DILATED:
-        expected = f"{OUTPUT_STRIDE} with --backbone={backbone}; {', '.join(DILATED)} have another"
-        raise invalid("--output_stride", received=output_stride, expected=expected)
-    if backbones.is_preset(backbone):
-        backbones.check_preset(preset_name(backbone))
-    if pooling_name == CLASS_TOKEN_POOLING and not may_be_transformer(backbone):
-        expected = f"a transformer, which has a class token: {A_TRANSFORMER}"
-        raise invalid(f"--backbone of --pooling={CLASS_TOKEN_POOLING}", received=backbone, expected=expected)
-
-
 def check_backbone(config: RunSettings, dataset: data.Dataset) -> None:
     """Raise `InvalidInput` if the network is unknown or cannot read the data."""
-    check_network(config.backbone, config.pooling, config.output_stride)
+    check_network(config.backbone, tokens_of(config.pooling), config.output_stride)
     if (dataset.kind == "tokens") != (config.backbone == "token_embedding"):
         raise InvalidInput(f"--backbone={config.backbone} cannot read {dataset.name} ({dataset.kind}).")
 
@@ -300,34 +251,6 @@ def shape_settings(config: RunSettings) -> dict[str, Any]:
 def tokens_of(pooling_name: str) -> str:
     """Return a pooling's tokens of a transformer: patches or class token."""
     return CLASS_TOKEN if pooling_name == CLASS_TOKEN_POOLING else PATCHES
-
-
-def network(
-    name: str,
-    channels: int,
-    *,
-    weights: str,
-    image_size: int,
-    output_stride: int = OUTPUT_STRIDE,
-    tokens: str = PATCHES,
-    own: Any = None,
-    **settings: Any,
-) -> keras.Model:
-    """Build a backbone by name, with its initial parameters.
-
-    An output stride of 16 dilates the last stage of `DILATED` networks.
-    """
-    if own or name in backbones.KERAS_APPLICATIONS or may_be_transformer(name):
-        settings["image_size"] = image_size
-    if own:
-        settings["own"] = own
-    if output_stride != OUTPUT_STRIDE:
-        settings["output_stride"] = output_stride
-    if may_be_transformer(name):
-        settings["tokens"] = tokens
-    if backbones.is_preset(name):
-        return backbones.keras_hub_backbone(preset_name(name), channels, weights=weights, **settings)
-    return BACKBONES[name](channels, weights=weights, **settings)
 
 
 def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:

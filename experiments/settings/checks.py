@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from common.backbones.initial_weights import A_TRANSFORMER, may_be_transformer
 from common.backbones.network_names import ALL_BLOCKS, HEAD, TRANSFORMERS
 from common.data.memory_batches import CRITERIA
 from common.errors import InvalidInput, invalid
-from experiments.settings.initial_weights import A_TRANSFORMER, may_be_transformer
 from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, S2SD, SHARED, LossName, parse_loss
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings

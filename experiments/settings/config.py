@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from common.backbones import is_preset
+from common.backbones.initial_weights import is_file, preset_digest, weights_file
+from common.commands.plugins import Provider
 from common.errors import InvalidInput, invalid
 from experiments.settings.checks import conflicts
-from experiments.settings.initial_weights import is_file, preset_digest, weights_file
 from experiments.settings.method_names import parse_loss
 from experiments.settings.parts import all_settings, kinds_of_settings, part_settings, parts_of
-from experiments.settings.provided import KINDS, PROVIDERS, Provider
+from experiments.settings.provided import KINDS, PROVIDERS
 from experiments.settings.run_settings import RUN_SECTIONS, RunSettings
 from experiments.settings.setting import Settings
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import sys
-import textwrap
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from absl import app, flags
+from absl import flags
 
 from common import data
 from common.backbones.network_names import HEAD
+from common.commands import command_line
+from common.commands.command_line import OWN, define_joined, refuse_flags
+from common.commands.exit_code import CHECKPOINTS_KEPT, import_tensorflow, sees_gpu
 from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
 from experiments.launch.launch_flags import READ_BY
-from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of, import_tensorflow, sees_gpu
 from experiments.process.removed import removal_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -33,7 +33,7 @@ from experiments.settings.own_data import (
     trains_head_alone,
 )
 from experiments.settings.parts import all_settings
-from experiments.settings.places import DECODED_IMAGES_MB, Places, with_home
+from experiments.settings.places import DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import layers_of
 from experiments.settings.run_settings import BUDGETS, EVERYTHING, METHODS, OWN_PHOTOS, RECIPES, THESIS
@@ -42,24 +42,10 @@ from experiments.settings.tuned_recipe import named_recipe
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
-_HELP = ("--help", "-help", "-?", "--?")
-_OWN, _RUNS = "This command", "Where results are, and what of them is made now"
+_RUNS = "Where results are, and what of them is made now"
 _METHODS = ("methods", "plugin")
 _LAUNCH = "Many units at once"
 _OF_LAUNCHES = ("launch", *READ_BY)
-_NO_PATHS = ("label", "where", "compared_with", "command_line", "collection")  # texts that may begin with a ~
-_WIDTH = 112
-
-
-class _Joined(flags.Flag):
-    """A flag whose values are joined by commas where it is repeated."""
-
-    def parse(self, argument: str) -> None:  # noqa: D102
-        super().parse(f"{self.value},{argument}" if self.present else argument)
-
-
-def _define_joined(name: str, default: str | None, help_text: str) -> None:
-    flags.DEFINE_flag(_Joined(flags.ArgumentParser(), flags.ArgumentSerializer(), name, default, help_text))
 
 
 _DEFINITIONS: dict[type, Callable[..., object]] = {
@@ -91,7 +77,7 @@ def define_experiment_flags(datasets: typing.Iterable[str] = build.DATASETS) -> 
         if each.name not in METHOD_FIELDS:
             within = f"; in {each.metadata['within']}" if each.metadata["within"] else ""
             default = "" if "default: " in each.metadata["help"] else " (default: the recipe's)"
-            define_it = _define_joined if each.metadata["repeats"] else _DEFINITIONS[each.kind]
+            define_it = define_joined if each.metadata["repeats"] else _DEFINITIONS[each.kind]
             define_it(each.name, None, f"{each.metadata['help']}{within}{default}.")
 
 
@@ -142,12 +128,6 @@ def define(*names: str) -> None:
         _DEFINITIONS[kind](name, *arguments)
 
 
-def define_exclude() -> None:
-    """Define `--exclude` of commands that read a folder of photos."""
-    text = "Skip files and folders whose name, or path below the folder of photos, matches, such as `thumb_*`"
-    _define_joined("exclude", None, f"{text}; may be repeated.")
-
-
 def places_from(values: flags.FlagValues) -> Places:
     """Return the values of the flags that `PLACE_FLAGS`, `UNIT_FLAGS` and perhaps `RECORD_FLAGS` name."""
     record = {"study": values.record, "replace": values.replace} if "record" in values else {}
@@ -179,13 +159,6 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
         "Runs of each unit, with different seeds; the thesis has one in chapter 3 and three in chapter 5.",
         lower_bound=1,
     )
-
-
-def refuse_flags(values: flags.FlagValues, *names: str, because: str = "this command has its own") -> None:
-    """Raise `InvalidInput` if a flag without effect is given."""
-    given = [f"--{name}" for name in names if values[name].present]
-    if given:
-        raise InvalidInput(f"{', '.join(given)} would have no effect: {because}. Remove it.")
 
 
 def overrides_from_flags(values: flags.FlagValues) -> dict:
@@ -304,19 +277,13 @@ def _methods(values: flags.FlagValues) -> list[tuple[str, str, str]]:
     return [build.parse_method(name) for name in values.methods]
 
 
-def run_command(main: Callable[..., None], kept: str | None = None, takes_words: bool = False) -> None:
-    """Run `main` under absl; see `exit_code_of`.
+def run_command(main: Callable[..., None], kept: str | None = None) -> None:
+    """Run `main`; see `command_line.run_command`.
 
-    `kept` is a sentence on what a stopped command has kept, by default that of training commands. If it
-    `takes_words`, `main` receives and checks all words that are no flags.
+    `kept` is a sentence on what a stopped command has kept, by default that of training commands.
     """
 
-    def wrapped(arguments: list[str]) -> None:
-        if takes_words:
-            main(*arguments[1:])
-            return
-        if len(arguments) > 1:
-            raise InvalidInput(f"Invalid argument: received {arguments[1]!r}, expected only --flags. See --help.")
+    def prepared() -> None:
         if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
             config = import_tensorflow().config
             config.experimental.enable_op_determinism()
@@ -326,67 +293,25 @@ def run_command(main: Callable[..., None], kept: str | None = None, takes_words:
 
     if kept is None:
         kept = CHECKPOINTS_KEPT if "checkpoint_seconds" in flags.FLAGS else ""
-    sys.exit(exit_code_of(lambda: app.run(wrapped, flags_parser=_parse_flags), kept))
+    command_line.run_command(prepared, kept, remedy=_remedy, sections_of=_sections_of)
 
 
-def _parse_flags(arguments: list[str]) -> list[str]:
-    if not {*_HELP}.isdisjoint(arguments[1:]):
-        print(_help_text(flags.FLAGS))
-        sys.exit(0)
-    try:
-        rest = flags.FLAGS(arguments)
-    except flags.UnrecognizedFlagError as error:
-        raise InvalidInput(
-            removal_of(f"--{error.flagname}") or f"{error}. {_launches(arguments)}See --help for all flags."
-        ) from error
-    except flags.Error as error:
-        raise InvalidInput(f"{error}. See --help for all flags.") from error
-    except SystemExit:  # --helpfull, which absl ends with an error code
-        sys.exit(0)
-    for flag in (flags.FLAGS[name] for name in flags.FLAGS):
-        if not flag.present:
-            continue
-        if isinstance(flag.value, float) and not math.isfinite(flag.value):  # NaN would pass every bound
-            raise invalid(f"--{flag.name}", received=flag.value, expected="a finite number")
-        if flag.name not in _NO_PATHS:
-            flag.value = with_home(flag.value)
-    return rest
+def _remedy(name: str) -> str:
+    """Return a sentence on a flag that is gone or belongs to other commands."""
+    if name == "launch":
+        return (
+            "This command has no units to launch; experiments.fair_eval, experiments.table and experiments.figure have."
+        )
+    return removal_of(f"--{name}")
 
 
-def _launches(arguments: list[str]) -> str:
-    """Name the commands with `--launch` if it was given to another."""
-    asked = any(argument.lstrip("-").partition("=")[0] == "launch" for argument in arguments[1:])
-    if not asked or "launch" in flags.FLAGS:
-        return ""
-    names = "experiments.fair_eval, experiments.table and experiments.figure"
-    return f"This command has no units to launch; {names} have. "
-
-
-def _help_text(values: flags.FlagValues) -> str:
-    """Return the running command's docstring and its flags by section."""
-    lines = [(sys.modules["__main__"].__doc__ or "").strip()]
-    for title, members in _sections(values).items():
-        lines += ["", f"{title}:", *(line for flag in members for line in _lines_of(flag))]
-    return "\n".join(lines)
-
-
-def _sections(values: flags.FlagValues) -> dict[str, list[flags.Flag]]:
-    """Return this command's flags by section title, in order."""
-    own = {flag.name: flag for flag in values.get_key_flags_for_module(sys.argv[0])}
+def _sections_of(own: Collection[str]) -> dict[str, list[str]]:
+    """Return flags by the title of their section in `--help`, in order."""
     settings = {each.name: each.section for each in all_settings()} if "beta_2" in own else {}
-    first = next(iter(settings.values()), _OWN)
+    first = next(iter(settings.values()), OWN)
     section_of = dict.fromkeys(_OF_RUNS, _RUNS) | dict.fromkeys(_OF_LAUNCHES, _LAUNCH)
     section_of |= dict.fromkeys(_METHODS, first) | settings
-    titles = (first, _OWN, _RUNS, _LAUNCH, *settings.values())
-    sections: dict[str, list[flags.Flag]] = {title: [] for title in titles}
-    for name in [*(name for name in section_of if name in own), *sorted(own.keys() - section_of.keys())]:
-        sections[section_of.get(name, _OWN)].append(own[name])
-    return {title: members for title, members in sections.items() if members}
-
-
-def _lines_of(flag: flags.Flag) -> list[str]:
-    """Format a flag like absl: name and help, then any default."""
-    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
-    default = f" (default: {flag.default_as_str})" if flag.default_as_str else ""
-    text = f"{name}: {flag.help}{default}"
-    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    sections: dict[str, list[str]] = {title: [] for title in (first, OWN, _RUNS, _LAUNCH, *settings.values())}
+    for name, title in section_of.items():
+        sections[title].append(name)
+    return sections

@@ -11,10 +11,11 @@ from typing import Any
 from absl import flags
 
 from common import data
+from common.backbones.by_name import check_backbone_name
+from common.backbones.initial_weights import check_weights, is_file
 from common.errors import InvalidInput, check_all, check_choice
 from experiments.settings import build
 from experiments.settings.datasets import DATASETS, traits_of
-from experiments.settings.initial_weights import check_weights, is_file
 from experiments.settings.own_data import OWN_VALUES, check_fits, network_of_weights
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS, METHODS, OWN_PHOTOS
@@ -60,7 +61,7 @@ def check_given(
     check_all(
         [
             *(functools.partial(recipe_layer, values.recipe, *method) for method in methods),
-            *([functools.partial(build.check_backbone_name, backbone)] if backbone is not None else []),
+            *([functools.partial(check_backbone_name, backbone)] if backbone is not None else []),
             *(functools.partial(check_choice, *each) for each in choices),
             *(functools.partial(build.check_pooling_name, pooling) for _, _, pooling in methods),
             *(functools.partial(build.check_loss_name, loss) for loss, _, _ in methods),

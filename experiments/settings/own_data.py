@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from common import backbones, data
+from common.deployment.untrained import IMAGE_SIZE
 from common.errors import InvalidInput, invalid, raise_all
 from experiments.settings.datasets import traits_of
 from experiments.settings.layers import Layers
@@ -21,7 +22,7 @@ OWN_LOSS = "ms"
 # is short.
 OWN_VALUES: dict[str, Any] = {
     **EMOJI,
-    "image_size": 227,
+    "image_size": IMAGE_SIZE,
     "crop": "thesis",
     "samples_per_class": 4,
     "embedding_dim": 512,

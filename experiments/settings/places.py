@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-from typing import Any
 
 DECODED_IMAGES_MB = 512  # of the images of evaluations that a unit keeps in memory
 
@@ -24,13 +22,3 @@ class Places:
     allow_cpu: bool = False
     study: str | None = None
     replace: bool = False
-
-
-def with_home(value: Any) -> Any:  # noqa: ANN401
-    """Expand the `~` of a path or of a list of paths.
-
-    Shells leave it as it is behind the equals sign of a flag.
-    """
-    if isinstance(value, str):
-        return os.path.expanduser(value)
-    return [with_home(each) for each in value] if isinstance(value, list) else value

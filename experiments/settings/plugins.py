@@ -1,98 +1,36 @@
-"""Plug-ins: modules with custom losses, poolings, backbones and data sets.
-
-A plug-in is a module with a function `register(registry)`. It comes from `--plugin=my_module` (importable),
-`--plugin=path/to/my_module.py`, or an installed distribution's entry point in the group `deep_metric_learning.plugins`,
-whose value is the module.
-"""
+"""What plug-ins register: losses, poolings, backbones and data sets of their own; see `common.commands.plugins`."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import importlib
-import importlib.metadata
-import importlib.util
-import pathlib
 import re
-import sys
-import traceback
 import types
 import typing
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from absl import flags
 
-from common import backbones, data, losses
+from common import data, losses
+from common.backbones.by_name import ProvidedNetwork
+from common.commands import plugins
+from common.commands.plugins import Provider
 from common.errors import InvalidInput, check_choice, invalid
-from experiments.process.exit_code import exit_code_of
 from experiments.settings import build
 from experiments.settings.datasets import DATASETS
 from experiments.settings.method_names import FEATURES, MINERS, S2SD
 from experiments.settings.methods.derived import constructed, derived, is_of_kind, loss_settings, parameters_of
 from experiments.settings.parts import all_settings
-from experiments.settings.places import with_home
-from experiments.settings.provided import OWN_SETTINGS, PROVIDERS, Provider
+from experiments.settings.provided import OWN_SETTINGS, PROVIDERS
 from experiments.settings.setting import LossSettings, Settings
 
 if TYPE_CHECKING:
     from tensorflow import keras
 
-
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
-GROUP = "deep_metric_learning.plugins"
 _PARTS_OF_NAMES = (*MINERS, "rho", "xbm", S2SD, *FEATURES, "ccp", "plain")
 _OF_NETWORK = ("input_channels", "image_size", "frozen_batch_norm", "weights")
-
-
-def define_plugin_flag() -> None:
-    """Define `--plugin` and import its modules; exit if that fails."""
-    _define()
-    code = exit_code_of(lambda: _load(sys.argv))
-    if code:
-        sys.exit(code)
-
-
-def _define(values: flags.FlagValues = flags.FLAGS) -> None:
-    flags.DEFINE_multi_string(
-        "plugin",
-        [],
-        "Module, or path of a .py file, with losses, poolings, backbones or data sets of your own; may be given "
-        "several times. Its flags stand in sections of their own.",
-        flag_values=values,
-    )
-
-
-def _load(arguments: list[str]) -> None:
-    values = flags.FlagValues()
-    _define(values)
-    values.set_gnu_getopt(True)  # what follows flags that are not known yet
-    try:
-        values(arguments, known_only=True)
-    except flags.Error as error:
-        raise InvalidInput(f"{error}. See --help for all flags.") from error
-    if "" in values.plugin:
-        raise invalid("--plugin", received="", expected="a module, or the path of a .py file")
-    load_plugins(with_home(values.plugin))
-
-
-def load_plugins(names: Sequence[str]) -> list[Provider]:
-    """Import installed and named plug-ins, and call their `register`.
-
-    Raises:
-        InvalidInput: a plug-in is not found, is named twice, fails, or registers something invalid.
-    """
-    installed = {entry.value: entry for entry in importlib.metadata.entry_points(group=GROUP)}
-    providers = []
-    for place, entry in installed.items():
-        owner, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "")
-        providers.append(_registered(_imported(place, f"entry point {entry.name} of {owner}"), version))
-    for name in names:
-        module = _imported_file(name) if name.endswith(".py") else _imported(name, f"--plugin={name}")
-        if module.__name__ not in installed:
-            providers.append(_registered(module, ""))
-    return providers
 
 
 def check_stored_plugins(stated: object, folder: str) -> None:
@@ -115,79 +53,16 @@ def check_stored_plugins(stated: object, folder: str) -> None:
             )
 
 
-def _registered(module: types.ModuleType, version: str) -> Provider:
-    register = getattr(module, "register", None)
-    if not callable(register):
-        raise invalid(f"plug-in {module.__name__}", received="no function register", expected="register(registry)")
-    provider = Provider(module.__name__, version, _digest(module))
+def define_plugin_flag() -> None:
+    """Define `--plugin` and import its modules; exit if that fails."""
+    plugins.define_plugin_flag(registry_of)
+
+
+def registry_of(provider: Provider) -> Registry:
+    """Return the registry of a plug-in, which is named once."""
     if any(each.plugin == provider.plugin for each in PROVIDERS.values()):
         raise invalid("--plugin", received=f"{provider.plugin} more than once", expected="every plug-in once")
-    try:
-        register(Registry(provider))
-    except InvalidInput as error:
-        raise InvalidInput(f"The plug-in {provider.plugin} cannot be used: {error}") from error
-    except (Exception, SystemExit) as error:
-        raise _failure(f"The plug-in {provider.plugin} cannot register", error) from error
-    return provider
-
-
-def _imported(name: str, told_by: str) -> types.ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise invalid(
-                told_by.partition("=")[0],
-                received=name,
-                expected="a module that can be imported, or the path of a .py file",
-                fix="Run the command in the module's folder, or put that folder into PYTHONPATH.",
-            ) from error
-        raise _failure(f"{told_by} cannot be imported", error) from error
-    except (Exception, SystemExit) as error:
-        raise _failure(f"{told_by} cannot be imported", error) from error
-
-
-def _imported_file(path: str) -> types.ModuleType:
-    file, name = pathlib.Path(path), pathlib.Path(path).stem
-    if not file.is_file():
-        raise invalid("--plugin", received=path, expected="a .py file that exists, or a module that can be imported")
-    if not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names:
-        fix = "Rename the file, or name it once."
-        raise invalid("--plugin", received=path, expected="a file whose name is that of no other module", fix=fix)
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise invalid("--plugin", received=path, expected="a file of Python source")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise _failure(f"--plugin={path} cannot be imported", error) from error
-    return module
-
-
-def _failure(what: str, error: BaseException) -> InvalidInput:
-    """Return one line on a plug-in's error, with its place."""
-    if isinstance(error, SyntaxError):
-        place = f"{error.filename}, line {error.lineno}"
-    else:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{frame.filename}, line {frame.lineno}"
-    message = " ".join(str(error).split())
-    return InvalidInput(f"{what}: {type(error).__name__}: {message} ({place}).")
-
-
-def _digest(module: types.ModuleType) -> str:
-    """Return the SHA-256 of a module, or of a package's Python files."""
-    file = pathlib.Path(module.__file__ or "")
-    if file.name != "__init__.py":
-        return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
-    digest = hashlib.sha256()
-    for source in sorted(file.parent.rglob("*.py")):
-        content = hashlib.sha256(source.read_bytes()).hexdigest()
-        digest.update(f"{source.relative_to(file.parent).as_posix()} {content}\n".encode())
-    return f"sha256:{digest.hexdigest()}"
+    return Registry(provider)
 
 
 class Registry:
@@ -239,7 +114,9 @@ class Registry:
         self._check_name("backbone", name, build.BACKBONES)
         kind = derived(name, backbone, Settings, _OF_NETWORK, {})
         self._add("backbone", name, kind)
-        build.BACKBONES[name] = _Network(name, backbone, kind)
+        build.BACKBONES[name] = ProvidedNetwork(
+            lambda own, **given: constructed(own or kind(), name, backbone, given), parameters_of(backbone)
+        )
 
     def dataset(
         self, name: str, load: Callable[..., data.Dataset], *, recipe_of: str, needs_files: bool = True
@@ -275,27 +152,6 @@ class Registry:
         _check_settings(name, settings)
         if kind != "loss":
             OWN_SETTINGS[kind, name] = settings
-
-
-class _Network:
-    """A plug-in's backbone with this library's call signature and default settings."""
-
-    def __init__(self, name: str, backbone: Callable[..., keras.Model], kind: type[Settings]) -> None:
-        self._name, self._backbone, self._kind = name, backbone, kind
-        self._taken = parameters_of(backbone)
-
-    def __call__(self, input_channels: int, *, own: Settings | None = None, **offered: Any) -> keras.Model:
-        taken = {name: value for name, value in offered.items() if name in self._taken}
-        model = constructed(
-            own or self._kind(), self._name, self._backbone, {"input_channels": input_channels, **taken}
-        )
-        if offered.get("frozen_batch_norm") and "frozen_batch_norm" not in self._taken:
-            backbones.freeze_batch_norm(model)
-        if "weights" in self._taken:
-            return model
-        from common.backbones.pretrained_weights import initialize_weights
-
-        return initialize_weights(model, offered.get("weights", "none"))
 
 
 def _check_settings(name: str, settings: type[Settings]) -> None:

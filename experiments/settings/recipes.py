@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from common.backbones import PRESET_WEIGHTS, is_preset
+from common.backbones.initial_weights import may_be_transformer
 from common.errors import InvalidInput, check_choice, invalid
 from experiments.settings import dissertation_values as dissertation
 from experiments.settings import recipe_layers
@@ -17,7 +18,6 @@ from experiments.settings.checks import check_method
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import DATASETS, OF_CUSTOM_DATA, traits_of
 from experiments.settings.feature_recipe import dissertation_chapter, set_features_and_pads, settings_with_effect
-from experiments.settings.initial_weights import may_be_transformer
 from experiments.settings.layers import GIVEN, OPEN, Layers
 from experiments.settings.method_names import PROXY_LOSSES, LossName, parse_loss, uses_gsp, without_features
 from experiments.settings.own_data import OWN_VALUES

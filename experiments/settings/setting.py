@@ -36,11 +36,6 @@ NOT_NEGATIVE = NumberRange(low=0, low_included=True)
 SHARE = NumberRange(0, 1, low_included=True, high_included=True)
 
 
-def globs_in(text: str | None) -> tuple[str, ...]:
-    """Split patterns of names, which commas separate."""
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
-
-
 def setting(
     help_text: str,
     default: Any = dataclasses.MISSING,

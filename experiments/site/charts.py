@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
+from common.pages.markup import plural
 from experiments.reports import Curve, mean_curve
-from experiments.site.markup import plural
 
 NUM_COLORS = 8  # as many as style.css has
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 640, 372, 62, 18, 20, 52
 _DASHES = (None, "9 5", "3 4", "12 4 3 4")
-FEWEST_POINTS = 4  # that a map is drawn of
 _MAP_HEIGHT, _MAP_MARGIN, _RADIUS = 480, 14, 6
 _SHAPES = ("circle", "square", "triangle", "diamond", "inverted triangle")
 
@@ -72,23 +71,6 @@ def map_chart(record: dict) -> dict[str, Any] | None:
         "marks": marks,
         "legend": legend,
     }
-
-
-def perplexity_of(num_points: int) -> float:
-    """Return the perplexity of t-SNE."""
-    return min(30.0, (num_points - 1) / 3)
-
-
-def plane(vectors: np.ndarray) -> np.ndarray:
-    """Arrange four or more `[points, dim]` in the unit square by t-SNE."""
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
-
-    perplexity, start = perplexity_of(len(vectors)), "pca" if vectors.shape[1] > 1 else "random"
-    with threadpool_limits(1):  # few points are faster on one core, and the map does not depend on their number
-        points = TSNE(perplexity=perplexity, init=start, random_state=0, n_jobs=1).fit_transform(vectors)
-    low, high = points.min(axis=0), points.max(axis=0)
-    return (points - low) / np.maximum(high - low, 1e-9)
 
 
 def _ticks(low: float, high: float, count: int) -> np.ndarray:

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common import retrieval
+from common.backbones.initial_weights import is_file
 from common.data import Dataset, Examples
+from common.diagnostics.plane import FEWEST_POINTS, perplexity_of, plane
 from common.errors import InvalidInput
 from experiments.protocols.attention import attention_of, overlays
 from experiments.reports import UnitRun
@@ -20,8 +22,6 @@ from experiments.runs.pooling_weights import has_weights, image_batches
 from experiments.runs.trained_model import data_of_run, load_trained_model
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.initial_weights import is_file
-from experiments.site.charts import FEWEST_POINTS, perplexity_of, plane
 from experiments.site.drawings import Drawings
 
 _MIXED_UP = 6  # pairs of classes

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from common.errors import InvalidInput
+from common.pages.markup import plural
 from common.progress import progress_bar
 from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport, RevisitingReport
@@ -19,7 +20,6 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
 from experiments.settings.run_settings import FINAL, REVISITING
 from experiments.settings.thesis_values import HELD_OUT_FRACTION
-from experiments.site.markup import plural
 
 _MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more
 _DIGEST = re.compile(r"((?:parameters-)?sha256:[0-9a-f]{8})[0-9a-f]+")

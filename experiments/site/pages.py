@@ -13,6 +13,7 @@ from typing import Any
 
 from common.diagnostics.diagnostic_names import NAMES
 from common.files import read_json
+from common.pages.markup import plural, render
 from experiments import reports
 from experiments.protocols.fair_report import MethodReport
 from experiments.reports import UnitRun
@@ -22,7 +23,6 @@ from experiments.settings.config import by_flag_names
 from experiments.settings.parts import all_settings
 from experiments.site.charts import curve_chart, map_chart
 from experiments.site.groups import Study
-from experiments.site.markup import plural, render
 
 GENERATOR = "experiments.report"
 _SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ ", "inconclusive": "? "}
@@ -37,6 +37,7 @@ def index_page(studies: Sequence[Study], problems: Sequence[str], source: str, l
     begun = sum(len(method.runs.units) for method in methods)
     counts = f"{plural(len(studies), 'study', 'studies')}, {plural(len(methods), 'method')}"
     return render(
+        "experiments.site",
         "index.html",
         title="Deep metric learning: report",
         generator=GENERATOR,
@@ -121,6 +122,7 @@ def method_page(method: MethodReport, records: Mapping[str, dict], drawn: UnitRu
     warnings = [(unit, unit.measured.get("diagnostics", {}).get("warning")) for unit in runs.finished.values()]
     collapses = [f"{label(unit)}: {text}" for unit, text in warnings if text]
     return render(
+        "experiments.site",
         "method.html",
         title=method.name,
         generator=GENERATOR,

@@ -6,16 +6,16 @@ import pathlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from common.commands.exit_code import import_tensorflow
 from common.errors import InvalidInput, check_given, invalid
 from common.files import write_text
+from common.pages.markup import plural
 from common.progress import progress_bar
 from experiments import reports
-from experiments.process.exit_code import import_tensorflow
 from experiments.settings.datasets import traits_of
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import DataFolder, DrawnRun, mean_score, verdict_of
 from experiments.site.groups import Study, read_studies
-from experiments.site.markup import plural
 from experiments.site.pages import GENERATOR, first_drawable, index_page, method_file, method_page
 
 FIRST_LOOK = (6, 5)  # queries, and neighbours of each

@@ -24,6 +24,7 @@ from common.data import Dataset
 from common.data.array_cache import cached_arrays
 from common.errors import check_given, invalid
 from common.files import write_atomically, write_text
+from common.pages.markup import plural, render
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
@@ -31,7 +32,6 @@ from experiments.rows.scores import Scores
 from experiments.runs.evaluation_inputs import untrained_embeddings
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import neighbors_of
-from experiments.site.markup import plural, render
 
 DATASET, LOSS = "emoji", "ms"
 UNTRAINED, WHITENED = "untrained", "untrained + whitening"
@@ -243,7 +243,7 @@ def write_page(
         caption = plural(int((labels == labels[query]).sum()) - 1, "other design")
         lines.append({"query": tile(query), "caption": caption, "strips": strips})
     path = folder / "index.html"
-    write_text(path, render("demo.html", generator="experiments.demo", lines=lines, **table))
+    write_text(path, render("experiments.site", "demo.html", generator="experiments.demo", lines=lines, **table))
     path.chmod(READABLE)
     return path
 

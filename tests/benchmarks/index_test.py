@@ -1,7 +1,7 @@
 import pytest
 
 from benchmarks import index as benchmark
-from common.index import EmbeddingIndex
+from photo_search.index import EmbeddingIndex
 
 
 def test_a_small_run_has_all_figures(tmp_path):

@@ -23,7 +23,7 @@ ORDERS = {  # and why an interpreter of its own is needed
     "from tensorflow import keras\nimport ccp_dml": None,
 }
 OTHER_ORDERS = (
-    "import common.index, keras",
+    "import photo_search.index, keras",
     "import common\nfrom tensorflow import keras",
     "import deep_metric_learning, keras",
     "from gsp_dml import GeneralizedSumPooling\nfrom tensorflow import keras",

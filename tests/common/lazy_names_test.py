@@ -8,12 +8,9 @@ from common.lazy_names import import_when_used
 from tests.support.command_line import run_program
 
 PACKAGES = [
-    *(
-        f"common.{name}"
-        for name in ("backbones", "data", "deployment", "diagnostics", "downloads", "files", "index", "losses")
-    ),
+    *(f"common.{name}" for name in ("backbones", "data", "deployment", "diagnostics", "downloads", "files", "losses")),
     *(f"common.{name}" for name in ("miners", "pooling", "records", "references", "retrieval", "training")),
-    *("ccp_dml", "gsp_dml", "milbich_dml", "deep_metric_learning", "experiments.reports"),
+    *("ccp_dml", "gsp_dml", "milbich_dml", "deep_metric_learning", "experiments.reports", "photo_search.index"),
 ]
 PACKAGE = '''"""A package."""
 

@@ -77,7 +77,7 @@ def test_no_other_module_makes_a_bar():
     """They would write a line's worth of carriage returns into each log; `write_notice` is free."""
     found = [
         path.relative_to(ROOT).as_posix()
-        for package in ("common", "gsp_dml", "ccp_dml", "milbich_dml", "experiments")
+        for package in ("common", "gsp_dml", "ccp_dml", "milbich_dml", "experiments", "photo_search")
         for path in (ROOT / package).rglob("*.py")
         if re.search(r"\b(?:tqdm|trange)\(", path.read_text(encoding="utf-8"))
     ]

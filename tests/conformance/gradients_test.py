@@ -49,7 +49,7 @@ def all_cases(is_wanted=lambda name: True):
 def test_the_table_has_every_custom_gradient():
     found = {
         str(path.relative_to(ROOT))
-        for package in ("common", "gsp_dml", "ccp_dml", "experiments")
+        for package in ("common", "gsp_dml", "ccp_dml", "experiments", "photo_search")
         for path in (ROOT / package).rglob("*.py")
         if re.search(r"^\s*@tf\.custom_gradient$", path.read_text(), re.MULTILINE)
     }

@@ -44,7 +44,7 @@ def test_the_demo_ends_with_a_short_table_a_page_and_a_picture(demo, tmp_path):
     comparison = r"finds more than ms for (\d+) % of all 72 drawings, fewer for (\d+) %, as many for (\d+) %"
     shares = re.search(comparison, first.stdout)
     assert 99 <= sum(map(int, shares.groups())) <= 101
-    assert lines[-1].endswith("-m experiments.search index --images=YOUR_PHOTOS --index=photo_index")
+    assert lines[-1].endswith("-m photo_search.search index --images=YOUR_PHOTOS --index=photo_index")
     (page,) = tmp_path.rglob("index.html")
     text = page.read_text()
     assert "runner &lt;" in text

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from experiments.__main__ import GROUPS, commands, listing
+from experiments.__main__ import GROUPS, commands, listing, module_of
 from tests.support.command_line import check_clean_failure, run_here, run_program
 
 
@@ -38,7 +38,7 @@ def test_the_list_is_printed(arguments):
     ids=" ".join,
 )
 def test_a_command_says_and_returns_what_its_module_does(arguments):
-    expected, finished = run_here(f"experiments.{arguments[0]}", *arguments[1:]), run_here("experiments", *arguments)
+    expected, finished = run_here(module_of(arguments[0]), *arguments[1:]), run_here("experiments", *arguments)
     assert (finished.returncode, finished.stdout, finished.stderr) == (
         *(expected.returncode, expected.stdout, expected.stderr),
     )
@@ -50,7 +50,7 @@ def test_a_command_says_and_returns_what_its_module_does(arguments):
         ("fair-evl", ["'fair-evl'", "Did you mean fair_eval?"]),
         ("serch", ["Did you mean search?"]),
         ("__init__", ["'__init__'", "`dml` lists all"]),
-        ("process.exit_code", ["'process.exit_code'"]),
+        ("process.removed", ["'process.removed'"]),
         ("../x", ["'../x'"]),
     ],
 )

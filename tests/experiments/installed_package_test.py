@@ -22,10 +22,10 @@ SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")
 USE = """
 import pathlib, runpy
 import numpy as np
-import ccp_dml, common, deep_metric_learning, experiments, gsp_dml
+import ccp_dml, common, deep_metric_learning, experiments, gsp_dml, photo_search
 from common.records import environment
 
-for package in (ccp_dml, common, deep_metric_learning, experiments, gsp_dml):
+for package in (ccp_dml, common, deep_metric_learning, experiments, gsp_dml, photo_search):
     assert pathlib.Path(package.__file__).parent.parent == pathlib.Path(SITE), package.__file__
     assert package.__version__ == VERSION
 features = np.random.default_rng(0).normal(size=(2, 4, 4, 8)).astype("float32")

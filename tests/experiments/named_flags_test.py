@@ -6,15 +6,17 @@ import re
 import pytest
 
 from common.errors import check_choice
+from experiments.__main__ import commands, module_of
 from experiments.preparation.pretrain_settings import GLYPHS
 from experiments.settings import build
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS, METHODS
 from experiments.settings.setting import check_value
 from tests.support.command_line import run_here
+from tests.support.sources import PACKAGES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMANDS = sorted(path.stem for path in (ROOT / "experiments").glob("*.py") if path.stem[0] != "_")
+COMMANDS = sorted(commands())
 HISTORY = ROOT / "CHANGELOG.md"  # names what was
 DOCUMENTS = sorted(path for pattern in ("*.md", "*/*.md", "docs/*/*.md") for path in ROOT.glob(pattern))
 FLAG = re.compile(r"(?<![\w-])--(?:no(?=[a-z_]+\b))?([a-z][a-z0-9_]*)")
@@ -29,7 +31,7 @@ def listed():
     """The flags that each command's `--help` lists."""
     found = {}
     for command in COMMANDS:
-        result = run_here(f"experiments.{command}", "--help")
+        result = run_here(module_of(command), "--help")
         assert result.returncode == 0, (command, result.stderr)
         found[command] = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, flags=re.MULTILINE)) | {"help"}
     return found
@@ -43,7 +45,7 @@ def flags_in(text):
 def commands_of(text):
     """(command, arguments) of every `python -m experiments.COMMAND ...`, also as `dml`, with lines that continue."""
     joined = re.sub(r"\\\n\s*", " ", text)
-    return re.findall(r"(?:python -m experiments\.|(?<!as )\bdml )(\w+)([^`\n#|]*)", joined)
+    return re.findall(r"(?:python -m (?:experiments|photo_search)\.|(?<!as )\bdml )(\w+)([^`\n#|]*)", joined)
 
 
 def test_every_command_lists_its_flags(listed):
@@ -122,7 +124,7 @@ def test_modules_and_files_that_documents_name_exist():
     for path in [path for path in DOCUMENTS if path != HISTORY]:
         text = path.read_text(encoding="utf-8")
         names = re.findall(
-            r"`((?:common|gsp_dml|ccp_dml|experiments|tests|benchmarks|tools|docs)/(?!(?:[a-z]+/)*x(?:_\w+)?\.py)[\w./-]+)`",
+            r"`((?:common|gsp_dml|ccp_dml|experiments|photo_search|tests|benchmarks|tools|docs)/(?!(?:[a-z]+/)*x(?:_\w+)?\.py)[\w./-]+)`",
             text,
         )
         for place in [ROOT / name for name in names]:
@@ -136,7 +138,7 @@ def test_modules_and_files_that_documents_name_exist():
 def test_messages_and_docstrings_name_flags_that_a_command_has(listed):
     known = set().union(*listed.values(), OF_GIT, OF_SLURM, OF_OTHER_PROGRAMS, PLACEHOLDERS)
     wrong, seen = [], 0
-    for package in ("common", "gsp_dml", "ccp_dml", "experiments"):
+    for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -13,9 +13,9 @@ import sys
 import numpy as np
 import pytest
 
-from experiments.__main__ import commands
-from experiments.photos.actions import FLAGS
-from tests.experiments.photos.conftest import write_photo
+from experiments.__main__ import commands, module_of
+from photo_search.photos.actions import FLAGS
+from tests.photo_search.conftest import write_photo
 from tests.support.command_line import ONE_EVALUATION, ROOT, run_here
 from tests.support.eager_functions import eagerly
 
@@ -26,7 +26,7 @@ RUN_BY = {  # tests that run a command already; they are checked to give it the 
     "demo": "experiments/demo_test.py",
     "make": "conftest.py",  # of `make test`: this process
     "pip": "experiments/installed_package_test.py",
-    "serve": "experiments/photos/serve_test.py",
+    "serve": "photo_search/page/serve_test.py",
     "tune": "experiments/tuning/command_test.py",
 }
 WHOLE = {"", "doctor"}  # commands that are whole without a flag; other names alone are not commands to type
@@ -45,10 +45,12 @@ FIRST += [ROOT / "experiments" / "README.md", ROOT / "docs" / "results" / "rows"
 def commands_on(page, place="^    |`"):
     """The commands of a page, between backquotes or indented; ours without the name of a program."""
     text = re.sub(r"\\\n\s*", " ", page.read_text(encoding="utf-8"))
-    found = re.findall(rf"(?:{place})((?:make |pip install \.|dml\b|python -m exp|find )[^`\n]*)", text, re.MULTILINE)
+    found = re.findall(
+        rf"(?:{place})((?:make |pip install \.|dml\b|python -m (?:exp|photo)|find )[^`\n]*)", text, re.MULTILINE
+    )
     for line in found:
         line = re.split(r"\s+#", line)[0].rpartition("| ")[2].strip()
-        yield re.sub(r"^(?:dml ?|python -m experiments\.)", "", {"make demo": "demo"}.get(line, line))
+        yield re.sub(r"^(?:dml ?|python -m (?:experiments|photo_search)\.)", "", {"make demo": "demo"}.get(line, line))
 
 
 def part_of(path):
@@ -98,10 +100,10 @@ def run_as_written(line, folder, monkeypatch):
     if command in RUN_BY:
         text = (ROOT / "tests" / RUN_BY[command]).read_text(encoding="utf-8")
         flags = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
-        words = [f"experiments.{command}", *flags] if command in commands() else []
+        words = [module_of(command), *flags] if command in commands() else []
         assert [word for word in words if word not in text] == []
     elif (arguments or command in WHOLE) and not needs_missing(line):
-        module = f"experiments.{command}" if command else "experiments"
+        module = module_of(command) if command else "experiments"
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"new.jpg\n")))
         with eagerly(True):
             finished = run_here(module, *(made(each, folder) for each in arguments), *ADDED.get(command, []))

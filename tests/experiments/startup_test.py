@@ -1,13 +1,11 @@
 """What a command says before it works needs no TensorFlow; by `sys.modules`, not by the clock."""
 
 import json
-import pathlib
 
+from experiments.__main__ import commands, module_of
 from tests.support.command_line import run_program
 
-COMMANDS = sorted(
-    path.stem for path in pathlib.Path(__file__).parents[2].joinpath("experiments").glob("*.py") if path.stem[0] != "_"
-)
+COMMANDS = sorted(commands())
 # The server that the program is forked from has imported it: it is hidden until somebody imports it.
 PROGRAM = """
 import importlib.machinery, json, sys
@@ -24,6 +22,7 @@ class Finder:
     def exec_module(module):
         pass
 sys.meta_path.insert(0, Finder)
+from experiments.__main__ import commands, module_of
 from tests.support.command_line import run_here
 found = []
 for module, *arguments in json.loads(sys.argv[1]):
@@ -60,7 +59,7 @@ def test_no_tensorflow_where_nothing_is_trained(tmp_path):
         (0, "figure", "--id=5.10", f"--runs_dir={tmp_path}"),
         *((0, command, "--help") for command in COMMANDS),
     ]
-    found = imports_tensorflow(["experiments"], *([f"experiments.{name}", *given] for _, name, *given in calls))
+    found = imports_tensorflow(["experiments"], *([module_of(name), *given] for _, name, *given in calls))
     for call, outcome in zip([(0, "the list"), *calls], found):
         assert outcome == [False, call[0]], call[1:]
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 from common.backbones.pretrained_weights import save_parameters
 from common.data import load_image_folder
 from common.deployment import load_embedder
-from common.index import EmbeddingIndex
+from common.deployment.untrained import POOLINGS, UntrainedNetwork
 from common.retrieval import evaluate_retrieval
-from experiments.deployment.untrained import POOLINGS, UntrainedNetwork
 from experiments.runs.trained_model import load_trained_model
+from photo_search.index import EmbeddingIndex
 from tests.experiments.tiny_network import CHANNELS, in_place_of_small_networks, tiny_network
 from tests.support.command_line import (
     ONE_EVALUATION,
@@ -63,17 +63,17 @@ def test_an_index_keeps_its_network(index, image_folder, network, tmp_path):
     assert [line.split()[0] for line in found.splitlines()] == ["rank", query.removeprefix("--images="), "1", "2"]
     embedder = load_embedder(index / "model.keras")
     assert EmbeddingIndex.load(index).model_digest == embedder.digest
-    refused = run_here("experiments.search", "neighbours", f"--index={index}", query, "--backbone=resnet10")
+    refused = run_here("photo_search.search", "neighbours", f"--index={index}", query, "--backbone=resnet10")
     check_clean_failure(refused, "--backbone", "the index keeps its own model")
 
     model = tmp_path / "model.keras"
     shutil.move(shutil.copytree(index, tmp_path / "old") / "model.keras", model)  # as an index of before
     old = ["neighbours", f"--index={tmp_path / 'old'}", query, "--k=2"]
-    check_clean_failure(run_here("experiments.search", *old), "Missing --model", embedder.digest, "keeps no model")
+    check_clean_failure(run_here("photo_search.search", *old), "Missing --model", embedder.digest, "keeps no model")
     assert done("search", *old, f"--model={model}") == found
     # the same network, made again, has the same digest
     assert found in done("search", *old, *network)
-    other = run_small_here("experiments.search", *old, *network[:2], "--image_size=16")
+    other = run_small_here("photo_search.search", *old, *network[:2], "--image_size=16")
     check_clean_failure(other, "the model that made the index", "digest")
 
 

@@ -10,9 +10,9 @@ import numpy as np
 sys.modules["fcntl"] = sys.modules["resource"] = None
 import filelock
 filelock.lock_descriptor = lambda descriptor, blocking: True  # Windows has one of its own
-import experiments.export, experiments.search, experiments.serve
-import experiments.photos.app, experiments.photos.actions
-from common.index import EmbeddingIndex
+import experiments.export, photo_search.search, photo_search.serve
+import photo_search.page.app, photo_search.photos.actions
+from photo_search.index import EmbeddingIndex
 EmbeddingIndex.build([[1.0, 0.0], [0.0, 1.0]], ["a", "b"]).save(sys.argv[1])
 index = EmbeddingIndex.load(sys.argv[1])
 index.add(np.array([[0.8, 0.6]]), ["c"])

@@ -11,10 +11,10 @@ from typing import Any
 PACKAGES = (
     *("deep_metric_learning", "gsp_dml", "ccp_dml", "milbich_dml"),
     *("common.backbones", "common.data", "common.deployment", "common.diagnostics", "common.downloads", "common.files"),
-    *("common.index", "common.losses", "common.miners", "common.pooling", "common.records", "common.references"),
+    *("photo_search.index", "common.losses", "common.miners", "common.pooling", "common.records", "common.references"),
     *("common.retrieval", "common.training", "common.training.trackers"),
 )
-# Names meant to go, such as "common.index.Reranking", or of a whole package "common.index.".
+# Names meant to go, such as "photo_search.index.Reranking", or of a whole package "photo_search.index.".
 REMOVED: tuple[str, ...] = (
     *("common.records.GpuEnergy", "common.records.PackageEnergy"),
     *("common.retrieval.QueryScores", "common.retrieval.merge_scores", "common.retrieval.score_queries"),

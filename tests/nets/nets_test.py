@@ -25,6 +25,6 @@ def test_exported_names_and_signatures_are_as_stored():
 
 
 def test_a_name_that_is_gone_has_to_be_listed(monkeypatch):
-    assert exports.unlisted_removals({"common.index.Gone": [], "gsp_dml.kept": []}, {"gsp_dml.kept": []}) != []
-    monkeypatch.setattr(exports, "REMOVED", ("common.index.",))
-    assert exports.unlisted_removals({"common.index.Gone": [], "gsp_dml.gone": []}, {}) == ["gsp_dml.gone"]
+    assert exports.unlisted_removals({"photo_search.index.Gone": [], "gsp_dml.kept": []}, {"gsp_dml.kept": []}) != []
+    monkeypatch.setattr(exports, "REMOVED", ("photo_search.index.",))
+    assert exports.unlisted_removals({"photo_search.index.Gone": [], "gsp_dml.gone": []}, {}) == ["gsp_dml.gone"]

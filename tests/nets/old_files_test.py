@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from common.deployment import load_embedder
-from common.index import EmbeddingIndex
 from experiments.rows.store import StudyRows
+from photo_search.index import EmbeddingIndex
 from tests.nets.write_old_files import RUNS, STOPPED
 from tests.support.command_line import done_here
 
@@ -101,7 +101,7 @@ def test_exported_models_embed_as_they_did(old):
 def test_an_index_is_searched_and_follows_its_photos(old):
     folder = old / "search"
     words = ("--index=index", "--images=photos", "--root=.")
-    shown = done_here("experiments.search", "neighbours", "--index=index", "--images=photos/jay", "--k=1", cwd=folder)
+    shown = done_here("photo_search.search", "neighbours", "--index=index", "--images=photos/jay", "--k=1", cwd=folder)
     with np.load(folder / "embeddings.npz") as arrays:
         names, similarities = arrays["paths"][:5].tolist(), (arrays["embeddings"] @ arrays["embeddings"].T)[:3, :5]
     nearest = (similarities - 2 * np.eye(3, 5)).argmax(1)  # the photos of jays come first
@@ -110,7 +110,7 @@ def test_an_index_is_searched_and_follows_its_photos(old):
         (names[place], names[near]) for place, near in enumerate(nearest)
     ]
     (folder / "photos/jay/2.png").unlink()
-    done_here("experiments.search", "sync", *words, cwd=folder)
+    done_here("photo_search.search", "sync", *words, cwd=folder)
     index = EmbeddingIndex.load(folder / "index")
     names = sorted(str(pathlib.Path(name).relative_to(folder)) for name in index.ids)
     assert names == [f"photos/{name}.png" for name in ("jay/0", "jay/4", "kea/1", "kea/3", "kea/5")]

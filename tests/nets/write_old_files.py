@@ -102,7 +102,7 @@ def write_index(out: pathlib.Path) -> None:
     np.savez(out / "embeddings.npz", paths=[str(path.relative_to(out)) for path in photos], embeddings=embeddings)
     words = ("--index=index", "--model=embedder.keras", "--images=photos", "--root=.")
     shutil.move(photos[-1], out / "later.png")
-    assert command("experiments.search", "index", *words, cwd=out).wait() == 0
+    assert command("photo_search.search", "index", *words, cwd=out).wait() == 0
     shutil.move(out / "later.png", photos[-1])
 
 

@@ -8,8 +8,8 @@ from unittest import mock
 from PIL import Image
 from tensorflow import keras
 
+from common.commands.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from common.data.glyph_fonts import load_glyph_fonts
-from experiments.process.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places

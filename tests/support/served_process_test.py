@@ -18,7 +18,7 @@ import json, os, sys
 print(json.dumps([sys.argv, os.getcwd(), os.environ.get("A_VARIABLE"), sys.path[0], sys.stdin.read(), __name__]))
 print("to the error stream", file=sys.stderr)
 """
-PROJECT = ("common", "gsp_dml", "ccp_dml", "milbich_dml", "experiments", "benchmarks")
+PROJECT = ("common", "gsp_dml", "ccp_dml", "milbich_dml", "experiments", "photo_search", "benchmarks")
 
 
 def test_arguments_folder_environment_and_streams_are_its_own(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PACKAGES = ("common", "gsp_dml", "ccp_dml", "milbich_dml", "deep_metric_learning", "experiments")
+PACKAGES = ("common", "gsp_dml", "ccp_dml", "milbich_dml", "deep_metric_learning", "experiments", "photo_search")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 

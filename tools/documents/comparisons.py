@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from common.errors import InvalidInput
+from common.pages.markup import plural
 from experiments import reports
 from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, KEPT_SUMS, MODES
 from experiments.reports.tables import DETECTABLE_NOTE
@@ -23,7 +24,6 @@ from experiments.rows.scores import (
     training_scores,
 )
 from experiments.rows.store import StudyRows
-from experiments.site.markup import plural
 
 Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
 SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"

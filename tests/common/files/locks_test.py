@@ -6,8 +6,8 @@ import pytest
 
 from common.errors import InvalidInput
 from common.files import lock_file
-from common.index import EmbeddingIndex
 from common.records import RunDirectory
+from photo_search.index import EmbeddingIndex
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])

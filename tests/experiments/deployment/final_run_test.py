@@ -114,7 +114,7 @@ def test_a_study_from_a_file_of_weights_needs_that_file(finished, tmp_path):
     found = read_study(folder)
     file = tmp_path / "weights.npz"
     np.savez(file, a=np.zeros(1))
-    from experiments.settings.initial_weights import weights_file
+    from common.backbones.initial_weights import weights_file
 
     began = found._replace(config=dataclasses.replace(found.config, weights=weights_file(str(file)).digest))
     assert final_configuration(began, str(file)).weights == str(file)

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from common.commands.exit_code import Terminated
 from experiments.launch import local_workers
 from experiments.launch.local_workers import LocalWorkers, gpu_variables, threads_of_each, visible_gpus
-from experiments.process.exit_code import Terminated
 
 
 @pytest.fixture(autouse=True)

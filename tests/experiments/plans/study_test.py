@@ -5,13 +5,13 @@ from collections import Counter
 
 import pytest
 
+from common.backbones.initial_weights import file_to_make
 from common.errors import InvalidInput
 from experiments.plans.launched_cells import unit_command
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_command import listing
 from experiments.plans.study_runs import NothingFinished
 from experiments.published.values import published_table
-from experiments.settings.initial_weights import file_to_make
 from experiments.studies.conditions import CONDITIONS
 from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.figures import FULL_REPEATS as figure_repeats

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from common.backbones import vision_transformer
+from common.commands.plugins import Provider
 from common.deployment import load_embedder
 from common.errors import InvalidInput
 from experiments.deployment.run_model import RunModel
@@ -16,7 +17,6 @@ from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.plugins import Registry
-from experiments.settings.provided import Provider
 from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
 from tests.experiments.settings.plugin_tables import restored_tables

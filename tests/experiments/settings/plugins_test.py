@@ -1,17 +1,21 @@
+import functools
 import importlib.metadata
 import json
 
 import pytest
 
+from common.commands import plugins
+from common.commands.plugins import GROUP
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput
 from experiments.settings import build
 from experiments.settings.parts import all_settings
-from experiments.settings.plugins import GROUP, check_stored_plugins, load_plugins
+from experiments.settings.plugins import check_stored_plugins, registry_of
 from experiments.settings.provided import PROVIDERS
 from experiments.settings.recipes import layers_of, resolve
 from tests.experiments.settings.plugin_tables import SOURCE, restored_tables
 
+load_plugins = functools.partial(plugins.load_plugins, registry_of=registry_of)
 METHOD = ("stripes", "pull+xbm", "power", "thesis", "smoke")
 
 

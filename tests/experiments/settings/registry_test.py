@@ -3,6 +3,7 @@ from typing import Literal
 
 import pytest
 
+from common.commands.plugins import Provider
 from common.errors import InvalidInput
 from common.losses import ContrastiveLoss, ProxyNCALoss
 from common.pooling import GlobalAveragePooling
@@ -10,7 +11,6 @@ from experiments.settings import build
 from experiments.settings.methods import LossSettings
 from experiments.settings.methods.losses import MarginSetting
 from experiments.settings.plugins import Registry
-from experiments.settings.provided import Provider
 from experiments.settings.recipes import resolve
 from experiments.settings.setting import setting
 from tests.experiments.settings.plugin_tables import restored_tables

@@ -1,0 +1,1 @@
+"""Programs: flags, plug-ins, quiet imports, signals and exit codes."""

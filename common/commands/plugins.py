@@ -1,0 +1,174 @@
+"""Plug-ins: modules with custom losses, poolings, backbones and data sets.
+
+A plug-in is a module with a function `register(registry)`. It comes from `--plugin=my_module` (importable),
+`--plugin=path/to/my_module.py`, or an installed distribution's entry point in the group `deep_metric_learning.plugins`,
+whose value is the module.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import pathlib
+import sys
+import traceback
+import types
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from absl import flags
+
+from common.commands.command_line import with_home
+from common.commands.exit_code import exit_code_of
+from common.errors import InvalidInput, invalid
+
+flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
+
+GROUP = "deep_metric_learning.plugins"
+
+
+class Provider(NamedTuple):
+    """A plug-in, as a run's configuration identifies it."""
+
+    plugin: str  # the module's name, the value of `--plugin` without a path
+    version: str  # of its installed distribution; empty for your own file or folder
+    source: str  # `sha256:` and the digest of its source files
+
+    def as_dict(self) -> dict[str, str]:
+        """Return JSON values; without a version if there is none."""
+        return {name: value for name, value in self._asdict().items() if value}
+
+    def __str__(self) -> str:
+        return f"plug-in {self.plugin}{f' {self.version}' if self.version else ''} ({self.source[:19]})"
+
+
+RegistryOf: TypeAlias = Callable[[Provider], object]
+
+
+def define_plugin_flag(registry_of: RegistryOf) -> None:
+    """Define `--plugin` and import its modules; exit if that fails.
+
+    Args:
+        registry_of: returns the registry that the plug-in of this identity gets.
+    """
+    _define()
+    code = exit_code_of(lambda: _load(sys.argv, registry_of))
+    if code:
+        sys.exit(code)
+
+
+def _define(values: flags.FlagValues = flags.FLAGS) -> None:
+    flags.DEFINE_multi_string(
+        "plugin",
+        [],
+        "Module, or path of a .py file, with losses, poolings, backbones or data sets of your own; may be given "
+        "several times. Its flags stand in sections of their own.",
+        flag_values=values,
+    )
+
+
+def _load(arguments: list[str], registry_of: RegistryOf) -> None:
+    values = flags.FlagValues()
+    _define(values)
+    values.set_gnu_getopt(True)  # what follows flags that are not known yet
+    try:
+        values(arguments, known_only=True)
+    except flags.Error as error:
+        raise InvalidInput(f"{error}. See --help for all flags.") from error
+    if "" in values.plugin:
+        raise invalid("--plugin", received="", expected="a module, or the path of a .py file")
+    load_plugins(with_home(values.plugin), registry_of)
+
+
+def load_plugins(names: Sequence[str], registry_of: RegistryOf) -> list[Provider]:
+    """Import installed and named plug-ins, and call their `register`.
+
+    Raises:
+        InvalidInput: a plug-in is not found, is named twice, fails, or registers something invalid.
+    """
+    installed = {entry.value: entry for entry in importlib.metadata.entry_points(group=GROUP)}
+    providers = []
+    for place, entry in installed.items():
+        owner, version = (entry.dist.name, entry.dist.version) if entry.dist else ("an unknown distribution", "")
+        providers.append(_registered(_imported(place, f"entry point {entry.name} of {owner}"), version, registry_of))
+    for name in names:
+        module = _imported_file(name) if name.endswith(".py") else _imported(name, f"--plugin={name}")
+        if module.__name__ not in installed:
+            providers.append(_registered(module, "", registry_of))
+    return providers
+
+
+def _registered(module: types.ModuleType, version: str, registry_of: RegistryOf) -> Provider:
+    register = getattr(module, "register", None)
+    if not callable(register):
+        raise invalid(f"plug-in {module.__name__}", received="no function register", expected="register(registry)")
+    provider = Provider(module.__name__, version, _digest(module))
+    registry = registry_of(provider)
+    try:
+        register(registry)
+    except InvalidInput as error:
+        raise InvalidInput(f"The plug-in {provider.plugin} cannot be used: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise _failure(f"The plug-in {provider.plugin} cannot register", error) from error
+    return provider
+
+
+def _imported(name: str, told_by: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise invalid(
+                told_by.partition("=")[0],
+                received=name,
+                expected="a module that can be imported, or the path of a .py file",
+                fix="Run the command in the module's folder, or put that folder into PYTHONPATH.",
+            ) from error
+        raise _failure(f"{told_by} cannot be imported", error) from error
+    except (Exception, SystemExit) as error:
+        raise _failure(f"{told_by} cannot be imported", error) from error
+
+
+def _imported_file(path: str) -> types.ModuleType:
+    file, name = pathlib.Path(path), pathlib.Path(path).stem
+    if not file.is_file():
+        raise invalid("--plugin", received=path, expected="a .py file that exists, or a module that can be imported")
+    if not name.isidentifier() or name in sys.modules or name in sys.stdlib_module_names:
+        fix = "Rename the file, or name it once."
+        raise invalid("--plugin", received=path, expected="a file whose name is that of no other module", fix=fix)
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise invalid("--plugin", received=path, expected="a file of Python source")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise _failure(f"--plugin={path} cannot be imported", error) from error
+    return module
+
+
+def _failure(what: str, error: BaseException) -> InvalidInput:
+    """Return one line on a plug-in's error, with its place."""
+    if isinstance(error, SyntaxError):
+        place = f"{error.filename}, line {error.lineno}"
+    else:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{frame.filename}, line {frame.lineno}"
+    message = " ".join(str(error).split())
+    return InvalidInput(f"{what}: {type(error).__name__}: {message} ({place}).")
+
+
+def _digest(module: types.ModuleType) -> str:
+    """Return the SHA-256 of a module, or of a package's Python files."""
+    file = pathlib.Path(module.__file__ or "")
+    if file.name != "__init__.py":
+        return f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+    digest = hashlib.sha256()
+    for source in sorted(file.parent.rglob("*.py")):
+        content = hashlib.sha256(source.read_bytes()).hexdigest()
+        digest.update(f"{source.relative_to(file.parent).as_posix()} {content}\n".encode())
+    return f"sha256:{digest.hexdigest()}"

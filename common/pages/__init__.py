@@ -1,0 +1,1 @@
+"""Pages of HTML that need no server: their frame, style and charts."""

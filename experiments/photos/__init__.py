@@ -1,1 +1,0 @@
-"""Photo search, and its page for users."""

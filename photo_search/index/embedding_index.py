@@ -1,0 +1,612 @@
+"""A saved index of embeddings: exact or approximate search, additions, removals."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from common.errors import check_choice, check_given, check_positive, invalid
+from photo_search.index.approximate import (
+    TARGET_RECALL,
+    ApproximateSearch,
+    build_approximate,
+    read_approximate,
+    without_own_row,
+    write_approximate,
+)
+from photo_search.index.index_folder import IndexFolder, remove_other_files
+from photo_search.index.near_duplicates import DuplicatePairs, find_near_duplicates
+from photo_search.index.neighbors import Neighbors
+from photo_search.index.query_expansion import QueryExpansion, checked_expansion, expand_queries
+from photo_search.index.reranking import Reranking
+from photo_search.index.row_search import nearest_approximately, nearest_exactly, reranked
+from photo_search.index.rows import (
+    Rows,
+    merged_embeddings,
+    metadata_of,
+    metadata_texts,
+    new_rows,
+    rows_where,
+    rows_without,
+)
+from photo_search.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
+from photo_search.index.text_column import as_texts
+from photo_search.index.thresholds import CalibratedRejection, calibrate_rejection
+
+_DTYPES = ("float32", "float16")
+
+
+class ImageEmbedder(Protocol):
+    """A model that embeds images, as `common.deployment.load_embedder` returns."""
+
+    digest: str
+
+    def embed(self, items: Any, batch_size: int = 64) -> np.ndarray:  # noqa: ANN401
+        """Return embeddings `[items, dim]`, float32.
+
+        Items are file paths, encoded bytes or an array of images.
+        """
+
+
+class EmbeddingIndex:
+    """Embeddings with an id and possibly a label each, searched by similarity.
+
+    Create it by `build`, or read it by `load`. Search is exact, by `common.retrieval.find_nearest_neighbors`, unless
+    `approximate=True` selects the faiss index from `build_approximate`.
+
+    A saved index is memory-mapped, so only the rows in use are read. `add` appends without rewriting. `remove`,
+    `upsert` and `rebuild` write new files. A process killed meanwhile leaves the index unchanged. Ids are unique texts,
+    such as paths.
+
+    Examples:
+        >>> index = EmbeddingIndex.build(np.eye(3, dtype="float32"), ["a", "b", "c"])
+        >>> found = index.search(np.float32([[1, 0.5, 0]]), k=2)
+        >>> found.ids, found.similarities.round(3).tolist()
+        ([['a', 'b']], [[0.894, 0.447]])
+    """
+
+    def __init__(
+        self, rows: Rows, record: dict, folder: IndexFolder | None = None, embedder: ImageEmbedder | None = None
+    ) -> None:
+        self._rows, self._record, self._folder = rows, record, folder
+        self._approximate: ApproximateSearch | None = None
+        self.embedder = embedder
+
+    @classmethod
+    def build(
+        cls,
+        embeddings: np.ndarray,
+        ids: Sequence[object],
+        labels: Sequence[object] | None = None,
+        *,
+        metric: str = "cosine",
+        dtype: str = "float32",
+        model_digest: str | None = None,
+        digests: Sequence[str] | None = None,
+    ) -> EmbeddingIndex:
+        """Build an index in memory.
+
+        Args:
+            embeddings: `[rows, dim]`, float16, float32 or float64; possibly no rows.
+            ids: a text, path or number for each row, kept as text; unique.
+            labels: the class of each row, or None. The class of a single row may be missing: None, a NaN or "". Text
+                is kept in Unicode's composed form (NFC).
+            metric: "cosine", "inner_product" or "euclidean". For "cosine" rows are stored with unit norm.
+            dtype: "float32", or "float16", which halves the index; `rounding_error` is its largest error.
+            model_digest: of the model that made the embeddings; queries of another are refused.
+            digests: of the file behind each row, by which `photo_search.search sync` recognises it; "" if unknown.
+
+        Raises:
+            InvalidInput: mismatched shapes, a number that is not finite, a row of zeros under "cosine", a duplicate
+                id.
+        """
+        check_choice("metric", metric, METRICS)
+        check_choice("dtype", dtype, _DTYPES)
+        stored, error = stored_rows(embeddings, metric, dtype)
+        rows = new_rows(stored, ids, labels, (), digests)
+        settings = {"dim": stored.shape[1], "dtype": dtype, "metric": metric, "model_digest": model_digest}
+        return cls(rows, {**settings, "rounding_error": error, "approximate": None})
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | os.PathLike,
+        embedder: ImageEmbedder | None = None,
+        root: str | os.PathLike | None = None,
+    ) -> EmbeddingIndex:
+        """Open a saved index; its rows stay on the disk until used.
+
+        Args:
+            folder: written by `save`.
+            embedder: embeds images for `search` and `add`.
+            root: folder that stored paths are relative to, if it is no longer the recorded one; see `save`. The next
+                write records it.
+
+        Raises:
+            InvalidInput: there is no index, it is damaged, or another model than the embedder built it.
+        """
+        opened = IndexFolder(folder, root)
+        index = cls(opened.rows(), opened.record, opened)
+        if embedder is not None:
+            index.attach(embedder)
+        return index
+
+    def save(self, folder: str | os.PathLike, *, replace: bool = False, root: str | os.PathLike | None = None) -> None:
+        """Write the index to a folder, and memory-map it from there.
+
+        Args:
+            folder: made if missing.
+            replace: replace an existing index once this one is written.
+            root: ids that are paths below this folder are stored relative to it, and the folder relative to the index.
+                So the index can be moved together with its photos. `ids` are full paths all the same. None: the
+                root of the folder that the index was loaded from, if it has one.
+
+        Raises:
+            InvalidInput: there is an index already, or another process is writing one.
+        """
+        settings = {key: self._record[key] for key in ("dim", "dtype", "metric", "model_digest", "rounding_error")}
+        approximate = self._loaded_approximate() if self._record["approximate"] else None
+        settings["approximate"] = None
+        opened = IndexFolder.create(folder, settings, self._rows, replace=replace, root=root or self.root)
+        self._folder, self._record, self._rows = opened, opened.record, opened.rows()
+        if approximate is not None:
+            self._keep_approximate(approximate)
+
+    def attach(self, embedder: ImageEmbedder) -> None:
+        """Attach a model, so that `search` and `add` accept images.
+
+        Raises:
+            InvalidInput: another model built the index, by its digest.
+        """
+        if self.model_digest is not None:
+            self.check_model(embedder.digest)
+        self.embedder = embedder
+
+    def check_model(self, digest: str | None) -> None:
+        """Raise `InvalidInput` unless the index accepts embeddings of this model's digest."""
+        if digest != self.model_digest:
+            raise invalid(
+                "model",
+                received=f"one with digest {digest}",
+                expected=f"digest {self.model_digest}, which made the index",
+                fix="Embeddings of two models cannot be compared: take that model, or build a new index with this one.",
+            )
+
+    def __len__(self) -> int:
+        return len(self._rows.embeddings)
+
+    @property
+    def embeddings(self) -> np.ndarray:
+        """Embeddings as stored `[rows, dim]`, of unit norm under "cosine".
+
+        Read-only if memory-mapped.
+        """
+        if self._folder is not None:
+            self._folder.check_whole()
+        return self._rows.embeddings
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The id of each row."""
+        return self._rows.ids
+
+    @property
+    def labels(self) -> Sequence[str] | None:
+        """The label of each row, or None."""
+        return self._rows.labels
+
+    @property
+    def digests(self) -> Sequence[str] | None:
+        """The digest of each row's file.
+
+        "" if unknown. None in an index of an older version.
+        """
+        return self._rows.digests
+
+    @property
+    def metadata(self) -> list[dict[str, str]]:
+        """The metadata of each row, values by column, read anew; empty for none."""
+        return metadata_of(self._rows)
+
+    @property
+    def root(self) -> str | None:
+        """Absolute path of the folder that stored paths are relative to, or None."""
+        return None if self._folder is None else self._folder.root
+
+    @property
+    def root_is_new(self) -> bool:
+        """True if `load` was given another root than the recorded one."""
+        return self._folder is not None and self._folder.root != self._folder.recorded_root
+
+    @property
+    def dim(self) -> int:
+        """Number of components of an embedding."""
+        return self._record["dim"]
+
+    @property
+    def metric(self) -> str:
+        """The metric: cosine, inner_product or euclidean."""
+        return self._record["metric"]
+
+    @property
+    def model_digest(self) -> str | None:
+        """Digest of the model that made the embeddings, or None."""
+        return self._record["model_digest"]
+
+    @property
+    def rounding_error(self) -> float:
+        """The largest Euclidean distance of a stored embedding from its original.
+
+        0 for float32. A similarity of a query of unit norm is off by at most this, under every metric.
+        """
+        return self._record["rounding_error"]
+
+    @property
+    def approximate(self) -> dict | None:
+        """The record of the approximate index (see `ApproximateSearch`), or None."""
+        return self._record["approximate"]
+
+    def add(
+        self,
+        items: Any,  # noqa: ANN401
+        ids: Sequence[object],
+        labels: Sequence[object] | None = None,
+        digests: Sequence[str] | None = None,
+    ) -> None:
+        """Append rows; existing data is not rewritten.
+
+        Until the approximate index is rebuilt, the new rows are searched exactly.
+
+        Args:
+            items: embeddings `[rows, dim]`, or images for the embedder (see `search`).
+            ids: as in `build`; none may be in the index already.
+            labels: for each row, if the index has labels.
+            digests: as in `build`; an index of an older version does not store them.
+
+        Raises:
+            InvalidInput: as in `build`; or only one of index and input has labels.
+        """
+        if (labels is None) != (self._rows.labels is None) and len(self):
+            has = "none" if self._rows.labels is None else "one for each row"
+            raise invalid("labels", received="none" if labels is None else "labels", expected=f"{has}, as in the index")
+        stored, error = self._stored(items)
+        new = new_rows(stored, ids, labels, self._rows.ids, digests)
+        if self._folder is not None:
+            self._folder.append(new, rounding_error=error, has_labels=labels is not None)
+            self._record, self._rows = self._folder.record, self._folder.rows()
+            return
+        texts = None if labels is None else [*(self._rows.labels or ()), *(new.labels or ())]
+        known = [*(self._rows.digests or [""] * len(self)), *(digests or [""] * len(stored))]
+        described = None if self._rows.metadata is None else [*self._rows.metadata, *[""] * len(stored)]
+        self._rows = Rows(np.concatenate([self.embeddings, stored]), [*self.ids, *new.ids], texts, known, described)
+        self._record = {**self._record, "rounding_error": error}
+
+    def describe(self, metadata: Mapping[str, Mapping[str, str]]) -> None:
+        """Replace the metadata of some rows; embeddings are not rewritten.
+
+        Args:
+            metadata: by id, the values of columns, as texts; "label" is no column.
+
+        Raises:
+            InvalidInput: an id that is not in the index.
+        """
+        missing = metadata.keys() - set(self.ids)
+        if missing:
+            raise invalid("ids", received=f"{min(missing)!r}", expected="ids of the index")
+        texts = metadata_texts(metadata.get(text, known) for text, known in zip(self.ids, self.metadata))
+        if self._folder is None:
+            self._rows = self._rows._replace(metadata=texts)
+            return
+        self._folder.replace_metadata(texts)
+        self._record, self._rows = self._folder.record, self._folder.rows()
+
+    def remove(self, ids: Sequence[object]) -> None:
+        """Delete rows; the others keep their order.
+
+        The files are rewritten, and the approximate index is dropped.
+
+        Args:
+            ids: of rows of the index.
+
+        Raises:
+            InvalidInput: an id that is not in the index.
+        """
+        removed = set(as_texts(ids))
+        missing = removed.difference(self.ids)
+        if missing:
+            raise invalid("ids", received=f"{min(missing)!r}", expected="ids of the index")
+        kept, texts = rows_without(self._rows, removed)
+        self.rebuild(kept, np.zeros((0, self.dim), np.float32), *texts)
+
+    def upsert(
+        self,
+        items: Any,  # noqa: ANN401
+        ids: Sequence[object],
+        labels: Sequence[object] | None = None,
+        digests: Sequence[str] | None = None,
+    ) -> None:
+        """Replace the rows that have these ids, and append the others, at once.
+
+        All of them are the last rows afterwards. The approximate index is dropped.
+
+        Args:
+            items, ids, labels, digests: as in `add`, except that ids may be in the index.
+
+        Raises:
+            InvalidInput: as `add`.
+        """
+        kept, (kept_ids, kept_labels, kept_digests) = rows_without(self._rows, set(as_texts(ids)))
+        if (labels is None) != (kept_labels is None) and len(kept):
+            raise invalid("labels", received="none" if labels is None else "labels", expected="labels as in the index")
+        new_labels = None if labels is None else [*(kept_labels or ()), *labels]
+        known = [*kept_digests, *(digests or [""] * len(ids))]
+        self.rebuild(np.r_[kept, np.full(len(ids), -1)], items, [*kept_ids, *ids], new_labels, known)
+
+    def rebuild(
+        self,
+        sources: Sequence[int] | np.ndarray,
+        items: Any,  # noqa: ANN401
+        ids: Sequence[object],
+        labels: Sequence[object] | None = None,
+        digests: Sequence[str] | None = None,
+        metadata: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        """Replace all rows at once by kept and new ones, in a given order.
+
+        A saved index is rewritten to new files, and the approximate index is dropped.
+
+        Args:
+            sources: `[rows]`, int: the present row whose embedding a row takes, or -1 for the next of `items`.
+            items: embeddings `[new, dim]` or images, as in `add`.
+            ids, labels, digests: of each row, as in `build`.
+            metadata: of each row; None: that of the same id so far.
+
+        Raises:
+            InvalidInput: as in `build`, or sources that do not fit.
+        """
+        stored, error = self._stored(items)
+        if metadata is None and self._rows.metadata is not None:
+            known = dict(zip(self.ids, self.metadata))
+            metadata = [known.get(text, {}) for text in as_texts(ids)]
+        rows = new_rows(merged_embeddings(self.embeddings, stored, sources), ids, labels, (), digests, metadata)
+        if self._folder is not None:
+            self._folder.rewrite(rows, rounding_error=error)
+            self._record, self._rows = self._folder.record, self._folder.rows()
+        else:
+            self._rows = rows._replace(embeddings=rows.embeddings[:])
+            self._record = {**self._record, "rounding_error": error, "approximate": None}
+        self._approximate = None
+
+    def rows_labelled(self, labels: Sequence[object]) -> np.ndarray:
+        """Return the rows that have one of these labels `[any]`, int64, for `search(among=...)`.
+
+        Raises:
+            InvalidInput: a label that no row has.
+        """
+        return self.rows_where({"label": labels})
+
+    def rows_where(self, conditions: Mapping[str, Sequence[object]]) -> np.ndarray:
+        """Return the rows that fulfil all conditions `[any]`, int64, for `search(among=...)`.
+
+        Args:
+            conditions: allowed values by column: "label", or one of the metadata. "" is that of rows without any.
+
+        Raises:
+            InvalidInput: a column or value that no row has.
+        """
+        return rows_where(self._rows, conditions)
+
+    def _stored(self, items: Any) -> tuple[np.ndarray, float]:  # noqa: ANN401
+        """Return new embeddings as stored, and the largest rounding error with them."""
+        embeddings = checked_embeddings("embeddings", self._embeddings_of(items), self.dim)
+        stored, error = stored_rows(embeddings, self.metric, self._record["dtype"])
+        error = max(error, self.rounding_error)
+        return stored, error
+
+    def search(
+        self,
+        queries: Any,  # noqa: ANN401
+        k: int = 10,
+        *,
+        approximate: bool = False,
+        among: np.ndarray | None = None,
+        expansion: QueryExpansion | None = None,
+        reranking: Reranking | None = None,
+    ) -> Neighbors:
+        """Search the k nearest rows of each query.
+
+        Args:
+            queries: embeddings `[queries, dim]`; or, with an embedder, images: file paths, encoded bytes, or an array
+                `[queries, height, width, channels]`.
+            k: at most the number of rows that are searched.
+            approximate: use the approximate index; queries with fewer than k found rows are searched exactly.
+            among: rows `[any]`, int: only these are searched, exactly.
+            expansion: first merge queries with their neighbours ("cosine" only).
+            reranking: re-rank the found rows by k-reciprocal neighbours.
+
+        Returns:
+            Rows and similarities, float64; equal ones are ordered by row.
+
+        Raises:
+            InvalidInput: mismatched queries, k larger than the number of rows, no approximate index, images
+                without an embedder.
+        """
+        prepared = self._prepared_queries(queries)
+        if expansion is not None:
+            prepared = self._expanded(prepared, checked_expansion(expansion), approximate, among)
+        count = k if reranking is None else max(k, min(reranking.num_candidates, self._num_searched(among)))
+        rows = self._nearest(prepared, count, approximate, among)
+        if reranking is not None:
+            rows = reranked(prepared, self.embeddings, rows, reranking)[:, :k]
+        return self._described(prepared, rows)
+
+    def neighbors_of(self, rows: Sequence[int] | np.ndarray, k: int = 10, *, approximate: bool = False) -> Neighbors:
+        """Search the k nearest other rows of stored rows ("more like this").
+
+        Args:
+            rows: `[queries]`, int, in [0, number of rows).
+            k: less than the number of rows.
+            approximate: as in `search`.
+        """
+        rows = self._checked_rows(rows)
+        check_positive("k", k)
+        queries = np.asarray(self.embeddings[rows])
+        found = self._nearest(queries, k + 1, approximate, None, given=k)
+        return self._described(queries, without_own_row(found, rows))
+
+    def similarities(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Return similarities `[pairs]`, float64, of rows `[pairs]` with rows `[pairs]`."""
+        left, right = self._checked_rows(first), self._checked_rows(second)
+        return similarities_of(self.embeddings[left], self.embeddings, right[:, np.newaxis], self.metric)[:, 0]
+
+    def calibrate_rejection(
+        self, max_rejected: float, *, max_rows: int = 2000, num_neighbors: int = 50, seed: int = 0
+    ) -> CalibratedRejection:
+        """Find the similarity below which a query is unlike everything in the index.
+
+        Each row is left out in turn and looked up. If it has a label, its nearest row of another class stands for an
+        unknown class; rows without a label stand for none. Copies of an item in the index make the threshold too high.
+
+        Args:
+            max_rejected: share of the rows that may be rejected, in [0, 1).
+            max_rows: rows that are looked up, a random sample of more.
+            num_neighbors: rows among which another class is sought. If there is none, the last stands for it, so the
+                share of detected ones is a lower bound.
+            seed: of the sample.
+
+        Raises:
+            InvalidInput: fewer than two rows, or a share out of range.
+        """
+        if len(self) < 2:
+            raise invalid("index", received=f"{len(self)} rows", expected="at least two")
+        count = min(check_positive("max_rows", max_rows), len(self))
+        rows = np.sort(np.random.default_rng(seed).choice(len(self), count, replace=False))
+        found = self.neighbors_of(rows, min(num_neighbors, len(self) - 1))
+        unknown = None
+        labels = found.labels
+        if self.labels is not None and labels is not None:
+            own = [self.labels[row] for row in rows.tolist()]
+            others = [[bool(each) and each != label for each in line] for label, line in zip(own, labels)]
+            places = [line.index(True) if any(line) else -1 for line in others]
+            unknown = found.similarities[np.arange(count), places][np.array(own) != ""]
+        return calibrate_rejection(found.similarities[:, 0], max_rejected, unknown)
+
+    def near_duplicates(self, threshold: float, *, approximate: bool = False) -> DuplicatePairs:
+        """Find groups of rows, connected by pairs that reach `threshold`.
+
+        Args:
+            threshold: in the unit of the metric; `calibrate_threshold` finds one for a precision.
+            approximate: use the approximate index, which misses pairs according to its recall.
+
+        Returns:
+            The pairs that hold each group together.
+        """
+        search = (lambda rows, k: self.neighbors_of(rows, k, approximate=True).rows) if approximate else None
+        return find_near_duplicates(self.embeddings, threshold, metric=self.metric, nearest_rows=search)
+
+    def build_approximate(
+        self, kind: str = "hnsw", *, target_recall: float = TARGET_RECALL, num_queries: int = 500, seed: int = 0
+    ) -> ApproximateSearch:
+        """Build a faiss index over all rows, and measure its recall.
+
+        A saved index stores it in its folder.
+
+        Args:
+            kind: "hnsw" (fast; needs 1.5 times the embeddings' memory) or "ivf_pq" (small).
+            target_recall: of ten neighbours; the effort of searches is raised to reach it.
+            num_queries: rows that measure it.
+            seed: of their draw and of faiss' k-means.
+
+        Returns:
+            The index, with the recall reached, which may lie below the target.
+
+        Raises:
+            InvalidInput: faiss is missing, or too few rows.
+        """
+        found = build_approximate(
+            self.embeddings, self.metric, kind, target_recall=target_recall, num_queries=num_queries, seed=seed
+        )
+        self._keep_approximate(found)
+        return found
+
+    def _keep_approximate(self, found: ApproximateSearch) -> None:
+        record = found.as_record()
+        if self._folder is not None:
+            record["file"] = f"approximate-{secrets.token_hex(4)}.faiss"
+            write_approximate(self._folder.folder / record["file"], found)
+            self._folder.change(approximate=record)
+            remove_other_files(self._folder.folder, self._folder.record)
+        self._record = {**self._record, "approximate": record}
+        self._approximate = found
+
+    def _loaded_approximate(self) -> ApproximateSearch:
+        record = self._record["approximate"]
+        if record is None:
+            fix = "Build one with build_approximate(), or search exactly."
+            raise invalid("approximate", received=True, expected="an index that has an approximate one", fix=fix)
+        if self._approximate is None and self._folder is not None:
+            self._approximate = read_approximate(self._folder.folder / record["file"], record)
+        return check_given("approximate", self._approximate)
+
+    def _embeddings_of(self, items: Any) -> np.ndarray:  # noqa: ANN401
+        if isinstance(items, np.ndarray) and items.ndim != 4 and items.dtype.kind not in "OSU":
+            return items
+        if self.embedder is None:
+            fix = "Load the index with embedder=load_embedder(...), or embed the images yourself."
+            raise invalid("queries", received=type(items).__name__, expected="an array [queries, dim]", fix=fix)
+        return self.embedder.embed([items] if isinstance(items, (str, bytes, os.PathLike)) else items)
+
+    def _prepared_queries(self, queries: Any) -> np.ndarray:  # noqa: ANN401
+        embeddings = checked_embeddings("queries", self._embeddings_of(queries), self.dim)
+        return unit_rows(embeddings) if self.metric == "cosine" else embeddings
+
+    def _num_searched(self, among: np.ndarray | None) -> int:
+        return len(self) if among is None else len(among)
+
+    def _checked_rows(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        rows = np.asarray(rows)
+        if (
+            rows.ndim != 1
+            or rows.dtype.kind not in "iu"
+            or (len(rows) and not 0 <= rows.min() <= rows.max() < len(self))
+        ):
+            raise invalid("rows", received=rows, expected=f"integers [any] in [0, {len(self)})")
+        return rows.astype(np.int64)
+
+    def _nearest(
+        self, queries: np.ndarray, k: int, approximate: bool, among: np.ndarray | None, given: int | None = None
+    ) -> np.ndarray:
+        """Return rows `[queries, k]`; `given` is the public caller's k, for errors."""
+        check_positive("k", k)
+        searched = self._num_searched(among)
+        if k > searched:
+            less = k - (given or k)
+            expected = f"at most {searched - less}, the number of rows that can be found"
+            raise invalid("k", received=given or k, expected=expected)
+        if not len(queries):
+            return np.empty((0, k), np.int64)
+        if approximate and among is None:
+            return nearest_approximately(queries, self.embeddings, k, self.metric, self._loaded_approximate())
+        if approximate:
+            raise invalid("approximate", received=True, expected="False together with `among`")
+        if among is None:
+            return nearest_exactly(queries, self.embeddings, k, self.metric)
+        rows = np.sort(self._checked_rows(among))
+        return rows[nearest_exactly(queries, self.embeddings[rows], k, self.metric)]
+
+    def _expanded(
+        self, queries: np.ndarray, expansion: QueryExpansion, approximate: bool, among: np.ndarray | None
+    ) -> np.ndarray:
+        if self.metric != "cosine":
+            raise invalid("expansion", received=f"the metric {self.metric}", expected="the metric cosine")
+        count = min(expansion.num_neighbors, self._num_searched(among))
+        rows = self._nearest(queries, count, approximate, among)
+        return expand_queries(queries, np.asarray(self.embeddings[rows], np.float32), expansion.alpha)
+
+    def _described(self, queries: np.ndarray, rows: np.ndarray) -> Neighbors:
+        similarities = similarities_of(queries, self.embeddings, rows, self.metric)
+        return Neighbors(rows, similarities, self.ids, self.labels)

@@ -1,0 +1,1 @@
+"""The web page of an index of photos, and its JSON interface."""

@@ -1,0 +1,119 @@
+"""Routes of the page, by FastAPI; imported only when the page is served."""
+
+# No `from __future__ import annotations`: FastAPI reads the annotations of functions whose names are local here.
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from importlib import resources
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from python_multipart.exceptions import FormParserError
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from common.errors import InvalidInput
+from photo_search.page.guards import UploadRoom, refusal
+from photo_search.page.service import MOST_NEIGHBOURS, PhotoService
+from photo_search.page.uploads import Crop, Refused
+from photo_search.photos.shown import shown_text
+
+_FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+_FIELD = "photo"
+_SECONDS_PER_UPLOAD = 60.0
+_PLAIN = re.compile(r"[\w.+-]{1,40}", re.ASCII)  # values that an error repeats
+_NO_SUCH = {404: "There is no such address.", 405: "This address takes no such request."}
+_Count = Annotated[int, Query(ge=1, le=MOST_NEIGHBOURS)]
+_Label = Annotated[str | None, Query(max_length=1000)]
+_Where = Annotated[Sequence[str], Query(max_length=20)]
+_CropText = Annotated[str | None, Query(alias="crop", max_length=200)]
+_Row = Annotated[int, Path(ge=0, le=2**53)]
+
+
+def make_app(service: PhotoService) -> FastAPI:
+    """Build the page and its JSON routes, with their error answers."""
+    # FastAPI's own pages of documentation load scripts from elsewhere.
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    room = UploadRoom(service.limits.upload_bytes)
+
+    @app.get("/api/index")
+    def describe() -> JSONResponse:
+        return JSONResponse(service.describe())
+
+    @app.post("/api/search")
+    async def search(
+        request: Request, count: _Count = 12, label: _Label = None, where: _Where = (), crop: _CropText = None
+    ) -> JSONResponse:
+        part = None if crop is None else Crop.of(crop)
+        with room.receiving(request.receive) as receive:
+            contents = await _uploaded_file(Request(request.scope, receive))
+            return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where, part))
+
+    @app.get("/api/photos/{row}/neighbours")
+    def neighbours(
+        row: _Row, count: _Count = 12, label: _Label = None, where: _Where = (), crop: _CropText = None
+    ) -> JSONResponse:
+        return JSONResponse(service.like(row, count, label, where, None if crop is None else Crop.of(crop)))
+
+    @app.get("/api/photos/{row}/picture")
+    def picture(row: _Row, large: bool = False) -> Response:
+        return Response(service.picture(row, large), media_type="image/jpeg")
+
+    for name, kind in _FILES.items():
+        file = Response((resources.files("photo_search.page") / (name or "page.html")).read_bytes(), media_type=kind)
+        app.add_route(f"/{name}", _always(file), methods=["GET"])
+    _answer_errors(app)
+    return app
+
+
+def _always(response: Response) -> Callable[[Request], Response]:
+    return lambda _: response
+
+
+def _answer_errors(app: FastAPI) -> None:
+    """Answer all errors as JSON objects with an `error`."""
+
+    @app.exception_handler(InvalidInput)
+    def of_input(_: Request, error: InvalidInput) -> JSONResponse:
+        status, seconds = (error.status, error.seconds) if isinstance(error, Refused) else (422, None)
+        return refusal(Refused(status, shown_text(str(error)), seconds))
+
+    @app.exception_handler(RequestValidationError)
+    def of_parameters(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        received = str(first.get("input"))
+        shown = repr(received) if _PLAIN.fullmatch(received) else "another text"
+        return refusal(Refused(422, f"Invalid {first['loc'][-1]}: received {shown}. {first['msg']}."))
+
+    @app.exception_handler(HTTPException)
+    def of_http(_: Request, error: HTTPException) -> JSONResponse:
+        return refusal(Refused(error.status_code, _NO_SUCH.get(error.status_code, str(error.detail))))
+
+    @app.exception_handler(Exception)
+    def of_code(_: Request, error: Exception) -> JSONResponse:
+        return refusal(Refused(500, "The page has failed; its terminal says why."))
+
+
+async def _uploaded_file(request: Request) -> bytes:
+    """Return the only file of a form; refuse other requests and slow ones."""
+    expected = f"a form (multipart/form-data) with one file named {_FIELD}"
+    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        raise Refused(415, f"Received another content type; expected {expected}.")
+    try:
+        form = await asyncio.wait_for(request.form(max_files=2, max_fields=2), _SECONDS_PER_UPLOAD)
+        items: list[tuple[str, Any]] = form.multi_items()
+        if len(items) == 1 and items[0][0] == _FIELD and isinstance(items[0][1], UploadFile):
+            return await items[0][1].read()
+    except asyncio.TimeoutError as error:
+        raise Refused(408, f"The upload took longer than {_SECONDS_PER_UPLOAD:g} s.") from error
+    except ClientDisconnect as error:
+        raise Refused(400, "The upload ended before its end.") from error
+    except FormParserError as error:
+        raise Refused(400, f"The form cannot be read; expected {expected}.") from error
+    finally:
+        await request.close()
+    raise Refused(400, f"Received {len(items)} fields or other ones; expected {expected}.")

@@ -1,0 +1,195 @@
+"""The page's server: its start, its address, and its end by a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ipaddress
+import pathlib
+import socket
+import warnings
+from typing import TYPE_CHECKING
+
+from absl import flags
+from PIL import Image
+
+from common.errors import InvalidInput, check_all, invalid
+from photo_search.index import EmbeddingIndex
+from photo_search.photos.models import load_model, own_model
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from photo_search.page.service import PhotoService
+
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_CONNECTIONS = 64
+_SECONDS_TO_END = 5
+_SECONDS_KEPT = 5  # of a connection without requests
+_SECONDS_FOR_HEADERS = 10.0
+_MEGA = 1_000_000
+
+
+def serve(values: flags.FlagValues) -> None:
+    """Serve the page until Ctrl-C or SIGTERM."""
+    _, index, _ = check_all(
+        [
+            check_packages,
+            lambda: _index(values.index),
+            lambda: _check_port(values.port),
+        ]
+    )
+    model = pathlib.Path(values.model) if values.model else own_model(values.index)
+    listener = listen(values.host, values.port)
+    with listener:
+        from photo_search.page.network import PhotoNetwork  # these import TensorFlow, which takes seconds
+        from photo_search.page.service import Gallery, Limits, PhotoService
+
+        limits = Limits(
+            int(values.max_upload_mb * _MEGA), int(values.max_megapixels * _MEGA), int(values.searches_per_minute)
+        )
+        embedder = None if model is None else load_model(model)
+        if embedder is not None:
+            index.attach(embedder)
+        gallery = Gallery(index, pathlib.Path(values.index).name, limits.pixels)
+        service = PhotoService(gallery, None if embedder is None else PhotoNetwork(embedder), limits)
+        service.warm_up()
+        address = address_of(listener, values.host)
+        print(f"{values.index}: {len(index)} photos at {address}. Ctrl-C ends it.", flush=True)
+        if embedder is None:
+            print("The index keeps no model: without --model, only photos of the index can be looked up.", flush=True)
+        if not is_loopback(listener):
+            print("Everyone who can reach this machine can search the index and see its photos.", flush=True)
+        make_server(service, listener, values.host).run(sockets=[listener])
+
+
+def _index(folder: str | None) -> EmbeddingIndex:
+    if not folder:
+        raise InvalidInput("Missing --index: expected a folder that `photo_search.search index` has written.")
+    return EmbeddingIndex.load(folder)
+
+
+def _check_port(port: int) -> None:
+    if not 0 <= port < 65_536:
+        raise invalid("--port", received=port, expected="a number from 0 to 65535")
+
+
+def check_packages() -> None:
+    """Raise `InvalidInput` unless the packages of the extra "serve" are installed."""
+    for module in ("fastapi", "uvicorn", "python_multipart"):
+        try:
+            __import__(module)
+        except ImportError as error:
+            raise InvalidInput(
+                f"photo_search.serve needs fastapi, uvicorn and python-multipart ({module} is missing). Install them: "
+                "pip install 'deep-metric-learning[serve]', or pip install -r requirements-serve.txt in a clone."
+            ) from error
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a socket for connections; port 0 is any free one."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise invalid("--host", received=host, expected=f"a name or an address of this machine ({error})") from error
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(_CONNECTIONS)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise invalid("--host", received=host, expected="an address of this machine") from error
+        fix = "Another program uses it: end that, name another one, or take any that is free by --port=0."
+        reason = error.strerror or str(error)
+        raise invalid("--port", received=port, expected=f"a free port ({reason})", fix=fix) from error
+    return listener
+
+
+def address_of(listener: socket.socket, host: str) -> str:
+    """Return the address of the page, for a browser."""
+    port = listener.getsockname()[1]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def is_loopback(listener: socket.socket) -> bool:
+    """Check that only programs of this machine can reach it."""
+    return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
+
+
+def make_server(service: PhotoService, listener: socket.socket, host: str) -> uvicorn.Server:
+    """Make the server, whose `run(sockets=[listener])` answers until the process ends.
+
+    Pending requests then get a few seconds.
+    """
+    from uvicorn import Config, Server
+
+    from photo_search.page.app import make_app
+    from photo_search.page.guards import Guard, Hosts
+
+    warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # pixels are counted, see `uploads`
+    names = _LOOPBACK | {host.lower(), socket.gethostname().lower()}
+    hosts = Hosts(_LOOPBACK | {host.lower()}) if is_loopback(listener) else Hosts(names, any_address=True)
+    limits = service.limits
+    guard = Guard(
+        make_app(service),
+        hosts=hosts,
+        upload_bytes=limits.upload_bytes,
+        searches_per_minute=limits.searches_per_minute,
+    )
+    config = Config(
+        guard,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        http=_impatient_protocol(_SECONDS_FOR_HEADERS),
+        loop="asyncio",
+        lifespan="off",
+        limit_concurrency=_CONNECTIONS,
+        timeout_keep_alive=_SECONDS_KEPT,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+    )
+    return Server(config)
+
+
+def _impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's HTTP protocol with a time limit for headers."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class ImpatientProtocol(H11Protocol):
+        """Closes a connection whose headers are late."""
+
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._timer = self.loop.call_later(seconds, self._close_if_waiting)
+
+        def data_received(self, data: bytes) -> None:
+            if self._timer is None and self._is_waiting():
+                self._timer = self.loop.call_later(seconds, self._close_if_waiting)
+            super().data_received(data)
+            if not self._is_waiting():
+                self._stop_timer()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timer()
+            super().connection_lost(exc)
+
+        def _is_waiting(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
+
+        def _stop_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _close_if_waiting(self) -> None:
+            self._timer = None
+            if self._is_waiting():
+                self.transport.close()
+
+    return ImpatientProtocol

@@ -1,0 +1,262 @@
+"""JSON answers of the page, on photos of an index by row."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from common.data.image_formats import Reading
+from common.data.regular_files import contents_of
+from common.errors import invalid
+from photo_search.index import EmbeddingIndex, Neighbors
+from photo_search.page.network import Attention, PhotoNetwork
+from photo_search.page.uploads import FORMATS, Crop, Refused, read_photo, small_copy
+from photo_search.photos.shown import shown_text
+
+MOST_NEIGHBOURS = 100
+_CACHED_PICTURES = 512  # about 20 kB each
+PICTURE_SIDE, LARGE_SIDE = 320, 2048  # most pixels of a picture's longer side
+_NUM_EXAMPLES = 12
+_MOST_VALUES = 200  # of a column, for a list to choose from
+
+
+class Limits(NamedTuple):
+    """Bounds on requests."""
+
+    upload_bytes: int  # of a file
+    pixels: int  # of a photo, width times height
+    searches_per_minute: int  # over all clients
+
+
+class PhotoService:
+    """The answers to all requests; uploads need a network."""
+
+    def __init__(self, gallery: Gallery, network: PhotoNetwork | None, limits: Limits) -> None:
+        self.gallery, self.limits = gallery, limits
+        self._network = network
+        self._one_photo = threading.Lock()
+        self._few_pictures = threading.Semaphore(2)
+        self._cached = functools.lru_cache(_CACHED_PICTURES)(gallery.picture)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the index, its classes, some of its photos, and the limits."""
+        return {
+            "index": self.gallery.name,
+            "photos": len(self.gallery),
+            "metric": self.gallery.index.metric,
+            "classes": self.gallery.classes(),
+            "columns": self.gallery.columns(),
+            "examples": self.gallery.examples(),
+            "takes_uploads": self._network is not None,
+            "has_attention": self._network is not None and self._network.has_attention,
+            "limits": {**self.limits._asdict(), "neighbours": MOST_NEIGHBOURS, "formats": FORMATS},
+        }
+
+    def search(
+        self, contents: bytes, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
+    ) -> dict[str, Any]:
+        """Find the neighbours of an uploaded photo, or of its upright part.
+
+        `label` and `where`: see `Gallery.nearest`.
+        """
+        network = self._able_network()
+        began = time.perf_counter()
+        with self._one_photo:
+            photo = self._decoded(network, contents, crop)
+            found = self.gallery.nearest(network.embedding_of(photo), count, label, where)
+            attention = network.attention_of(photo)
+        return _answer({"row": None, "name": None, "label": "", "picture": None}, attention, found, began)
+
+    def like(
+        self, row: int, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
+    ) -> dict[str, Any]:
+        """Find an indexed photo's neighbours, without itself; otherwise as `search`."""
+        network = None if crop is None else self._able_network()
+        began = time.perf_counter()
+        with self._one_photo:
+            if network is None:
+                found = self.gallery.like(row, count, label, where)
+                attention = self._attention_in(row)
+            else:
+                photo = self._decoded(network, self.gallery.contents(row), crop)
+                found = self.gallery.like(row, count, label, where, network.embedding_of(photo))
+                attention = network.attention_of(photo)
+        return _answer(self.gallery.described(row), attention, found, began)
+
+    def picture(self, row: int, large: bool = False) -> bytes:
+        """Return a small (or large) copy of a photo of the index, as JPEG."""
+        with self._few_pictures:
+            return self.gallery.picture(row, LARGE_SIDE) if large else self._cached(row)
+
+    def warm_up(self) -> None:
+        """Run the model once to build its graphs before the first photo."""
+        if self._network is not None:
+            photo = np.zeros((32, 32, 3), np.uint8)
+            self._network.embedding_of(photo)
+            self._network.attention_of(photo)
+
+    def _able_network(self) -> PhotoNetwork:
+        if self._network is None:
+            raise Refused(409, "This page was started without --model, so it cannot embed photos.")
+        return self._network
+
+    def _decoded(self, network: PhotoNetwork, contents: bytes, crop: Crop | None = None) -> np.ndarray:
+        # A part was chosen on the upright photo.
+        reading = network.reading if crop is None else max(network.reading, Reading.UPRIGHT)
+        photo = read_photo(contents, self.limits.pixels, reading)
+        return photo if crop is None else crop.cut(photo)
+
+    def _attention_in(self, row: int) -> Attention | None:
+        if self._network is None or not self._network.has_attention:
+            return None
+        try:
+            return self._network.attention_of(self._decoded(self._network, self.gallery.contents(row)))
+        except Refused:  # the file is gone; the search needs only its embedding
+            return None
+
+
+def _answer(
+    query: dict[str, Any], attention: Attention | None, found: list[dict[str, Any]], began: float
+) -> dict[str, Any]:
+    return {
+        "query": {**query, "attention": None if attention is None else _described(attention)},
+        "neighbours": found,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+
+
+def _described(attention: Attention) -> dict[str, Any]:
+    weights = attention.weights
+    return {
+        "weights": weights.round(4).tolist(),
+        "lowest": round(float(weights.min()), 4),
+        "highest": round(float(weights.max()), 4),
+        "overlay": attention.overlay(),
+    }
+
+
+class Gallery:
+    """The page's view of an index; clients name photos by row, never by path.
+
+    Photos with more than `max_pixels` are not shown.
+    """
+
+    def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int) -> None:
+        if not len(index):
+            raise invalid("--index", received=name, expected="an index with photos")
+        self.index, self.name, self._max_pixels = index, name, max_pixels
+        common = os.path.commonprefix([min(index.ids), max(index.ids)])
+        self._root = common.rfind(os.sep) + 1  # length of the paths' common folder, with its separator
+        numbers: dict[str, int] = {}
+        labels = index.labels or ()
+        # Labels are compared as they are shown, which is how clients name them.
+        self._classes = np.array([numbers.setdefault(shown_text(label), len(numbers)) for label in labels], np.int32)
+        self._numbers = numbers
+        metadata = index.metadata
+        names = sorted({name for row in metadata for name in row})
+        self._columns = {
+            shown_text(name): np.array([shown_text(row.get(name, "")) for row in metadata], object) for name in names
+        }
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def classes(self) -> list[dict[str, Any]]:
+        """List the classes by name, with their numbers of labelled photos."""
+        counts = np.bincount(self._classes, minlength=len(self._numbers))
+        named = [(name, int(counts[number])) for name, number in self._numbers.items() if name]
+        return [{"name": name, "photos": photos} for name, photos in sorted(named)]
+
+    def columns(self) -> list[dict[str, Any]]:
+        """List the columns of metadata with at most 200 values, and these values."""
+        values_of = {name: sorted(set(values) - {""}) for name, values in self._columns.items()}
+        return [{"name": name, "values": values} for name, values in values_of.items() if len(values) <= _MOST_VALUES]
+
+    def examples(self) -> list[dict[str, Any]]:
+        """Return some photos, evenly spaced over the index."""
+        rows = np.unique(np.linspace(0, len(self) - 1, _NUM_EXAMPLES).astype(int))
+        return [self.described(row) for row in rows.tolist()]
+
+    def nearest(
+        self, embedding: np.ndarray, count: int, label: str | None, where: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Return up to `count` photos nearest an embedding `[1, dim]`, nearest first.
+
+        Only those of the class `label` and with all metadata of `where`, texts COLUMN=VALUE; others are refused.
+        """
+        return self._search(embedding, count, self._chosen(label, where))
+
+    def like(
+        self, row: int, count: int, label: str | None, where: Sequence[str] = (), part: np.ndarray | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the nearest photos of an indexed photo or of its part."""
+        self.check_row(row)
+        among = self._chosen(label, where)
+        if among is None and part is None:
+            count = min(count, len(self) - 1)
+            return self._found(self.index.neighbors_of([row], count)) if count else []
+        among = np.arange(len(self)) if among is None else among
+        query = np.asarray(self.index.embeddings[[row]], np.float32) if part is None else part
+        return self._search(query, count, among[among != row])
+
+    def described(self, row: int) -> dict[str, Any]:
+        """Describe a photo; `picture` is None if its file is gone."""
+        self.check_row(row)
+        path = self.index.ids[row]
+        label = "" if self.index.labels is None else shown_text(self.index.labels[row])
+        picture = f"/api/photos/{row}/picture" if os.path.isfile(path) else None
+        return {"row": row, "name": shown_text(path[self._root :]), "label": label, "picture": picture}
+
+    def picture(self, row: int, side: int = PICTURE_SIDE) -> bytes:
+        """Return a JPEG of a photo with at most `side` pixels a side."""
+        contents = self.contents(row)
+        copy = small_copy(contents, side, self._max_pixels)
+        if isinstance(copy, str):
+            raise Refused(404, copy)
+        return copy
+
+    def contents(self, row: int) -> bytes:
+        """Return a photo's file; refuse if it is gone."""
+        self.check_row(row)
+        contents = contents_of(self.index.ids[row])
+        if isinstance(contents, str):
+            raise Refused(404, f"The file of this photo cannot be read: {contents}. It is searched all the same.")
+        return contents
+
+    def check_row(self, row: int) -> None:
+        """Raise `Refused` unless the index has the row."""
+        if not 0 <= row < len(self):
+            raise Refused(404, f"Received row {row}; expected a number from 0 to {len(self) - 1}.")
+
+    def _chosen(self, label: str | None, where: Sequence[str]) -> np.ndarray | None:
+        """Return the rows of a class with some metadata, or None for all."""
+        if label is None and not where:
+            return None
+        rows = np.arange(len(self))
+        if label is not None:
+            if not label or label not in self._numbers:
+                raise Refused(422, "Received a class that the index does not have; expected one of /api/index.")
+            rows = np.flatnonzero(self._classes == self._numbers[label])
+        for text in where:
+            name, _, value = text.partition("=")
+            if name not in self._columns or value not in self._columns[name]:
+                raise Refused(422, "Received metadata that no photo has; expected COLUMN=VALUE, as /api/index lists.")
+            rows = rows[self._columns[name][rows] == value]
+        return rows
+
+    def _search(self, query: np.ndarray, count: int, among: np.ndarray | None) -> list[dict[str, Any]]:
+        count = min(count, len(self) if among is None else len(among))
+        return self._found(self.index.search(query, count, among=among)) if count else []
+
+    def _found(self, found: Neighbors) -> list[dict[str, Any]]:
+        rows, similarities = found.rows[0].tolist(), found.similarities[0].tolist()
+        return [
+            {"rank": rank, "similarity": round(similarity, 6), **self.described(row)}
+            for rank, (row, similarity) in enumerate(zip(rows, similarities), 1)
+        ]

@@ -1,0 +1,1 @@
+"""Photos: embedded, indexed, compared, and shown in tables and on pages."""

@@ -1,0 +1,296 @@
+"""Actions of `photo_search.search`, each from its flags to its output."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+
+from absl import flags
+
+from common.commands.command_line import refuse_flags, with_home
+from common.errors import InvalidInput, invalid
+from common.files import check_output_file, check_output_folder
+from common.pages.markup import plural
+from photo_search.index import EmbeddingIndex, QueryExpansion, Reranking
+from photo_search.photos import duplicates, neighbors, sync
+from photo_search.photos.embedding import (
+    EmbeddingTable,
+    check_table_name,
+    embed_now,
+    find_photos,
+    read_table,
+    write_table,
+)
+from photo_search.photos.models import MODEL_FLAGS, batch_size_of, choose_model, embedded, index_in_memory, load_model
+from photo_search.photos.shown import aligned, shown_text, shown_threshold, write_csv
+
+# The flags that each action reads; others are refused.
+_EMBEDDING = (*MODEL_FLAGS, "images")
+_SEARCH = ("label", "where", "k", "search", "expand", "rerank", "reject")
+FLAGS = {
+    "embed": (*_EMBEDDING, "output"),
+    "index": (
+        *(*_EMBEDDING, "index", "embeddings", "metadata", "root"),
+        *("metric", "dtype", "approximate", "target_recall"),
+    ),
+    "sync": (*_EMBEDDING, "index", "metadata", "root", "dry_run"),
+    "remove": ("index", "images", "label", "where", "dry_run"),
+    "neighbours": (*_EMBEDDING, "index", "embeddings", *_SEARCH, "csv", "html", "shown"),
+    "shell": (*MODEL_FLAGS, "index", *_SEARCH),
+    "map": ("index", "html"),
+    "push": ("index", "url", "collection"),
+    "duplicates": (*_EMBEDDING, "index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
+}
+
+
+def run(action: str, values: flags.FlagValues) -> None:
+    """Run one of `FLAGS`' actions; refuse flags that it does not read."""
+    others = sorted({name for names in FLAGS.values() for name in names} - set(FLAGS[action]))
+    refuse_flags(values, *others, because=f"{action} does not read it")
+    for name in ("csv", "html"):
+        if place := values[name].value:
+            check_output_file(f"--{name}", place)
+    if values.index:
+        check_output_folder("--index", values.index)
+    if values.root and not os.path.isdir(values.root):
+        raise invalid("--root", received=values.root, expected="a folder that exists")
+    if action in ("sync", "remove"):
+        _need(values, "index")
+    {
+        "embed": _embed,
+        "index": _index,
+        "sync": sync.sync,
+        "remove": sync.remove,
+        "neighbours": _neighbours,
+        "shell": _shell,
+        "map": _map,
+        "push": _push,
+        "duplicates": _duplicates,
+    }[action](values)
+    for name in ("csv", "html"):
+        if values[name].value:
+            print(f"written: {values[name].value}")
+
+
+def _embed(values: flags.FlagValues) -> None:
+    _need(values, "images", "output")
+    check_table_name("--output", values.output)
+    if os.path.exists(values.output):
+        raise invalid("--output", received=values.output, expected="a file that does not exist yet")
+    table = embedded(values, choose_model(values), find_photos(values.images, values.exclude), f"{values.output}.parts")
+    write_table(values.output, table)
+    print(f"{values.output}: {len(table.paths)} embeddings of {table.embeddings.shape[1]} components.")
+
+
+def _index(values: flags.FlagValues) -> None:
+    _need(values, "index")
+    exists = pathlib.Path(values.index, "index.json").exists()
+    if exists:
+        refuse_flags(values, "metric", "dtype", "root", because="the index is there already and keeps its own")
+    index = EmbeddingIndex.load(values.index) if exists else None
+    described = sync.read_metadata(values.metadata) if values.metadata else None
+    if values.embeddings or values.images:
+        index = _with_photos(values, index)
+    if index is None:
+        raise InvalidInput("Missing --images or --embeddings: expected photos to make the index of.")
+    if described is not None:
+        sync.set_metadata(index, described, values.metadata)
+    if values.approximate:
+        sync.build_approximate(index, values.approximate, values.target_recall)
+    rounding = f", rounded by at most {index.rounding_error:.1e}" if index.rounding_error else ""
+    stored = f"{index.dim} components, {index.metric}, {index.embeddings.dtype}{rounding}"
+    print(f"{values.index}: {len(index)} photos, {stored}.")
+
+
+def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> EmbeddingIndex:
+    """Create the index, or add the photos that it lacks."""
+    table = _table(values, f"{values.index.rstrip(os.sep)}.parts", index, adds=True)
+    if index is None:
+        index = EmbeddingIndex.build(
+            table.embeddings,
+            table.paths,
+            table.labels,
+            metric=values.metric,
+            dtype=values.dtype,
+            model_digest=table.model_digest,
+            digests=table.digests,
+        )
+        index.save(values.index, root=values.root)
+        return index
+    index.check_model(table.model_digest)
+    labels = table.labels
+    if index.labels is None and labels is not None:
+        labels = None
+        print("The index has no labels: those of the new photos are left out.")
+    elif index.labels is not None and labels is None:
+        labels = [""] * len(table.paths)
+    index.add(table.embeddings, table.paths, labels, table.digests)
+    print(f"{len(table.paths)} photos added.")
+    return index
+
+
+def _neighbours(values: flags.FlagValues) -> None:
+    _need(values, "index")
+    index = EmbeddingIndex.load(values.index)
+    search = _search(values, index)
+    if not (values.images or values.embeddings):
+        raise InvalidInput("Missing --images or --embeddings: expected photos to look up.")
+    name = pathlib.Path(values.index).name
+    parts = str(pathlib.Path(values.index).with_name(f"{name}.queries.parts"))
+    found = search(_table(values, parts, index))
+    print(neighbors.shown_neighbors(found))
+    if values.reject is not None:
+        unlike = sum(each.verdict == neighbors.UNLIKE for each in found)
+        print(f"{unlike} of {plural(len(found), 'query', 'queries')}: {neighbors.UNLIKE}.")
+    precision = neighbors.precision_sentence(found)
+    if precision:
+        print(precision)
+    if values.csv:
+        write_csv(values.csv, *neighbors.neighbor_table(found))
+    if values.html:
+        neighbors.write_page(values.html, found, values.index, values.shown)
+
+
+def _shell(values: flags.FlagValues) -> None:
+    """Answer the paths on standard input by a network loaded once."""
+    _need(values, "index")
+    index = EmbeddingIndex.load(values.index)
+    search = _search(values, index)
+    embedder = load_model(choose_model(values, values.index, index), index.model_digest)
+    prompt = "photo> " if sys.stdin.isatty() else ""
+    failed = 0
+    print(prompt, end="", flush=True)
+    for line in sys.stdin.buffer:
+        try:
+            place = with_home(os.fsdecode(line.strip()))
+            if place:
+                exclude = values.exclude if os.path.isdir(place) else None
+                photos = find_photos(place, exclude)
+                table = embed_now(photos, embedder, batch_size_of(values), skip=values.skip_unreadable)
+                print(neighbors.shown_neighbors(search(table)))
+        except InvalidInput as error:
+            failed += 1
+            print(f"error: {shown_text(str(error))}", file=sys.stderr)
+        print(prompt, end="", flush=True)
+    if failed and not prompt:
+        raise InvalidInput(f"Found no neighbours for {plural(failed, 'line')} of the input, named above.")
+
+
+def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[EmbeddingTable], list[neighbors.Found]]:
+    """Check the flags of a search, and return it."""
+    _check_search(values, index)
+    among = sync.chosen_rows(index, values)
+    count = len(index) if among is None else len(among)
+    if not 0 < values.k <= count:
+        raise invalid("--k", received=values.k, expected=f"a number in [1, {count}], the photos that are searched")
+    if among is not None and values.search == "approximate":
+        raise invalid("--search", received="approximate", expected="exact together with --label or --where")
+    reject = None
+    if values.reject is not None:
+        because = "--reject is calibrated for the nearest of all photos"
+        refuse_flags(values, "label", "where", "expand", "rerank", because=because)
+        calibrated = index.calibrate_rejection(values.reject / 100)
+        print(neighbors.rejection_sentence(calibrated))
+        reject = calibrated.threshold
+    return functools.partial(
+        neighbors.find_neighbors,
+        index,
+        k=values.k,
+        among=among,
+        approximate=values.search == "approximate",
+        expansion=QueryExpansion(values.expand) if values.expand else None,
+        reranking=Reranking(values.rerank) if values.rerank else None,
+        reject=reject,
+    )
+
+
+def _map(values: flags.FlagValues) -> None:
+    from photo_search.photos.photo_map import write_map  # here, for a page template's start takes time
+
+    _need(values, "index", "html")
+    index = EmbeddingIndex.load(values.index)
+    if not len(index):
+        raise invalid("--index", received=values.index, expected="an index with photos")
+    shown = write_map(values.html, index, pathlib.Path(values.index).name)
+    print(f"A map of {shown:,} of {plural(len(index), 'photo')}.")
+
+
+def _push(values: flags.FlagValues) -> None:
+    from photo_search.photos.push import push  # here, for it needs the extra `qdrant`
+
+    _need(values, "index", "url", "collection")
+    push(values)
+
+
+def _duplicates(values: flags.FlagValues) -> None:
+    if (values.index is None) == (values.images is None):
+        raise InvalidInput("Expected either --index, or --images, photos that are compared without one.")
+    if (values.threshold is None) == (values.pairs is None):
+        raise InvalidInput("Expected either --threshold, a similarity, or --pairs, labelled pairs that choose one.")
+    if values.pairs is None:
+        refuse_flags(values, "precision", because="there are no --pairs to measure it")
+    if values.index:
+        refuse_flags(values, *MODEL_FLAGS, because="--index has been embedded already")
+        index = EmbeddingIndex.load(values.index)
+        _check_search(values, index)
+    else:
+        refuse_flags(values, "search", because="--images are compared exactly")
+        index = index_in_memory(values, "duplicates.parts")
+    threshold = values.threshold
+    if values.pairs is not None:
+        calibrated = duplicates.calibrated(values.pairs, index, values.precision)
+        print(duplicates.sentence(calibrated))
+        threshold = calibrated.threshold
+    pairs = index.near_duplicates(threshold, approximate=values.search == "approximate")
+    rows = duplicates.group_rows(pairs, index)
+    if rows:
+        print(aligned(duplicates.HEADER, rows))
+    groups = plural(len(pairs.groups()), "group")
+    reached = f"at least {shown_threshold(threshold)} similar to another"
+    print(f"{len(rows)} of {plural(len(index), 'photo')} are {reached}; {groups}.")
+    if values.csv:
+        write_csv(values.csv, duplicates.HEADER, rows)
+    if values.html:
+        duplicates.write_page(values.html, pairs, index, threshold, values.shown)
+
+
+def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *, adds: bool = False) -> EmbeddingTable:
+    """Read `--embeddings`, or embed `--images` by the chosen model.
+
+    Args:
+        adds: whether the index, which keeps its model, receives the photos; it skips known ones.
+    """
+    known = set(index.ids) if index is not None and adds else set()
+    if values.embeddings:
+        refuse_flags(values, *_EMBEDDING, because="--embeddings has been embedded already")
+        table = read_table(values.embeddings)
+        kept = [row for row, path in enumerate(table.paths) if path not in known]
+        labels = None if table.labels is None else [table.labels[row] for row in kept]
+        return EmbeddingTable(table.embeddings[kept], [table.paths[row] for row in kept], labels, table.model_digest)
+    _need(values, "images")
+    chosen = choose_model(values, values.index, index)
+    photos = find_photos(values.images, values.exclude)
+    new = photos.without(known)
+    if len(new.paths) < len(photos.paths):
+        print(f"{len(photos.paths) - len(new.paths)} photos are in the index already and are not embedded again.")
+    digest = None if index is None else index.model_digest
+    if not adds:
+        return embedded(values, chosen, new, parts, digest=digest)
+    digest_of = dict(zip(new.paths, sync.photo_digests(new.paths, values.index)))  # before a photo can change
+    table = embedded(values, chosen, new, parts, digest=digest, keep_in=values.index)
+    return table._replace(digests=[digest_of[path] for path in table.paths])
+
+
+def _check_search(values: flags.FlagValues, index: EmbeddingIndex) -> None:
+    if values.search == "approximate" and index.approximate is None:
+        fix = f"`python -m photo_search.search index --index={values.index} --approximate=hnsw` builds one."
+        raise invalid("--search", received="approximate", expected="an index that has an approximate one", fix=fix)
+
+
+def _need(values: flags.FlagValues, *names: str) -> None:
+    missing = [f"--{name}" for name in names if not values[name].value]
+    if missing:
+        raise InvalidInput(f"Missing {', '.join(missing)}: expected a value. See --help.")

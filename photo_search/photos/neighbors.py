@@ -1,0 +1,144 @@
+"""Neighbours of photos in an index: search, printing, table and page."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from common.pages.markup import plural
+from photo_search.index import CalibratedRejection, EmbeddingIndex, Neighbors, QueryExpansion, Reranking
+from photo_search.photos.embedding import EmbeddingTable
+from photo_search.photos.shown import Tile, aligned, shown_path, shown_similarity, shown_threshold, write_strips
+
+HEADER = ("query", "rank", "similarity", "label", "path")
+KNOWN, UNLIKE = "known", "unlike everything in the index"
+
+
+class Found(NamedTuple):
+    """Results of one query."""
+
+    query: str  # path
+    label: str  # the query's class, "" if unknown
+    ids: list[str]  # of its neighbours, nearest first
+    labels: list[str]  # their classes, "" for none
+    similarities: list[float]  # with the query
+    verdict: str = ""  # `KNOWN` or `UNLIKE`; "" unless asked for
+
+
+def find_neighbors(
+    index: EmbeddingIndex,
+    queries: EmbeddingTable,
+    k: int,
+    *,
+    among: np.ndarray | None = None,
+    approximate: bool = False,
+    expansion: QueryExpansion | None = None,
+    reranking: Reranking | None = None,
+    reject: float | None = None,
+) -> list[Found]:
+    """Find each query's k nearest photos, except itself (by path).
+
+    Embeddings of another model or length are refused, and a k larger than the index.
+
+    Args:
+        k, among, approximate, expansion, reranking: see `EmbeddingIndex.search`.
+        reject: similarity of the nearest photo below which a query is `UNLIKE` the index; None: no verdict.
+    """
+    index.check_model(queries.model_digest)
+    depth = k + 1 if k < (len(index) if among is None else len(among)) else k
+    neighbors = index.search(
+        queries.embeddings, depth, among=among, approximate=approximate, expansion=expansion, reranking=reranking
+    )
+    labels = queries.labels or [""] * len(queries.paths)
+    return [_found(path, labels[row], neighbors, row, k, reject) for row, path in enumerate(queries.paths)]
+
+
+def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int, reject: float | None) -> Found:
+    rows = neighbors.rows[row].tolist()
+    ids = [neighbors.all_ids[each] for each in rows]
+    own = os.path.normpath(path)
+    kept = [place for place, each in enumerate(ids) if os.path.normpath(each) != own][:k]
+    known = neighbors.all_labels
+    similarities = [float(neighbors.similarities[row, place]) for place in kept]
+    verdict = "" if reject is None else UNLIKE if max(similarities, default=-np.inf) < reject else KNOWN
+    return Found(
+        path,
+        label,
+        [ids[place] for place in kept],
+        ["" if known is None else known[rows[place]] for place in kept],
+        similarities,
+        verdict,
+    )
+
+
+def neighbor_table(found: list[Found]) -> tuple[tuple[str, ...], list[tuple[str | int | float, ...]]]:
+    """Return a header and rows, one per neighbour, with any verdicts."""
+    has_verdicts = any(each.verdict for each in found)
+    header = (*HEADER[:-1], "verdict", HEADER[-1]) if has_verdicts else HEADER
+    rows = [
+        (each.query, rank, similarity, label, *([each.verdict] if has_verdicts else ()), path)
+        for each in found
+        for rank, (path, label, similarity) in enumerate(zip(each.ids, each.labels, each.similarities), 1)
+    ]
+    return header, rows
+
+
+def shown_neighbors(found: list[Found]) -> str:
+    """Align the neighbours of all queries in columns, below the path of each query."""
+    header, rows = neighbor_table(found)
+    lines = iter(aligned(header[1:], [row[1:] for row in rows]).splitlines())
+    shown = [next(lines)]
+    for each in found:
+        shown += [shown_path(each.query), *itertools.islice(lines, len(each.ids))]
+    return "\n".join(shown)
+
+
+def rejection_sentence(found: CalibratedRejection) -> str:
+    """Explain a threshold of `--reject` and its measured error rates."""
+    known = f"{100 * found.rejected:.1f} % [{100 * found.low:.1f}, {100 * found.high:.1f}] of {found.num_known:,}"
+    unknown = ""
+    if found.detected is not None:
+        labelled = "" if found.num_unknown == found.num_known else f" of the {found.num_unknown:,} with a class"
+        unknown = f", and {100 * found.detected:.0f} %{labelled} if their class is left out"
+    return (
+        f"Threshold of --reject: {shown_threshold(found.threshold)}. It rejects {known} photos of the index{unknown}."
+    )
+
+
+def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:
+    """Write a page with strips of the first `most` queries."""
+    strips = [_strip(each) for each in found[:most]]
+    queries = plural(len(found), "query", "queries")
+    shown = f"the first {most} of {queries}" if len(found) > most else queries
+    write_strips(path, "Neighbours", f"Nearest photos in {index_name}, for {shown}, with their similarities.", strips)
+
+
+def _strip(found: Found) -> list[Tile]:
+    tiles = [Tile(found.query, found.verdict if found.verdict == UNLIKE else "", found.label, "query")]
+    for path, label, similarity in zip(found.ids, found.labels, found.similarities):
+        role = ("right" if label == found.label else "wrong") if label and found.label else ""
+        tiles.append(Tile(path, shown_similarity(similarity), label, role))
+    return tiles
+
+
+def precision_sentence(found: list[Found]) -> str:
+    """State the mean share of neighbours of the query's class.
+
+    Photos without a class are left out and counted. "" if no photo is left.
+    """
+    judged = [(each.label, [label for label in each.labels if label]) for each in found if each.label]
+    shares = [np.mean([label == own for label in labels]) for own, labels in judged if labels]
+    if not shares:
+        return ""
+    num_queries = len(found) - len(judged)
+    num_neighbors = sum(not label for each in found if each.label for label in each.labels)
+    left_out = [
+        plural(number, *names)
+        for number, names in ((num_queries, ("query", "queries")), (num_neighbors, ("neighbour",)))
+        if number
+    ]
+    counted = f" Left out, without a class: {' and '.join(left_out)}." if left_out else ""
+    return f"{100 * np.mean(shares):.1f} % of the neighbours are of their query's class.{counted}"

@@ -1,0 +1,94 @@
+"""Image search: neighbours of a photo, and near-duplicates.
+
+Regenerates: no table; searches photos of your own.
+Command: python -m photo_search.search index --index=photo_index --images=photos   (and --model, if you trained one)
+    python -m photo_search.search sync --index=photo_index --images=photos   (after changes of photos)
+    python -m photo_search.search neighbours --index=photo_index --images=new.jpg --html=found.html
+    python -m photo_search.search shell --index=photo_index   (neighbours of each path that is typed or piped)
+    python -m photo_search.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
+    python -m photo_search.search map --index=photo_index --html=map.html   (all photos, similar ones together)
+    python -m photo_search.search push --index=photo_index --url=http://localhost:6333 --collection=photos   (Qdrant)
+    python -m photo_search.search embed --images=photos --output=photos.npz   (for `index --embeddings`, or elsewhere)
+Expected: neighbours with similarities (cosine), as a table and as a page with pictures; see docs/search.md.
+Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
+
+--images is a folder (labels are the names of the folders in it), a table (CSV, JSON lines or Parquet) with a column
+path and possibly label, or one file. Rerun `index` to add photos; photos already indexed (matched by path) are skipped.
+`sync` also finds changed, renamed and removed photos, and `remove` forgets some.
+Without --model, a network with published weights embeds (--backbone, by default one in this package). An index keeps a
+copy of its model.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from absl import flags
+
+from common.commands import command_line
+from common.errors import check_choice
+from photo_search.index.approximate import KINDS, TARGET_RECALL
+from photo_search.index.similarity import METRICS
+from photo_search.photos import actions
+from photo_search.photos.models import define_model_flags
+
+
+def main(*words: str) -> None:
+    """Run one of the actions; without one, say what there is."""
+    if not words:
+        print((sys.modules["__main__"].__doc__ or "").strip(), "Flags: --help.", sep="\n")
+        return
+    actions.run(check_choice("action", " ".join(words), actions.FLAGS), flags.FLAGS)
+
+
+def define_flags() -> None:
+    """Define the flags of all actions."""
+    define_model_flags()
+    flags.DEFINE_string("images", None, "Photos: a folder, a table (.csv, .parquet, ...), or one image file.")
+    flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
+    flags.DEFINE_string("output", None, "embed: the .npz or .parquet file to write.")
+    flags.DEFINE_string("index", None, "Folder of the index, which also keeps its model.")
+    flags.DEFINE_string("root", None, "index, sync: store paths relative to this folder, so that both can be moved.")
+    flags.DEFINE_string("metadata", None, "index, sync: a table with a column path and others, for --where.")
+    flags.DEFINE_boolean("dry_run", False, "sync, remove: only print what would change.")
+    flags.DEFINE_multi_string("label", None, "neighbours, remove: only photos with this label; may be repeated.")
+    flags.DEFINE_multi_string("where", None, "neighbours, remove: only photos with COLUMN=VALUE; may be repeated.")
+    flags.DEFINE_enum("metric", "cosine", METRICS, "index: how embeddings are compared.")
+    flags.DEFINE_enum("dtype", "float32", ("float32", "float16"), "index: how embeddings are stored.")
+    flags.DEFINE_enum("approximate", None, KINDS, "index: also build an approximate index (needs faiss).")
+    flags.DEFINE_float(
+        "target_recall", TARGET_RECALL, "index: recall@10 at which its effort is enough; in (0, 1].", 0.0, 1.0
+    )
+    flags.DEFINE_integer("k", 10, "neighbours: how many for each photo.")
+    flags.DEFINE_enum(
+        "search", "exact", ("exact", "approximate"), "Compare with every photo, or ask the approximate index."
+    )
+    flags.DEFINE_integer("expand", 0, "neighbours: photos that each query takes in first (0: none).", lower_bound=0)
+    flags.DEFINE_integer(
+        "rerank", 0, "neighbours: candidates re-ranked by k-reciprocal neighbours (0: none).", lower_bound=0
+    )
+    flags.DEFINE_float(
+        "reject",
+        None,
+        "neighbours, shell: percent of the index's own photos that may count as unlike everything in it; calibrates "
+        "the similarity below which a query does.",
+        0.0,
+        50.0,
+    )
+    flags.DEFINE_float("threshold", None, "duplicates: similarity from which on photos are near-duplicates.")
+    flags.DEFINE_string("pairs", None, "duplicates: a table with first, second, same; chooses the threshold.")
+    flags.DEFINE_float(
+        "precision", 0.95, "duplicates: share of the same that --pairs is to reach; in (0, 1].", 0.0, 1.0
+    )
+    flags.DEFINE_string("url", None, "push: a Qdrant server, such as http://localhost:6333, or a folder of its client.")
+    flags.DEFINE_string("collection", None, "push: the collection that is to hold the index's photos.")
+    flags.DEFINE_string("csv", None, "Also write the table to this file.")
+    flags.DEFINE_string("html", None, "Also write a page with pictures to this file.")
+    flags.DEFINE_integer("shown", 50, "Most queries or groups on the page.", lower_bound=1)
+
+
+if __name__ == "__main__":
+    define_flags()
+    embeds = {"remove", "map", "push"}.isdisjoint(sys.argv[1:])
+    kept = "What is embedded is kept; run the same command to resume." if embeds else ""
+    command_line.run_command(main, kept=kept, takes_words=True)

@@ -1,0 +1,198 @@
+import errno
+import io
+import os
+import re
+import signal
+import tempfile
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from common.commands.exit_code import CHECKPOINTS_KEPT, exit_code_of
+from common.data.image_files import decode_rgb
+from common.errors import InvalidInput
+from photo_search.index import EmbeddingIndex
+from tests.support.command_line import run_here, run_program, start_program
+
+
+def failing(error):
+    def main():
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (InvalidInput("Invalid --x."), 2, "Invalid --x."),
+        (
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "runs/a"),
+            2,
+            "No space left on device runs/a. Finished work",
+        ),
+        (OSError(errno.EROFS, os.strerror(errno.EROFS), "runs/a"), 2, "Read-only file system runs/a. Finished work"),
+        (tf.errors.ResourceExhaustedError(None, None, "events; No space left on device"), 2, "No space left on device"),
+        (tf.errors.NotFoundError(None, None, "a/b.jpg; No such file or directory"), 2, "Invalid image file: received"),
+        (KeyboardInterrupt(), 130, "run the same command to resume"),
+        (
+            MemoryError("Unable to allocate 36 TiB"),
+            2,
+            "Cannot continue: too little memory (Unable to allocate 36 TiB).",
+        ),
+        (MemoryError(), 2, "Cannot continue: too little memory. Finished work"),
+        (SystemExit(7), 7, ""),
+    ],
+)
+def test_trouble_from_outside_is_one_message(capsys, error, code, message):
+    assert exit_code_of(failing(error), CHECKPOINTS_KEPT) == code
+    shown = capsys.readouterr().err
+    assert message.lower() in shown.lower()
+    assert shown.count("error: ") == (code != 7)
+
+
+def test_sigterm_ends_a_command_in_order_and_is_listened_to_only_meanwhile(capsys):
+    before, done = signal.getsignal(signal.SIGTERM), []
+
+    def main():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            done.append("files are closed")
+
+    assert exit_code_of(main, CHECKPOINTS_KEPT) == 143
+    assert done == ["files are closed"]
+    assert "Terminated. Finished work is kept; run the same command to resume" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("a mistake in the code"), tf.errors.ResourceExhaustedError(None, None, "out of memory")]
+)
+def test_other_errors_keep_their_traceback(error):
+    with pytest.raises(type(error)):
+        exit_code_of(failing(error))
+
+
+def test_networks_of_many_runs_are_traced_without_a_word(caplog):
+    def main():
+        for _ in range(7):  # each with a function of its own, as models have
+            tf.function(lambda value: value + 1)(tf.constant(1))
+        tf.get_logger().warning("something else")
+
+    assert exit_code_of(main) == 0
+    assert caplog.messages == ["something else"]
+    retraced = "5 out of the last 5 calls to f triggered tf.function retracing."
+    tf.get_logger().warning(retraced)  # outside of commands it is news
+    assert caplog.messages == ["something else", retraced]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EROFS, os.strerror(errno.EROFS), "scores.json")])
+def test_what_keeps_nothing_does_not_promise_to_continue(capsys, error):
+    exit_code_of(failing(error))
+    shown = capsys.readouterr().err
+    assert shown.endswith(("error: Interrupted.\n", "error: Cannot continue: Read-only file system scores.json.\n"))
+
+
+def test_a_reader_that_has_gone_ends_a_command_quietly():
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = "import sys; from common.commands.exit_code import exit_code_of; "
+    program += "sys.exit(exit_code_of(lambda: print(*range(50_000))))"
+    with os.fdopen(writer, "wb", buffering=0) as unread, tempfile.TemporaryFile("w+") as shown:
+        assert start_program(["-c", program], stdout=unread, stderr=shown).wait(300) == 141
+        shown.seek(0)
+        assert shown.read() == ""
+
+
+def test_tensorflow_is_imported_without_a_notice():
+    program = "from common.commands.exit_code import import_tensorflow as get; print(get().__name__)"
+    finished = run_program(["-c", program], fresh="the server has imported it")
+    assert (finished.stdout, finished.stderr) == ("tensorflow\n", "")
+
+
+@pytest.mark.parametrize(
+    "command", [("search", "duplicates", "--index=index", "--threshold=0.99"), ("fair_eval", "--fold=9"), ("doctor",)]
+)
+def test_no_command_shows_a_notice_of_tensorflow(command, tmp_path):
+    """`duplicates` compares embeddings and loads no model; `fair_eval` refuses; `doctor` looks for devices."""
+    EmbeddingIndex.build(np.eye(4, dtype=np.float32), list("abcd")).save(tmp_path / "index")
+    finished = run_program(["-m", f"experiments.{command[0]}", *command[1:]], tmp_path, fresh="TensorFlow is imported")
+    lines = [line for line in finished.stderr.splitlines() if line and not line.startswith(("Device: ", "error: "))]
+    assert lines == []
+
+
+def test_a_warning_is_one_line_once(capsys):
+    def main():
+        for _ in range(2):
+            warnings.warn("It still is\n average pooling.", stacklevel=1)
+        warnings.warn("Another.", stacklevel=2)
+
+    assert exit_code_of(main) == 0
+    assert capsys.readouterr().err == "warning: It still is average pooling.\nwarning: Another.\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate", "--json=there", "--embeddings=missing.npz"),
+        ("search", "neighbours", "--index=missing", "--html=there"),
+        ("search", "duplicates", "--index=missing", "--threshold=1", "--csv=there"),
+        ("search", "map", "--index=missing", "--html=there"),
+        ("search", "embed", "--images=missing", "--output=there.npz"),
+        ("search", "index", "--images=missing", "--index=file"),
+        ("clinic", "--images=missing", "--output=file"),
+        ("report", "--runs=missing", "--output=file"),
+        ("convert_weights", "--backbone=resnet10", "--output=there.npz"),
+        ("pretrain", "--output=there.npz"),
+        ("tune", "--output=there", "--report_only"),
+    ],
+    ids=" ".join,
+)
+def test_an_output_of_the_other_kind_is_refused_before_all_else(command, tmp_path):
+    if command[0] == "tune":
+        pytest.importorskip("optuna")
+    for name in ("there", "there.npz"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file").touch()
+    finished = run_here(f"experiments.{command[0]}", *command[1:], cwd=tmp_path)
+    assert finished.returncode == 2
+    flag = next(each for each in command if each.endswith(("there", "there.npz", "file"))).partition("=")[0]
+    assert re.search(rf"Invalid {flag}: .*this is a (folder|file)", finished.stderr)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "there", "there.npz"]
+
+
+def test_warnings_of_pillow_do_not_reach_the_screen(recwarn, monkeypatch):
+    """Of a photo of many pixels; a program of its own keeps its filters."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 10)
+    file = io.BytesIO()
+    Image.new("L", (4, 4)).save(file, "PNG")
+    assert exit_code_of(lambda: decode_rgb(file.getvalue())) == 0
+    assert not recwarn.list
+    decode_rgb(file.getvalue())
+    assert [each.category for each in recwarn.list] == 2 * [Image.DecompressionBombWarning] or recwarn.list
+
+
+DETERMINISTIC = """
+import tensorflow as tf
+from common.records.environment import environment
+from experiments.settings import flags
+
+def main():
+    options = tf.config.optimizer.get_experimental_options()
+    print(environment()["deterministic_ops"], options.get("arithmetic_optimization"))
+
+flags.define("deterministic")
+flags.run_command(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [([], "False None"), (["--deterministic"], "True False")],
+)
+def test_a_deterministic_command_has_operations_and_sums_of_one_order(given, printed):
+    assert run_program(["-c", DETERMINISTIC, *given]).stdout.strip() == printed

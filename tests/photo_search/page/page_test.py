@@ -1,0 +1,173 @@
+import json
+import time
+
+import pytest
+
+from photo_search.page.service import PhotoService
+from tests.photo_search.conftest import HOSTILE_LABEL, LIMITS, running
+from tests.photo_search.page.hostile_files import animation
+from tests.support.browser import Page, need_chromium
+
+NAMES = "[...document.querySelectorAll('#found li .faint')].map(each => each.textContent)"
+
+
+@pytest.fixture
+def browser(tmp_path):
+    chromium = need_chromium()
+    with Page(chromium, tmp_path / "profile") as opened:
+        yield opened
+
+
+def wait_for(browser, expression, seconds=60):
+    end = time.monotonic() + seconds
+    while not browser.evaluate(expression):
+        assert time.monotonic() < end, (expression, browser.evaluate("document.body.innerText"))
+        time.sleep(0.02)
+
+
+def choose(browser, *paths):
+    root = browser.call("DOM.getDocument")["root"]["nodeId"]
+    node = browser.call("DOM.querySelector", nodeId=root, selector="#file")["nodeId"]
+    browser.call("DOM.setFileInputFiles", nodeId=node, files=[str(path) for path in paths])
+
+
+def press(browser, key, code):
+    for kind in ("keyDown", "keyUp"):
+        text = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **text)
+
+
+def status_is(text):
+    return f"document.getElementById('status').textContent.startsWith({json.dumps(text)})"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(380, "light"), (1400, "dark")])
+def test_a_photo_in_and_neighbours_out(browser, page, gallery_photos, width, scheme):
+    paths, _ = gallery_photos
+    address = f"http://127.0.0.1:{page}/"
+    browser.open(address, width=width, scheme=scheme)
+    wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+    choose(browser, paths[5])
+    wait_for(browser, status_is("12 neighbours"))
+    wait_for(browser, "[...document.images].every(image => image.complete)")
+    assert browser.evaluate(NAMES)[0] == "1.png"
+    assert browser.evaluate("document.querySelector('#found .similarity').textContent") == "1. 1.0000"
+    assert browser.evaluate("document.querySelectorAll('.query img').length") == 2  # the photo, and where GSP looks
+    assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0 && image.alt)")
+    assert "average pooling" in browser.evaluate("document.querySelector('.query').textContent")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.complaints() == []
+    assert all(url.startswith((address, "data:", f"blob:{address}")) for url in browser.requests())
+
+
+def test_markup_in_names_is_text_and_a_lost_file_is_a_note(browser, page):
+    browser.open(f"http://127.0.0.1:{page}/#photo-0", width=1400)
+    browser.evaluate("document.getElementById('count').value = 13")
+    browser.evaluate("document.getElementById('count').dispatchEvent(new Event('change'))")
+    wait_for(browser, status_is("13 neighbours"))
+    text = browser.evaluate("document.getElementById('found').textContent")
+    assert HOSTILE_LABEL in text
+    assert "<b>markup.png" in text
+    assert browser.evaluate("document.querySelectorAll('#found b, #found [onerror]').length") == 0
+    assert browser.evaluate("[...document.querySelectorAll('.nothing')].map(each => each.textContent)") == [
+        "No picture: the file is gone."
+    ]
+    assert text.count("✓ same class") == 3
+    assert text.count("✗ other class") == 10
+    assert set(browser.complaints()) <= {"net::ERR_ABORTED"}  # of pictures that were still loading
+
+
+def drag(browser, start, end):
+    for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
+        browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+
+def test_several_photos_full_size_and_a_part(browser, page, gallery_photos, tmp_path):
+    paths, _ = gallery_photos
+    (tmp_path / "no.png").write_bytes(b"text")
+    browser.open(f"http://127.0.0.1:{page}/", width=1300, height=800)
+    wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+    choose(browser, paths[5], tmp_path / "no.png", paths[2])
+    wait_for(browser, status_is("24 neighbours of 2 photos"))
+    rows = "[...document.querySelectorAll('.row')]"
+    first = f"{rows}.map(row => (row.querySelector('li .faint') ?? row.querySelector('[role=alert]')).textContent)"
+    found = browser.evaluate(first)
+    assert (found[0], found[2]) == ("1.png", "2.png")
+    assert "known format" in found[1]  # the others are searched all the same
+    assert browser.evaluate(f"{rows}[0].querySelector('li').getBoundingClientRect().bottom") < 500
+    browser.evaluate("document.querySelector('.tiles button').click()")
+    assert browser.evaluate("document.querySelector('#large img').src").endswith("/api/photos/5/picture?large=true")
+    press(browser, "Escape", 27)
+    wait_for(browser, "!document.getElementById('large').open")
+    wait_for(browser, "document.querySelector('.query img').complete")
+    edges = browser.evaluate(
+        "(({x, y, right, bottom}) => [x, y, right, bottom])(document.querySelector('.whole').getBoundingClientRect())"
+    )
+    left, top, right, bottom = edges
+    drag(browser, (left + 1, top + 1), (left + 0.6 * (right - left), bottom - 1))
+    wait_for(browser, f"{rows}[0].querySelector('.similarity')?.textContent !== '1. 1.0000'")
+    assert not browser.evaluate("document.getElementById('large').open")  # a drag is no click
+    sent = [url for url in browser.requests() if "crop=" in url]
+    assert len(sent) == 1
+    crop = [float(edge) for edge in sent[0].partition("crop=")[2].replace("%2C", ",").split(",")]
+    assert crop == pytest.approx([0, 0, 0.6, 1], abs=0.06)
+    browser.evaluate(f"{rows}[0].querySelector('figcaption button').click()")
+    wait_for(browser, "document.querySelector('#crop input').valueAsNumber < 7")
+    browser.evaluate(
+        "document.querySelectorAll('#crop input').forEach((input, place) => { input.value = [0, 0, 100, 100][place] })"
+    )
+    browser.evaluate("document.querySelector('#crop button').click()")
+    wait_for(browser, f"{rows}[0].querySelector('.similarity')?.textContent === '1. 1.0000'")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 1300
+
+
+def test_too_many_photos(browser, page, gallery_photos):
+    browser.open(f"http://127.0.0.1:{page}/", width=380)
+    wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+    choose(browser, *gallery_photos[0][:11])
+    wait_for(browser, status_is("120 neighbours of 10 photos"))
+    assert "the first 10" in browser.evaluate("document.getElementById('error').textContent")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+def test_by_keyboard_more_like_this_one_class_and_back(browser, page):
+    browser.open(f"http://127.0.0.1:{page}/", width=1400)
+    wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+    seen = []
+    while "A" not in seen:  # all that can be reached on the way to the first search
+        press(browser, "Tab", 9)
+        seen.append(browser.evaluate("document.activeElement.tagName"))
+        assert len(seen) < 7
+    assert seen == ["INPUT", "INPUT", "SELECT", "BUTTON", "A"]
+    assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    press(browser, "Enter", 13)
+    wait_for(browser, status_is("12 neighbours"))
+    assert browser.evaluate("location.hash") == "#photo-0"
+    assert browser.evaluate("document.activeElement.id") == "found-title"
+    browser.evaluate("document.getElementById('label').value = 'kea'")
+    browser.evaluate("document.getElementById('label').dispatchEvent(new Event('change'))")
+    wait_for(browser, status_is("4 neighbours of the class kea"))
+    browser.evaluate("history.back()")
+    wait_for(browser, "!document.querySelector('.query')")
+    assert browser.complaints() == []
+
+
+def test_what_is_refused_is_said(browser, page, tmp_path):
+    browser.open(f"http://127.0.0.1:{page}/", width=380)
+    wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+    shown = "document.querySelector('.row [role=alert]')?.textContent ?? ''"
+    files = {"animation": animation(frames=3), "known format": b"text", "empty": b"", "MB": bytes(300_000)}
+    for phrase, contents in files.items():
+        (tmp_path / "new.gif").write_bytes(contents)
+        choose(browser, tmp_path / "new.gif")
+        wait_for(browser, f"({shown}).includes({json.dumps(phrase)})")
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+def test_without_a_model_only_the_index_is_searched(browser, service):
+    with running(PhotoService(service.gallery, None, LIMITS)) as port:
+        browser.open(f"http://127.0.0.1:{port}/#photo-1", width=1400)
+        wait_for(browser, status_is("12 neighbours"))
+        assert browser.evaluate("document.getElementById('drop').hidden")
+        assert browser.evaluate("document.querySelectorAll('.query figure').length") == 1
+        assert browser.complaints() == []

@@ -1,0 +1,158 @@
+import io
+import pathlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from common.data.image_formats import Reading
+from common.errors import InvalidInput
+from photo_search.index import EmbeddingIndex
+from photo_search.page.network import PhotoNetwork
+from photo_search.page.service import Gallery
+from photo_search.page.uploads import Crop, Refused
+from tests.photo_search.conftest import HOSTILE_LABEL
+from tests.support.colour_profiles import DISPLAY_P3, encoded, in_display_p3
+
+PLACES = np.float32([[1, 0], [0.9, 0.1], [0.7, 0.7], [0, 1], [-1, 0]])
+IDS = ["/photos/a/0.jpg", "/photos/a/1.jpg", "/photos/b/2.jpg", "/photos/b/3.jpg", "/photos/c/\udcff\n.jpg"]
+LABELS = ["a", "a", "b", "b", ""]
+
+
+@pytest.fixture
+def gallery():
+    return Gallery(EmbeddingIndex.build(PLACES, IDS, LABELS), "index", 10_000)
+
+
+def rows(found):
+    return [photo["row"] for photo in found]
+
+
+def test_neighbours_of_an_embedding(gallery):
+    found = gallery.nearest(np.float32([[1, 0.02]]), 3, None)
+    assert rows(found) == [0, 1, 2]
+    assert [photo["rank"] for photo in found] == [1, 2, 3]
+    assert found[0]["similarity"] == pytest.approx(1 / np.hypot(1, 0.02), abs=1e-6)
+    assert found[1] == {**gallery.described(1), "rank": 2, "similarity": found[1]["similarity"]}
+    assert rows(gallery.nearest(PLACES[:1], 100, None)) == [0, 1, 2, 3, 4]
+
+
+def test_neighbours_of_one_class(gallery):
+    assert rows(gallery.nearest(PLACES[:1], 10, "b")) == [2, 3]
+    assert rows(gallery.like(2, 10, "b")) == [3]
+    assert rows(gallery.like(0, 10, "b")) == [2, 3]
+    for label in ("", "z"):
+        with pytest.raises(Refused, match="class"):
+            gallery.nearest(PLACES[:1], 3, label)
+
+
+def test_neighbours_with_some_metadata(gallery):
+    index = EmbeddingIndex.build(PLACES, IDS, LABELS)
+    index.describe({path: {"year": str(2020 + row % 2), "size": str(row)} for row, path in enumerate(IDS)})
+    gallery = Gallery(index, "index", 10_000)
+    assert gallery.columns()[1] == {"name": "year", "values": ["2020", "2021"]}
+    assert rows(gallery.nearest(PLACES[:1], 10, None, ["year=2020"])) == [0, 2, 4]
+    assert rows(gallery.like(0, 10, None, ["year=2020"])) == [2, 4]
+    assert rows(gallery.like(0, 10, "b", ["year=2020"])) == [2]
+    assert gallery.nearest(PLACES[:1], 10, "b", ["year=2020", "size=4"]) == []
+    for text in ("year", "year=7", "place=1"):
+        with pytest.raises(Refused, match="metadata"):
+            gallery.nearest(PLACES[:1], 3, None, [text])
+
+
+def test_more_like_a_photo_is_without_itself(gallery):
+    assert rows(gallery.like(0, 2, None)) == [1, 2]
+    assert rows(gallery.like(0, 100, None)) == [1, 2, 3, 4]
+    alone = Gallery(EmbeddingIndex.build(PLACES[:1], ["a"], ["a"]), "index", 10_000)
+    assert alone.like(0, 3, None) == alone.like(0, 3, "a") == []
+
+
+def test_names_begin_below_the_folder_of_all(gallery):
+    assert gallery.described(0)["name"] == "a/0.jpg"
+    assert gallery.described(4) == {"row": 4, "name": "c/\\udcff\\n.jpg", "label": "", "picture": None}
+    assert Gallery(EmbeddingIndex.build(PLACES[:1], ["/x/y.jpg"]), "index", 1).described(0)["name"] == "y.jpg"
+
+
+def test_classes_and_examples(gallery):
+    assert gallery.classes() == [{"name": "a", "photos": 2}, {"name": "b", "photos": 2}]
+    assert rows(gallery.examples()) == [0, 1, 2, 3, 4]
+    without = Gallery(EmbeddingIndex.build(PLACES, IDS), "index", 10_000)
+    assert without.classes() == []
+    assert rows(without.nearest(PLACES[:1], 1, None)) == [0]
+
+
+def test_rows_that_there_are_not(gallery):
+    for row in (-1, 5, 2**60):
+        for of_row in (gallery.described, gallery.picture, gallery.contents):
+            with pytest.raises(Refused, match="from 0 to 4") as error:
+                of_row(row)
+            assert error.value.status == 404
+
+
+def test_an_empty_index_is_refused():
+    with pytest.raises(InvalidInput, match="with photos"):
+        Gallery(EmbeddingIndex.build(PLACES[:0], []), "index", 10_000)
+
+
+def test_the_network_sees_one_photo_at_a_time(service, gallery_photos, monkeypatch):
+    inside, overlaps, embedding_of = [], [], PhotoNetwork.embedding_of
+
+    def noted(network, photo):
+        inside.append(photo)
+        time.sleep(0.1)
+        overlaps.append(len(inside) > 1)
+        inside.pop()
+        return embedding_of(network, photo)
+
+    monkeypatch.setattr(PhotoNetwork, "embedding_of", noted)
+    photo = pathlib.Path(gallery_photos[0][0]).read_bytes()
+    ways = [lambda: service.search(photo, 1, None), lambda: service.like(0, 1, None, crop=Crop(0, 0, 1, 1))] * 2
+    with ThreadPoolExecutor(len(ways)) as pool:
+        assert all(answer.result()["neighbours"] for answer in [pool.submit(way) for way in ways])
+    assert overlaps == [False] * len(ways)
+
+
+def test_a_part_is_upright_and_else_read_as_its_model_reads_photos(service, monkeypatch):
+    wide, exif = in_display_p3(Image.new("RGB", (30, 20), (220, 60, 30))), Image.Exif()
+    exif[0x0112] = 6
+    contents = encoded(wide, "PNG", icc_profile=DISPLAY_P3, exif=exif)
+    seen, embedding_of = [], PhotoNetwork.embedding_of
+    monkeypatch.setattr(PhotoNetwork, "embedding_of", lambda own, photo: seen.append(photo) or embedding_of(own, photo))
+    for reading in Reading:
+        monkeypatch.setattr(PhotoNetwork, "reading", reading)
+        for crop in (None, Crop(0, 0, 1, 1)):
+            service.search(contents, 1, None, crop=crop)
+    assert [photo.shape[:2] for photo in seen] == [(20, 30), *5 * [(30, 20)]]
+    is_converted = [bool(np.abs(photo.astype(int) - (220, 60, 30)).max() < 4) for photo in seen]
+    assert is_converted == 4 * [False] + 2 * [True]
+
+
+def test_few_pictures_are_decoded_at_once(service, monkeypatch):
+    """Each may have as many pixels as the limit allows."""
+    inside, most = [], []
+
+    def noted(gallery, row, side):
+        inside.append(row)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.remove(row)
+        return b""
+
+    monkeypatch.setattr(Gallery, "picture", noted)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda row: service.picture(row, large=True), range(6)))
+    assert max(most) == 2
+
+
+def test_pictures_are_small_copies_or_gone(service):
+    gallery = service.gallery
+    assert gallery.picture(0).startswith(b"\xff\xd8\xff")
+    with Image.open(io.BytesIO(gallery.picture(0, side=10))) as small:
+        assert small.size == (10, 9)
+    assert gallery.described(12)["label"] == HOSTILE_LABEL
+    assert gallery.described(13)["picture"] is None
+    with pytest.raises(Refused, match="No such file"):
+        gallery.picture(13)
+    assert 13 in rows(gallery.nearest(np.asarray(gallery.index.embeddings[[13]]), 1, "owl"))
