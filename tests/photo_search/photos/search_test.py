@@ -14,9 +14,9 @@ from photo_search.photos import duplicates, neighbors
 from photo_search.photos.actions import FLAGS
 from photo_search.photos.embedding import EmbeddingTable
 from photo_search.photos.shown import write_csv
-from tests import command_line
 from tests.common.deployment.small_models import of_images
 from tests.photo_search.conftest import write_photo
+from tests.support import command_line
 from tests.support.command_line import check_clean_failure
 
 
