@@ -26,7 +26,6 @@ from experiments.settings.loss_building import has_places as has_places
 from experiments.settings.loss_building import memory_of as memory_of
 from experiments.settings.method_names import LOSSES as LOSSES
 from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
-from experiments.settings.method_names import parse_loss
 from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
 from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
@@ -256,7 +255,7 @@ def tokens_of(pooling_name: str) -> str:
 def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     """Build pooling and projection, in the pooling's order; tokens need no projection."""
     check_pooling_name(config.pooling)
-    distilled = parse_loss(config.loss).distilled
+    distilled = config.loss.distilled
     if config.head_start != RANDOM_START:
         flag = f"--head_start={config.head_start}"
         _check_linear_layer(config, flag)
@@ -276,7 +275,7 @@ def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
 
         return CombinedSumHead(layer, config.embedding_dim, COMBINED_WITH_GSP[config.pooling])
     parts = CONCATENATED.get(config.pooling, 1)
-    if parts > 1 and parse_loss(config.loss).features:
+    if parts > 1 and config.loss.features:
         received = f"{config.pooling} with --loss={config.loss}"
         expected = "a pooling whose vector is projected as a whole: a feature is a slice of it"
         raise invalid("--pooling", received=received, expected=expected, fix="Use gap, for example.")

@@ -8,7 +8,7 @@ from common.backbones.initial_weights import A_TRANSFORMER, may_be_transformer
 from common.backbones.network_names import ALL_BLOCKS, HEAD, TRANSFORMERS
 from common.data.memory_batches import CRITERIA
 from common.errors import InvalidInput, invalid
-from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, S2SD, SHARED, LossName, parse_loss
+from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, S2SD, SHARED, LossName
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings
 from experiments.settings.methods.losses import HyperbolicSettings
@@ -45,7 +45,7 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
     yield from _of_trained_parts(run)
     yield from _of_rates(run)
     yield from _of_devices(run)
-    name = parse_loss(run.loss)
+    name = run.loss
     check_method(name, run.method)
     if run.method == "ccp" and run.sampler in CRITERIA:
         fix = "CCP goes back to earlier weights in the middle of what its batches were chosen for."

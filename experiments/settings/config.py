@@ -35,6 +35,8 @@ class ExperimentConfig(RunSettings):
         """
         values = {name: value for name, value in values.items() if value is not None}
         missing = {"loss", "method", "pooling"} - values.keys()
+        if "loss" in values:
+            values["loss"] = parse_loss(values["loss"])
         places = [values.get(name, "") for name in ("loss", "method", "pooling", "backbone", "dataset")]
         kinds = [] if missing else parts_of(*places)
         fields = [field for kind in (*RUN_SECTIONS, *kinds) for field in dataclasses.fields(kind)]
@@ -72,7 +74,7 @@ class ExperimentConfig(RunSettings):
 
     def providers(self) -> dict[str, Provider]:
         """Return the required plug-ins by the part that they provide."""
-        names = {kind: getattr(self, kind) for kind in KINDS} | {"loss": parse_loss(self.loss).base}
+        names = {kind: getattr(self, kind) for kind in KINDS} | {"loss": self.loss.base}
         return {kind: PROVIDERS[kind, name] for kind, name in names.items() if (kind, name) in PROVIDERS}
 
     def stored(self) -> dict[str, Any]:

@@ -24,21 +24,21 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.settings.given_values import check_given, check_published_data
-from experiments.settings.layers import DEFAULT, GIVEN
 from experiments.settings.method_names import FORM, uses_gsp
-from experiments.settings.own_data import (
+from experiments.settings.parts import all_settings
+from experiments.settings.places import DECODED_IMAGES_MB, Places
+from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
+from experiments.settings.recipes import draft_of
+from experiments.settings.recipes.draft import DEFAULT, GIVEN
+from experiments.settings.recipes.own_photos import (
     NO_GPU,
     OWN_LOSS,
     fit_to_data,
     trains_head_alone,
 )
-from experiments.settings.parts import all_settings
-from experiments.settings.places import DECODED_IMAGES_MB, Places
-from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
-from experiments.settings.recipes import layers_of
+from experiments.settings.recipes.tuned_recipe import named_recipe
 from experiments.settings.run_settings import BUDGETS, EVERYTHING, METHODS, OWN_PHOTOS, RECIPES, THESIS
 from experiments.settings.tracker_flags import TRACKER_FLAGS, given_tracker_flags
-from experiments.settings.tuned_recipe import named_recipe
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
@@ -203,24 +203,24 @@ def _configurations(
     overrides.setdefault("chapter", 3 if is_chapter_3 else 5)
     head = head_without_gpu(values, overrides, said=protocol != "held_out")  # asked for beside another
     overrides |= head
-    layered = [
-        layers_of(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
+    drafts = [
+        draft_of(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
         for loss, method, pooling in named
     ]
-    for layers in layered:
-        layers.set(chapter_source, {"chapter": overrides["chapter"]})
-        layers.set(NO_GPU, head)
+    for draft in drafts:
+        draft.set(chapter_source, chapter=overrides["chapter"])
+        draft.set(NO_GPU, **head)
         if found[0] is not None:
-            fit_to_data(layers, found[0], overrides)
-    configs = [ExperimentConfig.of(layers.values, layers.sources) for layers in layered]
+            fit_to_data(draft, found[0], overrides)
+    configs = [ExperimentConfig.of(draft.values, draft.sources) for draft in drafts]
     if not configs:
         raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
     check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
     if "explain" in values and values.explain:
-        for config, layers in zip(configs, layered):
-            layers.set_missing(DEFAULT, config.as_dict())
+        for config, draft in zip(configs, drafts):
+            draft.set_missing(DEFAULT, **config.as_dict())
             plugins = "".join(f"{kind} by the {provider}\n" for kind, provider in config.providers().items())
-            print(f"{config.name}\n{plugins}{layers.as_text()}\n")
+            print(f"{config.name}\n{plugins}{draft.as_text()}\n")
         sys.exit(0)
     return configs
 

@@ -16,12 +16,13 @@ from common.backbones.initial_weights import check_weights, is_file
 from common.errors import InvalidInput, check_all, check_choice
 from experiments.settings import build
 from experiments.settings.datasets import DATASETS, traits_of
-from experiments.settings.own_data import OWN_VALUES, check_fits, network_of_weights
 from experiments.settings.parts import all_settings
+from experiments.settings.recipes.own_photos import check_fits, network_of_weights
+from experiments.settings.recipes.small_images import EMOJI
+from experiments.settings.recipes.thesis import NETWORK
+from experiments.settings.recipes.tuned_recipe import named_recipe, recipe_layer
 from experiments.settings.run_settings import BUDGETS, METHODS, OWN_PHOTOS
 from experiments.settings.setting import check_value
-from experiments.settings.thesis_values import PHOTOGRAPH_NETWORK
-from experiments.settings.tuned_recipe import named_recipe, recipe_layer
 
 Methods = Sequence[tuple[str, str, str]]  # (loss, method, pooling) of each
 
@@ -88,7 +89,7 @@ def _weights(dataset: str, recipe: str, overrides: Mapping[str, Any], trains: bo
     """Check weights; `check_configurations` checks those of published data sets."""
     if not trains or not traits_of(dataset).custom:
         return
-    network = OWN_VALUES if named_recipe(recipe) == OWN_PHOTOS else PHOTOGRAPH_NETWORK
+    network = EMOJI if named_recipe(recipe) == OWN_PHOTOS else NETWORK
     weights, backbone = (overrides.get(name) for name in ("weights", "backbone"))
     weights = weights or network["weights"]
     backbone = backbone or (network_of_weights(overrides) if is_file(weights) else None) or network["backbone"]

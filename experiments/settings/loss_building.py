@@ -68,7 +68,7 @@ def check_loss_name(name: str) -> None:
 
 def feature_names(config: RunSettings) -> tuple[str, ...]:
     """Return the embedding's features in order; empty for a single one."""
-    features = parse_loss(config.loss).features
+    features = config.loss.features
     features = _HEADS if features == (HEADS,) else features
     shared = config.find(SharedSettings)
     return () if not features or (shared and shared.single_encoder) else (DISCRIMINATIVE, *features)
@@ -89,17 +89,17 @@ def feature_slices(config: RunSettings) -> dict[str, slice]:
 
 def num_views_of(config: RunSettings) -> int:
     """Return the occurrences of each image in its batch: two for `dance`."""
-    return 2 if DANCE in parse_loss(config.loss).features else 1
+    return 2 if DANCE in config.loss.features else 1
 
 
 def has_places(config: RunSettings) -> bool:
     """Return whether labels of a batch also include the training images' indices."""
-    return GROUPS in parse_loss(config.loss).features
+    return GROUPS in config.loss.features
 
 
 def drawing_seed(config: RunSettings, seed: int) -> int:
     """Return the losses' seed: the unit's or the configuration's, see `build_loss`."""
-    name = parse_loss(config.loss)
+    name = config.loss
     return seed if name.features or name.miner == PADS else config.seed
 
 
@@ -152,7 +152,7 @@ def build_loss(
 
 def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> losses.MetricLoss:
     """Build the name's first loss, for embeddings with `dim` components."""
-    miner = parse_loss(config.loss).miner
+    miner = config.loss.miner
     anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
     anchors = anchored.ccp_anchors if anchored else "embeddings"
     rho = config.find(RhoSettings)

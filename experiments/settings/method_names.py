@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
 
 from common.errors import invalid, nearest_choice
 from experiments.settings.methods import losses
@@ -97,39 +96,37 @@ S2SD = "s2sd"
 FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared or +groups][+intra][+dance]"
 
 
-class LossName(NamedTuple):
-    """The parts of a loss's name."""
+class LossName(str):
+    """A loss's name with its parts.
 
-    base: str
-    miner: str | None  # a value of `MINERS`; None: all tuples
-    switches: bool  # rho-regularised
-    memory: bool  # in a cross-batch memory
-    features: tuple[str, ...] = ()  # more features beside the discriminative one, in the order of `FEATURES`
-    distilled: bool = False  # from larger embeddings
+    Attributes:
+        base: the loss.
+        miner: a value of `MINERS`; None: all tuples.
+        switches: whether drawn triplets are rho-regularised.
+        memory: whether it has a cross-batch memory.
+        distilled: whether it learns from larger embeddings.
+        features: more features beside the discriminative one, in the order of `FEATURES`.
+        rest: words that no loss has there.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.base, *rest = name.split("+")
+        self.miner = MINERS.get(rest[0]) if rest else None
+        rest = rest[1:] if self.miner else rest
+
+        def takes(word: str) -> bool:
+            """Remove the next word if it is this one."""
+            return rest[:1] == [word] and bool(rest.pop(0))
+
+        self.switches = bool(self.miner) and takes("rho")
+        self.memory, self.distilled = takes("xbm"), takes(S2SD)
+        self.features = tuple(word for word in FEATURES if takes(word))
+        self.rest = tuple(rest)
 
     @property
     def may_take_turns(self) -> bool:
         """True if a feature is shared by classes: its task may alternate."""
         return SHARED in self.features or GROUPS in self.features
-
-
-def split_loss(parts: list[str]) -> tuple[LossName, list[str]]:
-    """Split a name's parts into its leading loss and the rest."""
-    base, *rest = parts
-    miner = MINERS.get(rest[0]) if rest else None
-    rest = rest[1:] if miner else rest
-    switches = bool(miner) and rest[:1] == ["rho"]
-    rest = rest[1:] if switches else rest
-    memory = rest[:1] == ["xbm"]
-    rest = rest[1:] if memory else rest
-    distilled = rest[:1] == [S2SD]
-    rest = rest[1:] if distilled else rest
-    features = []
-    for word in FEATURES:
-        if rest[:1] == [word]:
-            features.append(word)
-            rest = rest[1:]
-    return LossName(base, miner, switches, memory, tuple(features), distilled), rest
 
 
 def parse_loss(name: str) -> LossName:
@@ -138,7 +135,7 @@ def parse_loss(name: str) -> LossName:
     Raises:
         InvalidInput: it has another form, parts that only pair losses allow, or mutually exclusive ones.
     """
-    loss, rest = split_loss(name.split("+"))
+    loss = name if isinstance(name, LossName) else LossName(name)
     if {SHARED, GROUPS} <= {*loss.features}:
         fix = "Leave one out: groups are another way to find what classes share."
         raise invalid("--loss", received=name, expected=f"either {SHARED} or {GROUPS}", fix=fix)
@@ -151,7 +148,7 @@ def parse_loss(name: str) -> LossName:
     if loss.switches and loss.miner == PAIRS:
         raise invalid("--loss", received=name, expected="rho after a miner of triplets", fix="Leave out `+rho`.")
     over_proxies = loss.base in PROXY_LOSSES and not (loss.miner or loss.memory)
-    if rest or (name != loss.base and loss.base not in PAIR_LOSSES and not over_proxies):
+    if loss.rest or (name != loss.base and loss.base not in PAIR_LOSSES and not over_proxies):
         words = ", ".join(FEATURES)
         raise invalid(
             "--loss",
@@ -161,11 +158,6 @@ def parse_loss(name: str) -> LossName:
             or f"Proxy losses take {S2SD} or the features alone ({words}), which stand in this order.",
         )
     return loss
-
-
-def without_features(name: str) -> str:
-    """Return a loss's name without the additional features."""
-    return "+".join(part for part in name.split("+") if part not in FEATURES)
 
 
 def uses_gsp(pooling: str) -> bool:
@@ -179,9 +171,8 @@ def parse_method(name: str) -> tuple[str, str, str]:
     Raises:
         InvalidInput: it is not `LOSS[+MINER[+rho]][+xbm][+s2sd][+FEATURES][+ccp]+POOLING`; names are not checked.
     """
-    parts = name.split("+")
-    _, rest = split_loss(parts)
-    loss = "+".join(parts[: len(parts) - len(rest)])
+    rest = [*LossName(name).rest]
+    loss = name.removesuffix("+".join(["", *rest]))
     method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
     if not rest or rest[0] in FEATURES:
         form = "LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared or +groups][+intra][+dance][+ccp]+POOLING"

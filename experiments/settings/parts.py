@@ -39,16 +39,17 @@ def kinds_of_settings() -> tuple[type[Settings], ...]:
     return (*method_names.LOSSES.values(), *AROUND, *OWN_SETTINGS.values())
 
 
-def parts_of(loss: str, method: str, pooling: str, backbone: str = "", dataset: str = "") -> list[type[Settings]]:
+def parts_of(
+    loss: method_names.LossName, method: str, pooling: str, backbone: str = "", dataset: str = ""
+) -> list[type[Settings]]:
     """Return a method's kinds of settings besides those of every run.
 
     Backbones and data sets of plug-ins have settings, too. An unknown loss has no settings.
     """
-    name = method_names.parse_loss(loss)
-    own = [method_names.LOSSES[name.base]] if name.base in method_names.LOSSES else []
+    own = [method_names.LOSSES[loss.base]] if loss.base in method_names.LOSSES else []
     places = (("pooling", pooling), ("backbone", backbone), ("dataset", dataset))
     plugged = [OWN_SETTINGS[place] for place in places if place in OWN_SETTINGS]
-    return [*own, *(kind for kind, has in _HAVE.items() if has(name, method, pooling)), *plugged]
+    return [*own, *(kind for kind, has in _HAVE.items() if has(loss, method, pooling)), *plugged]
 
 
 class Setting(typing.NamedTuple):
@@ -76,6 +77,7 @@ def _settings_of(kinds: tuple[type[Settings], ...]) -> tuple[Setting, ...]:
             if field.name in kind.__dict__.get("__annotations__", {}) and field.name not in found:
                 types = [part for part in typing.get_args(hints[field.name]) if part is not type(None)]
                 of_kind = types[0] if types else hints[field.name]
+                of_kind = str if issubclass(of_kind, str) else of_kind  # as which parsed names are given and stored
                 found[field.name] = Setting(field.name, of_kind, kind.title, field.metadata)
     return tuple(found.values())
 

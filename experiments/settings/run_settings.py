@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from common.backbones.network_names import ALL_BLOCKS, OUTPUT_STRIDE, PROMPTED, TRANSFORMERS
 from common.errors import invalid
+from experiments.settings.method_names import LossName
 from experiments.settings.provided import OWN_SETTINGS
 from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, NumberRange, Settings, setting
 
@@ -33,7 +34,7 @@ class ComparisonSettings(Settings, title="What is compared"):
     """Methods, recipe and length of training."""
 
     dataset: str = setting("data set; those of `glyphs` and `synthetic_tokens` need no download")
-    loss: str = setting(
+    loss: LossName = setting(
         "metric loss; of pair losses also LOSS[+MINER[+rho]][+xbm][+s2sd][+FEATURES]: mined, with a memory, ..."
     )
     pooling: str = setting("pooling of the feature map")

@@ -18,8 +18,8 @@ from experiments.rows.scores import Scores, figures_row
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
+from experiments.settings.recipes.thesis import HELD_OUT_FRACTION
 from experiments.settings.run_settings import FINAL, REVISITING
-from experiments.settings.thesis_values import HELD_OUT_FRACTION
 
 _MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more
 _DIGEST = re.compile(r"((?:parameters-)?sha256:[0-9a-f]{8})[0-9a-f]+")

@@ -21,7 +21,7 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
-from experiments.settings.thesis_values import COLLAGE_GSP
+from experiments.settings.recipes.small_images import COLLAGE_GSP
 
 GLYPHS = "glyph_collage"
 CIFAR_COLLAGES = ("cifar_collage", "cifar_collage_published_code", "cifar10_collage")

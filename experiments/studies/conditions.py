@@ -25,7 +25,7 @@ from common.errors import invalid
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.settings.datasets import EMOJI_CLUTTER
-from experiments.settings.thesis_values import EMOJI
+from experiments.settings.recipes.small_images import EMOJI
 from experiments.studies.planned import CCP, GSP, WIDE, planned_settings
 
 Settings = Mapping[str, Any]

@@ -41,7 +41,8 @@ from experiments.rows.scores import cell, rows_with, scores_of_trainings
 from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings.datasets import EMOJI_CLUTTER
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
-from experiments.settings.thesis_values import EMOJI, EMOJI_CCP, LOSSES_OF
+from experiments.settings.recipes.small_images import EMOJI, EMOJI_CCP
+from experiments.settings.recipes.thesis import loss_values
 from experiments.studies.tuned_table import TunedRow, TunedTable, recorded_trials
 
 
@@ -92,8 +93,8 @@ _EVERYWHERE = {  # of the plan; the recipe has them for emoji
     "normalization": "unit",
     "samples_per_class": 4,
     "warm_up_epochs": 0,
-    **LOSSES_OF["emoji"]["c2"],
-    **LOSSES_OF["emoji"]["ms"],
+    **loss_values("c2", "emoji"),
+    **loss_values("ms", "emoji"),
     "xbm_batches": 32,
     "xbm_start": 50,
     "proxies_per_class": 4,
@@ -186,8 +187,8 @@ def where_weight_falls(study: StudyRows, title: str = "") -> PlainTable:
 
 BASELINE = "c2+gap"
 _OF_EMOJI = {  # on every data set; what all losses share is in `planned_settings`
-    "triplet": LOSSES_OF["emoji"]["triplet"],
-    "softtriple": LOSSES_OF["emoji"]["softtriple"],
+    "triplet": loss_values("triplet", "emoji"),
+    "softtriple": loss_values("softtriple", "emoji"),
     "histogram": {"histogram_nodes": 11},
 }
 _VARIANTS: dict[str, dict[str, dict[str, object]]] = {  # loss -> name of the variant -> its settings

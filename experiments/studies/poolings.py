@@ -22,7 +22,7 @@ from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import traits_of
-from experiments.settings.thesis_values import COLLAGE_GSP
+from experiments.settings.recipes.small_images import COLLAGE_GSP
 from experiments.studies.collages import start_notes
 
 _METHODS = {  # budget: losses, poolings

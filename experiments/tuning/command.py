@@ -15,9 +15,9 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.own_data import fitted_values
 from experiments.settings.recipes import resolve
-from experiments.settings.tuned_recipe import FILE_ENDING
+from experiments.settings.recipes.own_photos import fitted_values
+from experiments.settings.recipes.tuned_recipe import FILE_ENDING
 from experiments.tuning.search import Search, SearchRules, open_storage, optuna, search_folder
 from experiments.tuning.search_space import Parameter, check_every_parameter_is_used, parse_space
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from common.files import write_atomically, write_json
 from experiments.reports import PlainTable
-from experiments.settings.tuned_recipe import TunedRecipe
+from experiments.settings.recipes.tuned_recipe import TunedRecipe
 from experiments.tuning.search import Search, in_words, optuna, was_pruned
 from experiments.tuning.search_space import Parameter
 

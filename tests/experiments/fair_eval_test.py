@@ -7,7 +7,7 @@ import pytest
 from common.data import load_image_folder
 from experiments.rows.store import StudyRows
 from experiments.settings.recipes import resolve
-from experiments.settings.thesis_values import CIFAR
+from experiments.settings.recipes.small_images import CIFAR
 from tests.common.data import cifar_fixture
 from tests.support.command_line import (
     ONE_EVALUATION,

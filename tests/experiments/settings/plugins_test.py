@@ -12,7 +12,7 @@ from experiments.settings import build
 from experiments.settings.parts import all_settings
 from experiments.settings.plugins import check_stored_plugins, registry_of
 from experiments.settings.provided import PROVIDERS
-from experiments.settings.recipes import layers_of, resolve
+from experiments.settings.recipes import draft_of, resolve
 from tests.experiments.settings.plugin_tables import SOURCE, restored_tables
 
 load_plugins = functools.partial(plugins.load_plugins, registry_of=registry_of)
@@ -62,8 +62,8 @@ def test_settings_become_flags_in_sections_with_ranges_and_help(plugin):
 
 def test_a_data_set_takes_the_recipe_that_it_names(plugin):
     load_plugins([str(plugin)])
-    theirs = layers_of("glyphs", *METHOD[1:], {}).values
-    assert layers_of(*METHOD, {}).values == {**theirs, "dataset": "stripes"}
+    theirs = draft_of("glyphs", *METHOD[1:], {}).values
+    assert draft_of(*METHOD, {}).values == {**theirs, "dataset": "stripes"}
 
 
 def test_the_hash_has_the_source_of_what_is_used_and_of_nothing_else(plugin):

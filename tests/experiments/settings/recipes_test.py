@@ -8,8 +8,8 @@ from experiments.settings import build
 from experiments.settings.datasets import DATASETS
 from experiments.settings.methods.composers import RegularizerSettings
 from experiments.settings.parts import all_settings
-from experiments.settings.recipes import departures, layers_of, resolve
-from experiments.settings.thesis_values import LOSSES_OF
+from experiments.settings.recipes import departures, draft_of, resolve
+from experiments.settings.recipes.thesis import loss_values
 
 OF_HIER = [name for name in RegularizerSettings.names() if name.startswith("hier_") and name != "hier_weight"]
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
@@ -197,11 +197,11 @@ def test_overrides_win_and_useless_ones_are_refused():
     ],
 )
 def test_every_value_has_the_layer_that_set_it_last(method, way, protocol, overrides, expected):
-    layers = layers_of(*method, overrides, way, protocol)
-    assert layers.values.keys() == layers.sources.keys()
-    assert {name: (layers.values[name], layers.sources[name]) for name in expected} == expected
-    lines = layers.as_text().splitlines()
-    assert [line.split()[0] for line in lines] == [name for name, value in layers.values.items() if value is not None]
+    draft = draft_of(*method, overrides, way, protocol)
+    assert draft.values.keys() == draft.sources.keys()
+    assert {name: (draft.values[name], draft.sources[name]) for name in expected} == expected
+    lines = draft.as_text().splitlines()
+    assert [line.split()[0] for line in lines] == [name for name, value in draft.values.items() if value is not None]
 
 
 @pytest.mark.parametrize("protocol", [None, "conventional"])
@@ -346,7 +346,7 @@ SOFT_TRIPLE = {
 
 @pytest.mark.parametrize("dataset", C2)
 def test_values_are_the_printed_ones(dataset):
-    losses = LOSSES_OF[dataset]
+    losses = {loss: loss_values(loss, dataset) for loss in ("c2", "triplet", "ms", "softtriple")}
     assert losses["c2"] == dict(zip(("positive_margin", "negative_margin"), C2[dataset]))
     assert losses["triplet"] == {"margin": TRIPLET[dataset]}
     assert losses["ms"] == dict(zip(("ms_alpha", "ms_beta", "ms_base"), MS[dataset]))

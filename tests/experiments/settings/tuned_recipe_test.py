@@ -3,9 +3,9 @@ import json
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.layers import GIVEN
-from experiments.settings.recipes import layers_of, resolve
-from experiments.settings.tuned_recipe import TunedRecipe, named_recipe
+from experiments.settings.recipes import draft_of, resolve
+from experiments.settings.recipes.draft import GIVEN
+from experiments.settings.recipes.tuned_recipe import TunedRecipe, named_recipe
 
 TUNED = TunedRecipe("thesis", {"c2+gap": {"learning_rate": 5e-4}, "c2+ccp+gap": {"ccp_start": 4}}, {"trials": 20})
 
@@ -18,12 +18,12 @@ def path(tmp_path):
 
 
 def test_its_values_lie_over_the_named_recipe_and_under_flags(path):
-    layers = layers_of("glyphs", "c2", "gap", path, "smoke", {"embedding_dim": 16})
-    plain = layers_of("glyphs", "c2", "gap", "thesis", "smoke", {"embedding_dim": 16})
-    assert layers.values == {**plain.values, "learning_rate": 5e-4}
-    assert layers.sources["learning_rate"] == f"tuned ({path})"
-    assert layers.sources["embedding_dim"] == GIVEN
-    given = layers_of("glyphs", "c2", "gap", path, "smoke", {"learning_rate": 2e-4})
+    draft = draft_of("glyphs", "c2", "gap", path, "smoke", {"embedding_dim": 16})
+    plain = draft_of("glyphs", "c2", "gap", "thesis", "smoke", {"embedding_dim": 16})
+    assert draft.values == {**plain.values, "learning_rate": 5e-4}
+    assert draft.sources["learning_rate"] == f"tuned ({path})"
+    assert draft.sources["embedding_dim"] == GIVEN
+    given = draft_of("glyphs", "c2", "gap", path, "smoke", {"learning_rate": 2e-4})
     assert (given.values["learning_rate"], given.sources["learning_rate"]) == (2e-4, GIVEN)
 
 

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from experiments.settings.recipes import layers_of, resolve
+from experiments.settings.recipes import draft_of, resolve
 from experiments.tuning import outcome
 from experiments.tuning.outcome import Outcome
 from experiments.tuning.search import Search, SearchRules
@@ -49,9 +49,9 @@ def test_the_recipe_is_a_layer_that_resolve_reads(searched, tmp_path):
     tuned = json.loads(path.read_text())
     assert tuned["methods"] == {"c2+gap": {"learning_rate": 1.05e-4, "sampler": "spc"}}
     assert tuned["found"]["validation"] == {"c2+gap": 0.5}
-    layers = layers_of("glyphs", "c2", "gap", str(path), "smoke", {})
-    assert (layers.values["learning_rate"], layers.sources["learning_rate"]) == (1.05e-4, f"tuned ({path})")
-    assert layers.values["recipe"] == "thesis"
+    draft = draft_of("glyphs", "c2", "gap", str(path), "smoke", {})
+    assert (draft.values["learning_rate"], draft.sources["learning_rate"]) == (1.05e-4, f"tuned ({path})")
+    assert draft.values["recipe"] == "thesis"
 
 
 def test_a_search_that_is_not_complete_leaves_no_recipe(searched, tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 
 from experiments.published.conventional import revisiting_conditions
-from experiments.settings.recipes import layers_of, resolve
+from experiments.settings.recipes import draft_of, resolve
 
 DIVA = "margin+distance+shared+intra+dance"
 
@@ -110,8 +110,8 @@ def test_a_drop_that_does_not_fit_is_left_out():
 
 
 def test_every_value_names_its_layer():
-    sources = layers_of("glyphs", DIVA, "gap", "thesis", "full", {}).sources
+    sources = draft_of("glyphs", DIVA, "gap", "thesis", "full", {}).sources
     assert sources["feature_weight"] == "ours, after DiVA, table 4.1"
     assert sources["shared_positives"] == "published code of shared features"
-    sources = layers_of("glyphs", "margin+pads", "gap", "thesis", "full", {}).sources
+    sources = draft_of("glyphs", "margin+pads", "gap", "thesis", "full", {}).sources
     assert sources["pads_start"] == "PADS, chapter 5"

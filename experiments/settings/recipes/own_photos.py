@@ -1,4 +1,4 @@
-"""Defaults for custom image data: network, training, folds, batches."""
+"""Recipe of your own photos; folds and batches that fit their classes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,13 @@ from typing import Any
 from common import backbones, data
 from common.deployment.untrained import IMAGE_SIZE
 from common.errors import InvalidInput, invalid, raise_all
-from experiments.settings.datasets import traits_of
-from experiments.settings.layers import Layers
+from experiments.settings.datasets import DATASETS, traits_of
+from experiments.settings.recipes.draft import Draft
+from experiments.settings.recipes.small_images import EMOJI, small_images
+from experiments.settings.recipes.thesis import around_the_loss, conventional, loss
 from experiments.settings.run_settings import FINAL, OWN_PHOTOS, RunSettings
-from experiments.settings.thesis_values import EMOJI
 
 OWN_LOSS = "ms"
-# Of `--recipe=own_photos`: the network in this package, at the size at which photo search reads photos, trained as it
-# was on emoji, the only images with which its training was tried here. Validation on few classes is noisy, so a run
-# is short.
-OWN_VALUES: dict[str, Any] = {
-    **EMOJI,
-    "image_size": IMAGE_SIZE,
-    "crop": "thesis",
-    "samples_per_class": 4,
-    "embedding_dim": 512,
-    "warm_up_epochs": 0,
-    "warm_up_steps": 0,
-    "plateau_patience": 0,
-    "steps_per_evaluation": 100,
-    "max_steps": 1000,
-    "patience": 5,
-}
 NO_GPU = "no GPU is seen"  # a source
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
 _OF_WHOLE_NETWORKS = (  # settings that say what is trained, or have no effect on cached features of the backbone
@@ -40,10 +25,34 @@ _OF_WHOLE_NETWORKS = (  # settings that say what is trained, or have no effect o
     *("precision", "strategy", "replicas", "fold_batch_norm", "micro_batch", "image_noise"),
 )
 _MOST_FOLDS = 4
-_DEFAULTS = {"num_folds": _MOST_FOLDS}
 _TRAIN_FRACTION = 0.5  # of `load_image_folder`
 _HELD_OUT_CLASSES = 2  # fewest to validate on: within one class, all neighbours are correct
 _FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
+
+
+def own_photos(draft: Draft) -> None:
+    """Set the values of emoji, then those of photographs of any size.
+
+    The network in this package is trained as it was on emoji, the only images with which its training was tried here.
+    Validation on few classes is noisy, so a run is short.
+
+    Raises:
+        InvalidInput: data other than photographs.
+    """
+    if not draft.traits.photographs:
+        photographs = [name for name, traits in DATASETS.items() if traits.photographs and traits.follows == name]
+        received, expected = f"{OWN_PHOTOS} with {draft.dataset}", f"photographs: {', '.join(photographs)}"
+        raise invalid("--recipe", received=received, expected=expected)
+    draft.follow("emoji")
+    small_images(draft)
+    loss(draft)
+    conventional(draft)
+    source = f"--recipe={OWN_PHOTOS}"
+    draft.set(source, **EMOJI)
+    draft.set(source, image_size=IMAGE_SIZE, crop="thesis", samples_per_class=4, embedding_dim=512)
+    draft.set(source, warm_up_epochs=0, warm_up_steps=0, plateau_patience=0)
+    draft.set(source, steps_per_evaluation=100, max_steps=1000, patience=5)
+    around_the_loss(draft)
 
 
 def trains_head_alone(recipe: str, given: Mapping[str, Any]) -> bool:
@@ -52,7 +61,7 @@ def trains_head_alone(recipe: str, given: Mapping[str, Any]) -> bool:
     return recipe == OWN_PHOTOS and is_free
 
 
-def fit_to_data(layers: Layers, dataset: data.Dataset, given: Mapping[str, Any]) -> None:
+def fit_to_data(draft: Draft, dataset: data.Dataset, given: Mapping[str, Any]) -> None:
     """Reduce recipe values that are too large for few classes, unless given.
 
     - `num_folds`: as many as leave two validation classes in each, at most the recipe's.
@@ -61,16 +70,17 @@ def fit_to_data(layers: Layers, dataset: data.Dataset, given: Mapping[str, Any])
       keep the batch size, to at most the images of the smallest training class.
     - `backbone`: the network of a `--weights` file.
     """
-    values, num_classes = layers.values, dataset.train.num_classes
+    values, num_classes = draft.values, dataset.train.num_classes
     source = f"{_FITS} {num_classes} training classes of your data"
 
     def set_unless_given(**fields: Any) -> None:
-        changed = {name: value for name, value in fields.items() if value != values.get(name, _DEFAULTS.get(name))}
-        layers.set(source, {name: value for name, value in changed.items() if name not in given})
+        before = {"num_folds": _MOST_FOLDS, **values}
+        changed = {name: value for name, value in fields.items() if value != before.get(name)}
+        draft.set(source, **{name: value for name, value in changed.items() if name not in given})
 
     network = network_of_weights(given)
     if network is not None and "backbone" not in given and traits_of(dataset.name).custom:
-        layers.set(_OF_WEIGHTS, {"backbone": network})
+        draft.set(_OF_WEIGHTS, backbone=network)
     if values.get("protocol") is None:
         set_unless_given(num_folds=_fitting_folds(num_classes, values.get("num_folds", _MOST_FOLDS)))
     if values.get("protocol") == "held_out":

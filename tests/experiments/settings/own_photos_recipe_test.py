@@ -9,8 +9,8 @@ from common.backbones.pretrained_weights import named_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.own_data import NO_GPU, check_fits, fit_to_data, fitted_values, training_classes
-from experiments.settings.recipes import layers_of, resolve
+from experiments.settings.recipes import draft_of, resolve
+from experiments.settings.recipes.own_photos import NO_GPU, check_fits, fit_to_data, fitted_values, training_classes
 
 
 def dataset_of(num_train, copies=30, **parts):
@@ -20,11 +20,11 @@ def dataset_of(num_train, copies=30, **parts):
 
 
 def fitted(dataset, given=None, loss="pnca", protocol=None):
-    layers = layers_of("folder", loss, "gap", "thesis", "full", dict(given or {}), protocol=protocol)
-    before = dict(layers.values)
-    fit_to_data(layers, dataset, given or {})
-    changed = {name: value for name, value in layers.values.items() if before.get(name) != value}
-    assert {name for name, source in layers.sources.items() if source.startswith("fits the ")} == set(changed)
+    draft = draft_of("folder", loss, "gap", "thesis", "full", dict(given or {}), protocol=protocol)
+    before = dict(draft.values)
+    fit_to_data(draft, dataset, given or {})
+    changed = {name: value for name, value in draft.values.items() if before.get(name) != value}
+    assert {name for name, source in draft.sources.items() if source.startswith("fits the ")} == set(changed)
     return changed
 
 
@@ -40,9 +40,9 @@ def test_nothing_changes_for_many_classes():
 
 
 def test_a_configuration_knows_what_was_fitted():
-    layers = layers_of("folder", "ms", "gap", "thesis", "full", {"learning_rate": 1e-4})
-    fit_to_data(layers, dataset_of(8), {"learning_rate": 1e-4})
-    config = ExperimentConfig.of(layers.values, layers.sources)
+    draft = draft_of("folder", "ms", "gap", "thesis", "full", {"learning_rate": 1e-4})
+    fit_to_data(draft, dataset_of(8), {"learning_rate": 1e-4})
+    config = ExperimentConfig.of(draft.values, draft.sources)
     assert fitted_values(config) == {"classes_per_batch": 6, "samples_per_class": 5}
     again = resolve("folder", "ms", "gap", "thesis", "full", {**fitted_values(config), "learning_rate": 1e-4})
     assert again.hash("data") == config.hash("data")
@@ -115,15 +115,15 @@ def test_the_network_of_a_file_is_told_by_a_name_that_no_other_has(tmp_path):
 def test_the_network_follows_the_weights_unless_it_is_given(tmp_path):
     path = tmp_path / "mine.npz"
     save_parameters(mobilenet_v2(3), path)
-    layers = layers_of("folder", "c2", "gap", "thesis", "full", {})
-    fit_to_data(layers, dataset_of(50), {"weights": str(path)})
-    assert (layers.values["backbone"], layers.sources["backbone"]) == (
+    draft = draft_of("folder", "c2", "gap", "thesis", "full", {})
+    fit_to_data(draft, dataset_of(50), {"weights": str(path)})
+    assert (draft.values["backbone"], draft.sources["backbone"]) == (
         "mobilenet_v2",
         "the network that --weights is made for",
     )
-    layers = layers_of("folder", "c2", "gap", "thesis", "full", {"backbone": "resnet50"})
-    fit_to_data(layers, dataset_of(50), {"weights": str(path), "backbone": "resnet50"})
-    assert layers.values["backbone"] == "resnet50"
+    draft = draft_of("folder", "c2", "gap", "thesis", "full", {"backbone": "resnet50"})
+    fit_to_data(draft, dataset_of(50), {"weights": str(path), "backbone": "resnet50"})
+    assert draft.values["backbone"] == "resnet50"
 
 
 @pytest.mark.parametrize("loss", ["pnca", "c2", "margin+distance"])
@@ -131,10 +131,10 @@ def test_the_network_follows_the_weights_unless_it_is_given(tmp_path):
 @pytest.mark.parametrize(("name", "classes"), [("cub200", 100), ("cars196", 98), ("sop", 11_318), ("inshop", 3_997)])
 def test_nothing_changes_for_official_data_of_the_official_size(name, classes, protocol, loss):
     for recipe in ("thesis", "published_code", "revisiting"):
-        layers = layers_of(name, loss, "gap", recipe, "full", {}, protocol=protocol)
-        before = dict(layers.values)
-        fit_to_data(layers, dataclasses.replace(dataset_of(classes, copies=2), name=name), {})
-        assert layers.values == before
+        draft = draft_of(name, loss, "gap", recipe, "full", {}, protocol=protocol)
+        before = dict(draft.values)
+        fit_to_data(draft, dataclasses.replace(dataset_of(classes, copies=2), name=name), {})
+        assert draft.values == before
 
 
 def test_the_recipe_of_own_photos_is_for_photographs_and_the_same_under_every_protocol():
@@ -148,8 +148,8 @@ def test_the_recipe_of_own_photos_is_for_photographs_and_the_same_under_every_pr
 
 
 def test_what_the_machine_decided_is_known_to_a_search():
-    layers = layers_of("folder", "ms", "gap", "own_photos", "full", {"trained_from": "head"})
-    layers.set(NO_GPU, {"trained_from": "head"})
-    config = ExperimentConfig.of(layers.values, layers.sources)
+    draft = draft_of("folder", "ms", "gap", "own_photos", "full", {"trained_from": "head"})
+    draft.set(NO_GPU, trained_from="head")
+    config = ExperimentConfig.of(draft.values, draft.sources)
     again = resolve("folder", "ms", "gap", "own_photos", "full", fitted_values(config))
     assert again.hash("data") == config.hash("data")
