@@ -15,8 +15,8 @@ from experiments.rows.rows import Extras, no_extras
 from experiments.runs.pooling_weights import image_batches, pooling_weights_of, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
+from experiments.settings.datasets import traits_of
 
-_TOKENS, _WITH_TARGETS = "synthetic_tokens", ("glyph_collage", "emoji_clutter")
 _DIGITS = 6  # of what a model computes again: other machines round the last ones in another way
 
 
@@ -29,12 +29,12 @@ class ExtrasReader:
 
     def read(self, unit: UnitRun) -> Extras:
         """Read a finished run's extras, often empty."""
-        name = str(unit.config.get("dataset"))
-        if name == _TOKENS:
+        traits = traits_of(str(unit.config.get("dataset")))
+        if traits.kind == "tokens":
             # The picture shows the first training of each method.
             is_first = unit.fold == unit.repeat == 0
             return token_extras(unit, self._dataset(unit), self._places[1], with_arrays=is_first)
-        if name.startswith(_WITH_TARGETS):
+        if traits.with_targets:
             return target_share_extras(unit, self._dataset, self._places[1])
         return no_extras(unit)
 

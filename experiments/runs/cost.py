@@ -15,7 +15,7 @@ from common.data.memory_batches import CRITERIA
 from common.errors import check_given
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
+from experiments.settings.datasets import Size, traits_of
 from experiments.settings.loss_building import num_views_of
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import IN_TURN, GroupSettings
@@ -44,9 +44,7 @@ _STRIDE_RATIO = 2.4  # of output stride 16 over 32: efficientnet_lite0 at 96 pix
 _CCP_RATIO = 105 / 97  # thesis chapter 3: milliseconds a batch with and without
 # Steps until the end of training; thesis table 3.3 prints 48,000 to 131,000 for the large sets, nothing for the others.
 _EXPECTED_STEPS = {True: 90_000, False: 10_000}
-_IMAGES = {"cub200": (5_864, 5_924), "cars196": (8_054, 8_131), "sop": (59_551, 60_502), "inshop": (25_882, 26_830)}
-_IMAGES["emoji"] = (3_599, 3_578)
-TRAINING_CLASSES = {"cub200": 100, "cars196": 98, "sop": 11_318, "inshop": 3_997, "emoji": 598}
+_OTHERWISE = Size(classes=100, training=5_864, testing=5_924)  # of data of unknown size: as CUB
 # Recall and NMI that PADS' policy sees, on a CPU core: .29 s for 660 images of CUB, 3.1 s for 6,700 of SOP.
 _FIGURES_SECONDS_PER_IMAGE = 4.5e-4
 _PATIENCES_PER_PROBLEM = 3  # of CCP: recorded problems with a patience of three validations last about nine
@@ -125,9 +123,13 @@ def seconds_on_processor(config: ExperimentConfig, cores: int) -> float:
     return estimated_seconds(config, rate) * ratio * 2 / cores
 
 
+def _size_of(config: ExperimentConfig) -> Size:
+    return traits_of(config.dataset).size or _OTHERWISE
+
+
 def _num_images(config: ExperimentConfig) -> tuple[float, float, int]:
     """Count images to learn from, to validate on and to test on."""
-    training, testing = _IMAGES.get(config.dataset, _IMAGES["cub200"])
+    _, training, testing = _size_of(config)
     if config.protocol == "conventional":
         return training, testing, testing
     if config.protocol in (None, FINAL):
@@ -150,8 +152,8 @@ def _images_of_method(config: ExperimentConfig, steps: int, learned: float) -> f
     images = float((num_views_of(config) - 1) * steps * config.batch_size)
     projected, groups = config.find(ProjectionSettings), config.find(GroupSettings)
     if projected is not None:
-        training, _ = _IMAGES.get(config.dataset, _IMAGES["cub200"])
-        classes = TRAINING_CLASSES.get(config.dataset, TRAINING_CLASSES["cub200"]) * learned / training
+        size = _size_of(config)
+        classes = size.classes * learned / size.training
         problem = _PATIENCES_PER_PROBLEM * projected.projection_patience * config.steps_per_evaluation
         images += -(-(steps - projected.ccp_start) // problem) * classes * projected.pool_size
     if groups is not None:

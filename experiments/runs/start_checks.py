@@ -16,7 +16,7 @@ from common.data import Dataset, Examples, contiguous_folds
 from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
 from experiments.preparation.machine import GPU, device_line
-from experiments.runs.cost import TRAINING_CLASSES, seconds_on_processor
+from experiments.runs.cost import seconds_on_processor
 from experiments.runs.splits import Split, split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -156,9 +156,10 @@ def _check_batches(config: ExperimentConfig, training: Examples) -> None:
 
 def _check_published_classes(config: ExperimentConfig) -> None:
     """Check batches by the published number of classes, if known."""
-    num_classes = TRAINING_CLASSES.get(config.dataset)
-    if num_classes is None:
+    size = traits_of(config.dataset).size
+    if size is None:
         return
+    num_classes = size.classes
     if config.protocol is None:
         num_classes = min(len(learned) for learned, _ in contiguous_folds(num_classes, config.num_folds))
     _check_classes(config, num_classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from common import data
 from common.errors import invalid
@@ -18,6 +18,14 @@ OF_CUSTOM_DATA: Mapping[str, str] = {
     "min_images": "is used as a whole",
     "skip_unreadable": "is used as a whole",
 }
+
+
+class Size(NamedTuple):
+    """The size of published data."""
+
+    classes: int  # of training
+    training: int  # images
+    testing: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,7 +43,9 @@ class DatasetTraits:
         custom: whether it is the user's own: classes and images are unknown.
         settings: those of `OF_CUSTOM_DATA` that it takes.
         source: the published files that it is made of, a key of `common.downloads.SOURCES`.
+        size: as published, or of the drawings here.
         label_by: what distinguishes its runs in a table.
+        with_targets: whether an image shows an object on clutter, at a known place.
     """
 
     load: Callable[..., data.Dataset]
@@ -48,7 +58,9 @@ class DatasetTraits:
     custom: bool = False
     settings: tuple[str, ...] = ()
     source: str | None = None
+    size: Size | None = None
     label_by: Literal["method", "pooling", "start"] = "method"
+    with_targets: bool = False
 
     @property
     def photographs(self) -> bool:
@@ -57,7 +69,8 @@ class DatasetTraits:
 
     def of_plugin(self, load: Callable[..., data.Dataset], needs_files: bool) -> DatasetTraits:
         """Return the traits of a plug-in's data set that takes this one's recipe."""
-        own: dict[str, Any] = {"custom": False, "settings": (), "source": None, "label_by": "method"}
+        own: dict[str, Any] = {"custom": False, "settings": (), "source": None, "size": None}
+        own |= {"label_by": "method", "with_targets": False}
         return dataclasses.replace(self, load=load, needs_files=needs_files, **own)
 
 
@@ -84,21 +97,24 @@ def _add(name: str, loader: Callable[[], Callable[..., data.Dataset]], given: Ma
 
 
 _ARE_EMBEDDED = {"needs_files": False}
-_add("emoji", lambda: data.load_emoji, {}, kind="drawings", **_ARE_EMBEDDED)
+_add("emoji", lambda: data.load_emoji, {}, kind="drawings", size=Size(598, 3_599, 3_578), **_ARE_EMBEDDED)
 for _name, _side in EMOJI_CLUTTER.items():
-    _add(_name, lambda: data.load_emoji_clutter, {"side": _side}, kind="drawings")
+    _add(_name, lambda: data.load_emoji_clutter, {"side": _side}, kind="drawings", with_targets=True)
 _add("glyphs", lambda: data.load_glyphs, {}, kind="characters", **_ARE_EMBEDDED)
 _add("glyph_scripts", lambda: data.load_glyph_scripts, {}, kind="characters", **_ARE_EMBEDDED)
 _COLLAGES = {"kind": "collages", "label_by": "start", **_ARE_EMBEDDED}
-_add("glyph_collage", lambda: data.load_glyph_collage, {}, **_COLLAGES)
+_add("glyph_collage", lambda: data.load_glyph_collage, {}, with_targets=True, **_COLLAGES)
 _add("glyph_collage_distilled", lambda: data.load_glyph_collage, {"nuisance": False}, **_COLLAGES)
 _add("synthetic_tokens", lambda: data.load_synthetic_tokens, {}, kind="tokens", label_by="pooling", **_ARE_EMBEDDED)
 
-_add("cars196", lambda: data.load_cars196, {}, kind="photographs", source="cars196")
-_add("cub200", lambda: data.load_cub200, {}, kind="photographs", source="cub200")
+_SMALL = {"kind": "photographs"}
+_add("cars196", lambda: data.load_cars196, {}, source="cars196", size=Size(98, 8_054, 8_131), **_SMALL)
+_add("cub200", lambda: data.load_cub200, {}, source="cub200", size=Size(100, 5_864, 5_924), **_SMALL)
 _LARGE = {"kind": "photographs", "large": True}
-_add("sop", lambda: data.load_stanford_online_products, {}, source="sop", recall_at=(1, 10, 100, 1000), **_LARGE)
-_add("inshop", lambda: data.load_in_shop, {}, source="inshop", recall_at=(1, 10, 20, 30), **_LARGE)
+_OF_SOP = {"recall_at": (1, 10, 100, 1000), "size": Size(11_318, 59_551, 60_502)}
+_OF_INSHOP = {"recall_at": (1, 10, 20, 30), "size": Size(3_997, 25_882, 26_830)}
+_add("sop", lambda: data.load_stanford_online_products, {}, source="sop", **_LARGE, **_OF_SOP)
+_add("inshop", lambda: data.load_in_shop, {}, source="inshop", **_LARGE, **_OF_INSHOP)
 
 _CIFAR_10, _CIFAR_100 = ({"kind": "thumbnails", "source": source} for source in ("cifar10", "cifar100"))
 _add("cifar10", lambda: data.load_cifar10, {}, **_CIFAR_10)

@@ -19,6 +19,7 @@ from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.datasets import traits_of
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.settings.recipes.small_images import COLLAGE_GSP
@@ -75,7 +76,7 @@ def starts_of(dataset: str, weights: str | None, chosen: Sequence[str] | None = 
 
 def start_notes(dataset: str, weights: str | None) -> list[str]:
     """Return a note if collages of photographs train from scratch."""
-    if not dataset.startswith(CIFAR_COLLAGES) or weights not in (None, "none"):
+    if traits_of(dataset).kind != "thumbnails" or weights not in (None, "none"):
         return []
     return [
         "Trained from scratch: the thesis starts from a CIFAR-100 classifier (`python -m experiments.pretrain "
