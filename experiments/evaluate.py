@@ -41,7 +41,7 @@ from common.errors import InvalidInput, check_choice
 from common.files import check_output_file, write_json
 from common.retrieval.query_sample import FEWEST
 from common.retrieval.search.similarity_bounds import SIMILARITIES
-from experiments.protocols.embedding_files import HOW_TO_WRITE, METRICS, scores, table
+from experiments.protocols.embedding_files import HOW_TO_WRITE, OTHER_METRICS, scores, table
 from experiments.settings.flags import refuse_flags, run_command
 
 
@@ -49,7 +49,7 @@ def main() -> None:
     """Score the files, write JSON, print the table."""
     values = flags.FLAGS
     for name in values.metrics:
-        check_choice("--metrics", name, METRICS)
+        check_choice("--metrics", name, OTHER_METRICS)
     if not values.embeddings:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + HOW_TO_WRITE)
     if not (values.clustering or values.diagnostics or values.sample_queries):
@@ -70,7 +70,7 @@ if __name__ == "__main__":
     help_text = "Score only so many random queries, each against all, with 95 % intervals for all queries."
     flags.DEFINE_integer("sample_queries", None, help_text, lower_bound=FEWEST)
     flags.DEFINE_boolean("map", False, "Also mAP, over the whole ranking.")
-    help_text = f"Also any of {', '.join(METRICS)} (docs/command_line.md)."
+    help_text = f"Also any of {', '.join(OTHER_METRICS)} (docs/command_line.md)."
     flags.DEFINE_list("metrics", [], help_text)
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
     flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")

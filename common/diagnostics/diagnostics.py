@@ -13,6 +13,7 @@ from common.errors import InvalidInput
 from common.retrieval.evaluator import evaluate_retrieval
 from common.retrieval.exact_scale import brought_to_one
 from common.retrieval.labels import class_codes
+from common.retrieval.metrics import TABLE_METRICS
 from common.retrieval.search.distinct_rows import find_distinct_rows
 
 _COLLAPSED_SPREAD = 1e-3  # spread over length below which embeddings are a point
@@ -123,7 +124,7 @@ def generalization_gap(
         training_embeddings, training_labels: `[training items, dim]` and `[training items]`.
 
     Returns:
-        The difference of `P@1` and of `MAP@R`, as fractions.
+        The difference of each of `TABLE_METRICS`, as fractions.
     """
     test, training = np.asarray(test_embeddings), np.asarray(training_embeddings)
     if test.ndim != 2 or training.shape[1:] != test.shape[1:]:
@@ -133,4 +134,4 @@ def generalization_gap(
         )
     of_test = evaluate_retrieval(test, test_labels).as_dict()
     of_training = evaluate_retrieval(training, training_labels).as_dict()
-    return {metric: of_test[metric] - of_training[metric] for metric in ("P@1", "MAP@R")}
+    return {metric: of_test[metric] - of_training[metric] for metric in TABLE_METRICS}

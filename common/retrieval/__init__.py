@@ -6,7 +6,7 @@ from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
     from common.retrieval.class_metrics import ClassTable, class_table, nearest_centroid_accuracy
-    from common.retrieval.evaluator import combine_embeddings, evaluate_retrieval
+    from common.retrieval.evaluator import RetrievalResult, combine_embeddings, evaluate_retrieval
     from common.retrieval.hierarchy import HierarchyResult, evaluate_hierarchy
     from common.retrieval.hyperbolic import lorentz_factors
     from common.retrieval.junk_lists import JunkListResult, evaluate_with_junk
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         recall_at_k,
     )
     from common.retrieval.open_set import OpenSetResult, open_set_rejection
-    from common.retrieval.query_scores import RetrievalResult
     from common.retrieval.search.nearest_neighbors import NeighborSearch, find_nearest_neighbors
     from common.retrieval.sequences import SequenceMatch, match_sequences
     from common.retrieval.verification import Verification, operating_point_inconsistency, verify_pairs

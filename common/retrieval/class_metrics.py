@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from common.errors import InvalidInput, invalid
+from common.retrieval.evaluator import RetrievalResult
 from common.retrieval.exact_scale import brought_to_one
 from common.retrieval.labels import codes_of_both, integer_labels
-from common.retrieval.query_scores import RetrievalResult
 from common.retrieval.search.blocked_search import slices
 
 _DISTANCES_AT_ONCE = 2**20
@@ -74,18 +75,36 @@ class ClassTable(NamedTuple):
     Attributes:
         labels: of the classes with an evaluated query `[classes]`.
         num_queries: evaluated `[classes]`.
-        precision_at_1, r_precision, map_at_r: means over each class's queries `[classes]`.
+        sums: of each metric by name, over each class's queries `[classes]`, float64.
     """
 
     labels: np.ndarray
     num_queries: np.ndarray
-    precision_at_1: np.ndarray
-    r_precision: np.ndarray
-    map_at_r: np.ndarray
+    sums: Mapping[str, np.ndarray]
+
+    @property
+    def means(self) -> dict[str, np.ndarray]:
+        """Each metric's mean over each class's queries `[classes]`, by name."""
+        return {name: of_classes / self.num_queries for name, of_classes in self.sums.items()}
+
+    @property
+    def precision_at_1(self) -> np.ndarray:
+        """The mean P@1 of each class `[classes]`."""
+        return self.means["P@1"]
+
+    @property
+    def r_precision(self) -> np.ndarray:
+        """The mean P@R of each class `[classes]`."""
+        return self.means["P@R"]
+
+    @property
+    def map_at_r(self) -> np.ndarray:
+        """The mean MAP@R of each class `[classes]`."""
+        return self.means["MAP@R"]
 
 
 def class_table(result: RetrievalResult, query_labels: np.ndarray) -> ClassTable:
-    """Average the metrics of each class's queries.
+    """Sum and average the metrics of each class's queries.
 
     Args:
         result: of `evaluate_retrieval`.
@@ -103,8 +122,6 @@ def class_table(result: RetrievalResult, query_labels: np.ndarray) -> ClassTable
     labels = integer_labels("query labels", query_labels, len(query_labels))
     if result.query_rows[-1] >= len(labels):
         raise invalid("query labels", received=len(labels), expected="as many as queries of the result")
-    classes, codes = np.unique(labels[result.query_rows], return_inverse=True)
-    counts = np.bincount(codes.ravel())
-    values = result.per_query_precision_at_1, result.per_query_r_precision, result.per_query_map_at_r
-    means = (np.bincount(codes.ravel(), of_queries) / counts for of_queries in values)
-    return ClassTable(classes, counts, *means)
+    classes, codes, counts = np.unique(labels[result.query_rows], return_inverse=True, return_counts=True)
+    sums = {name: np.bincount(codes.ravel(), of_queries) for name, of_queries in result.per_query.items()}
+    return ClassTable(classes, counts, sums)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,14 +11,89 @@ from common.errors import InvalidInput, invalid
 from common.retrieval import metrics
 from common.retrieval.labels import Relevance, relevance
 from common.retrieval.query_sample import interval_of_all, sampled_rows
-from common.retrieval.query_scores import QueryScores, RetrievalResult
 from common.retrieval.search.blocked_search import slices
+from common.retrieval.search.candidates import rank_in_run
 from common.retrieval.search.nearest_neighbors import NeighborSearch
 from common.retrieval.search.rank_of_item import rank_items
-from common.retrieval.search.relevant_ranking import rank_relevant_items
+from common.retrieval.search.relevant_ranking import RelevantRanks, rank_relevant_items
 
 _SHALLOW = 16  # neighbours that every query looks at anyway; a deeper R@k is left to queries without a hit so far
 _PAIRS_AT_ONCE = 2**20
+
+
+@dataclass(frozen=True)
+class RetrievalResult:
+    """Metrics over all queries with something to find, and of each query.
+
+    Fractions in [0, 1], by their names in tables: "P@1", "R@2", ..., "P@R", "MAP@R" and, if computed, "mAP".
+
+    Attributes:
+        figures: means over the evaluated queries.
+        per_query: the same of each `[evaluated queries]`, in the order of `query_rows`.
+        query_rows: of the evaluated queries, increasing.
+        num_queries: evaluated.
+        num_excluded_queries: without any relevant item in the gallery.
+        tie_bounds: if asked for, lowest and highest value of each metric.
+        sampled_from: queries that have something to find, if only a sample of them was evaluated.
+        intervals: of a sample: 95 %, for each metric of all but mAP.
+    """
+
+    figures: dict[str, float]
+    per_query: dict[str, np.ndarray]
+    query_rows: np.ndarray
+    num_queries: int
+    num_excluded_queries: int
+    tie_bounds: dict[str, tuple[float, float]] | None = None
+    sampled_from: int | None = None
+    intervals: dict[str, tuple[float, float]] | None = None
+
+    def as_dict(self) -> dict[str, float]:
+        """Return figures and counts of queries by name."""
+        return {
+            **self.figures,
+            "num_queries": self.num_queries,
+            "num_excluded_queries": self.num_excluded_queries,
+        }
+
+    @property
+    def precision_at_1(self) -> float:
+        """The mean P@1."""
+        return self.figures["P@1"]
+
+    @property
+    def recall_at(self) -> dict[int, float]:
+        """The mean R@k by k."""
+        return {int(name[2:]): value for name, value in self.figures.items() if name.startswith("R@")}
+
+    @property
+    def r_precision(self) -> float:
+        """The mean P@R."""
+        return self.figures["P@R"]
+
+    @property
+    def map_at_r(self) -> float:
+        """The mean MAP@R."""
+        return self.figures["MAP@R"]
+
+    @property
+    def mean_average_precision(self) -> float | None:
+        """The mean mAP, if it was asked for."""
+        return self.figures.get("mAP")
+
+    @property
+    def per_query_precision_at_1(self) -> np.ndarray:
+        """P@1 of each evaluated query."""
+        return self.per_query["P@1"]
+
+    @property
+    def per_query_r_precision(self) -> np.ndarray:
+        """P@R of each evaluated query."""
+        return self.per_query["P@R"]
+
+    @property
+    def per_query_map_at_r(self) -> np.ndarray:
+        """MAP@R of each evaluated query."""
+        return self.per_query["MAP@R"]
 
 
 def evaluate_retrieval(
@@ -84,20 +159,29 @@ def evaluate_retrieval(
     )
     table = _QueryTable(relevant, num_relevant, rows)
     tied = _fill(table, search, max(recall_at), find_ties=tie_bounds and not average_precision)
-    scores = table.scores(recall_at)
+    values, bounds = table.scores(recall_at), None
     if average_precision or tie_bounds:
-        scores = _with_ranks(scores, table, search, None if average_precision else tied, tie_bounds)
-    result = scores.result(num_excluded_queries=len(query_embeddings) - len(candidates))
-    return _with_intervals(result, scores, len(candidates))
-
-
-def _with_intervals(result: RetrievalResult, scores: QueryScores, num_candidates: int) -> RetrievalResult:
-    """Add intervals for all `num_candidates` queries, if a sample was evaluated."""
-    if len(scores.rows) == num_candidates:
-        return result
-    values = {name: values for name, values in scores.by_name().items() if name != "mAP"}
-    intervals = {name: interval_of_all(sample, num_candidates) for name, sample in values.items()}
-    return replace(result, sampled_from=num_candidates, intervals=intervals)
+        ranked = rows if average_precision else tied
+        orders = [*(["by_index"] if average_precision else []), *(["worst", "best"] if tie_bounds else [])]
+        by_order = _scores_in_orders(table, search, ranked, recall_at, orders)
+        if average_precision:
+            values["mAP"] = by_order["by_index"]["mAP"]
+        if tie_bounds:
+            places = np.searchsorted(rows, ranked)
+            bounds = {name: _bounds(name, of, places, by_order) for name, of in values.items()}
+    is_sample = len(rows) < len(candidates)
+    return RetrievalResult(
+        figures={name: float(of.mean()) for name, of in values.items()},
+        per_query=values,
+        query_rows=rows,
+        num_queries=len(rows),
+        num_excluded_queries=len(query_embeddings) - len(candidates),
+        tie_bounds=bounds,
+        sampled_from=len(candidates) if is_sample else None,
+        intervals={name: interval_of_all(of, len(candidates)) for name, of in values.items() if name != "mAP"}
+        if is_sample
+        else None,
+    )
 
 
 def _fill(table: _QueryTable, search: NeighborSearch, depth: int, find_ties: bool) -> np.ndarray:
@@ -130,7 +214,7 @@ class _QueryTable:
         self.relevant, self.rows = relevant, rows
         self.num_relevant = np.zeros_like(num_relevant)
         self.num_relevant[self.rows] = num_relevant[self.rows]
-        self.precision_at_1, self.r_precision, self.map_at_r = np.zeros((3, len(num_relevant)))
+        self.values = {name: np.zeros(len(num_relevant)) for name in metrics.METRICS}
         self.first_hit = np.zeros(len(num_relevant), np.int64)
 
     def fill(self, rows: np.ndarray, neighbors: np.ndarray) -> None:
@@ -139,21 +223,19 @@ class _QueryTable:
         `neighbors` is `[block, most]` (-1: none).
         """
         hits = self.relevant.hits(rows, neighbors)
-        self.precision_at_1[rows] = metrics.precision_at_1(hits)
-        self.r_precision[rows] = metrics.r_precision(hits, self.num_relevant[rows])
-        self.map_at_r[rows] = metrics.map_at_r(hits, self.num_relevant[rows])
+        for name, metric in metrics.METRICS.items():
+            self.values[name][rows] = metric(hits, self.num_relevant[rows])
         self.first_hit[rows] = metrics.first_hit_rank(hits)
 
-    def scores(self, recall_at: Sequence[int]) -> QueryScores:
-        """Return the scores of these queries."""
-        return QueryScores(
-            recall_at=tuple(dict.fromkeys(map(int, recall_at))),
-            rows=self.rows,
-            precision_at_1=self.precision_at_1[self.rows],
-            r_precision=self.r_precision[self.rows],
-            map_at_r=self.map_at_r[self.rows],
-            first_hit=self.first_hit[self.rows],
-        )
+    def scores(self, recall_at: Sequence[int]) -> dict[str, np.ndarray]:
+        """Return each metric of `rows` `[scored]`, R@k behind the first."""
+        first, *others = metrics.METRICS
+        recall = {f"R@{int(k)}": metrics.recall_at_k(self.first_hit[self.rows], k) for k in recall_at}
+        return {
+            first: self.values[first][self.rows],
+            **recall,
+            **{name: self.values[name][self.rows] for name in others},
+        }
 
 
 def _has_ties(search: NeighborSearch, rows: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
@@ -170,24 +252,49 @@ def _has_ties(search: NeighborSearch, rows: np.ndarray, neighbors: np.ndarray) -
     return has_ties
 
 
-def _with_ranks(
-    scores: QueryScores, table: _QueryTable, search: NeighborSearch, tied: np.ndarray | None, tie_bounds: bool
-) -> QueryScores:
-    """Add the tie bounds, and mAP if `tied` is None.
+def _scores_in_orders(
+    table: _QueryTable, search: NeighborSearch, rows: np.ndarray, recall_at: Sequence[int], orders: Sequence[str]
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return by order of ties, then name, the metrics of the query `rows` `[ranked]`."""
+    blocks = [
+        {order: _scores_of_ranks(ranks, recall_at, order) for order in orders}
+        for ranks in rank_relevant_items(search, rows, table.relevant.items)
+    ]
+    names = [*metrics.METRICS, "mAP", *(f"R@{int(k)}" for k in recall_at)]
+    return {
+        order: {name: np.concatenate([np.zeros(0), *(of[order][name] for of in blocks)]) for name in names}
+        for order in orders
+    }
 
-    `tied`: the query rows that have ties; None if unknown.
-    """
-    rows = scores.rows if tied is None else tied
-    orders = (*(["by_index"] if tied is None else []), *(["worst", "best"] if tie_bounds else []))
-    names = ["P@1", "P@R", "MAP@R", *(["mAP"] if tied is None else [])]
-    values = {order: [np.zeros((len(names) + len(scores.recall_at), 0))] for order in orders}
-    for ranks in rank_relevant_items(search, rows, table.relevant.items):
-        for order in orders:
-            values[order].append(ranks.values(names, scores.recall_at, order))
-    found = {order: np.concatenate(blocks, axis=1) for order, blocks in values.items()}
-    if tied is None:
-        scores = replace(scores, average_precision=found["by_index"][names.index("mAP")])
-    return replace(scores, tied_rows=rows, lowest=found["worst"], highest=found["best"]) if tie_bounds else scores
+
+def _scores_of_ranks(ranks: RelevantRanks, recall_at: Sequence[int], order: str) -> dict[str, np.ndarray]:
+    """Return the metrics of queries by name `[queries]`, with equal similarities in an order."""
+    position, starts, run = ranks.in_order(order)
+    num_relevant = np.diff(np.r_[starts, len(run)])
+    values = {name: np.empty(len(starts)) for name in metrics.METRICS}
+    for part in slices(len(starts), max(1, _PAIRS_AT_ONCE // int(num_relevant.max()))):
+        of_part = slice(starts[part][0], starts[part][-1] + num_relevant[part][-1])
+        query, place = run[of_part] - part.start, position[of_part] - 1
+        is_within = place < num_relevant[part][query]
+        hits = np.zeros((len(starts[part]), num_relevant[part].max()), bool)
+        hits[query[is_within], place[is_within]] = True
+        for name, metric in metrics.METRICS.items():
+            values[name][part] = metric(hits, num_relevant[part])
+    precision = (rank_in_run(starts, run) + 1) / position
+    recall = {f"R@{int(k)}": metrics.recall_at_k(position[starts], k) for k in recall_at}
+    return {**values, **recall, "mAP": np.add.reduceat(precision, starts) / num_relevant}
+
+
+def _bounds(
+    name: str, values: np.ndarray, places: np.ndarray, by_order: Mapping[str, Mapping[str, np.ndarray]]
+) -> tuple[float, float]:
+    """Return a metric's mean under the worst and the best order of the ties of the queries at `places`."""
+    ends = []
+    for order in ("worst", "best"):
+        in_order = values.copy()
+        in_order[places] = by_order[order][name]
+        ends.append(float(in_order.mean()))
+    return ends[0], ends[1]
 
 
 def _look_deeper(search: NeighborSearch, table: _QueryTable, shallow: np.ndarray, depth: int) -> np.ndarray:

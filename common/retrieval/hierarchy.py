@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import invalid
-from common.retrieval.evaluator import evaluate_retrieval
+from common.retrieval.evaluator import RetrievalResult, evaluate_retrieval
 from common.retrieval.labels import integer_labels
 from common.retrieval.metrics import hierarchical_average_precision, ndcg
-from common.retrieval.query_scores import RetrievalResult
 from common.retrieval.search.nearest_neighbors import NeighborSearch
 
 _PAIRS_AT_ONCE = 2**20

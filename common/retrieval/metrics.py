@@ -6,15 +6,20 @@
 
 Reference: thesis section 1.2; Musgrave et al., A Metric Learning Reality Check, 2020, section 3.2. (The thesis prints
 P@R_i inside the sum of MAP@R; the usual definition, which it also computes, has P@k.)
+
+`METRICS` names those of which evaluations keep every query's value; `TABLE_METRICS` those that tables show.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 
 
-def precision_at_1(hits: np.ndarray) -> np.ndarray:
+def precision_at_1(hits: np.ndarray, num_relevant: np.ndarray | None = None) -> np.ndarray:
     """Compute P@1: 1 if the nearest neighbour is relevant, else 0. `[queries]`."""
+    del num_relevant
     return hits[:, 0].astype(np.float64)
 
 
@@ -112,3 +117,12 @@ def hierarchical_average_precision(shared: np.ndarray) -> np.ndarray:
 
 def _first_r(hits: np.ndarray, num_relevant: np.ndarray) -> np.ndarray:
     return hits & (np.arange(hits.shape[1]) < num_relevant[:, np.newaxis])
+
+
+# By name, functions of `hits` and `num_relevant` that look at the first R neighbours alone.
+METRICS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "P@1": precision_at_1,
+    "P@R": r_precision,
+    "MAP@R": map_at_r,
+}
+TABLE_METRICS = ("P@1", "MAP@R")  # columns of tables; rows keep their sums by class

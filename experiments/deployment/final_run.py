@@ -15,6 +15,7 @@ from ccp_dml.projection_problem import CONVERGED
 from common.backbones.initial_weights import is_file, weights_file
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
+from common.retrieval.metrics import TABLE_METRICS
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
@@ -28,8 +29,6 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.places import Places
 from experiments.settings.run_settings import FINAL
-
-_METRICS = ("P@1", "MAP@R")
 
 
 class FinishedStudy(NamedTuple):
@@ -192,9 +191,9 @@ def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
 
 def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> reports.PlainTable:
     """Build the table of docs/deploy.md, with the first joined and final models."""
-    single = [[folds.class_scores(metric).rows([row]) for metric in _METRICS] for row in range(len(folds.rows))]
-    mean = [folds.class_scores(metric).average() for metric in _METRICS]
-    of_joined, of_final = ([of.class_scores(metric).rows([0]) for metric in _METRICS] for of in (joined, final))
+    single = [[folds.class_scores(metric).rows([row]) for metric in TABLE_METRICS] for row in range(len(folds.rows))]
+    mean = [folds.class_scores(metric).average() for metric in TABLE_METRICS]
+    of_joined, of_final = ([of.class_scores(metric).rows([0]) for metric in TABLE_METRICS] for of in (joined, final))
     dim = folds.rows[0]["configuration"]["embedding_dim"]
 
     def texts(scores: Sequence[reports.ClassScores]) -> list[str]:
@@ -217,7 +216,7 @@ def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> re
         "would differ is not in them.",
         *([FAMILIES_NOTE] if mean[0].are_families else []),
     ]
-    header = ["model", "dim", "steps", *(f"{metric}, %" for metric in _METRICS), "final minus it, MAP@R"]
+    header = ["model", "dim", "steps", *(f"{metric}, %" for metric in TABLE_METRICS), "final minus it, MAP@R"]
     return reports.PlainTable(title, header, rows, notes)
 
 

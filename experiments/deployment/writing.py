@@ -19,6 +19,7 @@ from common.data import Dataset
 from common.errors import InvalidInput, check_choice, check_given, check_positive, invalid
 from common.files import read_json, write_text
 from common.progress import write_notice
+from common.retrieval.metrics import METRICS, TABLE_METRICS
 from experiments import reports
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.reports.training_effect import training_did_not_help
@@ -43,8 +44,6 @@ CARD = "README.md"
 _FRONT = "---\nlibrary_name: keras\n"  # what every card of ours begins with
 _DESCRIBED = "Written as `(.+?)`"
 TAGS = ("deep-metric-learning", "image-retrieval", "embeddings")
-_WITH_INTERVAL = ("MAP@R", "P@1")
-_TYPES = {"MAP@R": "map_at_r", "P@1": "precision_at_1"}  # R@k: recall_at_k
 
 
 def export_run(
@@ -218,21 +217,21 @@ def card_template(name: str) -> Template:
 def _intervals(run: RunModel, result: dict) -> dict[str, reports.Interval]:
     unit = reports.collect_method(run.path.parent).finished[int(result["fold"]), int(result["repeat"])]
     scores = Scores.of_runs([unit])
-    return {metric: scores.estimate(metric) for metric in _WITH_INTERVAL}
+    return {metric: scores.estimate(metric) for metric in scores.metrics}
 
 
 def _metrics(dataset: str, result: dict, intervals: dict[str, reports.Interval]) -> list[dict[str, Any]]:
     """Describe each measured metric, with its type for model hubs."""
     test, untrained = result["test"], result.get("untrained", {})
     found = []
-    for name in ("MAP@R", "P@1", *(f"R@{k}" for k in traits_of(dataset).recall_at)):
+    for name in (*TABLE_METRICS[::-1], *(f"R@{k}" for k in traits_of(dataset).recall_at)):
         if name not in test:
             continue
         ends = [100 * end for end in intervals[name].ends()] if name in intervals else []
         found.append(
             {
                 "name": name,
-                "type": _TYPES.get(name) or name.replace("R@", "recall_at_"),
+                "type": METRICS[name].__name__ if name in METRICS else name.replace("R@", "recall_at_"),
                 "value": test[name],
                 "interval": "[{:.2f}, {:.2f}]".format(*ends) if ends else "-",
                 "before": f"{100 * untrained[name]:.2f}" if name in untrained else "-",

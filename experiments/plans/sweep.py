@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common.errors import InvalidInput
+from common.retrieval.metrics import TABLE_METRICS
 from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.reports import PlainTable
 from experiments.reports.plots import SweepValue, sweep_lines
@@ -153,7 +154,11 @@ def _without_training(study: StudyRows) -> list[list[str]]:
     if are_equal:
         places = {None: together}
     return [
-        [name, _place(x), *(f"{100 * places[x][name][metric]:.2f}" for metric in ("P@1", "MAP@R"))]
+        [
+            name,
+            _place(x),
+            *(f"{100 * places[x][name][metric]:.2f}" if metric in places[x][name] else "-" for metric in TABLE_METRICS),
+        ]
         for name in together
         for x in sorted(places, key=lambda x: (x is not None, x or 0))
         if name in places[x]

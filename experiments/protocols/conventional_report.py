@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from common.errors import check_given
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.report_files import recall_of, rows_before, write_parts, write_recall, write_report_files
 from experiments.published import conventional as tables
@@ -30,7 +31,6 @@ from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import traits_of
 from experiments.settings.recipes import departures
 
-METRICS = ("P@1", "MAP@R")
 EXPLANATION = (
     "Optimism of the protocol: best of the repeats that stop on the test set, minus mean of the repeats that stop on "
     "held-out training classes (the unbiased figure; those also learn from fewer classes). The first is what "
@@ -70,7 +70,9 @@ class ConventionalReport:
         if biased and unbiased:
             biased.check_comparable(unbiased)
         found: dict[str, dict[str, reports.TableCell]] = {}
-        for metric in METRICS:
+        for metric in TABLE_METRICS:
+            if any(metric not in side.metrics for side in (biased, unbiased) if side):
+                continue
             decides, estimates = metric == "P@1", {}
             if biased:
                 scores = biased.class_scores(metric)
@@ -134,7 +136,8 @@ class ConventionalReport:
             absent = [repeat for _, repeat in runs.missing(1, self.repeats)]
             missing += [unit_label(config, 0, repeat) for repeat in absent]
             for (fold, repeat), unit in runs.finished.items() if absent and with_figures else ():
-                figures = "  ".join(f"{metric} {100 * unit.measured['test'][metric]:.2f}" for metric in METRICS)
+                test = unit.test_metrics()
+                figures = "  ".join(f"{metric} {100 * test[metric]:.2f}" for metric in TABLE_METRICS if metric in test)
                 lines.append(f"{config.name} {unit_label(config, fold, repeat)}: {figures}")
         if missing:
             lines.append(

@@ -10,6 +10,7 @@ from common import diagnostics, retrieval
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import check_given
 from common.files import read_json, write_json
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.reports.collect import UnitRun
 from experiments.reports.correlations import spearman_interval
@@ -17,7 +18,6 @@ from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 
-METRICS = ("MAP@R", "P@1")
 GAP = "generalisation gap"
 FEWEST_METHODS = 5  # that a bootstrap over methods can say anything about
 
@@ -43,7 +43,7 @@ def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clusteri
     embeddings = trained.model.embed(image_batches(training, trained.config, trained.dataset))
     figures = diagnostics.diagnose(embeddings, training.labels, clustering=clustering).as_dict()
     scores = retrieval.evaluate_retrieval(embeddings, training.labels).as_dict()
-    write_json(path, {"figures": figures, "scores": {metric: scores[metric] for metric in METRICS}})
+    write_json(path, {"figures": figures, "scores": {metric: scores[metric] for metric in TABLE_METRICS}})
     return check_given("diagnostics", read_json(path))
 
 
@@ -60,9 +60,9 @@ def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, 
                 figures |= {
                     f"training {name}": value for name, value in of_training["figures"].items() if name in NAMES
                 }
-                figures |= {f"{GAP} of {name}": scores[name] - of_training["scores"][name] for name in METRICS}
+                figures |= {f"{GAP} of {name}": scores[name] - value for name, value in of_training["scores"].items()}
             label = f"{method.method} fold {fold} repeat {repeat}"
-            of_test = {name: scores[name] for name in METRICS}
+            of_test = {name: scores[name] for name in TABLE_METRICS if name in scores}
             points.append(Point(method.path.name, fold, label, of_test, figures))
     return points
 
@@ -75,12 +75,12 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
     """
     groups = [point.method for point in points]
     names = [name for name in points[0].figures if all(name in point.figures for point in points)]
-    objections = _objections(points)
+    metrics, objections = _metrics(points), _objections(points)
     rows = []
     for name in names:
         values = [point.figures[name] for point in points]
         cells = [f"{min(values):.3f} to {max(values):.3f}"]
-        for metric in METRICS:
+        for metric in metrics:
             if len(set(values)) == 1:
                 cells.append("does not vary")
                 continue
@@ -88,7 +88,7 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
             mark = "*" if found.excludes_zero and not objections else ""
             cells.append(f"{found.estimate:+.2f} [{found.low:+.2f}, {found.high:+.2f}]{mark}")
         rows.append([name, *cells])
-    best = {metric: [100 * point.scores[metric] for point in points] for metric in METRICS}
+    best = {metric: [100 * point.scores[metric] for point in points] for metric in metrics}
     count = f"{len(points)} runs of {len(set(groups))} methods"
     notes = [
         f"Spearman's rank correlation over {count}; in brackets the 95 % percentile bootstrap interval over whole "
@@ -96,7 +96,12 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
         *(objections or ["* the interval excludes zero. With this many rows, one in twenty would do so by chance."]),
         *(f"{metric} of these runs: {min(values):.1f} to {max(values):.1f} %." for metric, values in best.items()),
     ]
-    return reports.PlainTable(f"Diagnostics and retrieval on {dataset}: {count}", ["", "range", *METRICS], rows, notes)
+    return reports.PlainTable(f"Diagnostics and retrieval on {dataset}: {count}", ["", "range", *metrics], rows, notes)
+
+
+def _metrics(points: Sequence[Point]) -> list[str]:
+    """List the columns of tables that all runs have, MAP@R first."""
+    return [name for name in TABLE_METRICS[::-1] if all(name in point.scores for point in points)]
 
 
 def _objections(points: Sequence[Point]) -> list[str]:
@@ -115,14 +120,14 @@ def _objections(points: Sequence[Point]) -> list[str]:
 
 def runs_table(points: Sequence[Point]) -> reports.PlainTable:
     """Tabulate every run's metrics, in per cent, and diagnostics."""
-    names = list(points[0].figures)
+    names, metrics = list(points[0].figures), _metrics(points)
     rows = [
         [
             point.label,
-            *(f"{100 * point.scores[metric]:.2f}" for metric in METRICS),
+            *(f"{100 * point.scores[metric]:.2f}" for metric in metrics),
             *(f"{point.figures[name]:.4f}" if name in point.figures else "-" for name in names),
         ]
         for point in points
     ]
     units = [f"{name} (share)" if name.startswith(GAP) else name for name in names]
-    return reports.PlainTable("", ["run", *(f"{metric} (%)" for metric in METRICS), *units], rows)
+    return reports.PlainTable("", ["run", *(f"{metric} (%)" for metric in metrics), *units], rows)

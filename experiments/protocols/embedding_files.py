@@ -18,11 +18,11 @@ from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
 from common.files import check_unpacked_size, read_json
 from common.records.run_directory import TEST_EMBEDDINGS
-from common.retrieval.query_scores import RetrievalResult
+from common.retrieval.metrics import METRICS
 from common.training.test_embeddings import read_test_embeddings
 from experiments.settings.datasets import traits_of
 
-METRICS = ("verification", "opis", "centroid", "open_set", "classes")  # of --metrics
+OTHER_METRICS = ("verification", "opis", "centroid", "open_set", "classes")  # of --metrics
 _MOST_CLASSES = 10  # in the table
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
@@ -227,9 +227,8 @@ def _further_metrics(values: flags.FlagValues, *arrays: np.ndarray) -> dict[str,
 
 
 def _of_classes(of_classes: retrieval.ClassTable) -> list[dict[str, float]]:
-    columns = of_classes.labels, of_classes.num_queries, *of_classes[2:]
-    names = "label", "num_queries", "P@1", "P@R", "MAP@R"
-    return [dict(zip(names, (int(label), int(count), *map(float, rest)))) for label, count, *rest in zip(*columns)]
+    columns = {"label": of_classes.labels, "num_queries": of_classes.num_queries, **of_classes.means}
+    return [dict(zip(columns, line)) for line in zip(*(values.tolist() for values in columns.values()))]
 
 
 def _check_options_of_matrices(values: flags.FlagValues) -> None:
@@ -241,7 +240,9 @@ def _check_options_of_matrices(values: flags.FlagValues) -> None:
         raise invalid("options", received=", ".join(given), expected=expected, fix="Give labels [items] for these.")
 
 
-def figures_of(result: RetrievalResult, queries: Sequence[int], gallery: Sequence[int] | None, similarity: str) -> dict:
+def figures_of(
+    result: retrieval.RetrievalResult, queries: Sequence[int], gallery: Sequence[int] | None, similarity: str
+) -> dict:
     """Format a result with bounds for the JSON file.
 
     Args:
@@ -289,9 +290,10 @@ def table(found: dict) -> str:
         lines.append(f"{name:<10}{100 * value:8.2f}{tail}")
     worst = sorted(found.get("classes", []), key=lambda of_class: of_class["MAP@R"])[:_MOST_CLASSES]
     if worst:
-        lines.append(f"{'classes of the lowest MAP@R':<30}{'queries':>8}{'P@1':>8}{'P@R':>8}{'MAP@R':>8}")
+        heads = "".join(f"{name:>8}" for name in METRICS)
+        lines.append(f"{'classes of the lowest MAP@R':<30}{'queries':>8}{heads}")
     for of_class in worst:
-        figures = "".join(f"{100 * of_class[name]:8.2f}" for name in ("P@1", "P@R", "MAP@R"))
+        figures = "".join(f"{100 * of_class[name]:8.2f}" for name in METRICS)
         lines.append(f"{of_class['label']:<30}{of_class['num_queries']:8}{figures}")
     sample = f" of {found['sampled_from']}, drawn at random" if intervals else ""
     excluded = found["num_excluded_queries"]

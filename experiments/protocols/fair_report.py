@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from common.data import Dataset
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols import report_files
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
@@ -22,7 +23,6 @@ from experiments.runs.splits import few_validation_classes
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
 
-METRICS = ("P@1", "MAP@R")
 COMPARED = "MAP@R"
 
 
@@ -56,7 +56,7 @@ class MethodReport:
         cells = {
             (f"{kind} {size}-D", metric): cell(scores.over_collections(metric), self._target(size, metric, reference))
             for kind, (size, scores) in self._scores.items()
-            for metric in METRICS
+            for metric in scores.metrics
         }
         if reference is None:
             return reports.TableRow(self.name, cells)
@@ -206,10 +206,9 @@ def partial_lines(method: MethodReport, *, with_figures: bool = True) -> list[st
         return []
     lines = []
     for (fold, repeat), unit in method.runs.finished.items() if with_figures else ():
-        test, untrained = unit.measured["test"], unit.measured["untrained"]
-        figures = "  ".join(
-            f"{metric} {100 * test[metric]:.2f} (untrained {100 * untrained[metric]:.2f})" for metric in METRICS
-        )
+        test, untrained = unit.test_metrics(), unit.untrained_metrics()
+        names = [metric for metric in TABLE_METRICS if metric in test.keys() & untrained.keys()]
+        figures = "  ".join(f"{name} {100 * test[name]:.2f} (untrained {100 * untrained[name]:.2f})" for name in names)
         minutes = unit.measured["train_seconds"] / 60
         done = f"{unit.measured['steps']} steps, {minutes:.1f} minutes"
         lines.append(f"{method.name} fold {fold} repeat {repeat}: {figures}  {done}")

@@ -16,18 +16,18 @@ from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json
 from experiments import reports
 from experiments.reports.plots import SweepValue, sweep_lines
-from experiments.rows.rows import Extras, class_sums
+from experiments.rows.rows import Extras
 from experiments.runs.trunk import Trunk
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
-METRICS = ("MAP@R", "P@1", "P@R")
-DRAWN = ("MAP@R", "P@1")
+_PRINTED_METRICS = {"MAP@R": "MAP@R", "P@1": "P@1", "P@R": "RP"}  # as the paper calls them
+METRICS = tuple(_PRINTED_METRICS)
+DRAWN = METRICS[:2]
 COMPARED_MODE = "normalised"  # for which r = 0 is the trained model
 KEPT = "posterior_refinement"  # the name among a row's extras
 KEPT_SUMS = {metric: f"refined {metric}" for metric in DRAWN}  # the names of class sums among its arrays
 _DIGITS = 6  # of figures in rows: other machines round the last ones in another way
 DEFAULT_RATIOS = tuple(tenth / 10 for tenth in range(11))
-_PRINTED_METRICS = {"MAP@R": "MAP@R", "P@1": "P@1", "P@R": "RP"}
 _PRINTED = {"pnca": "ProxyNCA", "triplet": "Triplet", "arcface": "ArcFace"}
 _PRINTED_ROWS = (
     ("as trained", "", "128 (trained W)"),
@@ -74,7 +74,7 @@ def refinements(trunk: Trunk, restraints: Sequence[str], ratios: Sequence[float]
         results = [ranked(trunk, matrix) for matrix in matrices]
         scores = {mode: [of[mode].as_dict() for of in results] for mode in MODES}
         merged = {mode: {metric: [one[metric] for one in scores[mode]] for metric in METRICS} for mode in MODES}
-        sums = [class_sums(of[COMPARED_MODE], trunk.query_labels)[0] for of in results]
+        sums = [retrieval.class_table(of[COMPARED_MODE], trunk.query_labels).sums for of in results]
         means = {metric: np.mean([of[metric] for of in sums], axis=0) for metric in DRAWN}
         return Refinement(label, restraint, ratio, matrix_properties(matrices[0]), merged, means)
 

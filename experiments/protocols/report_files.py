@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.files import DamagedFile, read_arrays, write_text
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.reports.plain_tables import TERMINAL_WIDTH
 from experiments.reports.plots import picture
 from experiments.rows.rows import evaluate_embeddings
-from experiments.runs.feature_figures import CONCATENATED, METRICS
+from experiments.runs.feature_figures import CONCATENATED
 from experiments.runs.sampling_teacher import SAMPLING
 from experiments.settings.datasets import traits_of
 from experiments.settings.loss_building import DISCRIMINATIVE
@@ -168,7 +169,7 @@ def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Pat
     rows = [[f"{method}, {line[0]}", *line[1:]] for method, of in found.items() for line in feature_lines(of)]
     if not rows:
         return ""
-    header = ("feature", "runs", "dim", *METRICS, *_SHAPES)
+    header = ("feature", "runs", "dim", *TABLE_METRICS, *_SHAPES)
     notes = [_NOTE, *(note for method, of in found.items() if (note := group_note(method, of)))]
     reports.PlainTable("Features, each on its own", header, rows, notes).write(folder, "features")
     return f"Features, each on its own: {folder / 'features.md'}"
@@ -192,7 +193,10 @@ def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
     features = found[0] if found else {}
     for name in sorted(features, key=lambda name: order.index(name) if name in order else features[name]["dim"]):
         figures = [each[name] for each in found]
-        scores = [f"{100 * np.mean([of[metric] for of in figures]):.2f}" for metric in METRICS]
+        scores = [
+            f"{100 * np.mean([of[metric] for of in figures]):.2f}" if all(metric in of for of in figures) else "-"
+            for metric in TABLE_METRICS
+        ]
         shapes = [f"{np.mean([of.get(shape, np.nan) for of in figures]):.3f}" for shape in _SHAPES]
         lines.append([name, str(len(found)), str(figures[0]["dim"]), *scores, *shapes])
     return lines

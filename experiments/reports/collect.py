@@ -25,7 +25,8 @@ from common.training.test_embeddings import read_test_embeddings
 from experiments.settings.config import changed_identity
 
 _UNIT = re.compile(r"fold([0-9]{1,4})-repeat([0-9]{1,4})")
-_METRICS = dict.fromkeys(("P@1", "MAP@R"), Number(float, 0, 1))  # of every test set, before and after training
+_FRACTION = Number(float, 0, 1)
+_METRICS = {"P@1": _FRACTION, "MAP@R": _FRACTION}  # of every test set; newer runs have more
 _RESULT = {
     "test": _METRICS,
     "untrained": _METRICS,

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from common.retrieval.metrics import TABLE_METRICS
 from experiments.reports.statistics import FairEstimate
 from experiments.reports.tables import TableCell, TableRow
 from experiments.settings.run_settings import HEAD_STARTS
 
 UNTRAINED, CLOSED_FORM, WHITENING = "untrained", "closed_form", "whitening"  # of results and rows, on test classes
 VALIDATED_BEFORE = "validation_before"  # the same on validation classes, by name
-METRICS = ("P@1", "MAP@R")
 
 
 def means_without_training(untrained: Iterable[Mapping], closed_forms: Iterable[Mapping]) -> dict[str, dict]:
@@ -27,7 +27,11 @@ def means_without_training(untrained: Iterable[Mapping], closed_forms: Iterable[
     for name in HEAD_STARTS:
         found[f"untrained + {name}"] = [figures[name] for figures in closed_forms if name in figures]
     return {
-        label: {metric: float(np.mean([one[metric] for one in figures])) for metric in METRICS}
+        label: {
+            metric: float(np.mean([one[metric] for one in figures]))
+            for metric in TABLE_METRICS
+            if all(metric in one for one in figures)
+        }
         for label, figures in found.items()
         if figures
     }

@@ -22,17 +22,19 @@ from common import retrieval
 from common.errors import InvalidInput
 from common.files import read_arrays, read_json, write_arrays, write_json
 from common.records.run_directory import TEST_EMBEDDINGS
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.reports.training_effect import CLOSED_FORM, VALIDATED_BEFORE
 from experiments.settings.datasets import traits_of
 
-METRICS = ("MAP@R", "P@1")  # whose sums over the queries of each class are kept
+_FIRST_METRICS = ("MAP@R", "P@1")  # of files of concatenated models that do not say which they hold
 TRAINING, COLLECTION = "training", "collection"
 _ENVIRONMENT = (
     *("commit", "python", "tensorflow", "keras", "numpy", "system", "cpu", "cores", "vector_instructions"),
     *("threads", "onednn", "gpus", "deterministic_ops"),
 )  # what older runs did not record is null
 _PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of the configuration
+OF_CLASSES = ("labels", "counts", "families")  # of files of class sums, beside the sums of each metric
 ROW, CLASS_SCORES, COLLECTIONS = "row.json", "class_scores.npz", "collections.npz"
 _FORMAT = 1  # of these files
 _DIGITS = 6  # of validation curves
@@ -57,7 +59,7 @@ class ScoredRow:
     """A row and the class sums behind its metrics."""
 
     row: dict  # JSON values, as `training_row` and `collection_row` make them
-    sums: Mapping[str, np.ndarray]  # by metric of `METRICS`, the sum of the queries' scores by class `[classes]`
+    sums: Mapping[str, np.ndarray]  # by metric, the sum of the queries' scores by class `[classes]`
     labels: np.ndarray  # the classes `[classes]`, ascending
     counts: np.ndarray  # queries of each class `[classes]`
     families: np.ndarray | None = None  # of each class `[classes]`, as `Examples.families`; None: independent classes
@@ -78,9 +80,8 @@ def scored_row(unit: reports.UnitRun) -> ScoredRow:
     if found is None:
         row, embeddings = training_row(unit), unit.test_embeddings()
         result = evaluate_embeddings(embeddings, row["dataset"])
-        figures = result.as_dict()
-        further = [name for name in figures if name.startswith("R@") and name not in row["test"]]
-        row["test"] |= {name: figures[name] for name in (*METRICS, *further)}
+        further = {name: value for name, value in result.figures.items() if name not in row["test"]}
+        row["test"] |= further | {name: result.figures[name] for name in TABLE_METRICS}
         found = ScoredRow(row, *_class_scores(result, embeddings), source=str(unit.path))
         arrays = {**found.sums, **classes_of(found), "version": np.array(version)}
         with contextlib.suppress(OSError, ValueError):  # an unwritable folder, or a figure that is no number
@@ -99,6 +100,8 @@ def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[Sc
     check_same_queries(singles)
     path, versions = units[0].path.parent / COLLECTIONS, {place: _version(unit) for place, unit in by_place.items()}
     known, found = _stored_collections(path, singles[0]), {}
+    if any(singles[0].sums.keys() - scored.sums.keys() for scored in known.values()):
+        known = {}  # made before a column of the single runs
     for members in reports.collections(num_folds, repeats):
         version = _digest([versions[place] for place in enumerate(members)])
         found[version] = known.get(version) or _joined([by_place[place] for place in enumerate(members)], singles[0])
@@ -128,8 +131,9 @@ def repeats_of_all_folds(places: Collection[tuple[int, int]], num_folds: int) ->
 
 def check_of_one_run(folder: pathlib.Path, what: str, found: Mapping[str, float], stated) -> None:
     """Check that a file's metrics equal, up to rounding, the run's result."""
-    for metric in METRICS[::-1]:
-        value = stated.get(metric) if isinstance(stated, Mapping) else None
+    stated = stated if isinstance(stated, Mapping) else {}
+    for metric in [name for name in TABLE_METRICS if name in stated] or TABLE_METRICS:
+        value = stated.get(metric)
         if not isinstance(value, (int, float)) or not abs(found[metric] - value) <= _TOLERANCE:
             raise InvalidInput(
                 f"The {what} in {folder} give {metric} {found[metric]:.4f}, its result.json says {value!r}: they are "
@@ -154,36 +158,20 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
 
 def classes_of(scored: ScoredRow) -> dict[str, np.ndarray]:
     """Return a row's test classes: labels, counts and, if any, families."""
-    arrays = {"labels": scored.labels, "counts": scored.counts, "families": scored.families}
-    return {name: values for name, values in arrays.items() if values is not None}
-
-
-def class_sums(
-    result: retrieval.RetrievalResult, labels: np.ndarray
-) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Sum the tables' scores by class; `labels` are of all queries.
-
-    Returns:
-        Sums by metric `[classes]`, float64; classes `[classes]`, ascending; counts of queries `[classes]`.
-    """
-    classes, places, counts = np.unique(labels[result.query_rows], return_inverse=True, return_counts=True)
-    scores = {"P@1": result.per_query_precision_at_1, "MAP@R": result.per_query_map_at_r}
-    sums = {
-        name: np.bincount(places, weights=np.asarray(values, np.float64), minlength=len(classes))
-        for name, values in scores.items()
-    }
-    return sums, classes.astype(np.int64), counts.astype(np.int64)
+    arrays = zip(OF_CLASSES, (scored.labels, scored.counts, scored.families))
+    return {name: values for name, values in arrays if values is not None}
 
 
 def _class_scores(
     result: retrieval.RetrievalResult, embeddings: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return `class_sums`, and the family of each class, if known."""
-    sums, labels, counts = class_sums(result, embeddings["query_labels"])
+    """Return the sums of `TABLE_METRICS`, labels, counts and, if known, families of the test classes."""
+    table = retrieval.class_table(result, embeddings["query_labels"])
+    of_classes = {name: table.sums[name] for name in TABLE_METRICS}, table.labels.astype(np.int64), table.num_queries
     if "query_families" not in embeddings:
-        return sums, labels, counts, None
+        return *of_classes, None
     present, first = np.unique(embeddings["query_labels"], return_index=True)
-    return sums, labels, counts, embeddings["query_families"][first[np.isin(present, labels)]]
+    return *of_classes, embeddings["query_families"][first[np.isin(present, table.labels)]]
 
 
 def concatenated_embeddings(members: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -208,12 +196,14 @@ def _digest(content: object) -> str:
 
 
 def _stored_row(folder: pathlib.Path, version: str) -> ScoredRow | None:
-    """Return a folder's row of this version, or None."""
+    """Return a folder's row of this version, or None; also None if it lacks a column that its embeddings have."""
     arrays = _arrays(folder / CLASS_SCORES)
     stored = (read_json(folder / ROW) or {}) if arrays else {}
     if stored.get("version") != version or str(arrays.get("version")) != version:
         return None
-    sums = {name: arrays[name] for name in METRICS}
+    sums = {name: values for name, values in arrays.items() if name not in ("version", *OF_CLASSES)}
+    if {*TABLE_METRICS} - sums.keys() and (folder / TEST_EMBEDDINGS).exists():
+        return None
     of_classes = arrays["labels"], arrays["counts"], arrays.get("families")
     return ScoredRow(stored["row"], sums, *of_classes, source=str(folder))
 
@@ -221,7 +211,7 @@ def _stored_row(folder: pathlib.Path, version: str) -> ScoredRow | None:
 def _joined(units: Sequence[reports.UnitRun], training: ScoredRow) -> ScoredRow:
     embeddings = concatenated_embeddings([unit.test_embeddings() for unit in units])
     result = evaluate_embeddings(embeddings)
-    test = {name: result.as_dict()[name] for name in METRICS}
+    test = {name: result.figures[name] for name in TABLE_METRICS}
     row = collection_row(training.row, [unit.repeat for unit in units], test)
     return ScoredRow(row, *_class_scores(result, embeddings), source=str(units[0].path.parent))
 
@@ -229,10 +219,11 @@ def _joined(units: Sequence[reports.UnitRun], training: ScoredRow) -> ScoredRow:
 def _stored_collections(path: pathlib.Path, training: ScoredRow) -> dict[str, ScoredRow]:
     """Return the rows of concatenated models that a file keeps, by version."""
     arrays, found = _arrays(path), {}
+    metrics = [*map(str, arrays.get("metrics", _FIRST_METRICS))]
     for place, version in enumerate(arrays.get("versions", ())):
-        test = dict(zip(METRICS, arrays["test"][place].tolist()))
+        test = dict(zip(metrics, arrays["test"][place].tolist()))
         row = collection_row(training.row, arrays["repeats"][place].tolist(), test)
-        sums = {name: arrays[name][place] for name in METRICS}
+        sums = {name: arrays[name][place] for name in metrics}
         of_classes = arrays["labels"], arrays["counts"], arrays.get("families")
         found[str(version)] = ScoredRow(row, sums, *of_classes, source=str(path.parent))
     return found
@@ -240,11 +231,13 @@ def _stored_collections(path: pathlib.Path, training: ScoredRow) -> dict[str, Sc
 
 def _as_arrays(found: Mapping[str, ScoredRow]) -> dict[str, np.ndarray]:
     rows = [*found.values()]
+    metrics = [*rows[0].sums]
     return {
+        "metrics": np.array(metrics),
         "versions": np.array([*found]),
         "repeats": np.array([[repeat for _, repeat in scored.row["members"]] for scored in rows]),
-        "test": np.array([[scored.row["test"][name] for name in METRICS] for scored in rows]),
-        **{name: np.stack([scored.sums[name] for scored in rows]) for name in METRICS},
+        "test": np.array([[scored.row["test"][name] for name in metrics] for scored in rows]),
+        **{name: np.stack([scored.sums[name] for scored in rows]) for name in metrics},
         **classes_of(rows[0]),
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from common.errors import InvalidInput, check_given
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.rows.rows import COLLECTION, TRAINING, ScoredRow, check_same_queries, repeats_of_all_folds, scored_row
 from experiments.rows.store import StudyRows
@@ -19,6 +20,7 @@ class Scores:
         rows: in the order of fold and repeat, or of the collections' repeats.
         places: fold and repeat of each run; of collections, all their members.
         members: the runs behind each row, as `reports.class_clustered_interval` takes them.
+        metrics: columns of tables that all of these rows hold.
     """
 
     def __init__(self, rows: Iterable[ScoredRow]):
@@ -27,6 +29,7 @@ class Scores:
         self.rows = [scored.row for scored in self._scored]
         self.places = [row.get("members") or (row["fold"], row["repeat"]) for row in self.rows]
         self.members = _members(self.rows)
+        self.metrics = [name for name in TABLE_METRICS if all(name in scored.sums for scored in self._scored)]
         self._counts = self._scored[0].counts
         self._families = families_of(self._scored)
 
@@ -75,6 +78,11 @@ class Scores:
         return self._sums(metric).by_family(self._families)
 
     def _sums(self, metric: str) -> reports.ClassScores:
+        if any(metric not in scored.sums for scored in self._scored):
+            raise InvalidInput(
+                f"{self._scored[0].source}: rows of {self.rows[0]['label']} were recorded without {metric} (they hold "
+                f"{', '.join(self.metrics)}). Record these runs again, with --replace."
+            )
         return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
 
 
@@ -105,7 +113,7 @@ def figures_row(
 
     Without the same runs of a baseline, there is no difference.
     """
-    cells = {(column, metric): cell(scores[label].estimate(metric)) for metric in ("P@1", "MAP@R")}
+    cells = {(column, metric): cell(scores[label].estimate(metric)) for metric in scores[label].metrics}
     for minus, baseline in baselines.items():
         if baseline in scores and scores[baseline].places == scores[label].places:
             difference = scores[label].difference(scores[baseline], "MAP@R")

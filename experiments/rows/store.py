@@ -2,8 +2,8 @@
 
 `class_scores.npz` holds for each data hash `<hash>/labels`, `<hash>/counts` and, if classes come in families,
 `<hash>/families` `[classes]`, `<hash>/rows` `[rows]` (ids of rows) and `<hash>/<metric>` `[rows, classes]` (sums over
-the queries of a class, float32). `pictures.npz` holds `<id of a row>/<name>`. Equal rows make equal files: sorted,
-without times, written atomically.
+the queries of a class, float32; NaN in rows that were recorded without the metric). `pictures.npz` holds
+`<id of a row>/<name>`. Equal rows make equal files: sorted, without times, written atomically.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from experiments import reports
 from experiments.rows.rows import (
     CLASS_SCORES,
     COLLECTION,
-    METRICS,
+    OF_CLASSES,
     TRAINING,
     Extras,
     ScoredRow,
@@ -104,7 +104,7 @@ class StudyRows:
         rows = list(self._read_rows())
         for data in {row["data"] for row in rows if f"{row['data']}/rows" in scores}:
             fix = f"Restore both: git checkout -- {self.folder}"
-            checked(scores, _scores_on(data), str(self.folder / CLASS_SCORES), fix=fix)
+            checked(*_scores_on(data, scores), str(self.folder / CLASS_SCORES), fix=fix)
         for row in rows:
             self._scored[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
 
@@ -150,6 +150,7 @@ class StudyRows:
             if (
                 known is None
                 or differing
+                or scored.sums.keys() > known.sums.keys()
                 or (known.row.get("command") is None and scored.row.get("command") is not None)
             ):
                 merged[key] = scored
@@ -211,7 +212,9 @@ class StudyRows:
             known = next((scored for scored in chosen if scored.families is not None), chosen[0])
             content |= {f"{data}/{name}": values for name, values in classes_of(known).items()}
             content[f"{data}/rows"] = np.array([row_id(scored.row) for scored in chosen])
-            content |= {f"{data}/{name}": np.stack([scored.sums[name] for scored in chosen]) for name in METRICS}
+            unknown = np.full(len(known.labels), np.nan, np.float32)
+            for name in dict.fromkeys(name for scored in chosen for name in scored.sums):
+                content[f"{data}/{name}"] = np.stack([scored.sums.get(name, unknown) for scored in chosen])
         return content
 
     def _arrays(self, name: str) -> dict[str, np.ndarray]:
@@ -243,7 +246,8 @@ class StudyRows:
                 f"{self.folder / CLASS_SCORES} has no scores of {key}, which {ROWS} names. Restore both: git checkout "
                 f"-- {self.folder}"
             )
-        sums = {name: scores[f"{prefix}/{name}"][places[0]] for name in METRICS}
+        found = {name: scores[f"{prefix}/{name}"][places[0]] for name in _metrics_on(prefix, scores)}
+        sums = {name: of_classes for name, of_classes in found.items() if not np.isnan(of_classes).all()}
         labels, counts = scores[f"{prefix}/labels"], scores[f"{prefix}/counts"]
         families = scores.get(f"{prefix}/families")
         for name, of_classes in sums.items():
@@ -275,24 +279,39 @@ def locked(folder: str | os.PathLike) -> Iterator[None]:
         yield
 
 
-def _scores_on(data: str) -> dict[str, Array | Maybe]:
-    """Describe the class scores of the runs on some data."""
+def _metrics_on(data: str, scores: Mapping[str, np.ndarray]) -> list[str]:
+    """List the metrics of the class scores of the runs on some data."""
+    names = [name.removeprefix(f"{data}/") for name in scores if name.startswith(f"{data}/")]
+    return [name for name in names if name not in ("rows", *OF_CLASSES)]
+
+
+def _scores_on(data: str, scores: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Array | Maybe]]:
+    """Return class scores, 0 for unknown rows, and the description of those of the runs on some data."""
+    metrics, filled = _metrics_on(data, scores), dict(scores)
+    for name in [f"{data}/{metric}" for metric in metrics]:
+        if scores[name].dtype.kind == "f" and scores[name].ndim == 2:
+            is_unknown = np.isnan(scores[name]).all(axis=1, keepdims=True)
+            filled[name] = np.where(is_unknown & ~is_unknown.all(), 0, scores[name])
     of_data: dict[str, Array | Maybe] = {
         "labels": Array("iu", ("classes",)),
         "counts": Array("iu", ("classes",), 1),
         "families": Maybe(Array("iu", ("classes",))),
         "rows": Array("U", ("rows",)),
-        **dict.fromkeys(METRICS, Array("f", ("rows", "classes"), 0)),
+        **dict.fromkeys(metrics, Array("f", ("rows", "classes"), 0)),
     }
-    return {f"{data}/{name}": wanted for name, wanted in of_data.items()}
+    return filled, {f"{data}/{name}": wanted for name, wanted in of_data.items()}
 
 
 def _differences(known: ScoredRow, found: ScoredRow) -> list[str]:
-    """Name the differing fields; a new or different command does not count."""
+    """Name the differing fields; a command, and metrics that one of both lacks, do not count."""
     names = sorted((known.row.keys() | found.row.keys()) - {"command"})
     before, after = json.loads(as_line(known.row)), json.loads(as_line(found.row))
+    for row, other in ((before, found.row), (after, known.row)):
+        row["test"] = {name: value for name, value in row["test"].items() if name in other["test"]}
+    shared = known.sums.keys() & found.sums.keys()
+    sums = [{name: of.sums[name] for name in shared} for of in (known, found)]
     differing = [name for name in names if before.get(name) != after.get(name)]
-    if not has_same_classes(known, found) or not _equal(known.sums, found.sums):
+    if not has_same_classes(known, found) or not _equal(*sums):
         differing.append("class sums")
     return differing + ([] if _equal(known.arrays, found.arrays) else ["arrays"])
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from common import diagnostics, retrieval
+from common.retrieval.metrics import TABLE_METRICS
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.loss_building import feature_slices
 
 CONCATENATED = "concatenated"
-METRICS = ("P@1", "MAP@R")
 
 
 def feature_figures(config: ExperimentConfig, embeddings: Mapping[str, np.ndarray]) -> dict[str, dict[str, float]]:
@@ -42,4 +42,4 @@ def _figures(embeddings: Mapping[str, np.ndarray], columns: slice = slice(None))
     retrieved = retrieval.evaluate_retrieval(queries, labels, gallery, embeddings.get("gallery_labels")).as_dict()
     found = diagnostics.diagnose(queries, labels).as_dict()
     shape = {name: value for name, value in found.items() if isinstance(value, float)}
-    return {"dim": queries.shape[1], **{name: retrieved[name] for name in METRICS}, **shape}
+    return {"dim": queries.shape[1], **{name: retrieved[name] for name in TABLE_METRICS}, **shape}

@@ -19,6 +19,7 @@ from common.errors import InvalidInput, check_given
 from common.files import read_json, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
+from common.retrieval.metrics import TABLE_METRICS
 from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
 from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.cached_training import features_below_cut
@@ -127,7 +128,7 @@ class Unit:
             cost = records.TrainingCost()  # without the features, which are computed once for many units
         model.share_traces(traces, (self.config, self.training.num_classes, build.drawing_seed(self.config, self.seed)))
         before = self._untrained_metrics(model)
-        figures = ", ".join(f"{name} {100 * before[UNTRAINED][name]:.2f}" for name in ("P@1", "MAP@R"))
+        figures = ", ".join(f"{name} {100 * before[UNTRAINED][name]:.2f}" for name in TABLE_METRICS)
         write_notice(f"before training, the backbone's average features on the test set: {figures}")
         with model.distribute_strategy.scope():
             start_head(model, self.config, self._inputs, self.training)

@@ -190,7 +190,7 @@ def verdict_of(units: Iterable[UnitRun]) -> str | None:
     if not known:
         return None
     before, after = (
-        {metric: float(np.mean([measured[moment][metric] for measured in known])) for metric in ("P@1", "MAP@R")}
+        {metric: float(np.mean([measured[moment][metric] for measured in known])) for metric in ("MAP@R", "P@1")}
         for moment in ("untrained", "test")
     )
     helped = training_did_not_help(after["MAP@R"], before["MAP@R"]) is None

@@ -14,6 +14,7 @@ from typing import Any
 from common.diagnostics.diagnostic_names import NAMES
 from common.files import read_json
 from common.pages.markup import plural, render
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.fair_report import MethodReport
 from experiments.reports import UnitRun
@@ -26,7 +27,6 @@ from experiments.site.groups import Study
 
 GENERATOR = "experiments.report"
 _SIGNS = {"reproduced": "✓ ", "above": "▲ ", "below": "▼ ", "inconclusive": "? "}
-_METRICS = ("P@1", "MAP@R")
 _HEADS = ("run", "state", "best validation", "test P@1", "test MAP@R", "untrained P@1", "untrained MAP@R", "training")
 
 
@@ -153,7 +153,7 @@ def _label(method: MethodReport, unit: UnitRun) -> str:
 def _cells(method: MethodReport, unit: UnitRun) -> list[str]:
     """Return a run's texts under all heads but the first."""
     figures = [unit.test_metrics(), unit.untrained_metrics()]
-    values = [metrics.get(name) for metrics in figures for name in _METRICS]
+    values = [metrics.get(name) for metrics in figures for name in TABLE_METRICS]
     result = unit.result or {}
     seconds = result.get("train_seconds")
     return [

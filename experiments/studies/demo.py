@@ -25,6 +25,7 @@ from common.data.array_cache import cached_arrays
 from common.errors import check_given, invalid
 from common.files import write_atomically, write_text
 from common.pages.markup import plural, render
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
@@ -35,8 +36,7 @@ from experiments.site.drawn_run import neighbors_of
 
 DATASET, LOSS = "emoji", "ms"
 UNTRAINED, WHITENED = "untrained", "untrained + whitening"
-_METRICS = ("P@1", "MAP@R")
-_HEADER = ("trained by", *_METRICS, "minus loss", "95 % interval", "runs differ by")
+_HEADER = ("trained by", *TABLE_METRICS, "minus loss", "95 % interval", "runs differ by")
 NUM_QUERIES, NUM_FOUND = 12, 5  # on the page
 _PICTURED = 5  # queries of the picture, with one emoji fewer each
 _MIN_CONTRAST = 25  # standard deviation of a query's pixels
@@ -115,13 +115,13 @@ def figures_of(units: Mapping[str, Sequence[UnitRun]], baseline: str) -> list[tu
     measured = next(iter(units.values()))[0].measured
     without_training = {UNTRAINED: measured["untrained"], WHITENED: measured.get("closed_form", {}).get("whitening")}
     lines = [
-        (label, *(_percent(figures[metric]) for metric in _METRICS), "", "", "")
+        (label, *(_percent(figures[metric]) for metric in TABLE_METRICS), "", "", "")
         for label, figures in without_training.items()
         if figures
     ]
     scores = {label: Scores.of_runs(of_row) for label, of_row in units.items()}
     for label, of_row in scores.items():
-        means = [_percent(of_row.estimate(metric).estimate) for metric in _METRICS]
+        means = [_percent(of_row.estimate(metric).estimate) for metric in TABLE_METRICS]
         compared = label != baseline and baseline in units and reports.same_trainings(units[label], units[baseline])
         difference = _difference(of_row, scores[baseline]) if compared else ("", "", "")
         lines.append((label, *means, *difference))

@@ -8,6 +8,7 @@ import numpy as np
 
 from common.errors import InvalidInput
 from common.pages.markup import plural
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, KEPT_SUMS, MODES
 from experiments.reports.tables import DETECTABLE_NOTE
@@ -57,8 +58,8 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
     cells = {
         (kind, metric): cell(scores.estimate(metric))
         for kind, scores in kinds.items()
-        for metric in ("P@1", "MAP@R")
         if scores is not None
+        for metric in scores.metrics
     }
     if baseline is not None:
         difference = method_difference(study, label, baseline)
@@ -106,11 +107,18 @@ def held_against(study: StudyRows) -> Table:
     lines = []
     for row, (_, baseline) in zip(rows, pairs, strict=True):
         texts = {column: reports.cell_text(of) for column, of in row.cells.items()}
-        figures = [f"{text.figure} {text.interval}".rstrip() for text in (texts[SINGLE, "P@1"], texts[SINGLE, "MAP@R"])]
+        found = [texts.get((SINGLE, metric), reports.cell_text(None)) for metric in TABLE_METRICS]
+        figures = [f"{text.figure} {text.interval}".rstrip() for text in found]
         gap = texts.get((MINUS, "MAP@R"))
         difference = [baseline, f"{gap.figure} {gap.interval}", gap.detectable] if gap else ["-"] * 3
         lines.append([row.method, *figures, *difference])
-    header = ["method", "test P@1", "test MAP@R", "compared with", "difference, MAP@R", "detectable"]
+    header = [
+        "method",
+        *(f"test {metric}" for metric in TABLE_METRICS),
+        "compared with",
+        "difference, MAP@R",
+        "detectable",
+    ]
     return reports.PlainTable("", header, lines, reports.footnotes(rows)), [label for label, _ in pairs]
 
 

@@ -21,12 +21,13 @@ import deep_metric_learning
 from common import losses, pooling
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_choice, check_given
+from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.deployment.final_run import models_table
 from experiments.plans.fair_table import FairTable
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import sweep as sweep
-from experiments.protocols.diagnostics import METRICS, Point, correlation_table
+from experiments.protocols.diagnostics import Point, correlation_table
 from experiments.published.values import read_csv
 from experiments.reports.training_effect import runs_without_problem
 from experiments.rows.rows import TRAINING
@@ -144,16 +145,15 @@ def fair_table(study: StudyRows, table: str) -> Table:
         lines.append(
             [
                 _short(row.method),
-                texts[SINGLE, "P@1"].figure,
-                _with_interval(texts[SINGLE, "MAP@R"]),
-                _with_interval(texts.get((CONCATENATED, "MAP@R"))),
+                *(_figure(texts.get((SINGLE, metric)), metric == "MAP@R") for metric in TABLE_METRICS),
+                _figure(texts.get((CONCATENATED, "MAP@R"))),
                 _short(baselines[row.method]) if gap else "-",
-                _with_interval(gap),
+                _figure(gap),
                 gap.detectable if gap else "-",
             ]
         )
     labels = [row.method for row in rows]
-    header = ["method", "P@1", "MAP@R", f"MAP@R, {_joined_size(study)}-D", "compared with", "difference, MAP@R"]
+    header = ["method", *TABLE_METRICS, f"MAP@R, {_joined_size(study)}-D", "compared with", "difference, MAP@R"]
     before, *closed_forms = untrained_means(study, labels).items()
     notes = [
         f"Before training the backbone's average features have MAP@R {100 * before[1]['MAP@R']:.2f} and P@1 "
@@ -250,7 +250,7 @@ def diagnostics(study: StudyRows) -> Table:
     for row in (row for row in rows if row["repeat"] in common):
         kept = row["extras"]["diagnostics"]
         figures = {name: kept[name] for name in NAMES if name in kept}
-        scores = {metric: row["test"][metric] for metric in METRICS}
+        scores = {metric: row["test"][metric] for metric in TABLE_METRICS if metric in row["test"]}
         points.append(Point(row["config_hash"], row["fold"], row["label"], scores, figures))
     table = correlation_table(points, datasets[0])
     notes = list(table.notes)
@@ -329,5 +329,5 @@ def _short(label: str | None) -> str:
     return f"`{(label or '').removesuffix('+gap')}`"
 
 
-def _with_interval(text: reports.CellText | None) -> str:
-    return f"{text.figure} {text.interval}".rstrip() if text else "-"
+def _figure(text: reports.CellText | None, has_interval: bool = True) -> str:
+    return f"{text.figure} {text.interval if has_interval else ''}".rstrip() if text else "-"

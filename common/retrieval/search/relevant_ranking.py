@@ -5,7 +5,7 @@ They are the basis of every metric and its range under ties.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -28,32 +28,18 @@ class RelevantRanks(NamedTuple):
     before: np.ndarray  # [pairs] equally similar items of a smaller gallery index
     tied: np.ndarray  # [pairs] equally similar items, the relevant item included
 
-    def values(self, names: Sequence[str], recall_at: Sequence[int], order: str) -> np.ndarray:
-        """Compute each query's metrics for a given order of equal similarities.
+    def in_order(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the ranks of each query's relevant items for a given order of equal similarities.
 
         Args:
-            names: of "P@1", "P@R", "MAP@R", "mAP"; R@k comes after them.
-            recall_at: the k of R@k.
             order: "by_index" (by gallery index), "worst" (relevant items last) or "best" (relevant items first).
 
         Returns:
-            `[metrics, queries]`, the queries in the order of their runs.
+            Ranks from 1, increasing within a query `[pairs]`; each query's beginning `[queries]`; the query of each
+            rank, from 0 `[pairs]`.
         """
         pairs = RelevantRanks(*(field[np.lexsort((self.before, self.nearer, self.query))] for field in self))
-        starts, run = runs(pairs.query)
-        number = rank_in_run(starts, run) + 1
-        num_relevant = np.diff(np.r_[starts, len(run)])
-        position = pairs.positions(order)
-        precision = number / position
-        is_within = position <= num_relevant[run]
-        metrics = {
-            "P@1": position[starts] == 1,
-            "P@R": np.add.reduceat(is_within, starts) / num_relevant,
-            "MAP@R": np.add.reduceat(np.where(is_within, precision, 0.0), starts) / num_relevant,
-            "mAP": np.add.reduceat(precision, starts) / num_relevant,
-        }
-        recall = [position[starts] <= k for k in recall_at]
-        return np.stack([*(metrics[name] for name in names), *recall]).astype(np.float64)
+        return pairs.positions(order), *runs(pairs.query)
 
     def positions(self, order: str) -> np.ndarray:
         """Return the ranks `[pairs]`, from 1.

@@ -10,8 +10,33 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
+from experiments.reports import full_table
+from experiments.rows.scores import Scores, figures_row
 from experiments.rows.store import CLASS_SCORES, PICTURES, ROWS, StudyRows, locked
 from tools.documents.tables import joined_studies
+
+
+def test_rows_of_before_a_column_stay_readable_and_show_a_dash(recorded):
+    study = StudyRows(recorded)
+    newer = [study.scored(row) for row in study.rows[3:]]
+    for scored in newer:
+        scored.row["test"]["Hit"] = scored.row["test"]["P@1"]
+    assert study.merge([dataclasses.replace(of, sums={**of.sums, "Hit": of.sums["P@1"]}) for of in newer]) == len(newer)
+    study.save()
+    found = StudyRows(recorded)
+    held = ["Hit" in found.scored(row).sums for row in found.rows]
+    assert held == [False] * 3 + [True] * len(newer)
+    older = found.scored(found.rows[0])
+    assert found.merge([dataclasses.replace(older, sums={"MAP@R": older.sums["MAP@R"]})]) == 0
+    row = figures_row({"old": Scores([dataclasses.replace(older, sums={"MAP@R": older.sums["MAP@R"]})])}, "old", {})
+    other = figures_row({"new": Scores([older])}, "new", {})
+    assert cells_of(full_table([other, row]).as_markdown(), "old")[1] == "-"
+    with pytest.raises(InvalidInput, match="recorded without Hit .they hold P@1, MAP@R"):
+        Scores([older]).estimate("Hit")
+
+
+def cells_of(markdown, label):
+    return next([cell.strip() for cell in line.split("|")[1:-1]] for line in markdown.splitlines() if label in line)
 
 
 @pytest.mark.parametrize("line", ["{", "[]", "7", '{"kind": "training"}', "\udcff"])
