@@ -191,16 +191,20 @@ def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
 
 def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> reports.PlainTable:
     """Build the table of docs/deploy.md, with the first joined and final models."""
-    single = [[folds.class_scores(metric).rows([row]) for metric in TABLE_METRICS] for row in range(len(folds.rows))]
-    mean = [folds.class_scores(metric).average() for metric in TABLE_METRICS]
-    of_joined, of_final = ([of.class_scores(metric).rows([0]) for metric in TABLE_METRICS] for of in (joined, final))
+    metrics = [metric for metric in TABLE_METRICS if all(metric in of.metrics for of in (folds, joined, final))]
+    single = [{metric: folds.class_scores(metric).rows([row]) for metric in metrics} for row in range(len(folds.rows))]
+    mean = {metric: folds.class_scores(metric).average() for metric in metrics}
+    of_joined, of_final = ({metric: of.class_scores(metric).rows([0]) for metric in metrics} for of in (joined, final))
     dim = folds.rows[0]["configuration"]["embedding_dim"]
 
-    def texts(scores: Sequence[reports.ClassScores]) -> list[str]:
-        return [_text(reports.class_clustered_interval(of_metric)) for of_metric in scores]
+    def texts(scores: Mapping[str, reports.ClassScores]) -> list[str]:
+        return [
+            _text(reports.class_clustered_interval(scores[metric])) if metric in scores else "-"
+            for metric in TABLE_METRICS
+        ]
 
-    def minus(other: Sequence[reports.ClassScores]) -> str:
-        return _text(reports.paired_difference(of_final[-1], other[-1]), is_difference=True)
+    def minus(other: Mapping[str, reports.ClassScores]) -> str:
+        return _text(reports.paired_difference(of_final["MAP@R"], other["MAP@R"]), is_difference=True)
 
     rows = [
         [f"fold {row['fold']}", f"{dim}", f"{row['best_step']:,}", *texts(scores), ""]
@@ -214,7 +218,7 @@ def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> re
     notes = [
         "95 % intervals for other test classes of the same kind, of these trained networks: how much another training "
         "would differ is not in them.",
-        *([FAMILIES_NOTE] if mean[0].are_families else []),
+        *([FAMILIES_NOTE] if mean["MAP@R"].are_families else []),
     ]
     header = ["model", "dim", "steps", *(f"{metric}, %" for metric in TABLE_METRICS), "final minus it, MAP@R"]
     return reports.PlainTable(title, header, rows, notes)
