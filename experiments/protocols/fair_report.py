@@ -207,8 +207,11 @@ def partial_lines(method: MethodReport, *, with_figures: bool = True) -> list[st
     lines = []
     for (fold, repeat), unit in method.runs.finished.items() if with_figures else ():
         test, untrained = unit.test_metrics(), unit.untrained_metrics()
-        names = [metric for metric in TABLE_METRICS if metric in test.keys() & untrained.keys()]
-        figures = "  ".join(f"{name} {100 * test[name]:.2f} (untrained {100 * untrained[name]:.2f})" for name in names)
+        figures = "  ".join(
+            f"{metric} {100 * test[metric]:.2f} (untrained {100 * untrained[metric]:.2f})"
+            for metric in TABLE_METRICS
+            if metric in test.keys() & untrained.keys()
+        )
         minutes = unit.measured["train_seconds"] / 60
         done = f"{unit.measured['steps']} steps, {minutes:.1f} minutes"
         lines.append(f"{method.name} fold {fold} repeat {repeat}: {figures}  {done}")
