@@ -20,9 +20,9 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
+from experiments.reports.scores import Scores
 from experiments.reports.tables import FAMILIES_NOTE, bracketed
 from experiments.rows.rows import collection_rows
-from experiments.rows.scores import Scores
 from experiments.runs.trained_model import data_of_run, stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig

@@ -15,10 +15,11 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.reports import PlainTable
 from experiments.reports.plots import SweepValue, sweep_lines
+from experiments.reports.scores import Scores, labels_of, scores_of_trainings
 from experiments.reports.tables import CUT_NOTE, bracketed, kind_notes
-from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, means_without_training
+from experiments.reports.training_effect import means_without_training
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import Scores, labels_of, scores_of_trainings
+from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
 from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 

@@ -21,11 +21,11 @@ from experiments import reports
 from experiments.protocols.report_files import recall_of, rows_before, write_parts, write_recall, write_report_files
 from experiments.published import conventional as tables
 from experiments.reports.best_of_repeats import best_estimate, best_repeat, mean_estimate, optimism_estimate
-from experiments.reports.collect import UnitRun
 from experiments.reports.intervals import interval_of_runs
+from experiments.reports.scores import Scores, cell
 from experiments.reports.training_effect import rows_without_training
 from experiments.reports.verdicts import error_of_mean
-from experiments.rows.scores import Scores, cell
+from experiments.rows.run_folders import UnitRun
 from experiments.runs.unit import MONITORED, normalized_mutual_information, unit_label
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import traits_of

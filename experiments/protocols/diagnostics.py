@@ -12,8 +12,8 @@ from common.errors import check_given
 from common.files import read_json, write_json
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
-from experiments.reports.collect import UnitRun
 from experiments.reports.correlations import spearman_interval
+from experiments.rows.run_folders import UnitRun
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model

@@ -15,10 +15,10 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols import report_files
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
+from experiments.reports.scores import Scores, cell
 from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT, half_effect, published_difference
 from experiments.rows.rows import collection_rows
-from experiments.rows.scores import Scores, cell
 from experiments.runs.splits import few_validation_classes
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures

@@ -15,7 +15,7 @@ import numpy as np
 from common.errors import InvalidInput
 from experiments import reports
 from experiments.protocols.extras import ExtrasReader
-from experiments.rows.rows import Extras, ScoredRow, check_of_one_run, collection_rows, scored_row
+from experiments.rows.rows import Extras, Row, check_of_one_run, collection_rows, row_of
 from experiments.rows.store import RecordedMethod, StudyRows, locked, named_row
 from experiments.settings.flags import PLACE_FLAGS
 from experiments.settings.places import Places
@@ -72,7 +72,7 @@ def record(
     others, and what `StudyRows` refuses.
     """
     said: list[str] = []
-    found: list[ScoredRow] = []
+    found: list[Row] = []
     for runs in methods:
         said += [f"warning: {problem}" for problem in runs.problems]
         chosen = [unit for unit in runs.units if units is None or unit.path in units]
@@ -136,7 +136,7 @@ def _recorded_rows(
     extras: ExtrasReader,
     command: str | None,
     method: RecordedMethod,
-) -> Iterator[ScoredRow]:
+) -> Iterator[Row]:
     """Yield copies of runs' rows, and of their concatenated models', for a study's folder."""
     place = {"protocol": runs.protocol, "dataset": runs.dataset, "method": runs.method}
     place["config_hash"] = runs.config_hash
@@ -146,8 +146,8 @@ def _recorded_rows(
                 f"{unit.path}/config.json is missing or damaged: the configuration and data of its figures are "
                 "unknown. Repeat the command that made the run."
             )
-        scored = scored_row(unit)
-        check_of_one_run(unit.path, "test embeddings", scored.row["test"], unit.test_metrics())
+        scored = row_of(unit)
+        check_of_one_run(unit.path, "test embeddings", scored["test"], unit.test_metrics())
         more, own = extras.read(unit), method.measured(unit)
         measured = Extras({**more.values, **own.values}, {**more.arrays, **own.arrays})
         yield _copy(named_row(scored, method, measured), {**place, "command": command})
@@ -157,7 +157,7 @@ def _recorded_rows(
             yield _copy(named_row(scored, method), place)
 
 
-def _copy(scored: ScoredRow, changes: Mapping[str, object]) -> ScoredRow:
+def _copy(scored: Row, changes: Mapping[str, object]) -> Row:
     """Return a row of a study's folder, which keeps float32 sums."""
     sums = {name: values.astype(np.float32) for name, values in scored.sums.items()}
-    return dataclasses.replace(scored, row={**scored.row, **changes}, sums=sums)
+    return dataclasses.replace(scored, json={**scored, **changes}, sums=sums)

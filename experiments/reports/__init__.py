@@ -7,7 +7,6 @@ from common.lazy_names import import_when_used
 if TYPE_CHECKING:
     from experiments.published.conditions import conditions_of, deviation_sentence, incomparable_reasons
     from experiments.published.values import PublishedValue, published_dataset, published_table, published_value
-    from experiments.reports.collect import MethodRuns, UnitRun, collect, collect_method, same_trainings
     from experiments.reports.intervals import Interval
     from experiments.reports.plain_tables import PlainTable
     from experiments.reports.plots import Curve, interval_bars, mean_curve, validation_curves
@@ -40,5 +39,6 @@ if TYPE_CHECKING:
         judge,
         summary_over_sets,
     )
+    from experiments.rows.run_folders import MethodRuns, UnitRun, collect, collect_method, same_trainings
 
 import_when_used(__name__)

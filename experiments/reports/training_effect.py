@@ -9,10 +9,10 @@ import numpy as np
 from common.retrieval.metrics import TABLE_METRICS
 from experiments.reports.statistics import FairEstimate
 from experiments.reports.tables import TableCell, TableRow
+from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
 from experiments.settings.run_settings import HEAD_STARTS
 
-UNTRAINED, CLOSED_FORM, WHITENING = "untrained", "closed_form", "whitening"  # of results and rows, on test classes
-VALIDATED_BEFORE = "validation_before"  # the same on validation classes, by name
+WHITENING = "whitening"  # of closed forms
 
 
 def means_without_training(untrained: Iterable[Mapping], closed_forms: Iterable[Mapping]) -> dict[str, dict]:

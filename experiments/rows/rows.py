@@ -11,10 +11,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import pathlib
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,7 @@ from common.errors import InvalidInput
 from common.files import read_arrays, read_json, write_arrays, write_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.retrieval.metrics import TABLE_METRICS
-from experiments import reports
-from experiments.reports.training_effect import CLOSED_FORM, VALIDATED_BEFORE
+from experiments.rows.run_folders import CLOSED_FORM, VALIDATED_BEFORE, UnitRun
 from experiments.settings.datasets import traits_of
 
 _FIRST_METRICS = ("MAP@R", "P@1")  # of files of concatenated models that do not say which they hold
@@ -48,17 +48,17 @@ class Extras(NamedTuple):
     arrays: dict[str, np.ndarray]
 
 
-def no_extras(unit: reports.UnitRun) -> Extras:
+def no_extras(unit: UnitRun) -> Extras:
     """Return empty extras, for studies that keep only measurements."""
     del unit
     return Extras({}, {})
 
 
-@dataclasses.dataclass(frozen=True)
-class ScoredRow:
-    """A row and the class sums behind its metrics."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Row(Mapping[str, Any]):
+    """A finished run, or a concatenation of models: its JSON values by name, and the class sums behind its metrics."""
 
-    row: dict  # JSON values, as `training_row` and `collection_row` make them
+    json: dict  # as `training_row` and `collection_row` make it
     sums: Mapping[str, np.ndarray]  # by metric, the sum of the queries' scores by class `[classes]`
     labels: np.ndarray  # the classes `[classes]`, ascending
     counts: np.ndarray  # queries of each class `[classes]`
@@ -67,13 +67,27 @@ class ScoredRow:
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     source: str = ""  # where it was read, for messages
 
+    def __getitem__(self, name: str) -> Any:
+        return self.json[name]
 
-def has_same_classes(first: ScoredRow, second: ScoredRow) -> bool:
-    """Check that two rows have equal test classes and counts of queries."""
-    return np.array_equal(first.labels, second.labels) and np.array_equal(first.counts, second.counts)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.json)
+
+    def __len__(self) -> int:
+        return len(self.json)
+
+    @property
+    def classes(self) -> dict[str, np.ndarray]:
+        """The test classes: labels, counts and, if any, families."""
+        arrays = zip(OF_CLASSES, (self.labels, self.counts, self.families))
+        return {name: values for name, values in arrays if values is not None}
+
+    def has_classes_of(self, other: Row) -> bool:
+        """Check that another row has equal test classes and counts of queries."""
+        return np.array_equal(self.labels, other.labels) and np.array_equal(self.counts, other.counts)
 
 
-def scored_row(unit: reports.UnitRun) -> ScoredRow:
+def row_of(unit: UnitRun) -> Row:
     """Return a finished run's row, from its folder if current."""
     version = _version(unit)
     found = _stored_row(unit.path, version)
@@ -82,27 +96,27 @@ def scored_row(unit: reports.UnitRun) -> ScoredRow:
         result = evaluate_embeddings(embeddings, row["dataset"])
         further = {name: value for name, value in result.figures.items() if name not in row["test"]}
         row["test"] |= further | {name: result.figures[name] for name in TABLE_METRICS}
-        found = ScoredRow(row, *_class_scores(result, embeddings), source=str(unit.path))
-        arrays = {**found.sums, **classes_of(found), "version": np.array(version)}
+        found = Row(row, *_class_scores(result, embeddings), source=str(unit.path))
+        arrays = {**found.sums, **found.classes, "version": np.array(version)}
         with contextlib.suppress(OSError, ValueError):  # an unwritable folder, or a figure that is no number
             write_arrays(unit.path / CLASS_SCORES, arrays)
             write_json(unit.path / ROW, {"version": version, "row": row})
     return found
 
 
-def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[ScoredRow]:
+def collection_rows(units: Sequence[UnitRun], num_folds: int) -> list[Row]:
     """Return a row per choice of one repeat of every fold, if any."""
     by_place = {(unit.fold, unit.repeat): unit for unit in units}
     repeats = repeats_of_all_folds(by_place, num_folds)
     if not repeats:
         return []
-    singles = [scored_row(by_place[fold, repeat]) for fold in range(num_folds) for repeat in range(repeats)]
+    singles = [row_of(by_place[fold, repeat]) for fold in range(num_folds) for repeat in range(repeats)]
     check_same_queries(singles)
     path, versions = units[0].path.parent / COLLECTIONS, {place: _version(unit) for place, unit in by_place.items()}
     known, found = _stored_collections(path, singles[0]), {}
     if any(singles[0].sums.keys() - scored.sums.keys() for scored in known.values()):
         known = {}  # made before a column of the single runs
-    for members in reports.collections(num_folds, repeats):
+    for members in itertools.product(range(repeats), repeat=num_folds):
         version = _digest([versions[place] for place in enumerate(members)])
         found[version] = known.get(version) or _joined([by_place[place] for place in enumerate(members)], singles[0])
     if found.keys() - known.keys():
@@ -111,10 +125,10 @@ def collection_rows(units: Sequence[reports.UnitRun], num_folds: int) -> list[Sc
     return [*found.values()]
 
 
-def check_same_queries(rows: Sequence[ScoredRow]) -> None:
+def check_same_queries(rows: Sequence[Row]) -> None:
     """Refuse to average or subtract runs tested on different queries."""
     for scored in rows:
-        if not has_same_classes(scored, rows[0]):
+        if not scored.has_classes_of(rows[0]):
             raise InvalidInput(
                 f"The test embeddings of {scored.source} are of other queries than those of {rows[0].source}, so that "
                 "the two cannot be compared. Delete the wrong folder, and repeat the command that made it."
@@ -156,12 +170,6 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
     )
 
 
-def classes_of(scored: ScoredRow) -> dict[str, np.ndarray]:
-    """Return a row's test classes: labels, counts and, if any, families."""
-    arrays = zip(OF_CLASSES, (scored.labels, scored.counts, scored.families))
-    return {name: values for name, values in arrays if values is not None}
-
-
 def _class_scores(
     result: retrieval.RetrievalResult, embeddings: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray | None]:
@@ -183,7 +191,7 @@ def concatenated_embeddings(members: Sequence[Mapping[str, np.ndarray]]) -> dict
     return joined
 
 
-def _version(unit: reports.UnitRun) -> str:
+def _version(unit: UnitRun) -> str:
     """Return a digest of a run's result and of its embeddings' file."""
     with contextlib.suppress(OSError):
         file = (unit.path / TEST_EMBEDDINGS).stat()
@@ -195,7 +203,7 @@ def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _stored_row(folder: pathlib.Path, version: str) -> ScoredRow | None:
+def _stored_row(folder: pathlib.Path, version: str) -> Row | None:
     """Return a folder's row of this version, or None; also None if it lacks a column that its embeddings have."""
     arrays = _arrays(folder / CLASS_SCORES)
     stored = (read_json(folder / ROW) or {}) if arrays else {}
@@ -205,40 +213,40 @@ def _stored_row(folder: pathlib.Path, version: str) -> ScoredRow | None:
     if {*TABLE_METRICS} - sums.keys() and (folder / TEST_EMBEDDINGS).exists():
         return None
     of_classes = arrays["labels"], arrays["counts"], arrays.get("families")
-    return ScoredRow(stored["row"], sums, *of_classes, source=str(folder))
+    return Row(stored["row"], sums, *of_classes, source=str(folder))
 
 
-def _joined(units: Sequence[reports.UnitRun], training: ScoredRow) -> ScoredRow:
+def _joined(units: Sequence[UnitRun], training: Row) -> Row:
     embeddings = concatenated_embeddings([unit.test_embeddings() for unit in units])
     result = evaluate_embeddings(embeddings)
     test = {name: result.figures[name] for name in TABLE_METRICS}
-    row = collection_row(training.row, [unit.repeat for unit in units], test)
-    return ScoredRow(row, *_class_scores(result, embeddings), source=str(units[0].path.parent))
+    row = collection_row(training, [unit.repeat for unit in units], test)
+    return Row(row, *_class_scores(result, embeddings), source=str(units[0].path.parent))
 
 
-def _stored_collections(path: pathlib.Path, training: ScoredRow) -> dict[str, ScoredRow]:
+def _stored_collections(path: pathlib.Path, training: Row) -> dict[str, Row]:
     """Return the rows of concatenated models that a file keeps, by version."""
     arrays, found = _arrays(path), {}
     metrics = [*map(str, arrays.get("metrics", _FIRST_METRICS))]
     for place, version in enumerate(arrays.get("versions", ())):
         test = dict(zip(metrics, arrays["test"][place].tolist()))
-        row = collection_row(training.row, arrays["repeats"][place].tolist(), test)
+        row = collection_row(training, arrays["repeats"][place].tolist(), test)
         sums = {name: arrays[name][place] for name in metrics}
         of_classes = arrays["labels"], arrays["counts"], arrays.get("families")
-        found[str(version)] = ScoredRow(row, sums, *of_classes, source=str(path.parent))
+        found[str(version)] = Row(row, sums, *of_classes, source=str(path.parent))
     return found
 
 
-def _as_arrays(found: Mapping[str, ScoredRow]) -> dict[str, np.ndarray]:
+def _as_arrays(found: Mapping[str, Row]) -> dict[str, np.ndarray]:
     rows = [*found.values()]
     metrics = [*rows[0].sums]
     return {
         "metrics": np.array(metrics),
         "versions": np.array([*found]),
-        "repeats": np.array([[repeat for _, repeat in scored.row["members"]] for scored in rows]),
-        "test": np.array([[scored.row["test"][name] for name in metrics] for scored in rows]),
+        "repeats": np.array([[repeat for _, repeat in scored["members"]] for scored in rows]),
+        "test": np.array([[scored["test"][name] for name in metrics] for scored in rows]),
         **{name: np.stack([scored.sums[name] for scored in rows]) for name in metrics},
-        **classes_of(rows[0]),
+        **rows[0].classes,
     }
 
 
@@ -263,7 +271,7 @@ def order_of(row: Mapping) -> tuple:
     return row["dataset"], row["label"], row["config_hash"], row["kind"] == COLLECTION, place
 
 
-def training_row(unit: reports.UnitRun) -> dict:
+def training_row(unit: UnitRun) -> dict:
     """Build the row of a finished run, named by its folder and configuration.
 
     A run without a `config.json` has no data in its row. One without a pooling, such as MNIST's, is labelled by its
@@ -304,7 +312,7 @@ def training_row(unit: reports.UnitRun) -> dict:
     }
 
 
-def _perplexities(unit: reports.UnitRun, step: int | None) -> dict[str, float]:
+def _perplexities(unit: UnitRun, step: int | None) -> dict[str, float]:
     """Return GSP's weight perplexities at the selected validation; otherwise empty."""
     curves = {name: unit.validation_curve(name) for name in ("position_perplexity", "prototype_perplexity")}
     return {name: float(values[steps == step][0]) for name, (steps, values) in curves.items() if step in steps}
@@ -347,4 +355,4 @@ def _start(configuration: Mapping) -> str:
 
 def as_line(row: Mapping) -> str:
     """Format a row as a JSON line; NaN raises `ValueError`."""
-    return json.dumps(row, sort_keys=True, allow_nan=False, ensure_ascii=False)
+    return json.dumps(dict(row), sort_keys=True, allow_nan=False, ensure_ascii=False)

@@ -34,22 +34,20 @@ from common.files import (
     write_atomically,
     write_text,
 )
-from experiments import reports
 from experiments.rows.rows import (
     CLASS_SCORES,
     COLLECTION,
     OF_CLASSES,
     TRAINING,
     Extras,
-    ScoredRow,
+    Row,
     as_line,
-    classes_of,
-    has_same_classes,
     no_extras,
     order_of,
     row_id,
-    scored_row,
+    row_of,
 )
+from experiments.rows.run_folders import UnitRun
 
 RECORDED = "docs/results/rows"  # of this repository, a folder for each study
 ROWS, PICTURES = "rows.jsonl", "pictures.npz"
@@ -83,11 +81,11 @@ _OF_METHOD_AND_FOLDS = {**_CONFIGURATION, **_OF_METHOD, "num_folds": Number(int,
 class RecordedMethod(NamedTuple):
     """Finished runs of one configuration."""
 
-    units: Sequence[reports.UnitRun] = ()
+    units: Sequence[UnitRun] = ()
     label: str | None = None  # of their configuration in tables; None: derived from it
     extras: Mapping[str, object] = {}  # further JSON values of its rows, by name
     # further values of each run's row, and the arrays for its picture
-    measured: Callable[[reports.UnitRun], Extras] = no_extras
+    measured: Callable[[UnitRun], Extras] = no_extras
 
 
 class StudyRows:
@@ -99,22 +97,22 @@ class StudyRows:
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = pathlib.Path(folder)
-        self._scored = {}
+        self._rows: dict[str, Row] = {}
         scores, arrays = self._arrays(CLASS_SCORES), self._arrays(PICTURES)
         rows = list(self._read_rows())
         for data in {row["data"] for row in rows if f"{row['data']}/rows" in scores}:
             fix = f"Restore both: git checkout -- {self.folder}"
             checked(*_scores_on(data, scores), str(self.folder / CLASS_SCORES), fix=fix)
         for row in rows:
-            self._scored[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
+            self._rows[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
 
     @classmethod
     def of_methods(cls, methods: Iterable[RecordedMethod]) -> StudyRows:
         """Return the rows of finished runs, in the order of methods."""
         study = cls(os.devnull)
         for method in methods:
-            found = [named_row(scored_row(unit), method, method.measured(unit)) for unit in method.units]
-            study._scored |= {row_id(scored.row): scored for scored in found}
+            found = [named_row(row_of(unit), method, method.measured(unit)) for unit in method.units]
+            study._rows |= {row_id(scored): scored for scored in found}
         return study
 
     @property
@@ -123,40 +121,36 @@ class StudyRows:
         return self.folder.name
 
     @property
-    def rows(self) -> list[dict]:
+    def rows(self) -> list[Row]:
         """All rows, in their order."""
-        return [scored.row for scored in self._scored.values()]
+        return [*self._rows.values()]
 
-    def scored(self, row: Mapping) -> ScoredRow:
-        """Return a row with its class sums and arrays."""
-        return self._scored[row_id(row)]
-
-    def merge(self, found: Iterable[ScoredRow], *, replace: bool = False) -> int:
+    def merge(self, found: Iterable[Row], *, replace: bool = False) -> int:
         """Add new rows, and return how many were added or replaced.
 
         Raises:
             InvalidInput: a row has the key of another with another result and `replace` is not given, or two
                 configurations have one label. Then none is added.
         """
-        merged, changed = dict(self._scored), 0
+        merged, changed = dict(self._rows), 0
         for scored in found:
-            key, known = row_id(scored.row), merged.get(row_id(scored.row))
+            key, known = row_id(scored), merged.get(row_id(scored))
             differing = _differences(known, scored) if known else ["key"]
             if known and differing and not replace:
                 raise InvalidInput(
-                    f"{self.folder / ROWS} has another result of {key} ({known.row['label']}; differs in: "
+                    f"{self.folder / ROWS} has another result of {key} ({known['label']}; differs in: "
                     f"{', '.join(differing)}). Give --replace to take the new one, or record into another folder."
                 )
             if (
                 known is None
                 or differing
                 or scored.sums.keys() > known.sums.keys()
-                or (known.row.get("command") is None and scored.row.get("command") is not None)
+                or (known.get("command") is None and scored.get("command") is not None)
             ):
                 merged[key] = scored
                 changed += 1
-        _check_labels([scored.row for scored in merged.values()], self.folder)
-        self._scored = dict(sorted(merged.items(), key=lambda item: order_of(item[1].row)))
+        _check_labels(merged.values(), self.folder)
+        self._rows = dict(sorted(merged.items(), key=lambda item: order_of(item[1])))
         return changed
 
     def save(self) -> None:
@@ -166,7 +160,7 @@ class StudyRows:
         there, which comes last, readers take the new ones.
         """
         text = "".join(f"{as_line(row)}\n" for row in self.rows)
-        arrays = {f"{key}/{name}": value for key, of in self._scored.items() for name, value in of.arrays.items()}
+        arrays = {f"{key}/{name}": value for key, of in self._rows.items() for name, value in of.arrays.items()}
         contents = {CLASS_SCORES: self._class_scores(), PICTURES: arrays}
         if self._is_pending:  # of a writer that was killed
             self._rename()
@@ -203,15 +197,15 @@ class StudyRows:
     def _class_scores(self) -> dict[str, np.ndarray]:
         content: dict[str, np.ndarray] = {}
         for data in sorted({row["data"] for row in self.rows}):
-            chosen = [scored for scored in self._scored.values() if scored.row["data"] == data]
-            if any(not has_same_classes(chosen[0], scored) for scored in chosen):
+            chosen = [scored for scored in self._rows.values() if scored["data"] == data]
+            if any(not chosen[0].has_classes_of(scored) for scored in chosen):
                 raise InvalidInput(
                     f"Runs of {self.folder} on the data {data} were tested on other queries than one another. Record "
                     "those of one test set in one study."
                 )
             known = next((scored for scored in chosen if scored.families is not None), chosen[0])
-            content |= {f"{data}/{name}": values for name, values in classes_of(known).items()}
-            content[f"{data}/rows"] = np.array([row_id(scored.row) for scored in chosen])
+            content |= {f"{data}/{name}": values for name, values in known.classes.items()}
+            content[f"{data}/rows"] = np.array([row_id(scored) for scored in chosen])
             unknown = np.full(len(known.labels), np.nan, np.float32)
             for name in dict.fromkeys(name for scored in chosen for name in scored.sums):
                 content[f"{data}/{name}"] = np.stack([scored.sums.get(name, unknown) for scored in chosen])
@@ -238,7 +232,7 @@ class StudyRows:
                 )
             yield row
 
-    def _with_scores(self, row: dict, scores: Mapping[str, np.ndarray], arrays: Mapping) -> ScoredRow:
+    def _with_scores(self, row: dict, scores: Mapping[str, np.ndarray], arrays: Mapping) -> Row:
         prefix, key = row["data"], row_id(row)
         places = np.flatnonzero(scores.get(f"{prefix}/rows", np.array([], str)) == key)
         if len(places) != 1:
@@ -257,16 +251,16 @@ class StudyRows:
                     f"{self.folder / ROWS} says {name} {row['test'].get(name)!r} of {key}, its class sums give "
                     f"{mean!r}: one of them was changed. Restore both: git checkout -- {self.folder}"
                 )
-        return ScoredRow(row, sums, labels, counts, families, arrays, source=str(self.folder))
+        return Row(row, sums, labels, counts, families, arrays, source=str(self.folder))
 
 
-def named_row(scored: ScoredRow, method: RecordedMethod, measured: Extras | None = None) -> ScoredRow:
+def named_row(scored: Row, method: RecordedMethod, measured: Extras | None = None) -> Row:
     """Return a row with its method's label and extras (of a run)."""
-    row = {**scored.row, "label": method.label or scored.row["label"]}
+    row = {**scored, "label": method.label or scored["label"]}
     if measured is None:
-        return dataclasses.replace(scored, row=row)
+        return dataclasses.replace(scored, json=row)
     row["extras"] = {**row["extras"], **measured.values, **method.extras}
-    return dataclasses.replace(scored, row=row, arrays=measured.arrays)
+    return dataclasses.replace(scored, json=row, arrays=measured.arrays)
 
 
 @contextlib.contextmanager
@@ -302,16 +296,16 @@ def _scores_on(data: str, scores: Mapping[str, np.ndarray]) -> tuple[dict[str, n
     return filled, {f"{data}/{name}": wanted for name, wanted in of_data.items()}
 
 
-def _differences(known: ScoredRow, found: ScoredRow) -> list[str]:
+def _differences(known: Row, found: Row) -> list[str]:
     """Name the differing fields; a command, and metrics that one of both lacks, do not count."""
-    names = sorted((known.row.keys() | found.row.keys()) - {"command"})
-    before, after = json.loads(as_line(known.row)), json.loads(as_line(found.row))
-    for row, other in ((before, found.row), (after, known.row)):
+    names = sorted((known.keys() | found.keys()) - {"command"})
+    before, after = json.loads(as_line(known)), json.loads(as_line(found))
+    for row, other in ((before, found), (after, known)):
         row["test"] = {name: value for name, value in row["test"].items() if name in other["test"]}
     shared = known.sums.keys() & found.sums.keys()
     sums = [{name: of.sums[name] for name in shared} for of in (known, found)]
     differing = [name for name in names if before.get(name) != after.get(name)]
-    if not has_same_classes(known, found) or not _equal(*sums):
+    if not known.has_classes_of(found) or not _equal(*sums):
         differing.append("class sums")
     return differing + ([] if _equal(known.arrays, found.arrays) else ["arrays"])
 

@@ -20,8 +20,8 @@ from common.files import read_json, write_arrays, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
 from common.retrieval.metrics import TABLE_METRICS
-from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
 from experiments.rows.rows import evaluate_embeddings
+from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
 from experiments.runs.cached_training import features_below_cut
 from experiments.runs.closed_form import closed_form_figures, figures_on_sphere, start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs

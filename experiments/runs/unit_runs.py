@@ -20,7 +20,7 @@ from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, TrackedRun, TrackerChoice
 from experiments import reports
-from experiments.rows.rows import check_of_one_run, evaluate_embeddings, scored_row
+from experiments.rows.rows import check_of_one_run, evaluate_embeddings, row_of
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.splits import few_validation_classes, split_of
 from experiments.runs.start_checks import check_hours, check_unit
@@ -136,7 +136,7 @@ class UnitRuns:
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()
                 raise
-        scored_row(reports.collect_method(path.parent).finished[fold, repeat])
+        row_of(reports.collect_method(path.parent).finished[fold, repeat])
 
     def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
         """Send the tracker the missing parts of a finished, tracked unit."""

@@ -14,7 +14,7 @@ from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport, RevisitingReport
 from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines
 from experiments.protocols.report_files import rows_before
-from experiments.rows.scores import Scores, figures_row
+from experiments.reports.scores import Scores, figures_row
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures

@@ -24,10 +24,11 @@ from experiments.plans.study_command import refuse_training
 from experiments.published.values import fair_published
 from experiments.reports.comparisons import compare
 from experiments.reports.plots import picture
+from experiments.reports.scores import cell, complete_repeats, method_difference, scores_of_trainings
 from experiments.reports.tables import kind_notes
-from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, WHITENING
+from experiments.reports.training_effect import WHITENING
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import cell, complete_repeats, method_difference, scores_of_trainings
+from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
 from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.settings.build import parse_method
 from experiments.settings.datasets import traits_of

@@ -29,7 +29,7 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
-from experiments.rows.scores import Scores
+from experiments.reports.scores import Scores
 from experiments.runs.evaluation_inputs import untrained_embeddings
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import neighbors_of

@@ -21,7 +21,7 @@ from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, fi
 from experiments.protocols.report_files import write_tables
 from experiments.reports import UnitRun
 from experiments.reports.plots import picture
-from experiments.rows.scores import Scores, figures_row
+from experiments.reports.scores import Scores, figures_row
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
 
 _LOSSES = {"full": ("c1", "c2", "ms", "triplet"), "demo": ("c1", "c2", "ms", "triplet"), "smoke": ("c2",)}

@@ -23,7 +23,7 @@ import numpy as np
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, best_validation, finished_units
 from experiments.reports import PlainTable
 from experiments.reports.plots import picture
-from experiments.rows.scores import rows_with, scores_of_trainings
+from experiments.reports.scores import rows_with, scores_of_trainings
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.methods.ccp import ProjectionSettings

@@ -21,8 +21,8 @@ from common.records import RunDirectory
 from experiments import reports
 from experiments.protocols.report_files import write_tables
 from experiments.reports import PlainTable, UnitRun
+from experiments.reports.scores import Scores, cell
 from experiments.rows.rows import Extras
-from experiments.rows.scores import Scores, cell
 from experiments.rows.store import RecordedMethod
 from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.geometry import mean_covering_radius, mean_distance_between_classes

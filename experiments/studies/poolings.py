@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.protocols.report_files import write_tables
-from experiments.rows.scores import figures_row, labels_of, scores_of_trainings
+from experiments.reports.scores import figures_row, labels_of, scores_of_trainings
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig

@@ -26,8 +26,8 @@ from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions
 from experiments.protocols.extras import hull_order
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.plots import picture
+from experiments.reports.scores import rows_with
 from experiments.rows.rows import Extras
-from experiments.rows.scores import rows_with
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
@@ -171,7 +171,7 @@ class PrototypePlane(NamedTuple):
 def draw_prototypes(study: StudyRows, path: pathlib.Path, figure: str, title: str) -> None:
     """Draw figure 4.2, 4.3 or 4.4 from the rows of one run."""
     row = rows_with(study, "proposition", "4.2")[0]
-    local, labels, prototypes = (study.scored(row).arrays[name] for name in ("local", "labels", "prototypes"))
+    local, labels, prototypes = (row.arrays[name] for name in ("local", "labels", "prototypes"))
     combined = prototype_combination(local, prototypes)
     plane = PrototypePlane(local, labels, prototypes, combined, row["extras"]["class_names"])
     draw = {"4.2": _draw_partition, "4.3": _draw_hulls, "4.4": _draw_combinations}[figure]

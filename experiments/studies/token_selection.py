@@ -26,9 +26,9 @@ from experiments.plans.study import FinishedCells, Study, StudyOptions, training
 from experiments.protocols.extras import hull_order, token_extras
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.plots import picture
+from experiments.reports.scores import Scores, labels_of, scores_of_trainings
 from experiments.reports.tables import bracketed, kind_notes
 from experiments.rows.rows import Extras
-from experiments.rows.scores import Scores, labels_of, scores_of_trainings
 from experiments.rows.store import StudyRows
 
 DATASET = "synthetic_tokens"
@@ -124,7 +124,7 @@ def draw_tokens(study: StudyRows, path: pathlib.Path, title: str) -> None:
     with picture(path, 4.9 * len(labels), 5.6, columns=len(labels), dpi=120) as (figure, panels):
         for label, panel in zip(labels, panels):
             row = scores_of_trainings(study, label).rows[0]
-            tokens, samples, classes = (study.scored(row).arrays[name] for name in ("tokens", "samples", "labels"))
+            tokens, samples, classes = (row.arrays[name] for name in ("tokens", "samples", "labels"))
             colors = colormaps["turbo"](np.linspace(0.02, 0.98, int(classes.max()) + 1))
             for number, color in enumerate(colors):
                 members = samples[classes == number]

@@ -12,8 +12,8 @@ from common.errors import InvalidInput
 from experiments.plans.fair_table import FairRow, MethodsTable, budget_notes, choose_rows
 from experiments.plans.study import Cell, FinishedCells, StudyOptions, best_validation, finished_units, trainings
 from experiments.reports import PlainTable
+from experiments.reports.scores import complete_repeats
 from experiments.rows.rows import TRAINING
-from experiments.rows.scores import complete_repeats
 from experiments.rows.store import RecordedMethod, StudyRows
 
 

@@ -28,8 +28,8 @@ from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.protocols.attention import ImageAttention, attention_of
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.intervals import interval_of_runs
+from experiments.reports.scores import Scores, rows_with, scores_of_trainings
 from experiments.rows.rows import Extras
-from experiments.rows.scores import Scores, rows_with, scores_of_trainings
 from experiments.rows.store import StudyRows
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
@@ -208,7 +208,7 @@ def draw_zero_shot(study: StudyRows, path: pathlib.Path, title: str) -> None:
 
     sides = recorded_sides(study)
     firsts = {name: rows_with(study, "class_names", "5.6", name)[0] for name in sides}
-    arrays = {name: study.scored(row).arrays for name, row in firsts.items()}
+    arrays = {name: row.arrays for name, row in firsts.items()}
     heights = 3.4, 0.4 + 1.25 * len(sides)
     figure = Figure(figsize=(3.3 * (len(sides) + 1), sum(heights)), dpi=120, layout="constrained")
     halves = figure.subfigures(2, 1, squeeze=False, height_ratios=heights)

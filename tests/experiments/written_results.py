@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.reports.collect import UnitRun
+from experiments.rows.run_folders import UnitRun
 
 
 def drawn_unit(path, repeat: int, seed, noise: float, configuration: dict | None = None) -> UnitRun:

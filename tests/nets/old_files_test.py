@@ -54,12 +54,14 @@ def test_runs_are_recorded_as_they_were(old):
     done_here("experiments.record", f"--runs={old / 'runs'}", f"--study={old / 'again'}")
     before, again = StudyRows(old / "study"), StudyRows(old / "again")
     assert len(before.rows) == 6  # four runs, and the concatenated models of two methods
-    assert {*map(str, map(lost, before.rows, again.rows))} == {"['command/']", "[]"}  # of runs and collections
-    for row in before.rows:
-        scored, other = before.scored(row), again.scored(row)
-        assert {*scored.sums} == {"MAP@R", "P@1"}
-        np.testing.assert_array_equal(scored.counts, other.counts)
-        for name, sums in scored.sums.items():
+    assert {*map(str, map(lost, map(dict, before.rows), map(dict, again.rows)))} == {
+        "['command/']",
+        "[]",
+    }  # of runs and collections
+    for row, other in zip(before.rows, again.rows, strict=True):
+        assert {*row.sums} == {"MAP@R", "P@1"}
+        np.testing.assert_array_equal(row.counts, other.counts)
+        for name, sums in row.sums.items():
             np.testing.assert_array_equal(sums, other.sums[name])
 
 

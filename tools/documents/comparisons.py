@@ -11,10 +11,7 @@ from common.pages.markup import plural
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, KEPT_SUMS, MODES
-from experiments.reports.tables import DETECTABLE_NOTE
-from experiments.reports.training_effect import CLOSED_FORM, UNTRAINED, means_without_training
-from experiments.rows.rows import TRAINING
-from experiments.rows.scores import (
+from experiments.reports.scores import (
     cell,
     collection_scores,
     complete_repeats,
@@ -24,6 +21,10 @@ from experiments.rows.scores import (
     scores_of_trainings,
     training_scores,
 )
+from experiments.reports.tables import DETECTABLE_NOTE
+from experiments.reports.training_effect import means_without_training
+from experiments.rows.rows import TRAINING, Row
+from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
 from experiments.rows.store import StudyRows
 
 Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
@@ -157,17 +158,16 @@ def refined_metrics(study: StudyRows) -> reports.PlainTable:
     return reports.PlainTable("", header, lines, notes)
 
 
-def _compared_matrices(study: StudyRows, rows: Sequence[dict], labels: Sequence[str]) -> list[reports.TableRow]:
+def _compared_matrices(study: StudyRows, rows: Sequence[Row], labels: Sequence[str]) -> list[reports.TableRow]:
     """Compare all matrices with the first, with intervals, tested together."""
     members = [[(row["fold"], row["repeat"])] for row in rows]
-    scored = [study.scored(row) for row in rows]
-    sums = {metric: np.stack([of.arrays[KEPT_SUMS[metric]] for of in scored], axis=1) for metric in DRAWN}
+    sums = {metric: np.stack([of.arrays[KEPT_SUMS[metric]] for of in rows], axis=1) for metric in DRAWN}
     found = []
     for place, label in enumerate(labels):
         cells = {}
         for metric in DRAWN:
-            both = (reports.ClassScores(sums[metric][at], scored[0].counts) for at in (place, 0))
-            ours, trained = (of.by_family(families_of(scored)) for of in both)
+            both = (reports.ClassScores(sums[metric][at], rows[0].counts) for at in (place, 0))
+            ours, trained = (of.by_family(families_of(rows)) for of in both)
             cells[SINGLE, metric] = cell(reports.class_clustered_interval(ours, members=members))
             if place:
                 difference = reports.paired_difference(ours, trained, members=members)

@@ -15,8 +15,8 @@ from common.files import write_atomically
 from experiments.plans.fair_table import draw_rows
 from experiments.plans.sweep import draw_recorded_sweep
 from experiments.reports.plots import Curve, validation_curves
+from experiments.reports.scores import rows_with
 from experiments.rows.rows import as_line
-from experiments.rows.scores import rows_with
 from experiments.rows.store import RECORDED, StudyRows
 from experiments.studies.claims import draw_claims, held_claims, recorded_studies
 from experiments.studies.mnist_report import draw_states, recorded_states
@@ -58,7 +58,7 @@ def draw_mnist_problems(study: StudyRows, path: pathlib.Path, anchors: str) -> N
         anchors: of a run with recorded digits.
     """
     row = rows_with(study, "states", "3.2", anchors)[0]
-    states, arrays = recorded_states(row), study.scored(row).arrays
+    states, arrays = recorded_states(row), row.arrays
     endings = [f"_{index}" for index in range(len(states))]
     snapshots = [
         {name.removesuffix(ending): values for name, values in arrays.items() if name.endswith(ending)}
@@ -108,10 +108,10 @@ def _digest_of(picture: Picture) -> str:
     """Return a digest of all rows, class sums, families, arrays and the drawing."""
     digest = hashlib.sha256()
     digest.update(json.dumps([picture.study, picture.draw.__name__, dict(picture.arguments)], sort_keys=True).encode())
-    for scored in (study.scored(row) for study in _studies(picture) for row in study.rows):
-        digest.update(as_line(scored.row).encode())
-        families = {} if scored.families is None else {"families": scored.families}
-        for name, values in sorted({**scored.sums, **scored.arrays, **families}.items()):
+    for row in (row for study in _studies(picture) for row in study.rows):
+        digest.update(as_line(row).encode())
+        families = {} if row.families is None else {"families": row.families}
+        for name, values in sorted({**row.sums, **row.arrays, **families}.items()):
             digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
 

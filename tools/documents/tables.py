@@ -29,15 +29,15 @@ from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import sweep as sweep
 from experiments.protocols.diagnostics import Point, correlation_table
 from experiments.published.values import read_csv
-from experiments.reports.training_effect import runs_without_problem
-from experiments.rows.rows import TRAINING
-from experiments.rows.scores import (
+from experiments.reports.scores import (
     collection_scores,
     complete_repeats,
     labels_of,
     rows_with,
     scores_of_trainings,
 )
+from experiments.reports.training_effect import runs_without_problem
+from experiments.rows.rows import TRAINING
 from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings import build
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
@@ -120,7 +120,7 @@ def joined_studies(folders: Sequence[str | pathlib.Path]) -> StudyRows:
     joined = StudyRows(folders[0])
     for folder in folders[1:]:
         study = StudyRows(folder)
-        joined.merge(map(study.scored, study.rows))
+        joined.merge(study.rows)
     return joined
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from common.data import Dataset, Examples
 from common.retrieval import evaluate_retrieval
-from experiments.rows.scores import Scores
+from experiments.reports.scores import Scores
 from experiments.studies.collages import without_unseen_letters
 from tests.experiments.written_results import drawn_unit
 

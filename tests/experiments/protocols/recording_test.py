@@ -13,8 +13,8 @@ from experiments.protocols import extras
 from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.fair_report import MethodReport
 from experiments.protocols.recording import command_line, methods_under, record
-from experiments.rows.rows import Extras, label_of, scored_row
-from experiments.rows.scores import collection_scores, training_scores
+from experiments.reports.scores import collection_scores, training_scores
+from experiments.rows.rows import Extras, label_of, row_of
 from experiments.rows.store import CLASS_SCORES, ROWS, RecordedMethod, StudyRows
 from tests.experiments.tiny_study import TinyStudy
 from tests.support.command_line import check_clean_failure, done_here, run_here
@@ -70,7 +70,7 @@ def test_families_are_those_of_the_classes_with_queries(tmp_path):
     arrays = read_arrays(path)
     write_arrays(path, {**arrays, "query_families": 10 * arrays["query_labels"]})
     (runs,) = reports.collect(study.folder)
-    found = scored_row(runs.units[0])
+    found = row_of(runs.units[0])
     assert found.labels.tolist() == np.unique(arrays["query_labels"])[1:].tolist()
     assert found.families.tolist() == (10 * found.labels).tolist()
 
@@ -151,7 +151,7 @@ def test_rows_keep_what_a_study_measures_of_each_run(tiny_methods, tmp_path):
     study = StudyRows(tmp_path)
     rows = [row for row in study.rows if row["kind"] == "training"]
     assert [row["extras"]["doubled"] for row in rows] == [0, 2]
-    assert [list(study.scored(row).arrays) for row in rows] == [["ramp"], []]
+    assert [list(row.arrays) for row in rows] == [["ramp"], []]
     assert all("rho" in row["extras"]["diagnostics"] for row in rows)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.rows.rows import ScoredRow
+from experiments.rows.rows import Row
 from experiments.rows.store import StudyRows
 
 ENVIRONMENT = ("commit", "cpu", "tensorflow", "keras", "vector_instructions", "threads")
@@ -71,7 +71,7 @@ def record_ranked(
                 "test": test,
                 "extras": {"trials": trials[name]} if trials else {},
             }
-            rows.append(ScoredRow(row, sums, labels, counts))
+            rows.append(Row(row, sums, labels, counts))
     study = StudyRows(folder)
     study.merge(rows)
     study.save()

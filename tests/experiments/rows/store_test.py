@@ -11,22 +11,22 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.reports import full_table
-from experiments.rows.scores import Scores, figures_row
+from experiments.reports.scores import Scores, figures_row
 from experiments.rows.store import CLASS_SCORES, PICTURES, ROWS, StudyRows, locked
 from tools.documents.tables import joined_studies
 
 
 def test_rows_of_before_a_column_stay_readable_and_show_a_dash(recorded):
     study = StudyRows(recorded)
-    newer = [study.scored(row) for row in study.rows[3:]]
+    newer = study.rows[3:]
     for scored in newer:
-        scored.row["test"]["Hit"] = scored.row["test"]["P@1"]
+        scored["test"]["Hit"] = scored["test"]["P@1"]
     assert study.merge([dataclasses.replace(of, sums={**of.sums, "Hit": of.sums["P@1"]}) for of in newer]) == len(newer)
     study.save()
     found = StudyRows(recorded)
-    held = ["Hit" in found.scored(row).sums for row in found.rows]
+    held = ["Hit" in row.sums for row in found.rows]
     assert held == [False] * 3 + [True] * len(newer)
-    older = found.scored(found.rows[0])
+    older = found.rows[0]
     assert found.merge([dataclasses.replace(older, sums={"MAP@R": older.sums["MAP@R"]})]) == 0
     row = figures_row({"old": Scores([dataclasses.replace(older, sums={"MAP@R": older.sums["MAP@R"]})])}, "old", {})
     other = figures_row({"new": Scores([older])}, "new", {})
@@ -150,10 +150,9 @@ def test_files_hold_no_time(recorded):
 def test_sums_are_what_their_rows_say(recorded):
     study = StudyRows(recorded)
     for row in study.rows:
-        scored = study.scored(row)
-        assert scored.sums["P@1"].sum() / scored.counts.sum() == pytest.approx(row["test"]["P@1"], abs=1e-6)
-        assert scored.counts.tolist() == [5] * 6
-        assert scored.labels.tolist() == list(range(8, 14))
+        assert row.sums["P@1"].sum() / row.counts.sum() == pytest.approx(row["test"]["P@1"], abs=1e-6)
+        assert row.counts.tolist() == [5] * 6
+        assert row.labels.tolist() == list(range(8, 14))
 
 
 def test_a_run_of_two_studies_counts_once_and_has_one_result(recorded):
@@ -180,10 +179,9 @@ class Killed(BaseException):
 def other_result(study):
     """Another result of a study's first run, with a picture."""
     row = study.rows[0]
-    scored = study.scored(row)
-    sums = {name: values / 2 for name, values in scored.sums.items()}
-    test = {**row["test"], **{name: float(values.sum() / scored.counts.sum()) for name, values in sums.items()}}
-    return dataclasses.replace(scored, row={**row, "test": test}, sums=sums, arrays={"x": np.ones(2)})
+    sums = {name: values / 2 for name, values in row.sums.items()}
+    test = {**row["test"], **{name: float(values.sum() / row.counts.sum()) for name, values in sums.items()}}
+    return dataclasses.replace(row, json={**row, "test": test}, sums=sums, arrays={"x": np.ones(2)})
 
 
 def test_a_kill_at_any_moment_leaves_the_old_study_or_the_new_one(recorded, tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ from common.training.test_embeddings import read_test_embeddings
 from experiments import reports
 from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.recording import record
-from experiments.rows.rows import scored_row
+from experiments.rows.rows import row_of
 from experiments.rows.store import StudyRows
 from experiments.runs import unit
 from experiments.runs.unit_runs import UnitRuns, spare_loaded_modules
@@ -69,10 +69,10 @@ def test_families_of_the_data_come_into_the_row_and_the_study(study, tmp_path):
     study.runs.train(config, 0, 0)  # makes it again, as at the end of training
     (runs,) = reports.collect(study.folder)
     for _ in range(2):  # made, and read
-        np.testing.assert_array_equal(scored_row(runs.units[0]).families, np.unique(study.dataset.test.labels) // 2)
+        np.testing.assert_array_equal(row_of(runs.units[0]).families, np.unique(study.dataset.test.labels) // 2)
     record([runs], tmp_path / "study", ExtrasReader())
     recorded = StudyRows(tmp_path / "study")
-    np.testing.assert_array_equal(recorded.scored(recorded.rows[0]).families, np.unique(families).repeat(2))
+    np.testing.assert_array_equal(recorded.rows[0].families, np.unique(families).repeat(2))
 
 
 FAULTS = """

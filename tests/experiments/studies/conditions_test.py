@@ -72,7 +72,7 @@ def test_the_sets_of_clutter_are_one_study(drawn_cells, tmp_path):
     for name in ("emoji", "emoji_clutter_32", "emoji_clutter_64"):
         options = StudyOptions(name, "full")
         study = effect_against("conditions_clutter", options)
-        rows.merge(study.recorded_rows(drawn_cells(lambda cell: 0.4))._scored.values())
+        rows.merge(study.recorded_rows(drawn_cells(lambda cell: 0.4))._rows.values())
     table = sweep(rows)
     lines = [line for line in table.rows if line[0] in ("ms", "ms+gsp")]
     assert [line[:2] for line in lines] == [[name, x] for name in ("ms", "ms+gsp") for x in ("32", "64", "96")]

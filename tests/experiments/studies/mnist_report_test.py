@@ -186,7 +186,7 @@ def test_the_table_is_that_of_the_runs(study):
 
 def test_the_digits_of_the_first_run_of_proxies_are_kept(study, tmp_path):
     rows = study[0]
-    kept = {(row["label"], row["repeat"]): rows.scored(row).arrays for row in rows.rows}
+    kept = {(row["label"], row["repeat"]): row.arrays for row in rows.rows}
     assert {key for key, arrays in kept.items() if arrays} == {("proxies", 0)}
     arrays = kept["proxies", 0]
     expected = {"labels", *(f"{name}_{index}" for name in ("queries", "chosen", "converged") for index in range(3))}

@@ -141,7 +141,7 @@ def test_the_weight_on_the_object_stands_beside_retrieval(tmp_path):
     names = ("area_of_target", "weight_on_target", "norm_on_target", "weight_auc", "norm_auc")
     for row in study.rows:
         of_gsp = (0.1, 0.175 + row["fold"] / 100, 0.2, 0.73, 0.76)
-        row["extras"] = {"target_shares": dict(zip(names, of_gsp))} if row["label"] == "ms+gsp" else {}
+        row.json["extras"] = {"target_shares": dict(zip(names, of_gsp))} if row["label"] == "ms+gsp" else {}
     (line,) = where_weight_falls(study).rows
     assert line[0] == "ms+gsp"
     assert line[1].startswith("21.00 [")

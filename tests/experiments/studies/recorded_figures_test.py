@@ -5,7 +5,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.plans.sweep import draw_recorded_sweep, sweep
-from experiments.rows.scores import training_scores
+from experiments.reports.scores import training_scores
 from experiments.rows.store import StudyRows
 from experiments.studies import poolings
 from experiments.studies.lambda_and_proxies import draw_lambda_search, lambda_search
@@ -23,10 +23,10 @@ from experiments.studies.zero_shot_prediction import draw_zero_shot, zero_shot, 
 def with_extras(recorded, of_row):
     """The rows of two methods with two runs each, with extras and arrays of a study's own."""
     study = StudyRows(recorded)
-    for key, scored in study._scored.items():
-        extras, arrays = of_row(scored.row) if scored.row["kind"] == "training" else ({}, {})
-        scored.row["extras"] = extras
-        study._scored[key] = dataclasses.replace(scored, arrays=arrays)
+    for key, scored in study._rows.items():
+        extras, arrays = of_row(scored) if scored["kind"] == "training" else ({}, {})
+        scored.json["extras"] = extras
+        study._rows[key] = dataclasses.replace(scored, arrays=arrays)
     return study
 
 
@@ -45,7 +45,7 @@ def test_the_search_has_its_points_in_their_order(recorded, tmp_path):
     study = with_extras(recorded, of_row)
     for row in study.rows:
         if row["kind"] == "training":
-            row["validation"] = {"MAP@R": 0.5 if row["label"] == "pnca+gsp" else 0.25}
+            row.json["validation"] = {"MAP@R": 0.5 if row["label"] == "pnca+gsp" else 0.25}
     table = lambda_search(study)
     assert table.rows == [["1", "0.0001", "3", "initial", "50.00"], ["2", "0.01", "2", "initial", "25.00"]]
     assert table.notes[0].startswith("The regression is largest, ")
@@ -93,7 +93,7 @@ def test_zero_shot_prediction_is_compared_side_by_side(recorded, tmp_path):
 
     study = with_extras(recorded, of_row)
     for row in study.rows:
-        row["label"] = names[row["label"]][0]
+        row.json["label"] = names[row["label"]][0]
     table = zero_shot(study)
     assert [line[:2] for line in table.rows[::2]] == [["without L_ZS", "samples"], ["with L_ZS", "samples"]]
     assert table.rows[2][3] == "61.0 [60.0, 62.0]"
@@ -114,7 +114,7 @@ def test_tokens_are_tabulated_and_drawn(recorded, tmp_path):
 
     study = with_extras(recorded, of_row)
     for row in study.rows:
-        row["label"] = names[row["label"]][0]
+        row.json["label"] = names[row["label"]][0]
     table = token_table(study)
     assert [(line[0], *line[8:]) for line in table.rows] == [
         ("GAP", "0 of 2", "50.0", "25.0"),
@@ -131,7 +131,7 @@ def swept(recorded, measured_on):
     axes = {"x_label": "batch size", "held_out": measured_on, "logarithmic": True}
     places = {"pnca+gap": {"place": 1, "series": "pnca", "x": 64}, "pnca+gsp": {"place": 0, "series": "pnca", "x": 8}}
     for row in study.rows:
-        row["extras"] = {"sweep": {**places[row["label"]], **axes}}
+        row.json["extras"] = {"sweep": {**places[row["label"]], **axes}}
     return study
 
 
@@ -154,7 +154,7 @@ def test_a_sweep_over_images_has_each_figure_without_training(recorded):
     study = swept(recorded, "test")
     for row in study.rows:
         if row["label"] == "pnca+gsp" and row["kind"] == "training":
-            row["untrained"] = {"MAP@R": 0.02, "P@1": 0.1}
+            row.json["untrained"] = {"MAP@R": 0.02, "P@1": 0.1}
     assert [line[:4] for line in sweep(study).rows[:2]] == [
         ["untrained backbone", "8", "10.00", "2.00"],
         ["untrained backbone", "64", "25.00", "12.50"],

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from common.errors import InvalidInput
+from experiments.reports.scores import method_difference
 from experiments.rows.rows import row_id
-from experiments.rows.scores import method_difference
 from experiments.rows.store import StudyRows
 from tools.documents.comparisons import held_against, refined_metrics
 from tools.documents.provenance import provenance
@@ -22,9 +22,7 @@ def lines_of(text):
 
 def test_a_method_without_every_fold_is_left_out(recorded):
     study = StudyRows(recorded)
-    study._scored = {
-        key: of for key, of in study._scored.items() if (of.row["label"], of.row.get("fold")) != ("pnca+gsp", 1)
-    }
+    study._rows = {key: of for key, of in study._rows.items() if (of["label"], of.get("fold")) != ("pnca+gsp", 1)}
     text = markdown_of(fair_table, study, table="5.1")
     assert "| `pnca+gsp` |" not in text
     assert "`pnca+gsp`" in text.split("not in the table: ")[1]
@@ -62,25 +60,24 @@ def test_many_commands_are_their_common_words_and_the_flags_that_differ(recorded
 def diagnosed(recorded):
     """The recorded study with a third method, whose rows are copies, and diagnostics of each run."""
     study = StudyRows(recorded)
-    for key, scored in list(study._scored.items()):
-        row = scored.row
+    for key, row in list(study._rows.items()):
         if row["label"] == "pnca+gap" and row["kind"] == "training":
             copy = {**row, "label": "c1+gap", "config_hash": "c" * 10, "test": {**row["test"], "MAP@R": 0.05}}
-            study._scored[row_id(copy)] = dataclasses.replace(scored, row=copy)
+            study._rows[row_id(copy)] = dataclasses.replace(row, json=copy)
         if row["kind"] == "collection":
-            del study._scored[key]
+            del study._rows[key]
     for row in study.rows:
         rho = RHO[row["label"]] + 0.01 * row["fold"]
-        row["extras"] = {"diagnostics": {"uniformity": -rho, "rho": rho, "warning": "one point"}}
+        row.json["extras"] = {"diagnostics": {"uniformity": -rho, "rho": rho, "warning": "one point"}}
     return study
 
 
 def test_methods_with_more_repeats_than_others_count_alike(recorded):
     study = diagnosed(recorded)
     before = lines_of(markdown_of(diagnostics, study))
-    for scored in [of for of in study._scored.values() if of.row["label"] == "pnca+gsp"]:
-        again = {**scored.row, "repeat": 1, "extras": {"diagnostics": {"uniformity": 5.0, "rho": 5.0}}}
-        study._scored[row_id(again)] = dataclasses.replace(scored, row=again)
+    for scored in [of for of in study._rows.values() if of["label"] == "pnca+gsp"]:
+        again = {**scored, "repeat": 1, "extras": {"diagnostics": {"uniformity": 5.0, "rho": 5.0}}}
+        study._rows[row_id(again)] = dataclasses.replace(scored, json=again)
     text = markdown_of(diagnostics, study)
     assert lines_of(text) == before
     assert "2 runs of repeats that not all methods have are left out." in text
@@ -89,10 +86,10 @@ def test_methods_with_more_repeats_than_others_count_alike(recorded):
 def test_a_difference_is_over_the_repeats_that_both_have(recorded):
     study = StudyRows(recorded)
     before = method_difference(study, "pnca+gsp", "pnca+gap")
-    again = [dataclasses.replace(of, row={**of.row, "repeat": 1}) for of in study._scored.values()]
+    again = [dataclasses.replace(of, json={**of, "repeat": 1}) for of in study._rows.values()]
     for of in again:
-        if of.row["kind"] == "training" and of.row["label"] == "pnca+gsp":
-            study._scored[row_id(of.row)] = of
+        if of["kind"] == "training" and of["label"] == "pnca+gsp":
+            study._rows[row_id(of)] = of
     assert method_difference(study, "pnca+gsp", "pnca+gap") == before
 
 
@@ -100,7 +97,7 @@ def with_other_draws(study):
     """One of two refined runs has a matrix of fewer draws."""
     for row in study.rows:
         matrix = {"label": "identity", "rank": 4, "scores": {}}
-        row["extras"] = {"posterior_refinement": {"draws": 1 + row.get("fold", 0), "matrices": [matrix]}}
+        row.json["extras"] = {"posterior_refinement": {"draws": 1 + row.get("fold", 0), "matrices": [matrix]}}
     return study
 
 
@@ -123,9 +120,9 @@ def test_diagnostics_are_of_one_data_set_and_of_what_was_measured(recorded):
     for methods, names, value in (("c2+gap", "rho", "c2+gap"), ("pnca+gap", "beauty", "beauty")):
         with pytest.raises(InvalidInput, match=re.escape(f"received '{value}'")):
             diagnostic_means(study, methods, names)
-    study.rows[0]["dataset"] = "cars196"
+    study.rows[0].json["dataset"] = "cars196"
     with pytest.raises(InvalidInput, match="rows of cars196, glyphs: expected those of one data set"):
         diagnostics(study)
-    study.rows[1]["extras"] = {}
+    study.rows[1].json["extras"] = {}
     with pytest.raises(InvalidInput, match="1 of 6 runs have no diagnostics"):
         diagnostics(study)

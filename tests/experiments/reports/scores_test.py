@@ -6,9 +6,9 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.reports import collections, single_model_members
+from experiments.reports.scores import Scores
 from experiments.reports.statistics import ClassScores, class_clustered_interval
-from experiments.rows.rows import ScoredRow
-from experiments.rows.scores import Scores
+from experiments.rows.rows import Row
 
 LABELS, COUNTS = np.arange(3), np.full(3, 4)
 FAMILIES = np.array([5, 8, 5, 0, 2, 9, 3, 0, 7, 7, 4, 5])
@@ -20,14 +20,14 @@ def in_families(value, families, label="method"):
     for fold in range(3):
         sums = dict.fromkeys(("MAP@R", "P@1"), generator.random(12) * counts)
         row = {"kind": "training", "label": label, "fold": fold, "repeat": 0}
-        rows.append(ScoredRow(row, sums, np.arange(12), counts, families))
+        rows.append(Row(row, sums, np.arange(12), counts, families))
     return rows
 
 
 def scored(value, **place):
     """A row of three classes with one mean."""
     sums = dict.fromkeys(("MAP@R", "P@1"), value * COUNTS)
-    return ScoredRow({"test": {"MAP@R": value, "P@1": value}, **place}, sums, LABELS, COUNTS)
+    return Row({"test": {"MAP@R": value, "P@1": value}, **place}, sums, LABELS, COUNTS)
 
 
 def scores_of(generator, folds, repeats):

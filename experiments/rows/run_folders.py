@@ -24,13 +24,15 @@ from common.records.run_directory import RESULT_COPY, read_finished_result
 from common.training.test_embeddings import read_test_embeddings
 from experiments.settings.config import changed_identity
 
+UNTRAINED, CLOSED_FORM = "untrained", "closed_form"  # figures of results and rows on test classes, without training
+VALIDATED_BEFORE = "validation_before"  # the same on validation classes, by name
 _UNIT = re.compile(r"fold([0-9]{1,4})-repeat([0-9]{1,4})")
 _FRACTION = Number(float, 0, 1)
 _METRICS = {"P@1": _FRACTION, "MAP@R": _FRACTION}  # of every test set; newer runs have more
 _RESULT = {
     "test": _METRICS,
-    "untrained": _METRICS,
-    **dict.fromkeys(("closed_form", "validation_before"), Maybe({str: _METRICS}, is_null_allowed=False)),
+    UNTRAINED: _METRICS,
+    **dict.fromkeys((CLOSED_FORM, VALIDATED_BEFORE), Maybe({str: _METRICS}, is_null_allowed=False)),
     "steps": Number(int, 0),
     "train_seconds": Number(float, 0),
     "validation": {"best": {str: float}},

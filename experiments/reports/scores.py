@@ -9,7 +9,7 @@ import numpy as np
 from common.errors import InvalidInput, check_given
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
-from experiments.rows.rows import COLLECTION, TRAINING, ScoredRow, check_same_queries, repeats_of_all_folds, scored_row
+from experiments.rows.rows import COLLECTION, TRAINING, Row, check_same_queries, repeats_of_all_folds, row_of
 from experiments.rows.store import StudyRows
 
 
@@ -23,20 +23,19 @@ class Scores:
         metrics: columns of tables that all of these rows hold.
     """
 
-    def __init__(self, rows: Iterable[ScoredRow]):
-        self._scored = sorted(rows, key=lambda scored: _place(scored.row))
-        check_same_queries(self._scored)
-        self.rows = [scored.row for scored in self._scored]
+    def __init__(self, rows: Iterable[Row]):
+        self.rows = sorted(rows, key=_place)
+        check_same_queries(self.rows)
         self.places = [row.get("members") or (row["fold"], row["repeat"]) for row in self.rows]
         self.members = _members(self.rows)
-        self.metrics = [name for name in TABLE_METRICS if all(name in scored.sums for scored in self._scored)]
-        self._counts = self._scored[0].counts
-        self._families = families_of(self._scored)
+        self.metrics = [name for name in TABLE_METRICS if all(name in row.sums for row in self.rows)]
+        self._counts = self.rows[0].counts
+        self._families = families_of(self.rows)
 
     @classmethod
     def of_runs(cls, units: Iterable[reports.UnitRun]) -> Scores:
         """Return the scores of finished runs of one configuration, at least one."""
-        return cls(map(scored_row, units))
+        return cls(map(row_of, units))
 
     def estimate(self, metric: str) -> reports.Interval:
         """Estimate the mean over queries and runs with its interval."""
@@ -45,7 +44,7 @@ class Scores:
     def difference(self, reference: Scores, metric: str) -> reports.Interval:
         """Estimate self - reference with its interval, paired by class and training."""
         self.check_comparable(reference)
-        families = families_of([*self._scored, *reference._scored])
+        families = families_of([*self.rows, *reference.rows])
         ours, theirs = (of._sums(metric).by_family(families) for of in (self, reference))
         return reports.paired_difference(ours, theirs, members=self.members)
 
@@ -78,17 +77,17 @@ class Scores:
         return self._sums(metric).by_family(self._families)
 
     def _sums(self, metric: str) -> reports.ClassScores:
-        if any(metric not in scored.sums for scored in self._scored):
+        if any(metric not in row.sums for row in self.rows):
             raise InvalidInput(
-                f"{self._scored[0].source}: rows of {self.rows[0]['label']} were recorded without {metric} (they hold "
+                f"{self.rows[0].source}: rows of {self.rows[0]['label']} were recorded without {metric} (they hold "
                 f"{', '.join(self.metrics)}). Record these runs again, with --replace."
             )
-        return reports.ClassScores(np.stack([scored.sums[metric] for scored in self._scored]), self._counts)
+        return reports.ClassScores(np.stack([row.sums[metric] for row in self.rows]), self._counts)
 
 
-def families_of(rows: Iterable[ScoredRow]) -> np.ndarray | None:
+def families_of(rows: Iterable[Row]) -> np.ndarray | None:
     """Return the families of shared test classes; None if unknown."""
-    return next((scored.families for scored in rows if scored.families is not None), None)
+    return next((row.families for row in rows if row.families is not None), None)
 
 
 def cell(
@@ -160,7 +159,7 @@ def method_difference(study: StudyRows, label: str, baseline: str, metric: str =
     return ours.difference(theirs, metric)
 
 
-def rows_with(study: StudyRows, extra: str, figure: str, label: str | None = None) -> list[dict]:
+def rows_with(study: StudyRows, extra: str, figure: str, label: str | None = None) -> list[Row]:
     """Return runs that keep `extra`, of one label or all, by fold and repeat."""
     labels = labels_of(study) if label is None else [label]
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] in labels and extra in row["extras"]]
@@ -172,14 +171,14 @@ def rows_with(study: StudyRows, extra: str, figure: str, label: str | None = Non
 
 def _scores(study: StudyRows, kind: str, label: str, is_wanted) -> Scores | None:
     rows = [row for row in study.rows if row["kind"] == kind and row["label"] == label and is_wanted(row)]
-    return Scores(map(study.scored, rows)) if rows else None
+    return Scores(rows) if rows else None
 
 
 def _place(row: Mapping) -> list:
     return row.get("members") or [row["fold"], row["repeat"]]
 
 
-def _members(rows: Sequence[dict]) -> list[list[tuple[int, int]]]:
+def _members(rows: Sequence[Row]) -> list[list[tuple[int, int]]]:
     if rows[0]["kind"] == COLLECTION:
         return [[tuple(member) for member in row["members"]] for row in rows]
     return [[(row["fold"], row["repeat"])] for row in rows]

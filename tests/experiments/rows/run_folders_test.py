@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from experiments.reports.collect import (
+from experiments.rows.run_folders import (
     UnitRun,
     collect,
     collect_method,
