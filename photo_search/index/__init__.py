@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from photo_search.index.embedding_index import EmbeddingIndex, ImageEmbedder
     from photo_search.index.label_suspects import LabelSuspects, find_label_suspects
     from photo_search.index.near_duplicates import DuplicatePairs, find_near_duplicates
-    from photo_search.index.neighbors import Neighbors
     from photo_search.index.query_expansion import QueryExpansion, expand_queries
     from photo_search.index.reranking import Reranking, k_reciprocal_distances
+    from photo_search.index.search import Neighbors
     from photo_search.index.thresholds import (
         CalibratedRejection,
         CalibratedThreshold,

@@ -56,7 +56,10 @@ class ApproximateSearch(NamedTuple):
     def candidates(self, queries: np.ndarray, count: int) -> np.ndarray:
         """Return probably near rows `[queries, at least count]`, -1 for none."""
         wanted = min(self.rows, count if self.kind == "hnsw" else REFINED * count)
-        _set_effort(self.kind, self.index, max(self.effort, wanted if self.kind == "hnsw" else 1))
+        if self.kind == "hnsw":
+            self.index.hnsw.efSearch = max(self.effort, wanted)
+        else:
+            self.index.nprobe = self.effort
         return self.index.search(np.ascontiguousarray(queries, np.float32), wanted)[1]
 
 
@@ -199,21 +202,10 @@ def _trained_lists(faiss: ModuleType, embeddings: np.ndarray, measure: int, seed
     rows, dim = embeddings.shape
     num_lists = int(2 ** np.clip(np.round(np.log2(np.sqrt(rows))), 2, 16))
     num_bytes = max(size for size in range(1, -(-dim // _DIMS_PER_BYTE) + 1) if dim % size == 0)
-    coarse = faiss.IndexFlatL2(dim) if measure == faiss.METRIC_L2 else faiss.IndexFlatIP(dim)
-    index = faiss.IndexIVFPQ(coarse, dim, num_lists, num_bytes, 8, measure)
-    coarse.this.disown()
-    index.own_fields = True
+    index = faiss.index_factory(dim, f"IVF{num_lists},PQ{num_bytes}x8", measure)
     index.cp.seed = index.pq.cp.seed = seed + 1
     num_training = min(rows, max(_TRAINING_ROWS_PER_LIST * num_lists, 256 * _TRAINING_ROWS_PER_LIST))
     chosen = np.sort(np.random.default_rng(seed).permutation(rows)[:num_training])
-    index.verbose = False
     index.cp.min_points_per_centroid = index.pq.cp.min_points_per_centroid = 1  # avoids a warning on standard error
     index.train(np.ascontiguousarray(embeddings[chosen], np.float32))
     return index
-
-
-def _set_effort(kind: str, index: Any, effort: int) -> None:  # noqa: ANN401
-    if kind == "hnsw":
-        index.hnsw.efSearch = effort
-    else:
-        index.nprobe = effort

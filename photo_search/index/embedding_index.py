@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from common.errors import check_choice, check_given, check_positive, invalid
+from common.errors import check_choice, check_given, check_non_negative, check_positive, invalid
 from photo_search.index.approximate import (
     TARGET_RECALL,
     ApproximateSearch,
@@ -20,12 +20,11 @@ from photo_search.index.approximate import (
 )
 from photo_search.index.index_folder import IndexFolder, remove_other_files
 from photo_search.index.near_duplicates import DuplicatePairs, find_near_duplicates
-from photo_search.index.neighbors import Neighbors
-from photo_search.index.query_expansion import QueryExpansion, checked_expansion, expand_queries
+from photo_search.index.query_expansion import QueryExpansion, expand_queries
 from photo_search.index.reranking import Reranking
-from photo_search.index.row_search import nearest_approximately, nearest_exactly, reranked
 from photo_search.index.rows import (
     Rows,
+    as_texts,
     merged_embeddings,
     metadata_of,
     metadata_texts,
@@ -33,8 +32,8 @@ from photo_search.index.rows import (
     rows_where,
     rows_without,
 )
+from photo_search.index.search import Neighbors, nearest_approximately, nearest_exactly, reranked
 from photo_search.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
-from photo_search.index.text_column import as_texts
 from photo_search.index.thresholds import CalibratedRejection, calibrate_rejection
 
 _DTYPES = ("float32", "float16")
@@ -402,10 +401,8 @@ class EmbeddingIndex:
 
     def _stored(self, items: Any) -> tuple[np.ndarray, float]:  # noqa: ANN401
         """Return new embeddings as stored, and the largest rounding error with them."""
-        embeddings = checked_embeddings("embeddings", self._embeddings_of(items), self.dim)
-        stored, error = stored_rows(embeddings, self.metric, self._record["dtype"])
-        error = max(error, self.rounding_error)
-        return stored, error
+        stored, error = stored_rows(self._embeddings_of(items), self.metric, self._record["dtype"], self.dim)
+        return stored, max(error, self.rounding_error)
 
     def search(
         self,
@@ -437,8 +434,9 @@ class EmbeddingIndex:
         """
         prepared = self._prepared_queries(queries)
         if expansion is not None:
-            prepared = self._expanded(prepared, checked_expansion(expansion), approximate, among)
-        count = k if reranking is None else max(k, min(reranking.num_candidates, self._num_searched(among)))
+            prepared = self._expanded(prepared, expansion, approximate, among)
+        num_searched = len(self) if among is None else len(among)
+        count = k if reranking is None else max(k, min(reranking.num_candidates, num_searched))
         rows = self._nearest(prepared, count, approximate, among)
         if reranking is not None:
             rows = reranked(prepared, self.embeddings, rows, reranking)[:, :k]
@@ -564,16 +562,10 @@ class EmbeddingIndex:
         embeddings = checked_embeddings("queries", self._embeddings_of(queries), self.dim)
         return unit_rows(embeddings) if self.metric == "cosine" else embeddings
 
-    def _num_searched(self, among: np.ndarray | None) -> int:
-        return len(self) if among is None else len(among)
-
     def _checked_rows(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
         rows = np.asarray(rows)
-        if (
-            rows.ndim != 1
-            or rows.dtype.kind not in "iu"
-            or (len(rows) and not 0 <= rows.min() <= rows.max() < len(self))
-        ):
+        is_valid = rows.ndim == 1 and rows.dtype.kind in "iu"
+        if not is_valid or (len(rows) and not 0 <= rows.min() <= rows.max() < len(self)):
             raise invalid("rows", received=rows, expected=f"integers [any] in [0, {len(self)})")
         return rows.astype(np.int64)
 
@@ -582,7 +574,7 @@ class EmbeddingIndex:
     ) -> np.ndarray:
         """Return rows `[queries, k]`; `given` is the public caller's k, for errors."""
         check_positive("k", k)
-        searched = self._num_searched(among)
+        searched = len(self) if among is None else len(among)
         if k > searched:
             less = k - (given or k)
             expected = f"at most {searched - less}, the number of rows that can be found"
@@ -603,7 +595,9 @@ class EmbeddingIndex:
     ) -> np.ndarray:
         if self.metric != "cosine":
             raise invalid("expansion", received=f"the metric {self.metric}", expected="the metric cosine")
-        count = min(expansion.num_neighbors, self._num_searched(among))
+        check_positive("num_neighbors", expansion.num_neighbors)
+        check_non_negative("alpha", expansion.alpha)
+        count = min(expansion.num_neighbors, len(self) if among is None else len(among))
         rows = self._nearest(queries, count, approximate, among)
         return expand_queries(queries, np.asarray(self.embeddings[rows], np.float32), expansion.alpha)
 

@@ -17,10 +17,8 @@ import numpy as np
 from common.errors import InvalidInput, invalid
 from common.files import Maybe, Number, checked, errors_name, hold_lock, read_json, remove_temporary_files, write_json
 from photo_search.index.approximate import KINDS
-from photo_search.index.rooted_ids import RootedIds, without_root
-from photo_search.index.rows import Rows
+from photo_search.index.rows import Rows, TextColumn, encoded
 from photo_search.index.similarity import METRICS
-from photo_search.index.text_column import TextColumn, encoded
 
 RECORD = "index.json"
 _FORMAT = 1
@@ -91,7 +89,6 @@ class IndexFolder:
         *,
         replace: bool = False,
         root: str | os.PathLike | None = None,
-        **more: object,
     ) -> IndexFolder:
         """Write a new index.
 
@@ -101,7 +98,6 @@ class IndexFolder:
             rows: the first rows, of the stored type; possibly none.
             replace: replace an existing index once the new one is complete; otherwise it is an `InvalidInput`.
             root: paths below this folder are stored relative to it.
-            **more: entries of the record that only the caller reads.
         """
         folder = pathlib.Path(folder)
         if (folder / RECORD).exists() and not replace:
@@ -110,7 +106,7 @@ class IndexFolder:
         folder.mkdir(parents=True, exist_ok=True)
         place = None if root is None else os.path.abspath(root)
         with _locked(folder):
-            settings = {"format": _FORMAT, **settings, **more, "root": _entry_of(folder, place)}
+            settings = {"format": _FORMAT, **settings, "root": _entry_of(folder, place)}
             with _none_left_on_failure(folder):
                 record = _written(folder, settings, rows, place)
                 write_json(folder / RECORD, record)
@@ -127,10 +123,9 @@ class IndexFolder:
         embeddings = self._mapped(
             "embeddings", np.dtype(self.record["dtype"]), (self.record["rows"], self.record["dim"])
         )
-        ids = self._texts("ids", "id_ends")
-        labels = self._texts("labels", "label_ends") if self.record["has_labels"] else None
-        later = {name: self._texts(name, ends) for name, ends in _LATER_TEXTS.items() if name in self.record["files"]}
-        return Rows(embeddings, ids if self.root is None else RootedIds(ids, self.root), labels, **later)
+        labels = self._texts("labels") if self.record["has_labels"] else None
+        later = {name: self._texts(name) for name in _LATER_TEXTS if name in self.record["files"]}
+        return Rows(embeddings, self._texts("ids", self.root or ""), labels, **later)
 
     def check_whole(self) -> None:
         """Refuse truncated mapped files (`InvalidInput`), since reading them is a bus error."""
@@ -210,12 +205,9 @@ class IndexFolder:
         return invalid("index", received=f"{self.folder}, changed meanwhile", expected="one writer", fix=fix)
 
     def _commit_rows(self, record: dict) -> None:
-        self._commit({**record, "root": _entry_of(self.folder, self.root)})
-        self.recorded_root = self.root
-
-    def _commit(self, record: dict) -> None:
+        record = {**record, "root": _entry_of(self.folder, self.root)}
         write_json(self.folder / RECORD, record)
-        self.record = record
+        self.record, self.recorded_root = record, self.root
 
     def _read(self) -> dict:
         path = self.folder / RECORD
@@ -230,12 +222,12 @@ class IndexFolder:
         checked(record, _DESCRIPTION, str(path), fix="The file is damaged: build the index again.")
         return record
 
-    def _texts(self, column: str, ends_column: str) -> TextColumn:
-        size, ends = self.record["bytes"].get(column, 0), self._mapped(ends_column, np.int64, (self.record["rows"],))
+    def _texts(self, column: str, root: str = "") -> TextColumn:
+        size, ends = self.record["bytes"].get(column, 0), self._mapped(_TEXTS[column], np.int64, (self.record["rows"],))
         if np.any(np.diff(ends, prepend=0) < 0) or (ends[-1] if len(ends) else 0) != size:
-            path = self.folder / self.record["files"][ends_column]
+            path = self.folder / self.record["files"][_TEXTS[column]]
             raise InvalidInput(f"{path} is damaged: ends of texts do not ascend to {size}. Build the index again.")
-        return TextColumn(self._mapped(column, np.uint8, (size,)), ends)
+        return TextColumn(self._mapped(column, np.uint8, (size,)), ends, root)
 
     def _mapped(self, column: str, dtype: np.dtype | type, shape: tuple[int, ...]) -> np.ndarray:
         path = self.folder / self.record["files"][column]
@@ -275,7 +267,8 @@ def _entry_of(folder: pathlib.Path, root: str | None) -> str | None:
 def _filled(folder: pathlib.Path, record: dict, rows: Rows, root: str | None) -> dict:
     """Write rows behind the counted ones; return the record that includes them."""
     count, files, sizes = record["rows"], record["files"], dict(record["bytes"])
-    ids = rows.ids if root is None else without_root(rows.ids, root)
+    below = os.path.join(root or "", "")
+    ids = [text[len(below) :] if root is not None and text.startswith(below) else text for text in rows.ids]
     unknown = [""] * len(rows.embeddings)
     later = {"digests": rows.digests or unknown, "metadata": rows.metadata or unknown}
     row_bytes = record["dim"] * np.dtype(record["dtype"]).itemsize

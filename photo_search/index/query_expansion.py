@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.errors import check_non_negative, check_positive
+from common.errors import check_non_negative
 from photo_search.index.similarity import unit_rows
 
 
@@ -47,10 +47,3 @@ def expand_queries(queries: np.ndarray, neighbors: np.ndarray, alpha: float = 3.
     cosines = np.einsum("qd,qnd->qn", queries, neighbors)
     weights = np.where(cosines > 0, np.maximum(cosines, 0) ** alpha, 0)
     return unit_rows(queries + np.einsum("qn,qnd->qd", weights, neighbors))
-
-
-def checked_expansion(expansion: QueryExpansion) -> QueryExpansion:
-    """Return the settings, or raise `InvalidInput` if they are invalid."""
-    check_positive("num_neighbors", expansion.num_neighbors)
-    check_non_negative("alpha", expansion.alpha)
-    return expansion

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple, cast, overload
 
 import numpy as np
 
 from common.data.labels import label_text
 from common.errors import invalid
 from common.files import parsed_object
-from photo_search.index.text_column import as_texts
 
 
 class Rows(NamedTuple):
@@ -156,3 +156,54 @@ class _MergedEmbeddings:
         gathered[~is_new] = self._present[sources[~is_new]]
         gathered[is_new] = self._new[self._places[part][is_new]]
         return gathered
+
+
+class TextColumn(Sequence[str]):
+    """Texts, one a row, in memory-mapped files of UTF-8 bytes and of ends; decoded on demand.
+
+    Args:
+        content: uint8 `[bytes]`, all texts one after the other.
+        ends: int64 `[rows]`, the end of each in `content`.
+        root: a folder below which texts are paths, except absolute ones; "" for none.
+    """
+
+    def __init__(self, content: np.ndarray, ends: np.ndarray, root: str = "") -> None:
+        self._content, self._ends, self._root = content, ends, root
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __iter__(self) -> Iterator[str]:
+        content, start = self._content.tobytes(), 0
+        for end in self._ends.tolist():
+            yield self._text(content[start:end])
+            start = end
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if isinstance(row, slice):
+            return [self[each] for each in range(*row.indices(len(self)))]
+        row = range(len(self))[row]  # counts from the end, too; refuses missing rows
+        start = int(self._ends[row - 1]) if row else 0
+        return self._text(self._content[start : int(self._ends[row])].tobytes())
+
+    def _text(self, content: bytes) -> str:
+        text = content.decode("utf-8", "surrogateescape")
+        return os.path.join(self._root, text) if self._root else text
+
+
+def encoded(texts: Iterable[str], start: int = 0) -> tuple[bytes, np.ndarray]:
+    """Return the bytes of texts, and their ends `[texts]`, int64.
+
+    The first text begins at `start`. File names that are not UTF-8 (`os.fsdecode`) survive the round trip.
+    """
+    parts = [text.encode("utf-8", "surrogateescape") for text in texts]
+    return b"".join(parts), start + np.cumsum([len(part) for part in parts], dtype=np.int64)
+
+
+def as_texts(values: Iterable[object]) -> list[str]:
+    """Convert paths, labels or numbers to texts; NumPy integers become plain digits."""
+    return [os.fspath(value) if isinstance(value, os.PathLike) else str(value) for value in values]

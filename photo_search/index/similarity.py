@@ -18,35 +18,34 @@ def search_similarity(metric: str) -> str:
     return "euclidean" if check_choice("metric", metric, METRICS) == "euclidean" else "inner_product"
 
 
-def stored_rows(embeddings: np.ndarray, metric: str, dtype: str, first_row: int = 0) -> tuple[np.ndarray, float]:
+def stored_rows(embeddings: np.ndarray, metric: str, dtype: str, dim: int | None = None) -> tuple[np.ndarray, float]:
     """Return embeddings as an index stores them, and their largest rounding error.
 
     Args:
         embeddings: `[rows, dim]`, float16, float32 or float64.
         metric: for "cosine" rows are divided by their Euclidean norms.
         dtype: "float32" or "float16".
-        first_row: number of the first row, for errors.
+        dim: the required size; None allows any.
 
     Returns:
         Rows `[rows, dim]` of `dtype`, and the largest Euclidean distance between a row and its stored form. The
-            distance is
-        0 for "float32", ignoring the rounding of float64 input. It bounds the error of an inner product with a unit
-            vector.
+        distance is 0 for "float32", ignoring the rounding of float64 input. It bounds the error of an inner product
+        with a unit vector.
 
     Raises:
         InvalidInput: a wrong shape or type, a number that is not finite or too large for `dtype`, or with "cosine" a
             row of zeros; it names the row.
     """
-    embeddings = checked_embeddings("embeddings", embeddings, first_row=first_row)
+    embeddings = checked_embeddings("embeddings", embeddings, dim)
     stored = np.empty(embeddings.shape, dtype)
     error = 0.0
     for start in range(0, len(embeddings), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        rows = unit_rows(embeddings[part], first_row + start) if metric == "cosine" else embeddings[part]
+        rows = unit_rows(embeddings[part], start) if metric == "cosine" else embeddings[part]
         with np.errstate(over="ignore"):
             stored[part] = rows
         if not np.isfinite(stored[part]).all():
-            row = first_row + start + int(np.flatnonzero(~np.isfinite(stored[part]).all(axis=1))[0])
+            row = start + int(np.flatnonzero(~np.isfinite(stored[part]).all(axis=1))[0])
             fix = 'Build the index with dtype="float32", or scale the embeddings.'
             raise invalid(
                 "embeddings", received=f"a number too large for {dtype} in row {row}", expected=dtype, fix=fix
@@ -56,7 +55,7 @@ def stored_rows(embeddings: np.ndarray, metric: str, dtype: str, first_row: int 
     return stored, error
 
 
-def checked_embeddings(name: str, embeddings: np.ndarray, dim: int | None = None, first_row: int = 0) -> np.ndarray:
+def checked_embeddings(name: str, embeddings: np.ndarray, dim: int | None = None) -> np.ndarray:
     """Return `embeddings` `[rows, dim]` if valid, else raise `InvalidInput`.
 
     They must be finite floating-point numbers of that shape.
@@ -65,7 +64,6 @@ def checked_embeddings(name: str, embeddings: np.ndarray, dim: int | None = None
         name: of the argument, for the error.
         embeddings: to be checked; may have no rows.
         dim: the required size; None allows any.
-        first_row: number of the first row, for errors.
     """
     embeddings = np.asarray(embeddings)
     if embeddings.ndim != 2 or embeddings.shape[1] == 0 or embeddings.dtype not in (np.float16, np.float32, np.float64):
@@ -82,7 +80,7 @@ def checked_embeddings(name: str, embeddings: np.ndarray, dim: int | None = None
             fix="They come from different models: embed both with the same one.",
         )
     if not np.isfinite(embeddings).all():
-        row = first_row + int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
+        row = int(np.flatnonzero(~np.isfinite(embeddings).all(axis=1))[0])
         raise invalid(name, received=f"NaN or infinity in row {row} (from 0)", expected="finite numbers")
     return embeddings
 

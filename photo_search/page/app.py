@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from common.errors import InvalidInput
-from photo_search.page.guards import UploadRoom, refusal
+from photo_search.page.guards import limited, refusal
 from photo_search.page.service import MOST_NEIGHBOURS, PhotoService
 from photo_search.page.uploads import Crop, Refused
 from photo_search.photos.shown import shown_text
@@ -25,6 +25,7 @@ from photo_search.photos.shown import shown_text
 _FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 _FIELD = "photo"
 _SECONDS_PER_UPLOAD = 60.0
+_UPLOADS_AT_ONCE = 4  # in memory; others wait on the disk
 _PLAIN = re.compile(r"[\w.+-]{1,40}", re.ASCII)  # values that an error repeats
 _NO_SUCH = {404: "There is no such address.", 405: "This address takes no such request."}
 _Count = Annotated[int, Query(ge=1, le=MOST_NEIGHBOURS)]
@@ -38,7 +39,7 @@ def make_app(service: PhotoService) -> FastAPI:
     """Build the page and its JSON routes, with their error answers."""
     # FastAPI's own pages of documentation load scripts from elsewhere.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    room = UploadRoom(service.limits.upload_bytes)
+    few = asyncio.Semaphore(_UPLOADS_AT_ONCE)
 
     @app.get("/api/index")
     def describe() -> JSONResponse:
@@ -49,9 +50,14 @@ def make_app(service: PhotoService) -> FastAPI:
         request: Request, count: _Count = 12, label: _Label = None, where: _Where = (), crop: _CropText = None
     ) -> JSONResponse:
         part = None if crop is None else Crop.of(crop)
-        with room.receiving(request.receive) as receive:
-            contents = await _uploaded_file(Request(request.scope, receive))
-            return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where, part))
+        received = Request(request.scope, limited(request.receive, service.limits.upload_bytes))
+        try:
+            file = await _uploaded_file(received)
+            async with few:
+                contents = await file.read()
+                return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where, part))
+        finally:
+            await received.close()
 
     @app.get("/api/photos/{row}/neighbours")
     def neighbours(
@@ -98,8 +104,8 @@ def _answer_errors(app: FastAPI) -> None:
         return refusal(Refused(500, "The page has failed; its terminal says why."))
 
 
-async def _uploaded_file(request: Request) -> bytes:
-    """Return the only file of a form; refuse other requests and slow ones."""
+async def _uploaded_file(request: Request) -> UploadFile:
+    """Return the only file of a form, which Starlette keeps on the disk; refuse other requests and slow ones."""
     expected = f"a form (multipart/form-data) with one file named {_FIELD}"
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refused(415, f"Received another content type; expected {expected}.")
@@ -107,13 +113,11 @@ async def _uploaded_file(request: Request) -> bytes:
         form = await asyncio.wait_for(request.form(max_files=2, max_fields=2), _SECONDS_PER_UPLOAD)
         items: list[tuple[str, Any]] = form.multi_items()
         if len(items) == 1 and items[0][0] == _FIELD and isinstance(items[0][1], UploadFile):
-            return await items[0][1].read()
+            return items[0][1]
     except asyncio.TimeoutError as error:
         raise Refused(408, f"The upload took longer than {_SECONDS_PER_UPLOAD:g} s.") from error
     except ClientDisconnect as error:
         raise Refused(400, "The upload ended before its end.") from error
     except FormParserError as error:
         raise Refused(400, f"The form cannot be read; expected {expected}.") from error
-    finally:
-        await request.close()
     raise Refused(400, f"Received {len(items)} fields or other ones; expected {expected}.")

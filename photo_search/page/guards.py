@@ -8,12 +8,10 @@ Any site in its user's browser can reach a page on the loopback interface: by a 
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import ipaddress
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
@@ -23,10 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from photo_search.page.uploads import Refused
 
-FORM_BYTES = 16_384  # of a form, beside its file
+_FORM_BYTES = 16_384  # of a form, beside its file
 _OTHERS_PER_SEARCH = 50  # requests for pictures and the like
-_UPLOADS_AT_ONCE = 4  # of the largest size
-_SECONDS, _BYTES = 5.0, 100_000  # an upload sends so many bytes in so many seconds, or ends
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -63,39 +59,19 @@ class Rate:
         return 0.0
 
 
-class UploadRoom:
-    """Bytes that all uploads in progress may hold together.
+def limited(receive: Receive, upload_bytes: int) -> Receive:
+    """Refuse a form whose file is too large; the server discards its rest."""
+    size = 0
 
-    An upload counts what it has sent, so slow ones take no room from others; those below 20 kB/s are refused.
-    """
+    async def received() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > upload_bytes + _FORM_BYTES:
+            raise Refused(413, f"The upload is too large; expected a file of at most {upload_bytes:,} bytes.")
+        return message
 
-    def __init__(self, upload_bytes: int) -> None:
-        self._left = _UPLOADS_AT_ONCE * (upload_bytes + FORM_BYTES)
-
-    @contextlib.contextmanager
-    def receiving(self, receive: Receive) -> Iterator[Receive]:
-        """Give room to a request's messages until its answer is known."""
-        clock = asyncio.get_running_loop().time
-        held, since_begin, end = 0, 0, clock() + _SECONDS
-
-        async def received() -> Message:
-            nonlocal held, since_begin, end
-            try:
-                message = await asyncio.wait_for(receive(), max(0.0, end - clock()))
-            except asyncio.TimeoutError as error:
-                raise Refused(408, f"The upload is slower than {_BYTES / _SECONDS:,.0f} bytes a second.") from error
-            size = len(message.get("body", b""))
-            if size > self._left:
-                raise Refused(503, "Other uploads are in progress. Wait 2 s.", 2)
-            self._left, held, since_begin = self._left - size, held + size, since_begin + size
-            if since_begin >= _BYTES:
-                since_begin, end = 0, clock() + _SECONDS
-            return message
-
-        try:
-            yield received
-        finally:
-            self._left += held
+    return received
 
 
 class Hosts:
@@ -123,11 +99,11 @@ class Hosts:
 class Guard:
     """An ASGI application around the page; refusals are JSON objects with an `error`.
 
-    Its limits are the bytes of a file and, over all clients, searches per minute; of other requests, 50 times as many.
+    Its limits are, over all clients, searches per minute, and of other requests 50 times as many.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Hosts, upload_bytes: int, searches_per_minute: int) -> None:
-        self._app, self._hosts, self._upload_bytes = app, hosts, upload_bytes
+    def __init__(self, app: ASGIApp, hosts: Hosts, searches_per_minute: int) -> None:
+        self._app, self._hosts = app, hosts
         self._searches, self._others = Rate(searches_per_minute), Rate(_OTHERS_PER_SEARCH * searches_per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,7 +114,7 @@ class Guard:
             self._check(Request(scope))
         except Refused as error:
             app = refusal(error)
-        await app(scope, _limited(receive, self._upload_bytes), _with_headers(send))
+        await app(scope, receive, _with_headers(send))
 
     def _check(self, request: Request) -> None:
         if not self._hosts.allow(request.headers.get("host", "")):
@@ -162,21 +138,6 @@ def _is_same_site(request: Request) -> bool:
         return False
     is_page = request.method == "GET" and request.scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
     return is_page or headers.get("sec-fetch-site", "none") in ("none", "same-origin")
-
-
-def _limited(receive: Receive, upload_bytes: int) -> Receive:
-    """Refuse a body that is too large; the server discards its rest."""
-    size = 0
-
-    async def limited() -> Message:
-        nonlocal size
-        message = await receive()
-        size += len(message.get("body", b""))
-        if size > upload_bytes + FORM_BYTES:
-            raise Refused(413, f"The upload is too large; expected a file of at most {upload_bytes:,} bytes.")
-        return message
-
-    return limited
 
 
 def _with_headers(send: Send) -> Send:

@@ -32,13 +32,7 @@ _MEGA = 1_000_000
 
 def serve(values: flags.FlagValues) -> None:
     """Serve the page until Ctrl-C or SIGTERM."""
-    _, index, _ = check_all(
-        [
-            check_packages,
-            lambda: _index(values.index),
-            lambda: _check_port(values.port),
-        ]
-    )
+    _, index, _ = check_all([check_packages, lambda: _index(values.index), lambda: _check_port(values.port)])
     model = pathlib.Path(values.model) if values.model else own_model(values.index)
     listener = listen(values.host, values.port)
     with listener:
@@ -132,14 +126,8 @@ def make_server(service: PhotoService, listener: socket.socket, host: str) -> uv
     names = _LOOPBACK | {host.lower(), socket.gethostname().lower()}
     hosts = Hosts(_LOOPBACK | {host.lower()}) if is_loopback(listener) else Hosts(names, any_address=True)
     limits = service.limits
-    guard = Guard(
-        make_app(service),
-        hosts=hosts,
-        upload_bytes=limits.upload_bytes,
-        searches_per_minute=limits.searches_per_minute,
-    )
     config = Config(
-        guard,
+        Guard(make_app(service), hosts, limits.searches_per_minute),
         log_level="error",
         access_log=False,
         server_header=False,
@@ -166,30 +154,26 @@ def _impatient_protocol(seconds: float) -> type[asyncio.Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._timer = self.loop.call_later(seconds, self._close_if_waiting)
+            self._watch()
 
         def data_received(self, data: bytes) -> None:
-            if self._timer is None and self._is_waiting():
-                self._timer = self.loop.call_later(seconds, self._close_if_waiting)
             super().data_received(data)
-            if not self._is_waiting():
-                self._stop_timer()
+            self._watch()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_timer()
+            self._stop()
             super().connection_lost(exc)
 
-        def _is_waiting(self) -> bool:
-            return self.cycle is None or self.cycle.response_complete
+        def _watch(self) -> None:
+            """Start the clock when headers begin, and stop it when they are complete."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._stop()
+            elif self._timer is None:
+                self._timer = self.loop.call_later(seconds, self.transport.close)
 
-        def _stop_timer(self) -> None:
+        def _stop(self) -> None:
             if self._timer is not None:
                 self._timer.cancel()
-                self._timer = None
-
-        def _close_if_waiting(self) -> None:
             self._timer = None
-            if self._is_waiting():
-                self.transport.close()
 
     return ImpatientProtocol

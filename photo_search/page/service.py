@@ -16,8 +16,8 @@ from common.data.regular_files import contents_of
 from common.errors import invalid
 from photo_search.index import EmbeddingIndex, Neighbors
 from photo_search.page.network import Attention, PhotoNetwork
-from photo_search.page.uploads import FORMATS, Crop, Refused, read_photo, small_copy
-from photo_search.photos.shown import shown_text
+from photo_search.page.uploads import FORMATS, Crop, Refused, read_photo
+from photo_search.photos.shown import jpeg_of, shown_text, small_picture
 
 MOST_NEIGHBOURS = 100
 _CACHED_PICTURES = 512  # about 20 kB each
@@ -141,6 +141,10 @@ def _described(attention: Attention) -> dict[str, Any]:
     }
 
 
+def _unreadable(reason: str) -> Refused:
+    return Refused(404, f"The file of this photo cannot be read: {reason}. It is searched all the same.")
+
+
 class Gallery:
     """The page's view of an index; clients name photos by row, never by path.
 
@@ -215,18 +219,18 @@ class Gallery:
 
     def picture(self, row: int, side: int = PICTURE_SIDE) -> bytes:
         """Return a JPEG of a photo with at most `side` pixels a side."""
-        contents = self.contents(row)
-        copy = small_copy(contents, side, self._max_pixels)
+        self.check_row(row)
+        copy = small_picture(self.index.ids[row], side, self._max_pixels)
         if isinstance(copy, str):
-            raise Refused(404, copy)
-        return copy
+            raise _unreadable(copy)
+        return jpeg_of(copy)
 
     def contents(self, row: int) -> bytes:
         """Return a photo's file; refuse if it is gone."""
         self.check_row(row)
         contents = contents_of(self.index.ids[row])
         if isinstance(contents, str):
-            raise Refused(404, f"The file of this photo cannot be read: {contents}. It is searched all the same.")
+            raise _unreadable(contents)
         return contents
 
     def check_row(self, row: int) -> None:

@@ -8,9 +8,9 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from common.data.image_files import decode_rgb
-from common.data.image_formats import Reading, as_read, open_image, readable_formats
+from common.data.image_formats import Reading, open_image, readable_formats
 from common.errors import InvalidInput
-from photo_search.photos.shown import jpeg_of, shown_text
+from photo_search.photos.shown import shown_text
 
 FORMATS = tuple(name for name in ("JPEG", "PNG", "WEBP", "GIF", "BMP", "AVIF", "HEIF") if name in readable_formats())
 LONGEST_SIDE = 30_000  # pixels
@@ -35,14 +35,17 @@ def read_photo(contents: bytes, max_pixels: int, reading: Reading = Reading.SHOW
     """
     if not contents:
         raise Refused(422, "The file is empty; expected a photo.")
+    most = f"expected at most {max_pixels / _MEGA:g} megapixels, and {LONGEST_SIDE:,} pixels on the longer side"
     try:
         with open_image(contents, FORMATS) as image:
-            _check_size(image, max_pixels)
+            width, height = image.size
+            if width * height > max_pixels or max(width, height) > LONGEST_SIDE:
+                raise Refused(413, f"The photo has {width:,} x {height:,} pixels; {most}. Make it smaller.")
             animated = image.format in _ANIMATED and getattr(image, "is_animated", False)
     except Refused:
         raise
     except Image.DecompressionBombError as error:
-        raise Refused(413, f"The photo declares too many pixels; {_most(max_pixels)}.") from error
+        raise Refused(413, f"The photo declares too many pixels; {most}.") from error
     except UnidentifiedImageError as error:
         raise Refused(415, f"This is no photo in a known format; expected one of {', '.join(FORMATS)}.") from error
     except Exception as error:  # noqa: BLE001 (Pillow raises any exception on damaged files)
@@ -87,31 +90,6 @@ class Crop(NamedTuple):
             received = f"{right - left} x {bottom - top} pixels"
             raise Refused(422, f"The crop has {received}; expected at least {_FEWEST_PIXELS} on each side.")
         return photo[top:bottom, left:right]
-
-
-def small_copy(contents: bytes, longer_side: int, max_pixels: int) -> bytes | str:
-    """Convert an indexed photo to JPEG without metadata, or explain the failure."""
-    try:
-        with open_image(contents) as image:
-            _check_size(image, max_pixels)
-            image.draft(None, (longer_side, longer_side))  # of JPEG files, pixels that are not needed are not computed
-            small = as_read(image, Reading.SHOWN)
-    except Refused as error:
-        return str(error)
-    except Exception:  # noqa: BLE001 (as above)
-        return "The file cannot be read as a picture."
-    small.thumbnail((longer_side, longer_side), Image.Resampling.LANCZOS)
-    return jpeg_of(small)
-
-
-def _check_size(image: Image.Image, max_pixels: int) -> None:
-    width, height = image.size
-    if width * height > max_pixels or max(width, height) > LONGEST_SIDE:
-        raise Refused(413, f"The photo has {width:,} x {height:,} pixels; {_most(max_pixels)}. Make it smaller.")
-
-
-def _most(max_pixels: int) -> str:
-    return f"expected at most {max_pixels / _MEGA:g} megapixels, and {LONGEST_SIDE:,} pixels on the longer side"
 
 
 def _damaged(reason: Exception | str) -> Refused:

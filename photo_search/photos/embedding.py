@@ -9,7 +9,7 @@ import os
 import pathlib
 import shutil
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -244,13 +244,9 @@ def _read_npz(path: str) -> EmbeddingTable:
     except PermissionError:
         raise
     except Exception as error:
-        raise invalid(
-            "--embeddings", received=f"{path} ({error})", expected="a NumPy archive of named arrays"
-        ) from error
-    missing = {"embeddings", "paths"} - arrays.keys()
-    if missing:
-        received = f"{path} with {', '.join(arrays) or 'nothing'}"
-        raise invalid("--embeddings", received=received, expected="arrays named embeddings and paths")
+        received, expected = f"{path} ({error})", "a NumPy archive of named arrays"
+        raise invalid("--embeddings", received=received, expected=expected) from error
+    _check_names(path, arrays, "arrays", "embeddings", "paths")
     names = arrays.get("class_names")
     num_names = 0 if names is None else names.size
     labels = Array("iuU", ("photos",)) if names is None else Array("iu", ("photos",), 0, num_names - 1)
@@ -296,10 +292,7 @@ def _read_parquet(path: str) -> EmbeddingTable:
     except (OSError, ArrowException) as error:
         reason = str(error).strip().partition("\n")[0]
         raise invalid("--embeddings", received=path, expected=f"a Parquet file ({reason})") from error
-    missing = {"path", "embedding"} - set(found.column_names)
-    if missing:
-        received = f"{path} with the columns {', '.join(found.column_names)}"
-        raise invalid("--embeddings", received=received, expected="columns path and embedding")
+    _check_names(path, found.column_names, "columns", "path", "embedding")
     try:
         embeddings = np.stack(found["embedding"].to_numpy()).astype(np.float32)
         digest = (found.schema.metadata or {}).get(_DIGEST.encode(), b"").decode()
@@ -314,6 +307,12 @@ def _read_parquet(path: str) -> EmbeddingTable:
     if "" in paths:
         raise wrong_row(rows[paths.index("")], "no path", "one for each embedding")
     return EmbeddingTable(embeddings, paths, labels, digest or None)
+
+
+def _check_names(path: str, present: Collection[str], what: str, *names: str) -> None:
+    if not set(names) <= set(present):
+        received = f"{path} with {', '.join(present) or 'nothing'}"
+        raise invalid("--embeddings", received=received, expected=f"{what} named {' and '.join(names)}")
 
 
 def _ids(texts: Iterable[str]) -> list[str]:

@@ -66,11 +66,9 @@ def push_index(index: EmbeddingIndex, client: QdrantClient, collection: str) -> 
             rows = range(start, min(start + _AT_ONCE, len(ids)))
             vectors = np.asarray(index.embeddings[rows.start : rows.stop], np.float32).tolist()
             payloads = [_payload(index, row, described) for row in rows]
-            points = [
-                models.PointStruct(id=ids[row], vector=vector, payload=payload)
-                for row, vector, payload in zip(rows, vectors, payloads)
-            ]
-            client.upsert(collection, points)
+            client.upsert(
+                collection, models.Batch(ids=[*ids[rows.start : rows.stop]], vectors=vectors, payloads=payloads)
+            )
             bar.update(len(rows))
     others = _stored_ids(client, collection) - set(ids)
     if others:

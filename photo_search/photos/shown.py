@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
+from common.data.image_formats import Reading, as_read, open_image
 from common.data.regular_files import contents_of
 from common.files import write_text
 from common.pages.markup import render
@@ -120,12 +121,24 @@ def jpeg_of(image: Image.Image, quality: int = 85) -> bytes:
     return file.getvalue()
 
 
-def small_picture(path: str, pixels: int) -> Image.Image | str:
-    """Return a photo, its longer side limited, or explain the failure."""
-    from common.data.image_files import decode_rgb
+def small_picture(path: str, pixels: int, most_pixels: float = math.inf) -> Image.Image | str:
+    """Return a photo, its longer side limited, or a phrase on why there is none.
 
+    Args:
+        path: of its file.
+        pixels: most of the longer side.
+        most_pixels: of the file's picture; larger ones are not decoded.
+    """
     contents = contents_of(path)
-    image = contents if isinstance(contents, str) else decode_rgb(contents)
-    if not isinstance(image, str):
-        image.thumbnail((pixels, pixels), Image.Resampling.LANCZOS)
-    return image
+    if isinstance(contents, str):
+        return contents
+    try:
+        with open_image(contents) as image:
+            if math.prod(image.size) > most_pixels:
+                return f"the picture is larger than {most_pixels / 1e6:g} megapixels"
+            image.draft(None, (pixels, pixels))  # of JPEG files, pixels that are not needed are not computed
+            small = as_read(image, Reading.SHOWN)
+    except Exception:  # noqa: BLE001 (Pillow raises any exception on damaged files)
+        return "this is no complete picture"
+    small.thumbnail((pixels, pixels), Image.Resampling.LANCZOS)
+    return small

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from absl import flags
@@ -20,7 +20,6 @@ from photo_search.photos.embedding import EmbeddingTable, Photos, find_photos, u
 from photo_search.photos.models import choose_model, embedded
 from photo_search.photos.shown import shown_path, shown_text
 
-T = TypeVar("T")
 _NUM_NAMED = 20  # photos of each kind that a dry run names
 
 
@@ -246,27 +245,26 @@ def _apply(
     index: EmbeddingIndex, photos: Photos, digests: Sequence[str], plan: SyncPlan, embeddings: np.ndarray
 ) -> None:
     """Replace all rows at once: photos elsewhere, then `photos` in their order."""
-    kept = [place for place in range(len(photos.paths)) if place not in plan.unread]
-    old_ids, old_digests = list(index.ids), list(index.digests or [""] * len(index))
-    labels = None
-    if index.labels is not None or photos.labels is not None:
-        old = [""] * len(index) if index.labels is None else list(index.labels)
-        given = photos.labels if photos.labels is not None else _by_path(old_ids, old, photos, plan, "")
-        labels = [*(old[row] for row in plan.others), *(given[place] for place in kept)]
-    ids = [*(old_ids[row] for row in plan.others), *(photos.paths[place] for place in kept)]
-    known = [*(old_digests[row] for row in plan.others), *(digests[place] for place in kept)]
-    old_metadata = index.metadata
-    described = _by_path(old_ids, old_metadata, photos, plan, {})
-    metadata = [*(old_metadata[row] for row in plan.others), *(described[place] for place in kept)]
-    sources = np.r_[np.array(plan.others, np.int64), plan.sources[kept]]
-    index.rebuild(sources, embeddings, ids, labels, known, metadata)
-
-
-def _by_path(ids: Sequence[str], values: Sequence[T], photos: Photos, plan: SyncPlan, otherwise: T) -> list[T]:
-    """Return what the index has of each photo, which may be renamed."""
-    value_of = dict(zip(ids, values))
-    value_of |= {photos.paths[place]: values[row] for place, row in plan.renamed.items()}
-    return [value_of.get(path, otherwise) for path in photos.paths]
+    ids, labels, known = (
+        list(index.ids),
+        list(index.labels or [""] * len(index)),
+        list(index.digests or [""] * len(index)),
+    )
+    metadata = index.metadata
+    row_of = {path: row for row, path in enumerate(ids)}
+    row_of |= {photos.paths[place]: row for place, row in plan.renamed.items()}
+    rows: list[tuple] = [(row, ids[row], labels[row], known[row], metadata[row]) for row in plan.others]
+    for place, path in enumerate(photos.paths):
+        if place in plan.unread:
+            continue
+        row = row_of.get(path)
+        label = photos.labels[place] if photos.labels is not None else "" if row is None else labels[row]
+        rows.append((plan.sources[place], path, label, digests[place], {} if row is None else metadata[row]))
+    sources, new_ids, new_labels, new_digests, described = zip(*rows) if rows else ((),) * 5
+    has_labels = index.labels is not None or photos.labels is not None
+    index.rebuild(
+        np.array(sources, np.int64), embeddings, new_ids, new_labels if has_labels else None, new_digests, described
+    )
 
 
 def _below(paths: Iterable[str], images: str) -> list[bool]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from photo_search.page import guards
+from photo_search.page import app
 from photo_search.page.service import PhotoService
 from photo_search.page.uploads import Crop, Refused
 from tests.photo_search.conftest import BOUNDARY, HOSTILE_LABEL, LIMITS, ask, form, part, running, upload
@@ -228,7 +228,7 @@ def test_half_sent_headers_block_nobody(service, monkeypatch):
 
 
 def test_slow_uploads_keep_nobody_out_and_are_ended(service, monkeypatch):
-    monkeypatch.setattr(guards, "_SECONDS", 2.0)
+    monkeypatch.setattr(app, "_SECONDS_PER_UPLOAD", 2.0)
     with running(service) as port, contextlib.ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for _ in range(8)]
         head = (

@@ -3,9 +3,7 @@ import asyncio
 import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed (pip install -r requirements-serve.txt)")
-from photo_search.page import guards
-from photo_search.page.guards import Guard, Hosts, Rate, UploadRoom
-from photo_search.page.uploads import Refused
+from photo_search.page.guards import Guard, Hosts, Rate
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -57,47 +55,10 @@ def statuses(guard, paths, host="page"):
     return [asyncio.run(ask(path)) for path in paths]
 
 
-def test_uploads_share_a_number_of_bytes(monkeypatch):
-    monkeypatch.setattr(guards, "FORM_BYTES", 0)
-    room = UploadRoom(100)  # 400 bytes together
-
-    async def body(size):
-        with room.receiving(lambda: asyncio.sleep(0, {"body": bytes(size)})) as receive:
-            await receive()
-            await asyncio.sleep(0.1)  # for its search
-
-    async def ask():
-        refused = lambda answers: [isinstance(answer, Refused) and answer.status for answer in answers]  # noqa: E731
-        begun = [*(body(10) for _ in range(20)), body(100), body(100), body(1)]
-        assert refused(await asyncio.gather(*begun, return_exceptions=True)) == [False] * 22 + [503]
-        assert refused(await asyncio.gather(body(400), return_exceptions=True)) == [False]  # all have left
-
-    asyncio.run(ask())
-
-
-@pytest.mark.parametrize(("pause", "slow"), [(0.02, False), (0.2, True)])
-def test_an_upload_below_a_rate_is_refused(monkeypatch, pause, slow):
-    monkeypatch.setattr(guards, "_SECONDS", 0.4)
-    monkeypatch.setattr(guards, "_BYTES", 10)
-
-    bodies = iter([bytes(500), *[b"abc"] * 60])  # a quick begin is no excuse
-
-    async def read():
-        with UploadRoom(1000).receiving(lambda: asyncio.sleep(pause, {"body": next(bodies)})) as receive:
-            for _ in range(60):
-                await receive()
-
-    if not slow:
-        asyncio.run(read())
-        return
-    with pytest.raises(Refused, match="slower than 25 bytes a second"):
-        asyncio.run(read())
-
-
 def test_neighbours_count_as_searches_and_pictures_do_not():
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
-    guard = Guard(app, hosts=Hosts(frozenset({"page"})), upload_bytes=1000, searches_per_minute=2)
+    guard = Guard(app, Hosts(frozenset({"page"})), searches_per_minute=2)
     search, picture = "/api/photos/3/neighbours", "/api/photos/3/picture"
     assert statuses(guard, [search, picture, search, picture, search, picture]) == [200, 200, 200, 200, 429, 200]

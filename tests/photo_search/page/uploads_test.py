@@ -7,11 +7,24 @@ import pytest
 from PIL import Image
 
 from common.data.image_formats import Reading
-from photo_search.page.uploads import LONGEST_SIDE, Refused, read_photo, small_copy
+from photo_search.page.uploads import LONGEST_SIDE, Refused, read_photo
+from photo_search.photos.shown import jpeg_of, small_picture
 from tests.photo_search.page.hostile_files import NO_PHOTOS, encoded, jpeg, photo, png_that_declares
 from tests.support.colour_profiles import DISPLAY_P3, in_display_p3
 
 MOST = 1_000_000
+
+
+@pytest.fixture
+def small_copy(tmp_path):
+    """What the page shows of a file with these contents."""
+
+    def copy(contents, side):
+        (tmp_path / "photo").write_bytes(contents)
+        found = small_picture(str(tmp_path / "photo"), side, MOST)
+        return found if isinstance(found, str) else jpeg_of(found)
+
+    return copy
 
 
 @pytest.mark.parametrize(("contents", "status", "phrase"), NO_PHOTOS.values(), ids=NO_PHOTOS)
@@ -87,49 +100,49 @@ def outcome(contents):
         return error.status
 
 
-def test_a_small_copy_has_nothing_but_pixels():
+def test_a_small_copy_has_nothing_but_pixels(small_copy):
     exif = Image.Exif()
     exif[0x010E] = "a secret description"
     original = jpeg((500, 250), exif=exif)
-    copy = small_copy(original, 100, MOST)
+    copy = small_copy(original, 100)
     assert b"secret" in original
     assert b"secret" not in copy
     with Image.open(io.BytesIO(copy)) as image:
         assert (image.format, image.size) == ("JPEG", (100, 50))
 
 
-def test_a_small_copy_of_what_is_no_photo_is_a_phrase():
-    assert "cannot be read" in small_copy(b"text", 100, MOST)
-    assert "megapixels" in small_copy(png_that_declares(5_000, 5_000), 100, MOST)
+def test_a_small_copy_of_what_is_no_photo_is_a_phrase(small_copy):
+    assert "no complete picture" in small_copy(b"text", 100)
+    assert "megapixels" in small_copy(png_that_declares(5_000, 5_000), 100)
 
 
-def test_photos_and_their_copies_are_upright():
+def test_photos_and_their_copies_are_upright(small_copy):
     exif = Image.Exif()
     exif[0x0112] = 6
     contents = jpeg((500, 250), exif=exif)
     assert read_photo(contents, MOST).shape == (500, 250, 3)
     assert read_photo(contents, MOST, reading=Reading.STORED).shape == (250, 500, 3)
-    with Image.open(io.BytesIO(small_copy(contents, 100, MOST))) as copy:
+    with Image.open(io.BytesIO(small_copy(contents, 100))) as copy:
         assert copy.size == (50, 100)
 
 
-def test_photos_and_their_copies_are_in_the_colours_of_their_profile():
+def test_photos_and_their_copies_are_in_the_colours_of_their_profile(small_copy):
     colour = (220, 60, 30)
     wide = in_display_p3(Image.new("RGB", (80, 60), colour))
     contents = encoded(wide, "JPEG", quality=95, icc_profile=DISPLAY_P3)
     assert np.abs(read_photo(contents, MOST).astype(int) - colour).max() <= 3
     assert np.abs(read_photo(contents, MOST, Reading.UPRIGHT).astype(int) - wide.getpixel((0, 0))).max() <= 3
-    with Image.open(io.BytesIO(small_copy(contents, 40, MOST))) as copy:
+    with Image.open(io.BytesIO(small_copy(contents, 40))) as copy:
         assert "icc_profile" not in copy.info
         assert np.abs(np.asarray(copy).astype(int) - colour).max() <= 5
 
 
-def test_no_photo_starts_a_program(monkeypatch, tmp_path):
+def test_no_photo_starts_a_program(monkeypatch, tmp_path, small_copy):
     (tmp_path / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
     (tmp_path / "gs").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     contents = encoded(photo(), "EPS")
-    assert small_copy(contents, 100, MOST) == "The file cannot be read as a picture."
+    assert small_copy(contents, 100) == "this is no complete picture"
     with pytest.raises(Refused, match="known format"):
         read_photo(contents, MOST)
     assert not (tmp_path / "started").exists()

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from common.retrieval import find_nearest_neighbors
-from photo_search.index import few_queries
-from photo_search.index.few_queries import nearest_units
+from photo_search.index import search
+from photo_search.index.search import nearest_units
 from photo_search.index.similarity import unit_rows
 
 
@@ -14,8 +14,8 @@ def units(count, dim=16, seed=0):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("kind", ["spread", "collapsed", "equal", "best last"])
 def test_finds_what_the_search_for_many_finds(kind, dtype, monkeypatch):
-    monkeypatch.setattr(few_queries, "_ENTRIES_AT_ONCE", 1)
-    monkeypatch.setattr(few_queries, "_FEWEST_ROWS_AT_ONCE", 50)  # nine blocks
+    monkeypatch.setattr(search, "_ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(search, "_FEWEST_ROWS_AT_ONCE", 50)  # nine blocks
     queries, gallery = units(5, seed=1), units(430)
     if kind == "collapsed":  # closer together than float32 products tell apart
         gallery = unit_rows(units(1) + 1e-7 * units(430))
