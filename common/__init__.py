@@ -2,7 +2,7 @@
 
 from common.keras_classes import register_with_keras
 
-PROJECT = "deep-metric-learning"  # lets the other packages tell this one from another `common`
+PROJECT = "deep-metric-learning"  # another `common` has no such name
 __version__ = "0.1.0"
 
 register_with_keras()

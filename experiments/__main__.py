@@ -17,7 +17,7 @@ import runpy
 import sys
 import textwrap
 
-from experiments.process.removed import removal_of
+from experiments.settings.removed import removal_of
 
 GROUPS = {  # commands without a group are listed last
     "Demo": ("demo",),

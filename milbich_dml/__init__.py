@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from milbich_dml import own_common  # first: it reports another `common` that hides ours
-
-# isort: split
+from common import PROJECT as PROJECT  # fails if another `common` hides that of deep-metric-learning: rename it
+from common import __version__ as __version__
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
@@ -51,5 +50,3 @@ __all__ = [
     "without_classes",
 ]
 import_when_used(__name__)
-
-__version__ = own_common.__version__

@@ -3,4 +3,5 @@
 The index for programs is `photo_search.index`.
 """
 
-from gsp_dml import __version__ as __version__  # first: it reports another `common` that hides ours
+from common import PROJECT as PROJECT  # fails if another `common` hides that of deep-metric-learning: rename it
+from common import __version__ as __version__

@@ -19,7 +19,6 @@ from common.commands.exit_code import CHECKPOINTS_KEPT, import_tensorflow, sees_
 from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
 from experiments.launch.launch_flags import READ_BY
-from experiments.process.removed import removal_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import OF_CUSTOM_DATA, traits_of
@@ -37,6 +36,7 @@ from experiments.settings.recipes.own_photos import (
     trains_head_alone,
 )
 from experiments.settings.recipes.tuned_recipe import named_recipe
+from experiments.settings.removed import removal_of
 from experiments.settings.run_settings import BUDGETS, EVERYTHING, METHODS, OWN_PHOTOS, RECIPES, THESIS
 from experiments.settings.tracker_flags import TRACKER_FLAGS, given_tracker_flags
 

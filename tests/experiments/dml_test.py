@@ -44,13 +44,18 @@ def test_a_command_says_and_returns_what_its_module_does(arguments):
     )
 
 
+def test_commands_of_photo_search_keep_their_old_modules_for_one_release():
+    for name in GROUPS["Photos"]:
+        assert run_here(f"experiments.{name}", "--help").stdout == run_here(f"photo_search.{name}", "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ("fair-evl", ["'fair-evl'", "Did you mean fair_eval?"]),
         ("serch", ["Did you mean search?"]),
         ("__init__", ["'__init__'", "`dml` lists all"]),
-        ("process.removed", ["'process.removed'"]),
+        ("settings.removed", ["'settings.removed'"]),
         ("../x", ["'../x'"]),
     ],
 )

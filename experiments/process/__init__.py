@@ -1,1 +1,0 @@
-"""Process of a command: quiet imports, signals and exit codes."""
