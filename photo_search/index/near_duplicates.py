@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
@@ -107,20 +108,9 @@ def find_near_duplicates(
 
 def _first_equal_rows(embeddings: np.ndarray) -> np.ndarray:
     """Return for each row `[rows]` the first row with the same bits."""
-    count, dim = embeddings.shape
-    factors = np.random.default_rng(0).integers(1, 2**63, dim, np.uint64)
-    keys = np.zeros(count, np.uint64)
-    for start in range(0, count, _ROWS_AT_ONCE):
-        block = np.ascontiguousarray(embeddings[start : start + _ROWS_AT_ONCE])
-        words = block.view(f"u{block.itemsize}").astype(np.uint64)
-        keys[start : start + len(block)] = (words * factors).sum(axis=1, dtype=np.uint64)  # modulo 2^64
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    first_row = first[inverse.reshape(-1)]
-    copies = np.flatnonzero(first_row != np.arange(count))
-    for rows in np.split(copies, range(_ROWS_AT_ONCE, len(copies), _ROWS_AT_ONCE)):
-        is_other = (embeddings[rows] != embeddings[first_row[rows]]).any(axis=1)  # whose key is the same by chance
-        first_row[rows[is_other]] = rows[is_other]
-    return first_row
+    first_of: dict[bytes, int] = {}
+    digests = (hashlib.blake2b(np.ascontiguousarray(row), digest_size=16).digest() for row in embeddings)
+    return np.array([first_of.setdefault(digest, row) for row, digest in enumerate(digests)], np.int64)
 
 
 class _Collected:
