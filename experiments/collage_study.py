@@ -23,7 +23,8 @@ from experiments.plans.study import StudyOptions
 from experiments.preparation.machine import device_line
 from experiments.protocols.fair import trained_units
 from experiments.protocols.recording import record_finished
-from experiments.protocols.report_files import print_report, write_tables
+from experiments.protocols.report_files import print_report
+from experiments.reports.tables import write_table
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
@@ -69,7 +70,7 @@ def main() -> None:
     digest = hashlib.sha256(repr(named).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "collage_study" / digest
     notes = [*collages.gain_sentences(rows), *collages.start_notes(values.dataset, values.weights)]
-    print_report(write_tables(rows, folder, "collage_study", title, notes), folder, values.details)
+    print_report(write_table(rows, folder, "collage_study", title, notes), folder, values.details)
     print(f"Tables (--details prints them): {folder}")
     record_finished((unit for method in methods for unit in method.units), places)
 

@@ -11,8 +11,8 @@ from typing import Any
 from common.errors import check_choice
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, trainings
-from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines, write_recall_of_methods
-from experiments.protocols.report_files import rows_before, warning_lines, write_report_files
+from experiments.protocols.fair_report import FairReport
+from experiments.protocols.report import lines_of, report_of, written
 from experiments.published.values import DISSERTATION
 from experiments.settings.build import parse_method
 
@@ -56,22 +56,16 @@ class MethodsTable(Study):
             units = finished_units(cells, finished)
             if units:
                 methods[label] = _method(row, self.table, self.repeats, cells[0], units)
-        complete = {label: method for label, method in methods.items() if not method.missing}
-        before = rows_before(methods.values())
-        lines = [*before]
-        for label, method in complete.items():
-            baseline = self.rows[label].baseline
-            lines.append(method.row(complete.get(baseline) if baseline else None, "baseline"))
-        text, _ = write_report_files(lines, [], folder, self.title, notes=self.notes, name=name)
-        recall = write_recall_of_methods([*methods.values()], folder, name, shown=False)
-        said = [recall] if recall else []
-        said += [line for method in methods.values() for line in partial_lines(method)]
-        said += warning_lines([warning for method in complete.values() for warning in method_warnings(method)])
-        if complete:
-            figures = {metric: cell.estimate.mean for (_, metric), cell in before[0].cells.items()} if before else {}
-            draw_rows(lines[len(before) :], folder / f"{name}.png", title=self.title, untrained=figures.get("MAP@R"))
+        found = [*methods.values()]
+        report = report_of(found, baselines={label: self.rows[label].baseline for label in methods})
+        said = written(report, found, folder, name, self.title, self.notes, has_recall=False) + lines_of(found)
+        if report.rows:
+            before = {
+                metric: cell.estimate.mean for row in report.before[:1] for (_, metric), cell in row.cells.items()
+            }
+            draw_rows(report.rows, folder / f"{name}.png", title=self.title, untrained=before.get("MAP@R"))
             said.append(f"Figure: {folder / f'{name}.png'}")
-        return "\n".join([text, *said])
+        return "\n".join(text for text in said if text)
 
 
 class FairTable(MethodsTable):
@@ -109,11 +103,11 @@ class FairTable(MethodsTable):
         return self.groups[label]
 
 
-def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: list[reports.UnitRun]) -> MethodReport:
+def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: list[reports.UnitRun]) -> FairReport:
     path = units[0].path.parent
     runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
     printed = (table, row.printed) if table and row.printed else None
-    return MethodReport(cell.config, runs, repeats, row.label, printed, row.settings)
+    return FairReport(cell.config, runs, repeats, row.label, printed, row.settings)
 
 
 def draw_rows(

@@ -14,8 +14,9 @@ from absl import flags
 from common.data import Dataset
 from common.errors import InvalidInput, check_all, check_choice
 from common.training.trackers import TENSORBOARD, TrackerChoice
-from experiments.protocols.conventional_report import ConventionalReport, write_report
+from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.fair import Protocol, check_unit_flags
+from experiments.protocols.report import write_report
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun, collect_method
 from experiments.runs.start_checks import checked_with_data
@@ -82,7 +83,7 @@ class ConventionalProtocol(Protocol):
     @property
     def title(self) -> str:
         """Title of the report."""
-        return f"{self.kind.protocol} protocol on {self.dataset.name}: {self.repeats} repeat(s)"
+        return f"{self.kind.title} protocol on {self.dataset.name}: {self.repeats} repeat(s)"
 
 
 def evaluate(
@@ -125,7 +126,7 @@ def evaluate(
     print_report(protocol.report(methods), protocol.report_dir, values.details)
     if values.repeat is None:
         protocol.follow_report()
-    return [unit for method in methods for _, units in method.finished_by_side() for unit in units]
+    return [unit for method in methods for *_, runs in method.sides for unit in runs.finished.values()]
 
 
 def define_flags(repeats: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
@@ -18,18 +17,17 @@ import numpy as np
 from common.errors import check_given
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
-from experiments.protocols.report_files import recall_of, rows_before, write_parts, write_recall, write_report_files
+from experiments.protocols.report import MethodReport
+from experiments.protocols.report_files import recall_of
 from experiments.published import conventional as tables
 from experiments.reports.best_of_repeats import best_estimate, best_repeat, mean_estimate, optimism_estimate
 from experiments.reports.intervals import interval_of_runs
 from experiments.reports.scores import Scores, cell
-from experiments.reports.training_effect import rows_without_training
 from experiments.reports.verdicts import error_of_mean
 from experiments.rows.run_folders import UnitRun
-from experiments.runs.unit import MONITORED, normalized_mutual_information, unit_label
+from experiments.runs.unit import MONITORED, normalized_mutual_information
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.datasets import traits_of
-from experiments.settings.recipes import departures
 
 EXPLANATION = (
     "Optimism of the protocol: best of the repeats that stop on the test set, minus mean of the repeats that stop on "
@@ -39,12 +37,11 @@ EXPLANATION = (
 
 
 @dataclasses.dataclass(frozen=True)
-class ConventionalReport:
+class ConventionalReport(MethodReport):
     """One method's runs under both stopping rules, and their report."""
 
-    protocol: ClassVar[str] = "Conventional"
-    file_name: ClassVar[str] = "report"
-    has_recall: ClassVar[bool] = True  # whether R@k are a table of their own
+    title: ClassVar[str] = "Conventional"
+    without: ClassVar[str] = "--repeat and --monitor"
     config: ExperimentConfig  # stops on the test set
     held_out_config: ExperimentConfig  # stops on held-out classes
     runs: reports.MethodRuns  # the runs on disk of the first
@@ -61,11 +58,8 @@ class ConventionalReport:
         """Scores of the repeats that stopped on held-out classes; `None` until complete."""
         return self._scores(self.held_out_runs)
 
-    def rows(self) -> list[reports.TableRow]:
-        """Return the complete rows: biased best and mean, unbiased mean, difference.
-
-        Damaged test embeddings, or those of two sides with different queries, are an `InvalidInput`.
-        """
+    def rows(self, reference: MethodReport | None = None, called: str = "") -> list[reports.TableRow]:
+        """Return the complete rows: biased best and mean, unbiased mean, difference."""
         biased, unbiased = self.biased, self.unbiased
         if biased and unbiased:
             biased.check_comparable(unbiased)
@@ -92,72 +86,43 @@ class ConventionalReport:
 
     def table_rows(self, found: Mapping[str, Mapping[str, reports.TableCell]]) -> list[reports.TableRow]:
         """Name rows of cells by metric after the method and what they are of."""
-        name, size = self.config.name, f"{self.config.embedding_dim}-D"
         return [
-            reports.TableRow(f"{name}, {label}", {(size, metric): cell for metric, cell in cells.items()})
+            reports.TableRow(f"{self.name}, {label}", {(self.column, metric): cell for metric, cell in cells.items()})
             for label, cells in found.items()
         ]
 
-    @staticmethod
-    def explanations(optimism: Sequence[str]) -> list[str]:
-        """Return the notes of a table; `optimism` has a line for each method."""
-        return [EXPLANATION, *optimism] if optimism else []
-
-    def optimism_line(self) -> str | None:
-        """Explain the optimism in P@1; `None` before both sides are complete."""
+    def explanations(self) -> list[str]:
+        """Explain the optimism in P@1, once both sides are complete."""
         biased, unbiased = self.biased, self.unbiased
         if not (biased and unbiased):
-            return None
+            return []
         means = biased.class_scores("P@1").means
         chosen, rule = 100 * (means.max() - means.mean()), biased.difference(unbiased, "P@1")
         total = chosen + 100 * rule.estimate
-        return (
+        return [
+            EXPLANATION,
             f"{self.config.name}: optimism of the protocol {total:+.2f} points of P@1 = {chosen:+.2f} (best of "
             f"{self.repeats} over their mean) {100 * rule.estimate:+.2f} (stopping on the test set over stopping on "
-            f"held-out classes; interval [{100 * rule.low:+.2f}, {100 * rule.high:+.2f}])"
+            f"held-out classes; interval [{100 * rule.low:+.2f}, {100 * rule.high:+.2f}])",
+        ]
+
+    @property
+    def sides(self) -> list[tuple[str, ExperimentConfig, reports.MethodRuns]]:
+        """Label, configuration and runs of each stopping rule."""
+        pairs = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
+        return [(f"{of.name}, {MONITORED[str(of.protocol)]}", of, runs) for of, runs in pairs if runs is not None]
+
+    def recall_of(self) -> dict[str, list[reports.UnitRun]]:
+        """Return by label the run with the largest P@1 on the test set, if complete, and all."""
+        best = (
+            {f"{self.name}, best of {self.repeats}": [self.runs.finished[0, self.best_repeat]]} if self.biased else {}
         )
-
-    def untrained_rows(self) -> list[reports.TableRow]:
-        """Average the metrics of the backbones' average features, and of their closed forms."""
-        results = [unit.measured for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
-        return rows_without_training(results, f"{self.config.embedding_dim}-D")
-
-    def curves(self) -> list[reports.Curve]:
-        """Return evaluated units' monitored curves: of the test set, and held-out classes."""
-        units = [(label, config.monitor, unit) for label, config, runs in self._sides() for unit in runs.units]
-        curves = [reports.Curve(label, *unit.validation_curve(monitor)) for label, monitor, unit in units]
-        return [curve for curve in curves if len(curve.steps)]
-
-    def partial_lines(self, with_figures: bool = True) -> list[str]:
-        """List an incomplete study's finished units, with figures, and missing ones."""
-        lines, missing = [], []
-        for _, config, runs in self._sides():
-            lines += [f"warning: {problem}" for problem in runs.problems]
-            absent = [repeat for _, repeat in runs.missing(1, self.repeats)]
-            missing += [unit_label(config, 0, repeat) for repeat in absent]
-            for (fold, repeat), unit in runs.finished.items() if absent and with_figures else ():
-                test = unit.test_metrics()
-                figures = "  ".join(f"{metric} {100 * test[metric]:.2f}" for metric in TABLE_METRICS if metric in test)
-                lines.append(f"{config.name} {unit_label(config, fold, repeat)}: {figures}")
-        if missing:
-            lines.append(
-                f"{self.config.name}: missing {'; '.join(missing)}. The same command without --repeat and --monitor "
-                "runs them."
-            )
-        return lines
-
-    def finished_by_side(self) -> list[tuple[str, list[reports.UnitRun]]]:
-        """Return the finished runs of each stopping rule, with the rule's name."""
-        return [(label, list(runs.finished.values())) for label, _, runs in self._sides()]
+        return {**best, **super().recall_of()}
 
     @property
     def best_repeat(self) -> int:
         """The repeat with the largest P@1 on the test set."""
         return best_repeat(check_given("runs", self.biased).class_scores("P@1"))
-
-    def _sides(self) -> list[tuple[str, ExperimentConfig, reports.MethodRuns]]:
-        sides = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
-        return [(f"{of.name}, {MONITORED[str(of.protocol)]}", of, runs) for of, runs in sides if runs is not None]
 
     def _scores(self, runs: reports.MethodRuns | None) -> Scores | None:
         if runs is None or runs.missing(1, self.repeats):
@@ -170,45 +135,10 @@ class ConventionalReport:
         method = (config.dataset, config.loss, config.pooling, config.method, config.backbone)
         published = tables.conventional_published(*method, size, metric, chapter=config.chapter)
         conditions = tables.conventional_conditions(published) if published else {}
-        reasons = self._reasons(published, conditions)
+        reasons = self.reasons(published, conditions)
         if published and tables.is_quoted(published):
             reasons.append("the figure is quoted from another paper, which trained in another way")
         return reports.Target(published, reasons=tuple(reasons))
-
-    def _reasons(self, published: reports.PublishedValue | None, conditions: Mapping[str, object]) -> list[str]:
-        stated = {**self.runs.stated(self.config.as_dict()), "repeats": self.repeats}
-        departed = departures(self.config) if published else {}
-        return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed)
-
-
-def write_report(
-    methods: Sequence[ConventionalReport],
-    folder: pathlib.Path,
-    title: str,
-    *,
-    name: str = "",
-    notes: Sequence[str] = (),
-) -> str:
-    """Write `<name>.md`, `.csv`, `.tex`, `validation_curves.png`; return the terminal's text.
-
-    By default, the name is that of the report's kind.
-    """
-    kind, name = type(methods[0]), name or methods[0].file_name
-    rows = [*rows_before(methods), *(row for method in methods for row in method.rows())]
-    explanations = kind.explanations([line for method in methods if (line := method.optimism_line())])
-    curves = [curve for method in methods for curve in method.curves()]
-    below = {"explanations": explanations, "notes": notes}
-    table, picture = write_report_files(rows, curves, folder, title, metric="P@1", name=name, **below)
-    finished = {label: units for method in methods for label, units in method.finished_by_side()}
-    best = {
-        f"{method.config.name}, best of {method.repeats}": [method.runs.finished[0, method.best_repeat]]
-        for method in methods
-        if method.biased
-    }
-    dataset = methods[0].config.dataset
-    recall = write_recall({**best, **finished}, dataset, folder, name=name) if kind.has_recall else ""
-    lines = [line for method in methods for line in method.partial_lines()]
-    return "\n".join(part for part in (table, recall, write_parts(finished, folder), *lines, picture) if part)
 
 
 PRINTED_REPEATS = 5
@@ -244,11 +174,10 @@ def final_figures(units: Sequence[UnitRun], dataset: str) -> dict[str, np.ndarra
 class RevisitingReport(ConventionalReport):
     """One method's runs under both stopping rules, and their report; see `ConventionalReport`."""
 
-    protocol: ClassVar[str] = '"Revisiting"'
+    title: ClassVar[str] = '"Revisiting"'
     file_name: ClassVar[str] = "revisiting"
-    has_recall: ClassVar[bool] = False
 
-    def rows(self) -> list[reports.TableRow]:
+    def rows(self, reference: MethodReport | None = None, called: str = "") -> list[reports.TableRow]:
         """Build the complete rows: best test epoch, last epoch, unbiased, and optimism."""
         biased, unbiased = (
             None
@@ -281,13 +210,13 @@ class RevisitingReport(ConventionalReport):
         """Return none: the benchmark's untrained networks are a table of their own."""
         return []
 
-    def optimism_line(self) -> None:
-        """Return None: the optimism of each metric is a row."""
-
-    @staticmethod
-    def explanations(optimism: Sequence[str]) -> list[str]:
-        """Return what stands below a table."""
+    def explanations(self) -> list[str]:
+        """Explain the epochs of the rows."""
         return [_OF_EPOCHS]
+
+    def recall_of(self) -> dict[str, list[reports.UnitRun]]:
+        """Return none: R@k are columns of the table."""
+        return {}
 
     def _cell(self, metric: str, values: np.ndarray, label: str) -> reports.TableCell:
         spread = float(values.std(ddof=1)) if len(values) > 1 else None
@@ -298,7 +227,7 @@ class RevisitingReport(ConventionalReport):
         printed = tables.printed_row(*row)
         if label not in (_BEST, _BEST_EPOCH) or (published is None and metric not in ("R@1", "NMI")):
             return reports.TableCell(estimate)
-        reasons = self._reasons(published, tables.revisiting_conditions(*row))
+        reasons = self.reasons(published, tables.revisiting_conditions(*row))
         if published and printed and (difference := printed.difference(config.dataset)):
             reasons.append(difference)
         if label == _BEST_EPOCH:

@@ -15,7 +15,8 @@ from typing import Any
 from common.data import Dataset
 from common.errors import invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
-from experiments.protocols.fair_report import MethodReport, write_report
+from experiments.protocols.fair_report import FairReport
+from experiments.protocols.report import write_report
 from experiments.reports import UnitRun, collect_method
 from experiments.runs.unit_runs import UnitRuns, follow_pictures
 from experiments.settings.config import ExperimentConfig
@@ -91,21 +92,21 @@ class FairProtocol(Protocol):
         repeats = range(self.repeats) if repeat is None else [repeat]
         return [(config, k, r) for r, config, k in itertools.product(repeats, self.configs, folds)]
 
-    def methods(self) -> list[MethodReport]:
+    def methods(self) -> list[FairReport]:
         """Collect the runs on disk of each configuration."""
         folders = {config: self.runs.method_dir(config) for config in self.configs}
-        return [MethodReport(config, collect_method(of), self.repeats) for config, of in folders.items()]
+        return [FairReport(config, collect_method(of), self.repeats) for config, of in folders.items()]
 
     def finished(
-        self, methods: Sequence[MethodReport], *, fold: int | None = None, repeat: int | None = None
+        self, methods: Sequence[FairReport], *, fold: int | None = None, repeat: int | None = None
     ) -> list[UnitRun]:
         """Return the finished units of `methods`, optionally of one fold or one repeat."""
         runs = {method.config: method.runs.finished for method in methods}
         return [runs[config][k, r] for config, k, r in self.units(fold, repeat) if (k, r) in runs.get(config, {})]
 
-    def report(self, methods: list[MethodReport]) -> str:
+    def report(self, methods: list[FairReport]) -> str:
         """Write the table and picture of `methods` beside the runs; return the terminal's text."""
-        return write_report(methods, self.report_dir, self.title, self.runs.data_notes())
+        return write_report(methods, self.report_dir, self.title, notes=self.runs.data_notes())
 
 
 def trained_units(

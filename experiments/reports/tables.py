@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from common.files import write_text
 from experiments.published.values import PublishedValue
 from experiments.reports.comparisons import Comparison, Pair, compare
 from experiments.reports.intervals import BOTH, CLASSES, FAMILIES, FEWEST_CLASSES, SAME_SPLITS, TRAININGS, Interval
@@ -193,6 +195,24 @@ def full_table(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] =
     heads = set(itertools.accumulate([0, *map(len, groups)]))
     hanging = [index for index in range(len(lines)) if index not in heads]
     return PlainTable(title, _header(columns), lines, [*footnotes(rows, reasons), *notes], hanging)
+
+
+def write_table(
+    rows: Sequence[TableRow],
+    folder: pathlib.Path,
+    name: str,
+    title: str = "",
+    notes: Sequence[str] = (),
+    *,
+    explanations: Sequence[str] = (),
+    latex: bool = False,
+) -> str:
+    """Write `<name>.md`, `.csv` and optionally `.tex`; return the terminal's text, without the explanations."""
+    table = full_table(rows, title, [*explanations, *notes])
+    texts = {"md": table.as_markdown(), "csv": render_csv(rows), **({"tex": table.as_latex()} if latex else {})}
+    for ending, text in texts.items():
+        write_text(folder / f"{name}.{ending}", text)
+    return render_text(rows, title, notes)
 
 
 def render_csv(rows: Sequence[TableRow]) -> str:

@@ -12,8 +12,8 @@ from common.pages.markup import plural
 from common.progress import progress_bar
 from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport, RevisitingReport
-from experiments.protocols.fair_report import MethodReport, method_warnings, partial_lines
-from experiments.protocols.report_files import rows_before
+from experiments.protocols.fair_report import FairReport
+from experiments.protocols.report import MethodReport, report_of
 from experiments.reports.scores import Scores, figures_row
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig
@@ -24,7 +24,7 @@ from experiments.settings.run_settings import FINAL, REVISITING
 _MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more
 _DIGEST = re.compile(r"((?:parameters-)?sha256:[0-9a-f]{8})[0-9a-f]+")
 _LENGTH = ("max_steps", "steps_per_evaluation", "patience")  # what a budget sets
-_REPORTS = {1: ConventionalReport, 2: RevisitingReport}  # of kinds of studies; 0 is the fair protocol
+_REPORTS = (FairReport, ConventionalReport, RevisitingReport)  # of kinds of studies, in their order
 _FREE_OF_RULE = ("protocol", "held_out_fraction", "classes_per_batch")  # allowed differences of the two stopping rules
 
 
@@ -32,7 +32,7 @@ class Study(NamedTuple):
     """The content of a section of the report."""
 
     title: str
-    methods: list[MethodReport]  # in order of their names, each with the number of repeats that any fold has begun
+    methods: list[FairReport]  # in order of their names, each with the number of repeats that any fold has begun
     rows: list[reports.TableRow]  # none before a method is complete
     curves: list[reports.Curve]
     metric: str  # of the curves
@@ -62,11 +62,11 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
     ordered = sorted(groups.items(), key=lambda item: item[0])
     for (kind, *_), members in progress_bar(ordered, desc="studies evaluated"):
         methods = _labelled(members)
-        studies.append(_conventional_study(methods, _REPORTS[kind]) if kind else _fair_study(methods))
+        studies.append(_study(methods, _REPORTS[kind]))
     return studies, problems
 
 
-def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) -> list[MethodReport]:
+def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) -> list[FairReport]:
     """Sort methods, fewest parts first, and tell those of equal names apart."""
     methods = []
     for config, runs in sorted(members, key=lambda member: (member[0].name.count("+"), member[1].path.name)):
@@ -76,7 +76,7 @@ def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) ->
             fields = _telling_fields([peer.as_dict() for peer in peers])
             told = ", ".join(f"{name} {short_value(getattr(config, name))}" for name in fields)
             label += f", {told}" if 0 < len(fields) <= _MOST_TOLD else f", configuration {runs.config_hash}"
-        methods.append(MethodReport(config, runs, 1 + max(unit.repeat for unit in runs.units), label))
+        methods.append(FairReport(config, runs, 1 + max(unit.repeat for unit in runs.units), label))
     return methods
 
 
@@ -101,7 +101,7 @@ def _telling_fields(peers: Sequence[dict]) -> list[str]:
     return chosen
 
 
-def _setting(methods: Sequence[MethodReport]) -> str:
+def _setting(methods: Sequence[FairReport]) -> str:
     """Describe data set, training length (steps if custom) and embedding size."""
     first = methods[0].config
     by_hand = [method.config for method in methods if departures(method.config).keys() & set(_LENGTH)]
@@ -112,29 +112,33 @@ def _setting(methods: Sequence[MethodReport]) -> str:
     return f"{first.dataset}, {length}, {first.embedding_dim}-D"
 
 
-def _fair_study(methods: list[MethodReport]) -> Study:
-    first = methods[0].config
-    repeats = max(method.repeats for method in methods)
-    found = [dataclasses.replace(method, repeats=repeats) for method in methods]
-    rows, missing, reference = [], [], None
-    for report in found:
-        missing += [f"warning: {problem}" for problem in report.runs.problems]
-        missing += partial_lines(report, with_figures=False)
-        if report.missing:
-            continue
-        try:
-            rows.append(report.row(reference))
-        except InvalidInput as error:
-            missing.append(f"{report.name} is not in the table: {error}")
-            continue
-        reference = reference or report
-    notes = [str(warning) for report in found for warning in method_warnings(report)]
-    if not rows:
-        rows, of_shared = _rows_of_shared_runs(found)
-        notes = [*of_shared, *notes]
-    title = f"Fair protocol on {_setting(methods)}: {first.num_folds} folds, {plural(repeats, 'repeat')}"
-    curves = [curve for report in found for curve in report.curves()]
-    return Study(title, methods, rows_before(found) + rows, curves, "MAP@R", notes, missing)
+def _study(methods: list[FairReport], kind: type[MethodReport]) -> Study:
+    """Show the methods of a protocol, by the rows and sentences of its reports."""
+    repeats, found = max(method.repeats for method in methods), list[MethodReport]()
+    if kind is FairReport:
+        found += [dataclasses.replace(method, repeats=repeats) for method in methods]
+    else:
+        pairs = _both_rules(methods)
+        found += [kind(one.config, of.config, one.runs, of.runs, repeats) for one, of in pairs]  # type: ignore[call-arg]
+    report = report_of(found, is_strict=False)
+    rows, notes = report.rows, report.explanations
+    if kind is FairReport:
+        notes = [f"{method.name}: {warning}" for method in found for warning in method.warnings()]
+        if not rows:
+            rows, of_shared = _rows_of_shared_runs(found)
+            notes = [*of_shared, *notes]
+    missing = [line for method in found for line in method.partial_lines(with_figures=False)]
+    folds = f"{methods[0].config.num_folds} folds, " if kind is FairReport else ""
+    title = f"{kind.title} protocol on {_setting(methods)}: {folds}{plural(repeats, 'repeat')}"
+    return Study(
+        title,
+        methods,
+        report.before + rows,
+        report.curves,
+        found[0].config.monitor,
+        notes,
+        [*report.left_out, *missing],
+    )
 
 
 def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.TableRow], list[str]]:
@@ -148,34 +152,14 @@ def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.Ta
         against = {f"single minus {first.method}": first.method for first in rows[:1]}
         try:
             scores[report.name] = Scores.of_runs([report.runs.finished[key] for key in shared])
-            rows.append(figures_row(scores, report.name, against, f"single {report.config.embedding_dim}-D"))
+            rows.append(figures_row(scores, report.name, against, report.column))
         except InvalidInput as error:
             notes.append(f"{report.name} is not in the table: {error}")
     runs = ", ".join(f"fold {fold} repeat {repeat}" for fold, repeat in shared)
     return rows, [f"No method has all of its folds yet. The table is of what all begun methods have: {runs}.", *notes]
 
 
-def _conventional_study(methods: list[MethodReport], kind: type[ConventionalReport]) -> Study:
-    """Show both stopping rules, by the rows and explanation of a kind of report."""
-    repeats = max(method.repeats for method in methods)
-    pairs = _both_rules(methods)
-    found = [kind(one.config, other.config, one.runs, other.runs, repeats) for one, other in pairs]
-    rows: list[reports.TableRow] = []
-    optimism, missing = [], []
-    for report, (biased, _) in zip(found, pairs):
-        try:
-            rows += report.rows()
-            optimism += [line] if (line := report.optimism_line()) else []
-        except InvalidInput as error:
-            missing.append(f"{biased.name} is not in the table: {error}")
-        missing += report.partial_lines(with_figures=False)
-    title = f"{kind.protocol} protocol on {_setting(methods)}: {plural(repeats, 'repeat')}"
-    notes = kind.explanations(optimism) if rows else []
-    curves = [curve for report in found for curve in report.curves()]
-    return Study(title, methods, rows_before(found) + rows, curves, "P@1", notes, missing)
-
-
-def _both_rules(methods: Sequence[MethodReport]) -> list[tuple[MethodReport, MethodReport]]:
+def _both_rules(methods: Sequence[FairReport]) -> list[tuple[FairReport, FairReport]]:
     """Pair each method's test-set and held-out stopping; absent ones are empty.
 
     With proxies, held-out classes may reduce the classes that fit into a batch.
@@ -191,11 +175,11 @@ def _both_rules(methods: Sequence[MethodReport]) -> list[tuple[MethodReport, Met
     return pairs + [(_absent(alone, "conventional", None), alone) for alone in sides["held_out"]]
 
 
-def _shared(method: MethodReport) -> dict:
+def _shared(method: FairReport) -> dict:
     return {name: value for name, value in method.config.as_dict().items() if name not in _FREE_OF_RULE}
 
 
-def _absent(method: MethodReport, protocol: str, held_out_fraction: float | None) -> MethodReport:
+def _absent(method: FairReport, protocol: str, held_out_fraction: float | None) -> FairReport:
     config = dataclasses.replace(method.config, protocol=protocol, held_out_fraction=held_out_fraction)
     runs = dataclasses.replace(method.runs, protocol=protocol, config_hash="", units=())
     return dataclasses.replace(method, config=config, runs=runs)

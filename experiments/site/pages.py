@@ -16,7 +16,7 @@ from common.files import read_json
 from common.pages.markup import plural, render
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
-from experiments.protocols.fair_report import MethodReport
+from experiments.protocols.fair_report import FairReport
 from experiments.reports import UnitRun
 from experiments.reports.tables import numbered
 from experiments.runs.unit import unit_label
@@ -49,7 +49,7 @@ def index_page(studies: Sequence[Study], problems: Sequence[str], source: str, l
     )
 
 
-def method_file(method: MethodReport) -> str:
+def method_file(method: FairReport) -> str:
     """Return the file name of a method's page."""
     runs = method.runs
     name = f"{runs.protocol}-{runs.dataset}-{runs.path.name}".lower()
@@ -109,7 +109,7 @@ def _verdict(text: reports.CellText, reasons: list[str]) -> str:
     return numbered(f"{_SIGNS.get(text.verdict, '')}{text.verdict}{margin}", text.reason, reasons)
 
 
-def method_page(method: MethodReport, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
+def method_page(method: FairReport, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
     """Build a configuration's page, with records of the drawn run.
 
     Args:
@@ -146,11 +146,11 @@ def link_to(path: str | os.PathLike, output: pathlib.Path) -> str:
     return urllib.parse.quote(os.fsencode(os.path.relpath(path, output)))
 
 
-def _label(method: MethodReport, unit: UnitRun) -> str:
+def _label(method: FairReport, unit: UnitRun) -> str:
     return unit_label(method.config, unit.fold, unit.repeat)
 
 
-def _cells(method: MethodReport, unit: UnitRun) -> list[str]:
+def _cells(method: FairReport, unit: UnitRun) -> list[str]:
     """Return a run's texts under all heads but the first."""
     figures = [unit.test_metrics(), unit.untrained_metrics()]
     values = [metrics.get(name) for metrics in figures for name in TABLE_METRICS]
@@ -172,7 +172,7 @@ def _best(unit: UnitRun, monitor: str) -> str:
     return f"{monitor} {100 * values.max():.2f} at step {steps[values.argmax()]:,}"
 
 
-def _diagnostics(method: MethodReport) -> dict[str, list] | None:
+def _diagnostics(method: FairReport) -> dict[str, list] | None:
     """Tabulate diagnostics of test embeddings, one column per run, if recorded."""
     units = [unit for unit in method.runs.finished.values() if unit.measured.get("diagnostics")]
     names = [name for name in NAMES if any(name in unit.measured["diagnostics"] for unit in units)]
@@ -185,7 +185,7 @@ def _diagnostics(method: MethodReport) -> dict[str, list] | None:
     return {"heads": ["", *(_label(method, unit) for unit in units), "meaning"], "lines": lines}
 
 
-def _environments(method: MethodReport) -> list[tuple[str, list[tuple[str, object]] | None]]:
+def _environments(method: FairReport) -> list[tuple[str, list[tuple[str, object]] | None]]:
     """Return each environment once: its runs, and its entries if recorded."""
     groups: dict[str, list[UnitRun]] = {}
     for unit in method.runs.finished.values():
@@ -204,7 +204,7 @@ def _shown(value: object) -> object:
     return "not known" if value is None else value
 
 
-def _settings(method: MethodReport) -> list[tuple[str, object, str, str]]:
+def _settings(method: FairReport) -> list[tuple[str, object, str, str]]:
     """Return name, value, source and meaning of every setting, and of the data."""
     stated, sources = by_flag_names(method.runs.config), _sources(method.runs.units)
     lines = [

@@ -21,7 +21,8 @@ from common.errors import check_choice, check_given, invalid
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.protocols.conventional import MONITORS
-from experiments.protocols.conventional_report import ConventionalReport, write_report
+from experiments.protocols.conventional_report import ConventionalReport
+from experiments.protocols.report import write_report
 from experiments.runs.unit import unit_label
 from experiments.settings.build import parse_method
 from experiments.settings.config import ExperimentConfig

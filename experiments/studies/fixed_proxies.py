@@ -18,10 +18,10 @@ import numpy as np
 
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
-from experiments.protocols.report_files import write_tables
 from experiments.reports import UnitRun
 from experiments.reports.plots import picture
 from experiments.reports.scores import Scores, figures_row
+from experiments.reports.tables import write_table
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
 
 _LOSSES = {"full": ("c1", "c2", "ms", "triplet"), "demo": ("c1", "c2", "ms", "triplet"), "smoke": ("c2",)}
@@ -63,7 +63,7 @@ class FixedProxies(Study):
                 against = {f"minus {other}": f"{loss}, {other}" for other in others}
                 rows.append(figures_row(scores, f"{loss}, {way}", against))
                 bars.setdefault(loss, {})[way] = scores[f"{loss}, {way}"].estimate("MAP@R")
-        lines = [write_tables(rows, folder, name, self.title, self.notes)]
+        lines = [write_table(rows, folder, name, self.title, self.notes)]
         reports.interval_bars(bars, folder / f"{name}a.png", title=self.title)
         lines.append(f"Figure (a): {folder / f'{name}a.png'}")
         lengths = {

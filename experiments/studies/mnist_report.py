@@ -19,9 +19,9 @@ from common.errors import check_given
 from common.files import read_arrays, read_json, write_json, write_text
 from common.records import RunDirectory
 from experiments import reports
-from experiments.protocols.report_files import write_tables
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.scores import Scores, cell
+from experiments.reports.tables import write_table
 from experiments.rows.rows import Extras
 from experiments.rows.store import RecordedMethod
 from experiments.runs.projection_snapshots import snapshot_path
@@ -199,7 +199,7 @@ def _comparison(by_kind: Mapping[str, Sequence[UnitRun]], dataset: Dataset, fold
         rows.append(reports.TableRow(kind, cells))
     seeds = {run.repeat for runs in by_kind.values() for run in runs}
     title = f"MNIST, {len(dataset.test):,} test digits, {len(seeds)} seed(s)"
-    return write_tables(rows, folder, "samples_and_proxies", title)
+    return write_table(rows, folder, "samples_and_proxies", title)
 
 
 def _printed_cell(anchors: str) -> reports.PublishedValue | None:

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 
 from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
-from experiments.protocols.report_files import write_tables
 from experiments.reports.scores import figures_row, labels_of, scores_of_trainings
+from experiments.reports.tables import write_table
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
@@ -90,7 +90,7 @@ def report(
         figures_row(scores, of.name, {} if of.pooling == "gap" else {"minus gap": f"{of.loss}+gap"}) for of in chosen
     ]
     title = f"Poolings on {configs[0].dataset}, {configs[0].max_steps} steps at most, runs of each: {most}"
-    text = write_tables(rows, folder, name, title, notes)
+    text = write_table(rows, folder, name, title, notes)
     draw_recorded_poolings(study, folder / f"{name}.png", title)
     return "\n".join([text, *lines, f"Figure: {folder / f'{name}.png'}"])
 

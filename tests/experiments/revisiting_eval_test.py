@@ -6,7 +6,8 @@ import pytest
 from common.diagnostics import evaluate_clustering
 from common.errors import InvalidInput
 from common.files import write_arrays, write_json
-from experiments.protocols.conventional_report import RevisitingReport, write_report
+from experiments.protocols.conventional_report import RevisitingReport
+from experiments.protocols.report import write_report
 from experiments.reports import collect_method
 from experiments.settings.recipes import resolve
 from tests.experiments.written_results import finished_result

@@ -13,8 +13,9 @@ from experiments import reports
 from experiments.preparation import converted_weights
 from experiments.protocols import conventional_report
 from experiments.protocols.conventional import ConventionalProtocol
-from experiments.protocols.conventional_report import RevisitingReport, write_report
+from experiments.protocols.conventional_report import RevisitingReport
 from experiments.protocols.fair import FairProtocol
+from experiments.protocols.report import write_report
 from experiments.published.conventional import revisiting_published
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve

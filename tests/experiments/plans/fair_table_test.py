@@ -8,7 +8,7 @@ from experiments import reports
 from experiments.plans.fair_table import draw_rows
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.protocols.fair_report import MethodReport
+from experiments.protocols.fair_report import FairReport
 from experiments.studies.fair_tables import ccp_table
 from experiments.studies.figures import FIGURES
 from experiments.studies.tables import TABLES
@@ -157,7 +157,7 @@ def test_parts_of_gsp_are_held_against_their_own_rows_in_any_report(drawn_cells)
     for config in dict.fromkeys(cell.config for cell in cells):
         units = tuple(drawn.unit(cell) for cell in cells if cell.config == config)
         runs = reports.MethodRuns(units[0].path.parent, "fair", "cub200", config.name, "", units)
-        published.append(MethodReport(config, runs, 1).row().cells["single 128-D", "MAP@R"].published)
+        published.append(FairReport(config, runs, 1).rows()[0].cells["single 128-D", "MAP@R"].published)
     assert [cell.value for cell in published] == [20.58, 20.85, 21.08, 21.53]
     assert [cell.table for cell in published] == ["5.1", "5.3", "5.3", "5.1"]
 

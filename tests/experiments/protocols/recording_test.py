@@ -11,7 +11,7 @@ from common.files import read_arrays, write_arrays
 from experiments import reports
 from experiments.protocols import extras
 from experiments.protocols.extras import ExtrasReader
-from experiments.protocols.fair_report import MethodReport
+from experiments.protocols.fair_report import FairReport
 from experiments.protocols.recording import command_line, methods_under, record
 from experiments.reports.scores import collection_scores, training_scores
 from experiments.rows.rows import Extras, label_of, row_of
@@ -76,8 +76,8 @@ def test_families_are_those_of_the_classes_with_queries(tmp_path):
 
 
 def test_rows_have_the_figures_and_the_paired_difference_of_the_runs_report(recorded, tiny_methods, tiny):
-    gap, gsp = (MethodReport(tiny.config("pnca", name), runs, 1) for name, runs in zip(("gap", "gsp"), tiny_methods))
-    expected, study = gsp.row(gap).cells, StudyRows(recorded)
+    gap, gsp = (FairReport(tiny.config("pnca", name), runs, 1) for name, runs in zip(("gap", "gsp"), tiny_methods))
+    expected, study = gsp.rows(gap)[0].cells, StudyRows(recorded)
     ours = {
         (kind, metric): scores(study, "pnca+gsp").estimate(metric)
         for scores, kind in ((training_scores, "single 8-D"), (collection_scores, "concatenated 16-D"))

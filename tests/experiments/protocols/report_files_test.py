@@ -4,27 +4,13 @@ import numpy as np
 
 from common.files import DamagedFile
 from experiments.protocols.report_files import (
-    MethodWarning,
     draw_sampling,
     mean_sampling,
     print_report,
-    warning_lines,
     write_parts,
     write_recall,
 )
 from experiments.published.values import published_value
-
-
-def test_a_warning_names_all_its_methods_and_each_remedy_once():
-    few = [MethodWarning(name, "validates on 2 classes: mostly chance. Add classes.") for name in "ab"]
-    gains = [
-        MethodWarning(name, f"no gain (MAP@R {figure}, 3 before)", "More steps may help.")
-        for name, figure in (("a", 1), ("b", 2))
-    ]
-    assert warning_lines([few[0], gains[0], few[1], gains[1], few[1]]) == [
-        "warning: a, b: validates on 2 classes: mostly chance. Add classes.",
-        "warning: a: no gain (MAP@R 1, 3 before); b: no gain (MAP@R 2, 3 before). More steps may help.",
-    ]
 
 
 def test_details_are_the_markdown_files_above_the_short_text(tmp_path, capsys):

@@ -1,0 +1,230 @@
+"""A protocol's report: its table, curves and sentences, in files and for the terminal."""
+
+from __future__ import annotations
+
+import abc
+import pathlib
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from common.errors import InvalidInput
+from common.retrieval.metrics import TABLE_METRICS
+from experiments import reports
+from experiments.protocols.report_files import write_parts, write_recall
+from experiments.reports.plain_tables import TERMINAL_WIDTH
+from experiments.reports.tables import write_table
+from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
+from experiments.runs.splits import few_validation_classes
+from experiments.runs.unit import unit_label
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes import departures
+
+
+class MethodReport(abc.ABC):
+    """What a protocol's report says of one method's runs."""
+
+    title: ClassVar[str]  # of the protocol
+    file_name: ClassVar[str] = "report"
+    without: ClassVar[str]  # the flags without which the same command runs what is missing
+    config: ExperimentConfig
+    runs: reports.MethodRuns
+    repeats: int  # of a complete method
+
+    @property
+    def name(self) -> str:
+        """The method's name in the table."""
+        return self.config.name
+
+    @property
+    def column(self) -> str:
+        """The name of the columns of single models."""
+        return f"{self.config.embedding_dim}-D"
+
+    @property
+    def sides(self) -> list[tuple[str, ExperimentConfig, reports.MethodRuns]]:
+        """Label, configuration and runs of each stopping rule."""
+        return [(self.name, self.config, self.runs)]
+
+    @abc.abstractmethod
+    def rows(self, reference: MethodReport | None = None, called: str = "") -> list[reports.TableRow]:
+        """Build the complete rows, with differences from the `reference`, perhaps `called` otherwise; or none.
+
+        Damaged test embeddings, or runs tested on different queries, are an `InvalidInput`.
+        """
+
+    def explanations(self) -> list[str]:
+        """Return what stands below a table with rows of this method."""
+        return []
+
+    def published(self, metric: str, size: int | None = None) -> reports.PublishedValue | None:
+        """Return the printed cell for embeddings of a size; None: of the single models."""
+        return None
+
+    def recall_of(self) -> dict[str, list[reports.UnitRun]]:
+        """Return by label the runs whose R@k are a table of their own."""
+        return {label: [*runs.finished.values()] for label, _, runs in self.sides}
+
+    def reasons(
+        self, published: reports.PublishedValue | None, conditions: Mapping[str, object], kept: Iterable[str] = ()
+    ) -> list[str]:
+        """List why a printed cell cannot be compared with these runs; fields that are `kept` may depart."""
+        departed = {name: value for name, value in departures(self.config).items() if name not in {*kept}}
+        stated = {"protocol": "fair", **self.runs.stated(self.config.as_dict()), "repeats": self.repeats}
+        return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed if published else {})
+
+    def untrained_rows(self) -> list[reports.TableRow]:
+        """Average the metrics of the backbones' average features, and of their closed forms."""
+        results = [unit.measured for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
+        return rows_without_training(results, self.column)
+
+    def curves(self) -> list[reports.Curve]:
+        """Return the monitored curve of every evaluated run."""
+        units = [(label, config.monitor, unit) for label, config, runs in self.sides for unit in runs.units]
+        curves = [reports.Curve(label, *unit.validation_curve(monitor)) for label, monitor, unit in units]
+        return [curve for curve in curves if len(curve.steps)]
+
+    def partial_lines(self, *, with_figures: bool = True) -> list[str]:
+        """List unusable and missing runs; of an incomplete study also the finished ones, with figures."""
+        lines, missing = [], []
+        for _, config, runs in self.sides:
+            lines += [f"warning: {problem}" for problem in runs.problems]
+            absent = runs.missing(_folds(config), self.repeats)
+            missing += [unit_label(config, *place) for place in absent]
+            for place, unit in runs.finished.items() if absent and with_figures else ():
+                lines.append(f"{self.name} {unit_label(config, *place)}: {_figures(unit)}")
+        names = ("; " if self.config.protocol else ", ").join(missing)
+        advice = f"the same command without {self.without} runs them"
+        return [*lines, f"{self.name}: missing {names}; {advice}."] if missing else lines
+
+    def warnings(self) -> list[str]:
+        """Warn of no training gain, CCP without problems, or few validation classes."""
+        results = [unit.measured for unit in self.runs.finished.values()]
+        known = [of for result in results if (of := result.get("validation_classes")) is not None]
+        said, means = [], trained_and_untrained(self.runs)
+        if means and self.is_complete and (clause := training_did_not_help(*means)):
+            said.append(f"{clause}. More classes, a lower learning rate or more steps may help.")
+        if clause := runs_without_problem([result.get("problems") for result in results]):
+            said.append(f"{clause}.")
+        return [*said, *([clause] if known and (clause := few_validation_classes(min(known))) else [])]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every fold and repeat of the first stopping rule has a result."""
+        return not self.runs.missing(_folds(self.config), self.repeats)
+
+
+def _folds(config: ExperimentConfig) -> int:
+    return 1 if config.protocol else config.num_folds
+
+
+def trained_and_untrained(runs: reports.MethodRuns) -> tuple[float, float] | None:
+    """Average MAP@R after and before training over the runs that recorded both."""
+    found = [unit.measured for unit in runs.finished.values() if unit.measured.get("untrained")]
+    after, before = ([result[moment]["MAP@R"] for result in found] for moment in ("test", "untrained"))
+    return (float(np.mean(after)), float(np.mean(before))) if found else None
+
+
+def _figures(unit: reports.UnitRun) -> str:
+    test, untrained = unit.test_metrics(), unit.untrained_metrics()
+    figures = [
+        f"{metric} {100 * test[metric]:.2f} (untrained {100 * untrained[metric]:.2f})"
+        for metric in TABLE_METRICS
+        if metric in test.keys() & untrained.keys()
+    ]
+    return "  ".join([*figures, f"{unit.measured['steps']} steps, {unit.measured['train_seconds'] / 60:.1f} minutes"])
+
+
+class Report(NamedTuple):
+    """The rows of complete methods, with what stands below their table."""
+
+    before: list[reports.TableRow]  # without training, of the method that recorded most
+    rows: list[reports.TableRow]
+    explanations: list[str]
+    left_out: list[str]  # a line for each method whose files are unusable
+    curves: list[reports.Curve]
+
+
+def report_of(
+    methods: Sequence[MethodReport], *, baselines: Mapping[str, str | None] | None = None, is_strict: bool = True
+) -> Report:
+    """Evaluate methods.
+
+    Args:
+        baselines: the name of the method that each is compared with; None: the first complete one.
+        is_strict: raise an `InvalidInput` for unusable files, instead of a line in the report.
+    """
+    found: dict[str, list[reports.TableRow]] = {}
+    complete: dict[str | None, MethodReport] = {}
+    left_out = []
+    for method in sorted(methods, key=lambda method: (baselines or {}).get(method.name) is not None):
+        first = next(iter(complete), None)
+        try:
+            if baselines is None:
+                rows = method.rows(complete.get(first))
+            else:
+                rows = method.rows(complete.get(baselines[method.name]), "baseline")
+        except InvalidInput as error:
+            if is_strict:
+                raise
+            left_out.append(f"{method.name} is not in the table: {error}")
+            continue
+        found[method.name] = rows
+        complete |= {method.name: method} if rows else {}
+    before = max((method.untrained_rows() for method in methods), key=len, default=[])
+    explanations = dict.fromkeys(line for method in complete.values() for line in method.explanations())
+    curves = [curve for method in methods for curve in method.curves()]
+    return Report(before, [row for of in methods for row in found.get(of.name, [])], [*explanations], left_out, curves)
+
+
+def write_report(
+    methods: Sequence[MethodReport], folder: pathlib.Path, title: str, *, name: str = "", notes: Sequence[str] = ()
+) -> str:
+    """Write `<name>.md`, `.csv`, `.tex`, `validation_curves.png`; return the terminal's text.
+
+    By default, the name is that of the protocol's files.
+    """
+    report, name, places = report_of(methods), name or methods[0].file_name, []
+    if report.curves:
+        places.append(f"Validation curves: {folder / 'validation_curves.png'}")
+        metric = methods[0].config.monitor
+        reports.validation_curves(report.curves, folder / "validation_curves.png", metric=metric, title=title)
+    finished = {label: [*runs.finished.values()] for method in methods for label, _, runs in method.sides}
+    texts = [*written(report, methods, folder, name, title, notes), write_parts(finished, folder)]
+    if report.before or report.rows:
+        places.append(f"Details (--details prints them): {folder / name}.md")
+    return "\n".join(text for text in [*texts, *lines_of(methods), *places] if text)
+
+
+def written(
+    report: Report,
+    methods: Sequence[MethodReport],
+    folder: pathlib.Path,
+    name: str,
+    title: str,
+    notes: Sequence[str],
+    *,
+    has_recall: bool = True,
+) -> list[str]:
+    """Write the table and that of R@k; return both for the terminal, the second with `has_recall`."""
+    rows = [*report.before, *report.rows]
+    table = write_table(rows, folder, name, title, notes, explanations=report.explanations, latex=True) if rows else ""
+    runs = {label: units for method in methods for label, units in method.recall_of().items()}
+    published = {method.name: method.published for method in methods}
+    dataset = methods[0].config.dataset if methods else ""
+    return [table, write_recall(runs, dataset, folder, name=name, published=published, shown=has_recall)]
+
+
+def lines_of(methods: Sequence[MethodReport]) -> list[str]:
+    """List what is missing of methods, and warnings, each once with all methods that it is of."""
+    warned: dict[str, list[str]] = {}
+    for method in methods:
+        for problem in method.warnings():
+            warned.setdefault(problem, []).append(method.name)
+    lines = [f"warning: {', '.join(names)}: {problem}" for problem, names in warned.items()]
+    return [
+        *(line for method in methods for line in method.partial_lines()),
+        *(textwrap.fill(line, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False) for line in lines),
+    ]
