@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,23 +34,8 @@ def spearman_rows(first, second) -> np.ndarray:
 
     ranks = [rankdata(values, axis=-1) for values in (first, second)]
     centred = [of - of.mean(axis=-1, keepdims=True) for of in ranks]
-    return _cosine(centred[0], centred[1], -1)
-
-
-def kendall_rows(first, second) -> np.ndarray:
-    """Compute Kendall's tau-b along the last axis, ties left out; NaN if constant.
-
-        tau = sum_ij s_ij t_ij / sqrt(sum_ij s_ij^2 sum_ij t_ij^2),   s_ij = sign(x_i - x_j), t_ij = sign(y_i - y_j)
-
-    `scipy.stats.kendalltau` takes one sample at a time.
-    """
-    signs = [np.sign(values[..., :, None] - values[..., None, :]) for values in map(np.asarray, (first, second))]
-    return _cosine(signs[0], signs[1], (-2, -1))
-
-
-def _cosine(first: np.ndarray, second: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    norm = np.sqrt((first**2).sum(axis) * (second**2).sum(axis))
-    return np.divide((first * second).sum(axis), norm, out=np.full_like(norm, np.nan), where=norm > 0)
+    norm = np.sqrt((centred[0] ** 2).sum(-1) * (centred[1] ** 2).sum(-1))
+    return np.divide((centred[0] * centred[1]).sum(-1), norm, out=np.full_like(norm, np.nan), where=norm > 0)
 
 
 def spearman_interval(first, second, groups, num_resamples: int = 2000, seed: int = 0) -> Correlation:
@@ -80,22 +64,11 @@ def spearman_interval(first, second, groups, num_resamples: int = 2000, seed: in
     estimate = float(spearman_rows(first, second))
     if np.isnan(estimate):
         raise InvalidInput("Invalid figures: received one that is the same for all runs; nothing correlates with it.")
-    draws = draws_by_size(members, num_resamples, np.random.default_rng(seed))
-    found = np.concatenate([spearman_rows(first[rows], second[rows]) for rows in draws])
-    low, high = np.nanpercentile(found, [2.5, 97.5])
-    return Correlation(estimate, float(low), float(high), len(first), len(members))
-
-
-def draws_by_size(
-    members: Sequence[np.ndarray | list[int]], num_resamples: int, generator: np.random.Generator
-) -> list[np.ndarray]:
-    """Draw groups of runs with replacement, as many as there are.
-
-    Returns:
-        Indices `[resamples, runs]`, one array for each number of runs.
-    """
-    by_size: dict[int, list[np.ndarray]] = {}
+    generator, by_size = np.random.default_rng(seed), dict[int, list[np.ndarray]]()
     for _ in range(num_resamples):
         rows = np.concatenate([members[index] for index in generator.integers(len(members), size=len(members))])
         by_size.setdefault(len(rows), []).append(rows)
-    return [np.stack(rows) for rows in by_size.values()]
+    draws = [np.stack(rows) for rows in by_size.values()]
+    found = np.concatenate([spearman_rows(first[rows], second[rows]) for rows in draws])
+    low, high = np.nanpercentile(found, [2.5, 97.5])
+    return Correlation(estimate, float(low), float(high), len(first), len(members))

@@ -3,7 +3,7 @@ import pytest
 import scipy.stats
 
 from common.errors import InvalidInput
-from experiments.reports.correlations import kendall_rows, spearman_interval, spearman_rows
+from experiments.reports.correlations import spearman_interval, spearman_rows
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -15,14 +15,6 @@ def test_the_coefficient_equals_scipys(seed):
     assert spearman_rows(first, np.exp(first)) == pytest.approx(1)
     assert spearman_rows(first, -first) == pytest.approx(-1)
     assert np.isnan(spearman_rows(first, np.ones(30)))
-
-
-def test_kendalls_coefficient_equals_scipys_row_by_row():
-    rng = np.random.default_rng(0)
-    first, second = rng.integers(0, 6, (2, 5, 12))  # with ties
-    expected = [scipy.stats.kendalltau(*rows).statistic for rows in zip(first, second)]
-    np.testing.assert_allclose(kendall_rows(first, second), expected)
-    assert np.isnan(kendall_rows(first[0], np.ones(12)))
 
 
 def test_whole_methods_are_drawn():
