@@ -2,7 +2,7 @@
 ARG TENSORFLOW=2.21.0
 FROM tensorflow/tensorflow:${TENSORFLOW}-gpu
 WORKDIR /dml
-COPY setup.py pyproject.toml README.md LICENSE requirements*.txt ./
+COPY setup.py pyproject.toml README.md LICENSE ./
 COPY common common
 COPY gsp_dml gsp_dml
 COPY ccp_dml ccp_dml

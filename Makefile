@@ -5,7 +5,7 @@ THESIS_VENV := .venv-thesis
 ORACLE_VENV := .venv-oracles
 DOCS_VENV := .venv-docs
 PIP_FLAGS := --quiet --disable-pip-version-check
-TESTED := dev heif oracles onnx serve tune keras-hub mlflow-server qdrant wandb
+TESTED := dev,heif,oracles,serve,tune,keras-hub,mlflow-server,qdrant,wandb
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torch_oracles_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py tests/benchmarks/peer_losses_test.py
@@ -62,33 +62,34 @@ test-oracles: $(ORACLE_VENV)/.installed
 docs: $(DOCS_VENV)/.installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
 
-$(DOCS_VENV)/.installed: requirements-docs.txt
+$(DOCS_VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-docs.txt
+	$(DOCS_VENV)/bin/python -m pip install $(PIP_FLAGS) 'pip>=25.1'
+	$(DOCS_VENV)/bin/python -m pip install $(PIP_FLAGS) --group docs
 	touch $@
 
-$(VENV)/.installed: requirements.txt setup.py
+$(VENV)/.installed: requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt
 	touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed $(TESTED:%=requirements-%.txt)
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) $(TESTED:%=-r requirements-%.txt)
+$(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements.txt -e '.[$(TESTED)]'
 	touch $@
 
-$(THESIS_VENV)/.installed-dev: requirements-thesis.txt requirements-dev.txt setup.py
+$(THESIS_VENV)/.installed-dev: constraints/thesis.txt pyproject.toml
 	$(PYTHON) -m venv $(THESIS_VENV)
-	$(THESIS_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-thesis.txt -r requirements-dev.txt
+	$(THESIS_VENV)/bin/python -m pip install $(PIP_FLAGS) -r constraints/thesis.txt -e '.[dev]'
 	touch $@
 
 # PyTorch on top of the default stack, which is not installed again.
-$(ORACLE_VENV)/.installed: $(VENV)/.installed-dev requirements-torch.txt requirements-torch-networks.txt
+$(ORACLE_VENV)/.installed: $(VENV)/.installed-dev constraints/oracles.txt constraints/peers.txt
 	$(PYTHON) -m venv $(ORACLE_VENV)
 	stack=$$(realpath $(VENV)/lib/python*/site-packages) && cd $(ORACLE_VENV)/lib/python*/site-packages \
 	  && echo "$$stack" >default_stack.pth
-	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) -r requirements-torch.txt \
+	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) -r constraints/oracles.txt \
 	  || { echo "PyTorch could not be installed: the oracle tests of the backbones did not run." >&2; exit 1; }
-	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) --no-deps -r requirements-torch-networks.txt \
+	$(ORACLE_VENV)/bin/python -m pip install $(PIP_FLAGS) --no-deps -r constraints/peers.txt \
 	  || { echo "torchvision, timm, pretrainedmodels or pytorch-metric-learning could not be installed: the oracle tests did not run." >&2; exit 1; }
 	$(ORACLE_VENV)/bin/python -c "import torch"
 	touch $@

@@ -96,7 +96,7 @@ def check_torch(python: str) -> None:
 def _without_torch(python: str) -> InvalidInput:
     return InvalidInput(
         f"The DataLoader did not start with {python}. It needs PyTorch and torchvision: pip install -r "
-        "requirements-torch.txt, then pip install --no-deps -r requirements-torch-networks.txt, or --torch_python=PATH."
+        "constraints/oracles.txt, then pip install --no-deps -r constraints/peers.txt, or --torch_python=PATH."
     )
 
 

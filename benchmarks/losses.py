@@ -324,7 +324,7 @@ def main() -> None:
     if peer_losses is None:
         raise InvalidInput(
             "Missing peer: torch or pytorch-metric-learning cannot be imported, which this benchmark compares with. "
-            "Run: pip install -r requirements-peers.txt"
+            "Run: pip install -r constraints/oracles.txt, then pip install --no-deps -r constraints/peers.txt"
         )
     names = [check_choice("--cases", name, CASES) for name in _FLAGS.cases]
     for kind in _FLAGS.measure:

@@ -17,7 +17,7 @@ try:
 
     declare_operators()
     import torchvision
-except ImportError as error:  # optional: requirements-torch-networks.txt
+except ImportError as error:  # optional: constraints/peers.txt
     MISSING = str(error)
 else:
     MISSING = ""

@@ -16,7 +16,7 @@ slows all of them alike; a ratio is the median over the rounds. Variants:
 - `folded`: `step` of a model whose frozen batch normalisation is computed inside the convolutions; none for ResNet-10.
 - `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Keras' own Adam.
 - `torch float32`, `torch bfloat16`: torchvision's network, frozen alike, channels last, on a fixed batch; the second
-  under `autocast`. A ratio is to the faster of the two. Needs torchvision (requirements-torch-networks.txt);
+  under `autocast`. A ratio is to the faster of the two. Needs torchvision (constraints/peers.txt);
   without it, and for networks missing in torchvision, the column is empty.
 
 Last line: one JSON object; null for figures not measured.

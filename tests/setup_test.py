@@ -1,14 +1,11 @@
-"""What setup.py asks for, beside the files of requirements, the sources and this environment."""
+"""What pyproject.toml asks for, beside the files of requirements, the sources and this environment."""
 
 import ast
-import runpy
 import sys
 
 import pytest
-import setuptools
 from packaging.requirements import Requirement
 
-import common
 from tests.support.sources import PACKAGES, ROOT
 
 DISTRIBUTIONS = {  # where modules have another name
@@ -17,16 +14,12 @@ DISTRIBUTIONS = {  # where modules have another name
 }
 OF_AN_EXTRA = {f"photo_search/page/{name}.py": "serve" for name in ("app", "guards")}  # imported once it is checked
 BROUGHT = {"threadpoolctl": "scikit-learn"}  # by a distribution that is asked for
-BROUGHT_BY_TENSORFLOW = {"requirements.txt": set(), "requirements-thesis.txt": {"keras", "tensorboard"}}
+BROUGHT_BY_TENSORFLOW = {"requirements.txt": set(), "constraints/thesis.txt": {"keras", "tensorboard"}}
 
 
-@pytest.fixture
-def settings(monkeypatch):
-    """The arguments of `setup`."""
-    found = {}
-    monkeypatch.setattr(setuptools, "setup", found.update)
-    runpy.run_path(str(ROOT / "setup.py"))
-    return found
+tomllib = pytest.importorskip("tomllib", reason="tomllib comes with Python 3.11")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 def required(lines) -> dict[str, Requirement]:
@@ -35,36 +28,16 @@ def required(lines) -> dict[str, Requirement]:
 
 
 def lines_of(name: str) -> list[str]:
-    """Of a file of requirements, and of those that it names."""
-    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    named = [line.removeprefix("-r ") for line in lines if line.startswith("-r ")]
-    own = [line for line in lines if not line.startswith("-r ")]
-    return [*own, *(line for other in named for line in lines_of(other))]
-
-
-def test_the_version_is_that_of_the_package(settings):
-    assert settings["version"] == common.__version__
+    return (ROOT / name).read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize(("file", "brought"), BROUGHT_BY_TENSORFLOW.items())
-def test_both_stacks_have_what_the_package_asks_for(settings, file, brought):
-    wanted, stack = required(settings["install_requires"]), required(lines_of(file))
+def test_both_stacks_have_what_the_package_asks_for(file, brought):
+    wanted, stack = required(PROJECT["dependencies"]), required(lines_of(file))
     assert set(wanted) - set(stack) == brought
     for name, requirement in stack.items():
         lowest = [each.version for each in requirement.specifier if each.operator in ("==", ">=")]
         assert all(wanted[name].specifier.contains(version) for version in lowest if name in wanted), name
-
-
-def extras_of_files():
-    """Each file of requirements is an extra, but for whole environments and what is installed without dependencies."""
-    names = {path.stem.removeprefix("requirements-") for path in ROOT.glob("requirements-*.txt")}
-    return names - {"docs", "thesis", "torch-networks"}
-
-
-def test_extras_are_the_files_of_requirements(settings):
-    assert set(settings["extras_require"]) == extras_of_files() >= {"faiss", "onnx", "serve", "slurm", "tune"}
-    for extra, requirements in settings["extras_require"].items():
-        assert required(requirements) == required(lines_of(f"requirements-{extra}.txt")) != {}
 
 
 def test_the_container_has_all_that_is_installed():
@@ -72,14 +45,14 @@ def test_the_container_has_all_that_is_installed():
     steps = [line.split() for line in lines if line and line[0] != "#"]
     copied = [source for step in steps if step[0] == "COPY" for source in step[1:-1]]
     assert all(list(ROOT.glob(source)) for source in copied)
-    assert {*PACKAGES, "setup.py", "pyproject.toml", "README.md", "LICENSE", "requirements*.txt"} == set(copied)
+    assert {*PACKAGES, "setup.py", "pyproject.toml", "README.md", "LICENSE"} == set(copied)
     version = lines_of("requirements.txt")[1].partition("==")[2]
     assert ["ARG", f"TENSORFLOW={version}"] in steps
     assert ["FROM", "tensorflow/tensorflow:${TENSORFLOW}-gpu"] in steps
     assert steps[-1] == ["ENTRYPOINT", '["dml"]']
 
 
-def test_what_the_packages_import_is_asked_for(settings):
+def test_what_the_packages_import_is_asked_for():
     for path in sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         imported = set()
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -89,5 +62,5 @@ def test_what_the_packages_import_is_asked_for(settings):
                 imported.add(node.module.partition(".")[0])
         others = imported - set(PACKAGES) - set(sys.stdlib_module_names)
         distributions = {DISTRIBUTIONS.get(module, BROUGHT.get(module, module)) for module in others}
-        extra = settings["extras_require"].get(OF_AN_EXTRA.get(path.relative_to(ROOT).as_posix()), [])
-        assert distributions - set(required([*settings["install_requires"], *extra])) == set(), path
+        extra = EXTRAS.get(OF_AN_EXTRA.get(path.relative_to(ROOT).as_posix()), [])
+        assert distributions - set(required([*PROJECT["dependencies"], *extra])) == set(), path

@@ -234,8 +234,8 @@ def optuna() -> ModuleType:
         import optuna as library
     except ImportError as error:
         raise InvalidInput(
-            "A search needs Optuna, which is not installed: pip install -r requirements-tune.txt "
-            "(or pip install 'deep-metric-learning[tune]')."
+            "A search needs Optuna, which is not installed: "
+            "pip install 'deep-metric-learning[tune]' (in a clone: '.[tune]')."
         ) from error
     library.logging.set_verbosity(library.logging.ERROR)
     return library

@@ -76,7 +76,7 @@ def check_packages() -> None:
         except ImportError as error:
             raise InvalidInput(
                 f"photo_search.serve needs fastapi, uvicorn and python-multipart ({module} is missing). Install them: "
-                "pip install 'deep-metric-learning[serve]', or pip install -r requirements-serve.txt in a clone."
+                "pip install 'deep-metric-learning[serve]' (in a clone: '.[serve]')."
             ) from error
 
 

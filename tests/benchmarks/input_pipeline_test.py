@@ -41,7 +41,7 @@ def test_a_pass_of_ours_and_of_the_limit_see_as_many_images(photographs):
 
 
 def test_without_pytorch_it_says_what_to_install(tmp_path):
-    with pytest.raises(InvalidInput, match=r"requirements-torch\.txt"):
+    with pytest.raises(InvalidInput, match=r"constraints/oracles\.txt"):
         TorchLoader("false", {}, str(tmp_path))
     for python in ("false", str(tmp_path / "none")):
         with pytest.raises(InvalidInput, match=r"did not start with .* --torch_python=PATH"):

@@ -11,7 +11,7 @@ HAS_PEERS = all(importlib.util.find_spec(name) for name in ("torch", "pytorch_me
 
 @pytest.mark.skipif(HAS_PEERS, reason="the peers are installed")
 def test_without_its_peers_it_says_how_to_install_them():
-    check_clean_failure(run_here("benchmarks.losses"), "torch", "pip install -r requirements-peers.txt")
+    check_clean_failure(run_here("benchmarks.losses"), "torch", "pip install -r constraints/oracles.txt")
 
 
 @pytest.mark.parametrize(

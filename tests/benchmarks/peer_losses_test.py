@@ -7,7 +7,7 @@ from tensorflow import keras
 from benchmarks.losses import CASES, Case, OurStep, make_inputs, peer_step
 from common.losses import CrossBatchMemoryLoss, MultiSimilarityLoss, SmoothAPLoss
 
-pytest.importorskip("pytorch_metric_learning", reason="needs requirements-peers.txt")
+pytest.importorskip("pytorch_metric_learning", reason="needs constraints/peers.txt")
 SMALL = {name: case for name, case in CASES.items() if not (case.references or name.endswith(("_112", "_100k")))}
 
 

@@ -13,11 +13,11 @@ import zipfile
 import pytest
 
 import common
-from tests.setup_test import extras_of_files
+from tests.setup_test import EXTRAS
 from tests.support.command_line import ONE_EVALUATION, ROOT
 from tests.support.sources import PACKAGES
 
-FOLDERS = (*PACKAGES, "tests", "benchmarks", "docs", "tools")
+FOLDERS = (*PACKAGES, "tests", "benchmarks", "constraints", "docs", "tools")
 SUFFIXES = (".md", ".cff", ".in", ".py", ".toml", ".txt", ".yml")
 USE = """
 import pathlib, runpy
@@ -133,7 +133,7 @@ def test_the_wheel_has_the_five_packages_and_their_data(wheel):
     assert data - names == set()
     assert fields["Version"] == common.__version__
     assert any(value.startswith("tensorboard") for value in fields.get_all("Requires-Dist"))
-    assert extras_of_files() == set(fields.get_all("Provides-Extra"))
+    assert set(EXTRAS) == set(fields.get_all("Provides-Extra"))
 
 
 def test_the_program_dml_is_installed(site, empty):

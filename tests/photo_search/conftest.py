@@ -78,7 +78,7 @@ HOSTILE_LABEL = '<img src=x onerror="alert(1)">'
 def skip_without_extra():
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
-        pytest.skip(f"{', '.join(missing)} not installed (pip install -r requirements-serve.txt)")
+        pytest.skip(f"{', '.join(missing)} not installed (pip install '.[serve]')")
 
 
 @pytest.fixture(scope="session")

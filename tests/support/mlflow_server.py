@@ -19,7 +19,7 @@ import pytest
 
 needs_server = pytest.mark.skipif(
     importlib.util.find_spec("mlflow") is None or importlib.util.find_spec("flask") is None,
-    reason="MLflow's server is not installed (pip install -r requirements-mlflow-server.txt)",
+    reason="MLflow's server is not installed (pip install '.[mlflow-server]')",
 )
 
 

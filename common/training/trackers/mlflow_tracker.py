@@ -36,8 +36,8 @@ def mlflow() -> ModuleType:
         import mlflow as library
     except ImportError as error:
         raise InvalidInput(
-            "--tracker=mlflow needs MLflow's client, which is not installed: pip install -r requirements-mlflow.txt "
-            "(or pip install 'deep-metric-learning[mlflow]')."
+            "--tracker=mlflow needs MLflow's client, which is not installed: "
+            "pip install 'deep-metric-learning[mlflow]' (in a clone: '.[mlflow]')."
         ) from error
     return library
 

@@ -27,8 +27,8 @@ def wandb() -> ModuleType:
         import wandb as library
     except ImportError as error:
         raise InvalidInput(
-            "--tracker=wandb needs Weights & Biases' client, which is not installed: pip install -r "
-            "requirements-wandb.txt (or pip install 'deep-metric-learning[wandb]')."
+            "--tracker=wandb needs Weights & Biases' client, which is not installed: "
+            "pip install 'deep-metric-learning[wandb]' (in a clone: '.[wandb]')."
         ) from error
     return library
 

@@ -36,7 +36,7 @@ def test_no_format_of_ours_starts_a_program_or_opens_what_is_inside():
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_photos_of_phones_are_read_upright(tmp_path, orientation):
     """HEIC: its own rotation, which the decoder applies, and EXIF, which says the same again."""
-    pillow_heif = pytest.importorskip("pillow_heif", reason="pillow-heif is not installed (requirements-heif.txt)")
+    pillow_heif = pytest.importorskip("pillow_heif", reason="pillow-heif is not installed (pip install '.[heif]')")
     exif = Image.Exif()
     exif[0x0112] = orientation
     image = Image.fromarray(np.repeat(np.arange(64, dtype=np.uint8)[None, :, None] * 4, 32, axis=0).repeat(3, axis=2))

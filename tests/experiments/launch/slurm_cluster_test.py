@@ -11,7 +11,7 @@ from experiments.launch import slurm_array
 from experiments.launch.slurm_array import SlurmArray, UnitNeeds
 from tests.support import slurm_cluster
 
-pytest.importorskip("submitit", reason="submitit is not installed: pip install -r requirements-slurm.txt")
+pytest.importorskip("submitit", reason="submitit is not installed: pip install '.[slurm]'")
 pytestmark = pytest.mark.skipif(slurm_cluster.why_not() is not None, reason=f"no Slurm: {slurm_cluster.why_not()}")
 
 

@@ -55,7 +55,7 @@ def test_sigterm_ends_the_unit_and_it_resumes(small_task, tmp_path, steps_of):
 
 
 def test_a_checkpoint_ends_the_unit_and_is_the_same_unit(small_task, tmp_path):
-    pytest.importorskip("submitit", reason="submitit is not installed (requirements-slurm.txt)")
+    pytest.importorskip("submitit", reason="submitit is not installed (pip install '.[slurm]')")
     task = small_task("unit", 1000, 0.05)
     job = UnitJob(task.arguments, tmp_path / "log", 1, (sys.executable,), ".")
     job._process = unit_job.worker_process.start_worker(task.arguments, tmp_path / "log", {}, (sys.executable,))

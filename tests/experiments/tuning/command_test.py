@@ -20,7 +20,7 @@ GLYPHS = ["--dataset=glyphs", "--budget=smoke", "--methods=c2+gap"]
     ],
 )
 def test_bad_input_is_refused(arguments, said, tmp_path):
-    pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
+    pytest.importorskip("optuna", reason="Optuna is not installed (pip install '.[tune]')")
     refused = run_here("experiments.tune", *GLYPHS, *arguments, f"--runs_dir={tmp_path}")
     check_clean_failure(refused)
     assert said in refused.stderr
@@ -29,7 +29,7 @@ def test_bad_input_is_refused(arguments, said, tmp_path):
 
 @pytest.mark.slow
 def test_a_search_its_recipe_and_a_table_with_it(tmp_path, glyph_cache):
-    pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
+    pytest.importorskip("optuna", reason="Optuna is not installed (pip install '.[tune]')")
     runs = [f"--runs_dir={tmp_path / 'runs'}", f"--cache_dir={glyph_cache}", *ONE_EVALUATION]
     search = [*GLYPHS, *runs, "--parameters=learning_rate=1e-4..1e-2:log", f"--output={tmp_path / 'mine.json'}"]
     done_small_here("experiments.tune", *search, "--trials=1")

@@ -11,7 +11,7 @@ from experiments.tuning.outcome import Outcome
 from experiments.tuning.search import Search, SearchRules
 from experiments.tuning.search_space import Parameter, parse_space
 
-optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
+optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install '.[tune]')")
 PARAMETERS = ["learning_rate=1e-4..1e-2:log", "sampler=rounds|spc"]
 # Learning rate, sampler, validation (None: pruned), by trial.
 TRIALS = [(1e-3, "rounds", 0.25), (1.05e-4, "spc", 0.5), (1e-2, "rounds", None), (1e-4, "rounds", 0.375)]

@@ -12,7 +12,7 @@ from experiments.tuning import search as tuning_search
 from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, in_words, take_trial, was_pruned
 from experiments.tuning.search_space import parse_space
 
-optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
+optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install '.[tune]')")
 PARAMETERS = ["learning_rate=1e-4..1e-1:log", "samples_per_class=2..8"]
 TRIALS = 12
 
@@ -195,13 +195,13 @@ def test_searches_that_cannot_be_compared_are_kept_apart(tmp_path):
 def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     tuning_search.optuna.cache_clear()
-    with pytest.raises(InvalidInput, match="pip install -r requirements-tune.txt"):
+    with pytest.raises(InvalidInput, match=r"deep-metric-learning\[tune\]"):
         tuning_search.optuna()
 
 
 @pytest.mark.parametrize("address", ["nonsense", "sqlite:////no/such/folder/tune.db", "oracle9://host/name"])
 def test_a_storage_that_cannot_be_opened(address):
-    pytest.importorskip("optuna", reason="Optuna is not installed (pip install -r requirements-tune.txt)")
+    pytest.importorskip("optuna", reason="Optuna is not installed (pip install '.[tune]')")
     tuning_search.optuna.cache_clear()
     with pytest.raises(InvalidInput, match="--storage.*expected the address of a database"):
         tuning_search.open_storage(address)

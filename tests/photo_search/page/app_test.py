@@ -13,7 +13,7 @@ from photo_search.page.uploads import Crop, Refused
 from tests.photo_search.conftest import BOUNDARY, HOSTILE_LABEL, LIMITS, ask, form, part, running, upload
 from tests.photo_search.page.hostile_files import HTML, encoded, jpeg
 
-pytest.importorskip("fastapi", reason="fastapi is not installed (pip install -r requirements-serve.txt)")
+pytest.importorskip("fastapi", reason="fastapi is not installed (pip install '.[serve]')")
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
 
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-pytest.importorskip("starlette", reason="starlette is not installed (pip install -r requirements-serve.txt)")
+pytest.importorskip("starlette", reason="starlette is not installed (pip install '.[serve]')")
 from photo_search.page.guards import Guard, Hosts, Rate
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})

@@ -13,7 +13,7 @@ RESULT = {"test": {"MAP@R": 0.25}, "validation": {"best": {"step": 4, "MAP@R": 0
 
 @pytest.fixture
 def offline(tmp_path, monkeypatch):
-    pytest.importorskip("wandb", reason="W&B's client is not installed (pip install -r requirements-wandb.txt)")
+    pytest.importorskip("wandb", reason="W&B's client is not installed (pip install '.[wandb]')")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
     return tmp_path
@@ -75,5 +75,5 @@ def test_a_mode_that_follows_nothing_is_refused(offline, monkeypatch):
 
 def test_a_missing_client_names_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(InvalidInput, match=r"requirements-wandb.txt .*deep-metric-learning\[wandb\]"):
+    with pytest.raises(InvalidInput, match=r"pip install 'deep-metric-learning\[wandb\]"):
         wandb()
