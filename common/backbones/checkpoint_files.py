@@ -9,17 +9,16 @@ parameters are published), and `.safetensors`.
 from __future__ import annotations
 
 import io
-import json
 import math
 import os
 import pickle
-import pickletools
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, ClassVar, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from common.errors import invalid
@@ -27,20 +26,16 @@ from common.errors import invalid
 # Where training scripts keep the network among other values, and the prefix of DataParallel.
 CONTAINERS = ("state_dict", "model_state_dict", "model")
 PARALLEL_PREFIX = "module."
-_BFLOAT16 = "bfloat16"  # NumPy lacks it
-_STORAGES = {
-    **{"torch DoubleStorage": "<f8", "torch FloatStorage": "<f4", "torch HalfStorage": "<f2"},
-    **{"torch BFloat16Storage": _BFLOAT16, "torch LongStorage": "<i8", "torch IntStorage": "<i4"},
-    **{"torch ShortStorage": "<i2", "torch CharStorage": "|i1", "torch ByteStorage": "|u1", "torch BoolStorage": "|b1"},
-}
-_SAFETENSORS = {
-    **{"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": _BFLOAT16, "I64": "<i8", "I32": "<i4", "I16": "<i2"},
-    **{"I8": "|i1", "U8": "|u1", "BOOL": "|b1"},
+_DTYPES = {  # by PyTorch's and safetensors' names
+    **{"DoubleStorage": "<f8", "FloatStorage": "<f4", "HalfStorage": "<f2", "BFloat16Storage": ml_dtypes.bfloat16},
+    **{"LongStorage": "<i8", "IntStorage": "<i4", "ShortStorage": "<i2", "CharStorage": "|i1", "ByteStorage": "|u1"},
+    **{"BoolStorage": "|b1", "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": ml_dtypes.bfloat16, "I64": "<i8"},
+    **{"I32": "<i4", "I16": "<i2", "I8": "|i1", "U8": "|u1", "BOOL": "|b1"},
 }
 _ZIP, _LEGACY_MAGIC = b"PK\x03\x04", 0x1950A86A20F9469CFC6C
 _LARGEST_TABLE = 1_000_000  # bytes of a pickle or header; a thousand tensors take 150,000
-_LARGEST_NOTE = 16  # bytes of the name of a byte order
 _MOST_DIMENSIONS, _MOST_ARGUMENTS = 32, 8
+_REFUSED = pickle.INST + pickle.OBJ + pickle.NEWOBJ_EX + pickle.BYTEARRAY8 + pickle.DICT  # PyTorch writes none of them
 _UNREADABLE = (
     *(OSError, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError, MemoryError),
     *(OverflowError, struct.error, pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, NotImplementedError),
@@ -96,22 +91,14 @@ def read_checkpoint(path: str | os.PathLike) -> CheckpointFile:
 class _Storage(NamedTuple):
     """Place of numbers in a file: their type, key, and count."""
 
-    dtype: str
+    dtype: np.dtype
     key: str
     length: int
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all numbers."""
-        return self.length * (2 if self.dtype == _BFLOAT16 else np.dtype(self.dtype).itemsize)
-
-    def numbers(self, data: bytes) -> np.ndarray:
-        """Return the numbers `[count]` of their bytes; bfloat16 as float32."""
-        if len(data) != self.num_bytes:
-            raise ValueError(f"storage {self.key} has {len(data)} bytes, not {self.length} of {self.dtype}")
-        if self.dtype == _BFLOAT16:
-            return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
-        return np.frombuffer(data, self.dtype)
+        return self.length * self.dtype.itemsize
 
 
 class _Tensor(NamedTuple):
@@ -131,19 +118,22 @@ class _Tensor(NamedTuple):
             raise ValueError(f"it has a tensor of shape {shape} and strides {strides}")
         return cls(storage, offset, shape, strides)
 
-    def of(self, numbers: np.ndarray) -> np.ndarray:
-        """View the tensor in its storage's numbers `[count]`.
+    def of(self, data: bytes) -> np.ndarray:
+        """View the tensor in its storage's bytes.
 
         Raises:
             ValueError: it does not lie within them.
         """
+        if len(data) != self.storage.num_bytes:
+            raise ValueError(f"storage {self.storage.key} has {len(data)} bytes, not {self.storage.num_bytes}")
         if 0 in self.shape:
-            return np.zeros(self.shape, numbers.dtype)
+            return np.zeros(self.shape, self.storage.dtype)
         last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
-        if last >= len(numbers):
-            raise ValueError(f"a tensor of shape {self.shape} ends at {last} in a storage of {len(numbers)}")
+        if last >= self.storage.length:
+            raise ValueError(f"a tensor of shape {self.shape} ends at {last} in a storage of {self.storage.length}")
+        numbers = np.frombuffer(data, self.storage.dtype)[self.offset :]
         strides = [stride * numbers.itemsize for stride in self.strides]
-        return np.lib.stride_tricks.as_strided(numbers[self.offset :], self.shape, strides, writeable=False)
+        return np.lib.stride_tricks.as_strided(numbers, self.shape, strides, writeable=False)
 
 
 def _are_counts(values: object) -> bool:
@@ -169,8 +159,8 @@ def _read_torch(file: BinaryIO) -> CheckpointFile:
     elements = sum(math.prod(tensor.shape) for tensor in tensors.values())
     if elements > size or sum(storage.num_bytes for storage in storages) > size:
         raise ValueError(f"its tensors have {elements} numbers, too many for a file of {size} bytes")
-    numbers = {storage: storage.numbers(bytes_of(storage)) for storage in storages}
-    arrays = {name: tensor.of(numbers[tensor.storage]) for name, tensor in tensors.items()}
+    data = {storage: bytes_of(storage) for storage in storages}
+    arrays = {name: tensor.of(data[tensor.storage]) for name, tensor in tensors.items()}
     return CheckpointFile(arrays, {*content, *state} - {container, *tensors})
 
 
@@ -180,9 +170,9 @@ def _open_archive(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
     names = archive.namelist()
     (name,) = [name for name in names if name.endswith("/data.pkl")] or ["data.pkl"]
     root = name.removesuffix("data.pkl")
-    if f"{root}byteorder" in names and _entry(archive, f"{root}byteorder", _LARGEST_NOTE) != b"little":
+    if f"{root}byteorder" in names and _entry(archive, f"{root}byteorder", len("little")) != b"little":
         raise ValueError("its numbers are big-endian")
-    content = _unpickled(io.BytesIO(_entry(archive, name, _LARGEST_TABLE)), {})
+    content = _Unpickler(io.BytesIO(_entry(archive, name, _LARGEST_TABLE)), {}).load()
     return content, lambda storage: _entry(archive, f"{root}data/{storage.key}", storage.num_bytes)
 
 
@@ -198,18 +188,20 @@ def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
 def _open_pickles(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
     """Open the older format: five pickles, then the storages."""
     storages: dict[str, _Storage] = {}
-    if _unpickled(file, storages) != _LEGACY_MAGIC:
+    head = io.BytesIO(file.read(_LARGEST_TABLE))
+    if _Unpickler(head, storages).load() != _LEGACY_MAGIC:
         raise ValueError("it is no checkpoint of PyTorch")
-    version, machine, content, keys = [_unpickled(file, storages) for _ in range(4)]
+    version, machine, content, keys = (_Unpickler(head, storages).load() for _ in range(4))
     if version != 1001 or not machine.get("little_endian", True):
         raise ValueError("it is of another version of the format, or its numbers are big-endian")
-    places = {}
+    places, place = {}, head.tell()
     for key in keys:
+        file.seek(place)
         (count,) = struct.unpack("<q", file.read(8))
         if not isinstance(key, str) or key not in storages or storages[key].length != count:
             raise ValueError("a storage is of no tensor, or of another length")
-        places[key] = file.tell()
-        file.seek(storages[key].num_bytes, os.SEEK_CUR)
+        places[key] = place + 8
+        place += 8 + storages[key].num_bytes
 
     def bytes_of(storage: _Storage) -> bytes:
         file.seek(places[storage.key])
@@ -218,50 +210,70 @@ def _open_pickles(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
     return content, bytes_of
 
 
-def _unpickled(file: BinaryIO, storages: dict[str, _Storage]) -> Any:  # noqa: ANN401 (a file may hold anything)
-    """Build a pickle's content, and enter its storages by key."""
-    stack: list[Any] = []
-    marks: list[int] = []
-    memo: dict[Any, Any] = {}
-    for instruction, value, place in pickletools.genops(file):
-        name = instruction.name
-        if (place or 0) > _LARGEST_TABLE:
-            raise pickle.UnpicklingError(f"its pickles have more than {_LARGEST_TABLE} bytes")
-        if name in _BUILDERS:
-            from_mark, count, build = _BUILDERS[name]
-            start = (marks.pop() if from_mark else len(stack)) - count
-            stack[start:] = [build(stack[start:])]
-            if name == "BINPERSID":
-                storages[stack[-1].key] = stack[-1]
-        elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            memo[len(memo) if value is None else value] = stack[-1]
-        elif name in ("GET", "BINGET", "LONG_BINGET"):
-            stack.append(memo[value])
-        elif name == "MARK":
-            marks.append(len(stack))
-        elif value is None or instruction.stack_before:
-            raise pickle.UnpicklingError(f"it has the instruction {name}, which PyTorch does not write")
-        elif instruction.stack_after:  # a plain value, or a GLOBAL, "module name"
-            stack.append(value)
-    return stack.pop()
+class _Unpickler(pickle._Unpickler):
+    """Builds tensors, containers and plain values, in time that grows with the pickle.
+
+    The functions of `_FUNCTIONS` are called, and no others. Only texts are hashed: a tuple may contain the same tuple
+    twice, which contains ...
+
+    Args:
+        file: with the pickle, in memory.
+        storages: receives the storages of tensors, by key.
+    """
+
+    stack: list[Any]
+    append: Callable[[Any], None]
+    pop_mark: Callable[[], list]
+
+    def __init__(self, file: io.BytesIO, storages: dict[str, _Storage]) -> None:
+        super().__init__(file)
+        self._storages = storages
+
+    def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401
+        """Return a function that is allowed, or one that refuses to be called."""
+
+        def refused(*_: object) -> None:
+            raise pickle.UnpicklingError(f"it holds an object of {module}.{name}")
+
+        return _FUNCTIONS.get(f"{module} {name}", refused)
+
+    def persistent_load(self, reference: Any) -> _Storage:  # noqa: ANN401
+        """Return the place of a tensor's numbers."""
+        kind, dtype, key, _, count, *views = reference[:6]
+        if kind != "storage" or not isinstance(key, str) or not _are_counts((count,)) or any(views):
+            raise pickle.UnpicklingError("it refers to numbers of an unknown kind")
+        return self._storages.setdefault(key, _Storage(np.dtype(dtype), key, count))
+
+    def _call(self) -> None:
+        arguments, function = self.stack.pop(), self.stack.pop()
+        if not isinstance(arguments, tuple) or len(arguments) > _MOST_ARGUMENTS:
+            raise pickle.UnpicklingError("it calls a function with too many arguments")
+        self.append(function(*arguments))
+
+    def _set_items(self) -> None:
+        values = self.pop_mark()
+        self.stack[-1].update(_named(values))
+
+    def _set_item(self) -> None:
+        *_, values, name, value = self.stack
+        del self.stack[-2:]
+        values.update(_named([name, value]))
+
+    _plain = pickle._Unpickler.dispatch
+    _own: ClassVar[dict[int, Any]] = {
+        **{pickle.REDUCE[0]: _call, pickle.NEWOBJ[0]: _call},
+        **{pickle.SETITEM[0]: _set_item, pickle.SETITEMS[0]: _set_items},
+        pickle.BUILD[0]: _plain[pickle.POP[0]],  # attributes
+        pickle.EMPTY_SET[0]: _plain[pickle.EMPTY_LIST[0]],  # sets become lists
+        pickle.FROZENSET[0]: _plain[pickle.LIST[0]],
+        pickle.ADDITEMS[0]: _plain[pickle.APPENDS[0]],
+    }
+    dispatch = {code: load for code, load in {**_plain, **_own}.items() if code not in _REFUSED}
 
 
-def _storage(values: list) -> _Storage:
-    """Check the reference to a tensor's numbers."""
-    kind, dtype, key, _, count, *views = values[0][:6]
-    are_names = isinstance(dtype, str) and isinstance(key, str) and dtype in _STORAGES
-    if kind != "storage" or not are_names or not _are_counts((count,)) or any(views):
-        raise pickle.UnpicklingError("it refers to numbers of an unknown kind")
-    return _Storage(_STORAGES[dtype], key, count)
-
-
-def _called(values: list) -> object:
-    function, arguments = values
-    if not isinstance(function, str) or not isinstance(arguments, tuple) or len(arguments) > _MOST_ARGUMENTS:
-        raise pickle.UnpicklingError("it calls what is no function")
-    if function not in _FUNCTIONS:
-        raise pickle.UnpicklingError(f"it holds an object of {function.replace(' ', '.')}")
-    return _FUNCTIONS[function](*arguments)
+def _named(values: list) -> dict[str, Any]:
+    """Return alternating names and values as a dictionary, without other keys."""
+    return {name: value for name, value in zip(values[::2], values[1::2]) if isinstance(name, str)}
 
 
 def _ordered(pairs: list | None = None) -> dict:
@@ -275,66 +287,30 @@ def _ordered(pairs: list | None = None) -> dict:
     return found
 
 
-def _named(values: list) -> dict[str, Any]:
-    """Return alternating names and values as a dictionary, without other keys."""
-    return {name: value for name, value in zip(values[::2], values[1::2]) if isinstance(name, str)}
-
-
-def _extended(values: list) -> list:
-    values[0].extend(values[1:])
-    return values[0]
-
-
-def _updated(values: list) -> dict:
-    values[0].update(_named(values[1:]))
-    return values[0]
-
-
-_FUNCTIONS: dict[str, Callable] = {
+_FUNCTIONS: dict[str, Any] = {
+    **{f"torch {name}": dtype for name, dtype in _DTYPES.items()},
     "collections OrderedDict": _ordered,
-    "torch._utils _rebuild_tensor": _Tensor.rebuilt,
-    "torch._utils _rebuild_tensor_v2": _Tensor.rebuilt,
+    **dict.fromkeys(("torch._utils _rebuild_tensor", "torch._utils _rebuild_tensor_v2"), _Tensor.rebuilt),
     "torch._utils _rebuild_parameter": lambda data, *_: data,
     "torch Size": lambda sizes=(): sizes,
-}
-# Instructions that replace the last values by one: whether these begin at the last mark, how many (before it), and how.
-_BUILDERS: dict[str, tuple[bool, int, Callable[[list], Any]]] = {
-    "NONE": (False, 0, lambda _: None),
-    "NEWTRUE": (False, 0, lambda _: True),
-    "NEWFALSE": (False, 0, lambda _: False),
-    **dict.fromkeys(("EMPTY_LIST", "EMPTY_SET"), (False, 0, list)),
-    **dict.fromkeys(("LIST", "FROZENSET"), (True, 0, list)),
-    **{"EMPTY_TUPLE": (False, 0, tuple), "TUPLE1": (False, 1, tuple), "TUPLE2": (False, 2, tuple)},
-    **{"TUPLE3": (False, 3, tuple), "TUPLE": (True, 0, tuple)},
-    **{"EMPTY_DICT": (False, 0, _named), "DICT": (True, 0, _named)},
-    **{"APPEND": (False, 2, _extended), "APPENDS": (True, 1, _extended), "ADDITEMS": (True, 1, _extended)},
-    **{"SETITEM": (False, 3, _updated), "SETITEMS": (True, 1, _updated)},
-    **{"STACK_GLOBAL": (False, 2, " ".join), "BINPERSID": (False, 1, _storage)},
-    **dict.fromkeys(("REDUCE", "NEWOBJ"), (False, 2, _called)),
-    **{"BUILD": (False, 2, lambda values: values[0]), "STOP": (False, 1, lambda values: values[0])},
 }
 
 
 def _read_safetensors(file: BinaryIO) -> CheckpointFile:
-    """Read the header and the tensors, which lie side by side without gaps."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(0)
+    import safetensors
+
     (length,) = struct.unpack("<Q", file.read(8))
-    if length > _LARGEST_TABLE:
+    if length > _LARGEST_TABLE:  # the package would read 100 MB
         raise ValueError(f"its header has {length} bytes, more than {_LARGEST_TABLE}")
-    header = json.loads(file.read(length))
-    header.pop("__metadata__", None)
-    arrays, end = {}, 0
-    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        shape, (begin, end_of_one) = entry["shape"], entry["data_offsets"]
-        if not _are_counts([begin, end_of_one]) or not _are_counts(shape) or not end == begin <= end_of_one <= size:
-            raise ValueError(f"{name} lies outside of the file, or overlaps another tensor")
-        storage, end = _Storage(_SAFETENSORS[entry["dtype"]], name, math.prod(shape)), end_of_one
-        arrays[name] = storage.numbers(file.read(end - begin)).reshape(shape)
-    if end != size - 8 - length:
-        raise ValueError("it has bytes that belong to no tensor")
-    return CheckpointFile(arrays, set())
+    file.seek(0)
+    try:
+        tensors = dict(safetensors.deserialize(file.read()))
+    except safetensors.SafetensorError as error:
+        raise ValueError(str(error)) from error
+    of_each = {name: np.frombuffer(one["data"], _DTYPES[one["dtype"]]) for name, one in tensors.items()}
+    return CheckpointFile({name: of_each[name].reshape(one["shape"]) for name, one in tensors.items()}, set())
 
 
 def _single(value: np.ndarray) -> np.ndarray:
-    return value.astype(np.float32 if np.issubdtype(value.dtype, np.floating) else value.dtype.newbyteorder("="))
+    is_integer = np.issubdtype(value.dtype, np.integer) or value.dtype == bool
+    return value.astype(value.dtype.newbyteorder("=") if is_integer else np.float32)
