@@ -6,18 +6,17 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from common.data.batches import TrainingBatches
 from common.data.dataset import Examples
-from common.data.file_names import FileNames
 from common.data.fixed_views import view_numbers
 from common.data.image_files import decode_image, read_image
 from common.data.image_formats import Reading
 from common.data.images import ImageTransform
-from common.data.sharded_images import ShardedImages
 from common.errors import InvalidInput, check_non_negative, check_positive, invalid
 
 _CALLS_PER_THREAD = 8
@@ -69,17 +68,17 @@ def training_batches(
             if examples.view_seeds is not None:
                 views = examples.view_seeds[indices]  # [batch, views, 2]
                 seeds = views[np.arange(len(views)), view_numbers(seeds, views.shape[1])]
-            yield _values(content[indices]), seeds, labels_of[indices]
+            yield content.taken(indices), seeds, labels_of[indices]
 
     size = batches.batch_size
     signature = (
-        _batch_spec(content, size),
+        content.spec(size),
         tf.TensorSpec([size, 2], tf.int32),
         tf.TensorSpec([size, *labels_of.shape[1:]], tf.as_dtype(labels_of.dtype)),
     )
-    num_steps = _steps_at_once(content, augmentation, size)
+    num_steps = content.steps_at_once(augmentation, size)
     drawn = _dataset_of(draws, signature, num_steps)
-    inputs = _transformed(drawn, augmentation, size, num_threads, examples.reading)
+    inputs = _transformed(drawn, content, augmentation, size, num_threads, examples.reading)
     if num_steps > 1:
         inputs = inputs.rebatch(size, drop_remainder=True)
     return _deterministic(inputs, num_threads)
@@ -131,11 +130,11 @@ def view_batches(
     def draws() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, len(indices), batch_size):
             part = slice(start, start + batch_size)
-            yield _values(content[indices[part]]), seeds[part]
+            yield content.taken(indices[part]), seeds[part]
 
-    signature = (_batch_spec(content, None), tf.TensorSpec([None, 2], tf.int32))
+    signature = (content.spec(None), tf.TensorSpec([None, 2], tf.int32))
     drawn = tf.data.Dataset.from_generator(draws, output_signature=signature)
-    inputs = _transformed(drawn, transform, batch_size, num_threads, examples.reading)
+    inputs = _transformed(drawn, content, transform, batch_size, num_threads, examples.reading)
     num_batches = -(-len(indices) // batch_size)
     return _deterministic(inputs, num_threads).apply(tf.data.experimental.assert_cardinality(num_batches))
 
@@ -172,10 +171,31 @@ def invalid_input_behind(error: Exception) -> InvalidInput | None:
     return None
 
 
-def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | FileNames | ShardedImages:
-    files = examples.paths if examples.shards is None else examples.shards
-    if files is None:
-        return examples.arrays
+class _Content(NamedTuple):
+    """Inputs in memory, in files or in shards: how a batch is taken, and how one of them becomes pixels."""
+
+    taken: Callable[[np.ndarray], np.ndarray]  # from indices `[batch]` to what TensorFlow receives
+    shape: tuple[int, ...]  # of one input there
+    dtype: tf.DType
+    transformed: Callable[[tf.Tensor, ImageTransform, tf.Tensor, Reading], tf.Tensor]  # by its seed pair
+
+    def spec(self, batch_size: int | None) -> tf.TensorSpec:
+        """Return the type of a batch."""
+        return tf.TensorSpec([batch_size, *self.shape], self.dtype)
+
+    def steps_at_once(self, transform: ImageTransform, batch_size: int) -> int:
+        """Return how many batches to transform together; calls outlast work on small images."""
+        if not (isinstance(transform, ImageTransform) and transform.works_on_batches):
+            return 1
+        bytes_of_batch = batch_size * int(np.prod(self.shape)) * self.dtype.size
+        return max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // max(bytes_of_batch, 1)))
+
+
+def _content(examples: Examples, transform: ImageTransform) -> _Content:
+    paths, shards = examples.paths, examples.shards
+    if paths is None:
+        arrays = examples.arrays
+        return _Content(arrays.__getitem__, arrays.shape[1:], tf.as_dtype(arrays.dtype), _of_array)
     if transform.output_size is None:
         raise invalid(
             "transformation of image files",
@@ -183,16 +203,18 @@ def _content(examples: Examples, transform: ImageTransform) -> np.ndarray | File
             expected="one with a fixed output size",
             fix="Files differ in size: use CenterCrop, ThesisCrop or PublishedCodeCrop.",
         )
-    return files
+    if shards is not None:
+        return _Content(lambda indices: shards[indices].named_contents(), (2,), tf.string, _of_named_contents)
+    return _Content(lambda indices: paths[indices].as_bytes(), (), tf.string, read_image)
 
 
-def _steps_at_once(content: np.ndarray | FileNames | ShardedImages, transform: ImageTransform, batch_size: int) -> int:
-    """Return how many batches to transform together; calls outlast work on small images."""
-    in_memory = isinstance(content, np.ndarray)
-    if not (in_memory and isinstance(transform, ImageTransform) and transform.works_on_batches):
-        return 1
-    bytes_of_batch = batch_size * content[:1].nbytes
-    return max(1, min(_BLOCK_STEPS, _BLOCK_BYTES // max(bytes_of_batch, 1)))
+def _of_array(array: tf.Tensor, transform: ImageTransform, seed: tf.Tensor, reading: Reading) -> tf.Tensor:
+    del reading
+    return transform(array, seed)
+
+
+def _of_named_contents(named: tf.Tensor, transform: ImageTransform, seed: tf.Tensor, reading: Reading) -> tf.Tensor:
+    return decode_image(named[1], named[0], transform, seed, reading)
 
 
 def _dataset_of(
@@ -211,28 +233,6 @@ def _dataset_of(
     return tf.data.Dataset.from_generator(joined, output_signature=rows)
 
 
-def _values(content: np.ndarray | FileNames | ShardedImages) -> np.ndarray:
-    """Return TensorFlow's inputs: paths of files, or (name, contents) of shard images."""
-    if isinstance(content, ShardedImages):
-        return content.named_contents()
-    return content.as_bytes() if isinstance(content, FileNames) else content
-
-
-def _batch_spec(content: np.ndarray | FileNames | ShardedImages, batch_size: int | None) -> tf.TensorSpec:
-    if isinstance(content, FileNames):
-        return tf.TensorSpec([batch_size], tf.string)
-    if isinstance(content, ShardedImages):
-        return tf.TensorSpec([batch_size, 2], tf.string)
-    return tf.TensorSpec([batch_size, *content.shape[1:]], tf.as_dtype(content.dtype))
-
-
-def _kind_of(inputs: tf.TensorSpec) -> str:
-    """Return where inputs are: in a `file`, in a `shard` or in `memory`."""
-    if inputs.dtype != tf.string:
-        return "memory"
-    return "file" if inputs.shape.rank == 0 else "shard"
-
-
 class _Transforms:
     """Transformations of examples, traced once and not by each pipeline.
 
@@ -243,10 +243,14 @@ class _Transforms:
 
     def __init__(self) -> None:
         self._graph: tf.Graph | None = None
-        self._traced: dict[tuple[ImageTransform, str, Reading], tf.types.experimental.GenericFunction] = {}
+        self._traced: dict[tuple, tf.types.experimental.GenericFunction] = {}
 
     def of(
-        self, transform: ImageTransform, inputs: tf.TensorSpec, seeds: tf.TensorSpec, reading: Reading
+        self,
+        content: _Content,
+        transform: ImageTransform,
+        reading: Reading,
+        signature: tuple[tf.TensorSpec, tf.TensorSpec],
     ) -> Callable[[tf.Tensor, tf.Tensor], tf.Tensor]:
         """Return the function from inputs and seed pairs to transformed inputs.
 
@@ -254,26 +258,19 @@ class _Transforms:
         transformation.
         """
 
-        def read(path: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-            return read_image(path, transform, seed, reading)
+        def function(inputs: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+            return content.transformed(inputs, transform, seeds, reading)
 
-        def decode(named: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-            return decode_image(named[1], named[0], transform, seed, reading)
-
-        kind = _kind_of(inputs)
-        function: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] = transform
-        if kind != "memory":
-            function = read if kind == "file" else decode
         if not (dataclasses.is_dataclass(transform) and transform.__dataclass_params__.frozen):
             return function
         graph = tf.compat.v1.get_default_graph()
         if graph is not self._graph:
             self._graph, self._traced = graph, {}
-        key = (transform, kind, reading)
+        key = (transform, content.transformed, reading)
         traced = self._traced.setdefault(key, tf.function(function, autograph=False))
         # It looks itself up by the device and the strategy that are in scope. The trace stays a graph where functions
         # run eagerly, as what `tf.data` calls does.
-        return traced.get_concrete_function(inputs, seeds)
+        return traced.get_concrete_function(*signature)
 
 
 _TRANSFORMS = _Transforms()
@@ -281,20 +278,20 @@ _TRANSFORMS = _Transforms()
 
 def _transformed(
     drawn: tf.data.Dataset,
+    content: _Content,
     transform: ImageTransform,
     batch_size: int,
     num_threads: int | None,
     reading: Reading,
 ) -> tf.data.Dataset:
     """Transform the content of (content, seed pairs, perhaps labels); drop the seeds."""
-    at_once = drawn.element_spec[0].dtype != tf.string and transform.works_on_batches
+    at_once = content.dtype != tf.string and transform.works_on_batches
     elements = drawn if at_once else drawn.unbatch()
-    inputs, pairs = elements.element_spec[:2]
-    traced = _TRANSFORMS.of(transform, inputs, pairs, reading)
+    traced = _TRANSFORMS.of(content, transform, reading, elements.element_spec[:2])
 
-    def mapped(content: tf.Tensor, seeds: tf.Tensor, *labels: tf.Tensor) -> tf.Tensor | tuple[tf.Tensor, ...]:
-        inputs = traced(content, seeds)
-        return (inputs, *labels) if labels else inputs
+    def mapped(inputs: tf.Tensor, seeds: tf.Tensor, *labels: tf.Tensor) -> tf.Tensor | tuple[tf.Tensor, ...]:
+        pixels = traced(inputs, seeds)
+        return (pixels, *labels) if labels else pixels
 
     # AutoGraph would read and rewrite the source of everything that is called, some seconds, and find nothing to do.
     plain = tf.autograph.experimental.do_not_convert(mapped)

@@ -83,9 +83,10 @@ def test_batches_that_are_transformed_together_have_the_bits_of_each_alone(in_me
 
 @pytest.mark.parametrize(("side", "together"), [(12, 16), (256, 3), (640, 1)])  # batches of 2.6 KB, 1.2 MB and 7.4 MB
 def test_large_batches_in_memory_are_transformed_one_by_one(side, together):
-    content = np.zeros([1, side, side, 3], np.uint8)
-    assert input_pipeline._steps_at_once(content, RandomShift(1), 6) == together
-    assert input_pipeline._steps_at_once(content, ThesisCrop(8), 6) == 1  # works image by image
+    examples = Examples(labels=np.zeros(1, int), inputs=np.zeros([1, side, side, 3], np.uint8))
+    content = input_pipeline._content(examples, RandomShift(1))
+    assert content.steps_at_once(RandomShift(1), 6) == together
+    assert content.steps_at_once(ThesisCrop(8), 6) == 1  # works image by image
 
 
 def test_a_last_block_may_have_fewer_batches(in_memory):
