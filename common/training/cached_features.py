@@ -17,7 +17,7 @@ from tqdm import tqdm
 from common.backbones.cut_network import CutNetwork
 from common.data import Dataset, Examples, ImageTransform, InputReaders, parts_of, view_batches, view_numbers
 from common.errors import invalid
-from common.progress import LoggedBar, progress_bar, write_notice
+from common.progress import progress_bar, write_notice
 from common.training.embedding_model import EmbeddingModel
 from common.training.feature_store import FeatureStore, check_room
 
@@ -190,7 +190,7 @@ def _images_of(
 
 
 def _activations(
-    images: Iterator[tf.Tensor], inference: Callable[[tf.Tensor], tf.Tensor], bar: tqdm | LoggedBar
+    images: Iterator[tf.Tensor], inference: Callable[[tf.Tensor], tf.Tensor], bar: tqdm
 ) -> Iterator[np.ndarray]:
     for batch in images:
         activations = inference(batch).numpy()

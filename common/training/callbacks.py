@@ -12,7 +12,7 @@ import numpy as np
 
 from common.diagnostics import diagnose
 from common.errors import InvalidInput, check_non_negative, check_positive
-from common.progress import LoggedBar, progress_bar, write_notice
+from common.progress import progress_bar, write_notice
 from common.records import ResumableCallback, RunDirectory
 from common.training.trackers.tensorboard_tracker import TensorBoardTracker
 from common.training.trackers.tracked_run import STOPPED, TrackedRun, curve_values
@@ -368,7 +368,7 @@ class ProgressBar(ResumableCallback):
         super().__init__()
         self.description, self.max_steps, self.steps_per_epoch = description, max_steps, steps_per_epoch
         self.metric, self.best = metric, best
-        self._bar: tqdm | LoggedBar | None = None
+        self._bar: tqdm | None = None
         self._postfix: dict[str, str] = {}
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:

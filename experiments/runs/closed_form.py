@@ -10,7 +10,7 @@ import numpy as np
 from common import training
 from common.data import Examples
 from common.errors import InvalidInput, check_given, invalid
-from common.progress import LoggedBar, progress_bar, write_notice
+from common.progress import progress_bar, write_notice
 from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trunk import pooled_features
@@ -91,5 +91,5 @@ def figures_on_sphere(
     return evaluate_embeddings(found, dataset).as_dict()
 
 
-def _bar(examples: Examples) -> tqdm | LoggedBar:
+def _bar(examples: Examples) -> tqdm:
     return progress_bar(total=len(examples), desc="features of the training classes", unit="image")
