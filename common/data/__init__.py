@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from common.data.glyph_collage import load_glyph_collage
     from common.data.glyph_scripts import load_glyph_scripts, load_latin_glyphs
     from common.data.glyphs import load_glyphs
-    from common.data.image_checks import check_images
     from common.data.image_folder import find_image_files, load_image_folder
     from common.data.image_formats import Reading
     from common.data.images import (
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from common.data.inspection import Inspection, inspect_dataset
     from common.data.kinds_of_copies import COPIES, choose_copies, chosen_copies
     from common.data.labels import label_text
-    from common.data.left_out import without_small_classes, without_unreadable
+    from common.data.left_out import check_images, without_small_classes, without_unreadable
     from common.data.manifest import load_manifest, read_image_table
     from common.data.memory_batches import MemoryBatches
     from common.data.mnist import load_mnist

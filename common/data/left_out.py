@@ -1,4 +1,4 @@
-"""Images and classes that training cannot use: named in a notice, and left out."""
+"""Images and classes that training cannot use: refused, or named in a notice and left out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,32 @@ import numpy as np
 from common.data.content_digests import content_digests
 from common.data.dataset import Dataset, Examples, parts_of
 from common.data.image_jobs import cannot_write_cache, run_image_jobs
-from common.errors import invalid
+from common.errors import invalid, raise_all
 from common.files import read_json, write_json
 from common.progress import write_notice
 
 _VERSION = "1"  # of the search for unreadable images
 _NUM_NAMED = 10  # images or classes that a notice names
+
+
+def check_images(examples: Examples, cache_dir: str | os.PathLike) -> None:
+    """Decode every image to its end, unless its contents were decoded before.
+
+    Training decodes JPEG files in TensorFlow, which completes damaged ones with made-up pixels and reports nothing to
+    the program. Prepared copies are made of whole images; originals used for training need this check.
+
+    Args:
+        examples: image files.
+        cache_dir: keeps the files' digests, and the unreadable ones in its folder `sound`.
+
+    Raises:
+        InvalidInput: images that cannot be read to their end (it names them), or a folder that cannot be written.
+    """
+    fix = "Fetch or extract the file again, or take it out of the data set."
+    raise_all(
+        invalid("image file", received=path, expected=f"a complete image ({complaint})", fix=fix)
+        for path, complaint in sorted(_complaints(examples, cache_dir).items())
+    )
 
 
 def without_unreadable(dataset: Dataset, cache_dir: str | os.PathLike) -> Dataset:
@@ -85,24 +105,29 @@ def _complaints(examples: Examples, cache_dir: str | os.PathLike) -> dict[str, s
     contents = dict(zip(paths, (each.decode() for each in content_digests(paths, cache_dir))))
     described = f"{_VERSION} {''.join(sorted(set(contents.values())))}"
     record = os.path.join(cache_dir, "sound", f"{hashlib.sha256(described.encode()).hexdigest()}.json")
-    known = read_json(record)
-    if known is None:
-        from common.data.image_files import complaint_about  # which imports TensorFlow
-
-        known = {}
-
-        def look(path: str) -> None:
-            complaint = complaint_about(path)
-            if complaint is not None:
-                known[contents[path]] = complaint
-
-        run_image_jobs((functools.partial(look, path) for path in paths), "checking images", len(paths))
-        try:
-            os.makedirs(os.path.dirname(record), exist_ok=True)
+    try:
+        known = {} if os.path.exists(record.removesuffix(".json")) else read_json(record)  # without: of older versions
+        if known is None:
+            known = _decoded(contents)
             write_json(record, known)
-        except OSError as error:
-            raise cannot_write_cache(error) from error
+    except OSError as error:
+        raise cannot_write_cache(error) from error
     return found | {path: known[digest] for path, digest in contents.items() if digest in known}
+
+
+def _decoded(contents: dict[str, str]) -> dict[str, str]:
+    """Return the reason for each content, from a digest by path, that cannot be decoded to its end."""
+    from common.data.image_files import complaint_about  # which imports TensorFlow
+
+    found = {}
+
+    def look(path: str) -> None:
+        complaint = complaint_about(path)
+        if complaint is not None:
+            found[contents[path]] = complaint
+
+    run_image_jobs((functools.partial(look, path) for path in contents), "checking images", len(contents))
+    return found
 
 
 def _renumbered(dataset: Dataset, parts: dict[str, Examples], deviation: str) -> Dataset:

@@ -3,7 +3,15 @@ import os
 import numpy as np
 import pytest
 
-from common.data import Dataset, Examples, image_files, load_image_folder, without_small_classes, without_unreadable
+from common.data import (
+    Dataset,
+    Examples,
+    check_images,
+    image_files,
+    load_image_folder,
+    without_small_classes,
+    without_unreadable,
+)
 from common.errors import InvalidInput
 
 
@@ -72,3 +80,33 @@ def test_unreadable_images_are_left_out_and_remembered(folder, tmp_path, capsys,
     assert "bad.jpg" in capsys.readouterr().err
     monkeypatch.undo()
     assert without_unreadable(kept, tmp_path / "other") is kept
+
+
+def test_sound_images_are_decoded_once_and_a_change_is_noticed(folder, tmp_path, monkeypatch, write_image):
+    examples = load_image_folder(str(folder), single_images=True).train
+    decoded, decode = [], image_files.decode_rgb
+    monkeypatch.setattr(image_files, "decode_rgb", lambda contents, reading: decoded.append(1) or decode(contents))
+    for _ in range(2):
+        check_images(examples, tmp_path / "cache")
+    assert len(decoded) == len(examples)
+    write_image(examples.paths[1], (1, 1, 1), (24, 24))
+    check_images(examples, tmp_path / "cache")
+    assert len(decoded) == 2 * len(examples)
+    for record in (tmp_path / "cache" / "sound").iterdir():
+        record.rename(record.with_suffix(""))
+    check_images(examples, tmp_path / "cache")  # an older version named them so
+    assert len(decoded) == 2 * len(examples)
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(InvalidInput, match="--cache_dir"):
+        check_images(examples, tmp_path / "file")
+
+
+def test_damaged_images_are_named_each_time(tmp_path, write_image):
+    damaged = [tmp_path / "0.jpg", tmp_path / "2.jpg"]
+    examples = Examples(np.array([0, 1]), paths=list(map(str, damaged)))
+    for path in damaged:
+        write_image(path, (60, 7, 9), (64, 64))
+        path.write_bytes(path.read_bytes()[:-20] + b"\xff\xd9")
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match=r"(?s)0\.jpg.*end before the image does.*2\.jpg"):
+            check_images(examples, tmp_path / "cache")
