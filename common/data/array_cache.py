@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from common.errors import InvalidInput, invalid
+from common.data.image_jobs import cannot_write_cache
+from common.files import write_atomically
 
 _UNREADABLE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 _log = logging.getLogger(__name__)
@@ -42,28 +43,8 @@ def cached_arrays(
             _log.warning("%s is damaged and is rebuilt (%s: %s)", path, type(error).__name__, error)
     arrays = build()
     try:
-        _write_at_once(path, arrays)
+        # NumPy's stub takes each of the arrays for `allow_pickle`, too.
+        write_atomically(path, lambda file: np.savez_compressed(file, **arrays))  # type: ignore[arg-type]
     except OSError as error:
-        raise _unwritable(cache_dir, error) from error
+        raise cannot_write_cache(error) from error
     return arrays
-
-
-def _unwritable(cache_dir: str | os.PathLike, error: OSError) -> InvalidInput:
-    return invalid(
-        "cache_dir",
-        received=os.fspath(cache_dir),
-        expected=f"a directory that can be written, but: {error.strerror or error}",
-        fix="Give another directory, or make room in this one.",
-    )
-
-
-def _write_at_once(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(unfinished, "wb") as file:
-            # NumPy's stub takes each of the arrays for `allow_pickle`, too.
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,6 +18,7 @@ import numpy as np
 from common.data.file_names import FileNames
 from common.data.image_formats import Reading, Traits, stored_traits
 from common.data.regular_files import read_regular_file, regular_status
+from common.files import write_text
 from common.progress import progress_bar
 
 _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two changes the same time
@@ -175,7 +175,7 @@ class _KeptDigests:
         if not added or not self._is_writable:
             return
         try:
-            self._write(shard, {**self.read(shard), **added})
+            write_text(os.path.join(self.folder, shard), json.dumps({**self.read(shard), **added}))
         except OSError as error:
             self._is_writable = False
             reason = error.strerror or error
@@ -197,18 +197,6 @@ class _KeptDigests:
             self._damaged.add(shard)
             return {}
         return entries if isinstance(entries, dict) else {}
-
-    def _write(self, name: str, entries: dict) -> None:
-        os.makedirs(self.folder, exist_ok=True)
-        path = os.path.join(self.folder, name)
-        unfinished = f"{path}.{os.getpid()}.{threading.get_ident()}.part"
-        try:
-            with open(unfinished, "w", encoding="ascii") as file:
-                json.dump(entries, file)
-            os.replace(unfinished, path)
-        finally:
-            if os.path.exists(unfinished):
-                os.unlink(unfinished)
 
 
 def _shard_of(place: str) -> str:

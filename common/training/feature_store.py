@@ -18,6 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from common.data.content_digests import content_digests
+from common.data.image_jobs import cannot_write_cache
 from common.errors import InvalidInput, invalid
 from common.files import hold_lock, mark_used, remove_temporary_files, write_atomically, write_json
 
@@ -115,7 +116,7 @@ class FeatureStore:
                 remove_temporary_files(self.path)
                 write_json(self.path / "origin.json", self.origin)
             except OSError as error:
-                raise _unwritable(self.path, error) from error
+                raise cannot_write_cache(error) from error
             yield
 
     def open(self) -> None:
@@ -160,7 +161,7 @@ class FeatureStore:
         try:
             write_atomically(self.path / name, lambda file: file.write(contents.getbuffer()))
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise cannot_write_cache(error) from error
 
     def _name(self, number: int, content: str) -> str:
         digest = hashlib.sha256(f"{self.digest} {number} {content}".encode()).hexdigest()
@@ -242,12 +243,3 @@ def _as_float16(activations: np.ndarray) -> np.ndarray:
             "Choose another place for --trained_from, or compute them at every step with --nocached_features."
         )
     return half
-
-
-def _unwritable(path: pathlib.Path, error: OSError) -> InvalidInput:
-    return invalid(
-        "--cache_dir",
-        received=os.fspath(path),
-        expected=f"a folder that can be written, but: {error.strerror or error}",
-        fix="Give another folder, or make room in this one. What was computed before is kept.",
-    )
