@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from common.data.mnist import load_mnist
     from common.data.prepared_images import prepare_images
     from common.data.random_batches import HierarchicalBatches, MPerClassBatches, RandomPairBatches
-    from common.data.sharded_images import ShardedImages
+    from common.data.shards import ShardedImages
     from common.data.stanford_online_products import load_stanford_online_products
     from common.data.synthetic_tokens import load_synthetic_tokens
     from common.data.tables import TABLE_ENDINGS, is_table, read_csv_table, read_table, spellings

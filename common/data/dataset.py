@@ -10,7 +10,7 @@ import numpy as np
 
 from common.data.file_names import FileNames
 from common.data.image_formats import Reading
-from common.data.sharded_images import ShardedImages
+from common.data.shards import ShardedImages
 from common.errors import check_choice, invalid
 
 PARTS = ("train", "validation", "test", "gallery")

@@ -25,8 +25,7 @@ from common.data.image_jobs import run_image_jobs
 from common.data.images import scaled_side
 from common.data.kinds_of_copies import COPIES
 from common.data.regular_files import read_regular_file
-from common.data.shard_folder import ShardFolder
-from common.data.sharded_images import ShardedImages
+from common.data.shards import ShardedImages, ShardFolder
 from common.errors import check_choice, check_positive, invalid
 from common.files import mark_used
 from common.progress import write_notice

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
+import io
 import os
 import shutil
 import stat
@@ -16,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import IO, NamedTuple, cast
 
-from common.downloads.bounded_reader import BoundedReader
 from common.errors import InvalidInput, invalid
 
 ARCHIVE_ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz")
 _BLOCK = 1 << 20
+_LARGEST_READ = 64 << 20  # far more than a header; contents are read in blocks
 _TAR_OVERHEAD = 4096  # bytes of headers and padding that an entry may have in a tar archive
 
 
@@ -79,7 +80,9 @@ def _opened(archive: str, limits: Limits) -> Iterator[zipfile.ZipFile | tarfile.
     elif archive.lower().endswith(ARCHIVE_ENDINGS):
         most = limits.num_bytes + _TAR_OVERHEAD * limits.num_entries
         with open(archive, "rb") if archive.lower().endswith(".tar") else gzip.open(archive, "rb") as stream:
-            bounded = cast(IO[bytes], BoundedReader(stream, most, archive))  # `tarfile` calls read, seek and tell alone
+            bounded = cast(
+                IO[bytes], _BoundedReader(stream, most, archive)
+            )  # `tarfile` calls read, seek and tell alone
             with tarfile.open(fileobj=bounded, mode="r:") as opened:
                 yield opened
     else:
@@ -248,3 +251,50 @@ def _refused(archive: str, received: str, expected: str) -> InvalidInput:
         expected=expected,
         fix="It is not the published archive, or it was made to do harm. Nothing was extracted.",
     )
+
+
+class _BoundedReader:
+    """The stream methods that `tarfile` needs, for a compressed stream that may unpack to more than allowed.
+
+    `tarfile` reads extended headers into memory whole, at any stated length, and skips contents by seeking.
+
+    Args:
+        stream: the stream to read.
+        num_bytes: the last position that may be reached.
+        name: of the archive, for the error.
+
+    Raises:
+        InvalidInput: from `read` and `seek`, beyond the bound.
+    """
+
+    def __init__(self, stream: io.BufferedIOBase, num_bytes: int, name: str) -> None:
+        self._stream, self._num_bytes, self.name = stream, num_bytes, name
+
+    def read(self, size: int = -1) -> bytes:
+        """Read the next `size` bytes."""
+        if not 0 <= size <= _LARGEST_READ:
+            raise self._too_much(f"a header of {size:,} bytes")
+        self._check_position(self._stream.tell() + size)
+        return self._stream.read(size)
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """Move to a position from the start."""
+        if whence == 0:
+            self._check_position(position)
+        return self._stream.seek(position, whence)
+
+    def tell(self) -> int:
+        """Return the present position."""
+        return self._stream.tell()
+
+    def _check_position(self, position: int) -> None:
+        if position > self._num_bytes + _LARGEST_READ:
+            raise self._too_much(f"{position:,} or more bytes")
+
+    def _too_much(self, received: str) -> InvalidInput:
+        return invalid(
+            f"archive {self.name}",
+            received=received,
+            expected=f"at most {self._num_bytes:,} bytes when unpacked",
+            fix="It is not the published archive, or it was made to do harm. Nothing was extracted.",
+        )

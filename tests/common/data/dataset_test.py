@@ -5,7 +5,7 @@ import pytest
 
 from common.data.dataset import Dataset, Examples, check_official_counts, check_training_pairs
 from common.data.image_formats import Reading
-from common.data.sharded_images import ENTRY, ShardedImages
+from common.data.shards import ENTRY, ShardedImages
 from common.errors import InvalidInput
 
 

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from common.downloads import Limits, extract_archive
+from common.downloads import Limits, archives, extract_archive
 from common.errors import InvalidInput
 
 GOOD = {"data/a.txt": b"one", "data/deeper/b.txt": b"two" * 1000, "other/c.txt": b"three"}
@@ -182,3 +182,29 @@ def test_a_truncated_archive_is_named_and_leaves_nothing(tmp_path, ending, share
     with open(archive, "r+b") as file:
         file.truncate(int(os.path.getsize(archive) * share))
     refused(tmp_path, archive, "archive.*complete archive.*fetch it again")
+
+
+@pytest.fixture
+def reader(monkeypatch):
+    monkeypatch.setattr(archives, "_LARGEST_READ", 8)
+    return archives._BoundedReader(io.BytesIO(bytes(range(100))), 10, "small.tar")
+
+
+def test_reading_ends_at_the_bound_and_one_read_further(reader):
+    assert [len(reader.read(6)) for _ in range(3)] == [6, 6, 6]
+    assert reader.tell() == 18
+    with pytest.raises(InvalidInput, match="archive small.tar: received '24 or more bytes', expected at most 10 bytes"):
+        reader.read(6)
+
+
+@pytest.mark.parametrize("size", [9, -1])
+def test_one_read_is_small(reader, size):
+    with pytest.raises(InvalidInput, match=f"a header of {size} bytes"):
+        reader.read(size)
+
+
+def test_nothing_beyond_the_bound_is_sought(reader):
+    assert reader.seek(18) == 18
+    with pytest.raises(InvalidInput, match="19 or more bytes"):
+        reader.seek(19)
+    assert reader.seek(-5, io.SEEK_END) == 95
