@@ -240,9 +240,11 @@ class _Unpickler(pickle._Unpickler):
     def persistent_load(self, reference: Any) -> _Storage:  # noqa: ANN401
         """Return the place of a tensor's numbers."""
         kind, dtype, key, _, count, *views = reference[:6]
-        if kind != "storage" or not isinstance(key, str) or not _are_counts((count,)) or any(views):
+        is_known = kind == "storage" and dtype in [*_DTYPES.values()] and isinstance(key, str)
+        if not is_known or not _are_counts((count,)) or any(views):
             raise pickle.UnpicklingError("it refers to numbers of an unknown kind")
-        return self._storages.setdefault(key, _Storage(np.dtype(dtype), key, count))
+        self._storages[key] = storage = _Storage(np.dtype(dtype), key, count)
+        return storage
 
     def _call(self) -> None:
         arguments, function = self.stack.pop(), self.stack.pop()
@@ -255,9 +257,8 @@ class _Unpickler(pickle._Unpickler):
         self.stack[-1].update(_named(values))
 
     def _set_item(self) -> None:
-        *_, values, name, value = self.stack
-        del self.stack[-2:]
-        values.update(_named([name, value]))
+        value, name = self.stack.pop(), self.stack.pop()
+        self.stack[-1].update(_named([name, value]))
 
     _plain = pickle._Unpickler.dispatch
     _own: ClassVar[dict[int, Any]] = {

@@ -217,6 +217,8 @@ STORAGE = pickled(Stored("FloatStorage", "0", 24))[2:-1]
         b"\x80\x02}" + DEEP_TUPLE + b"Ns.",  # the name of a value
         b"\x80\x02" + DEEP_TUPLE + b"Q.",  # a reference
         b"\x80\x02" + DEEP_TUPLE + b")R.",  # a function
+        b"\x80\x02(U\x07storage" + DEEP_TUPLE + b"U\x010NK\x01tQ.",  # a kind of numbers
+        b"\x80\x02" + b"N" * 600_000 + b"}" + b"U\x01aNs" * 60_000 + b".",  # a full stack
         b"\x80\x02ctorch._utils\n_rebuild_tensor\n(" + STORAGE + b"K\x00" + DEEP_TUPLE * 2 + b"tR.",  # a shape
         b"\x80\x02}r\xff\xff\xff\x0f.",  # a memo of four gigabytes
         b"\x80\x02]q\x00("
