@@ -8,7 +8,7 @@ import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from PIL import Image, features
@@ -51,8 +51,9 @@ MOST_PARTS = 1_000  # of a JPEG or PNG file beside its pixels; a photo has about
 _MOST_SCANS = 100  # of a JPEG file: each is a pass over all pixels; a progressive one has about 10
 _BYTE_ORDERS: dict[bytes, Literal["little", "big"]] = {b"II": "little", b"MM": "big"}
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
-FILL = re.compile(rb"\xff+")
-NEXT_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # behind a scan's data: no stuffed or fill byte, no restart
+START_OF_SCAN, END_OF_IMAGE = b"\xda", b"\xd9"  # markers of JPEG files
+_FILL = re.compile(rb"\xff+")
+_NEXT_MARKER = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]")  # behind a scan's data: no stuffed or fill byte, no restart
 _MOST_ENDINGS = 8  # that a phrase names
 
 
@@ -124,29 +125,36 @@ def without_fill(contents: bytes) -> bytes:
         _check_chunks(contents)
     if not contents.startswith(_JPEG):
         return contents
-    kept, begin, place, parts, scans = [], 0, 2, 0, 0
-    while contents[place : place + 1] == b"\xff":
-        marker = FILL.match(contents, place).end()  # type: ignore[union-attr]
+    kept, begin, scans = [], 0, 0
+    for parts, (place, marker, kind) in enumerate(jpeg_parts(contents), start=1):
         if marker > place + 1:
             kept.append(contents[begin:place])
             begin = marker - 1
-        kind, parts = contents[marker : marker + 1], parts + 1
         if parts > MOST_PARTS:
             raise _too_many_parts(MOST_PARTS, "parts")
-        if kind == b"\xd9":
+        scans += kind == START_OF_SCAN
+        if scans > _MOST_SCANS:
+            raise _too_many_parts(_MOST_SCANS, "scans")
+        if kind == START_OF_SCAN and contents.count(b"\xff" + START_OF_SCAN, marker) <= _MOST_SCANS - scans:
             break
-        place = marker + 1 + int.from_bytes(contents[marker + 1 : marker + 3], "big")
-        if kind == b"\xda":
-            scans += 1
-            if scans > _MOST_SCANS:
-                raise _too_many_parts(_MOST_SCANS, "scans")
-            if contents.count(b"\xff\xda", place) <= _MOST_SCANS - scans:
-                break
-            found = NEXT_MARKER.search(contents, place)
-            if found is None:
-                break
-            place = found.start()
     return b"".join([*kept, contents[begin:]]) if kept else contents
+
+
+def jpeg_parts(contents: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Yield for each part of a JPEG file its begin, the place of its marker behind fill bytes, and the marker."""
+    place = 2
+    while contents[place : place + 1] == b"\xff":
+        marker = _FILL.match(contents, place).end()  # type: ignore[union-attr]
+        kind = contents[marker : marker + 1]
+        yield place, marker, kind
+        if kind == END_OF_IMAGE:
+            return
+        place = marker + 1 + int.from_bytes(contents[marker + 1 : marker + 3], "big")
+        if kind == START_OF_SCAN:
+            found = _NEXT_MARKER.search(contents, place)
+            if found is None:
+                return
+            place = found.start()
 
 
 def _check_chunks(contents: bytes) -> None:

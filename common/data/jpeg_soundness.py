@@ -7,9 +7,8 @@ import io
 import numpy as np
 from PIL import Image
 
-from common.data.image_formats import FILL, NEXT_MARKER
+from common.data.image_formats import END_OF_IMAGE, START_OF_SCAN, jpeg_parts
 
-_START, _END, _START_OF_SCAN = b"\xff\xd8", b"\xd9", b"\xda"
 _SEQUENTIAL_FRAMES, _NO_FRAMES = b"\xc0\xc1", b"\xc4\xc8\xcc"  # baseline and extended; others from C0 to CF
 _AROUND = 8  # bytes that a decoder may read beyond what it needs, and that some cameras leave behind the last code
 _EIGHTH = 8  # the smallest scale of libjpeg: all codes are read, few pixels computed
@@ -42,21 +41,14 @@ def _scans(contents: bytes) -> tuple[bool, list[int]]:
     There are none if its markers are disordered.
     """
     ends: list[int] = []
-    place, is_sequential = len(_START), False
-    while contents.startswith(_START) and contents[place : place + 1] == b"\xff":
-        place = FILL.match(contents, place).end()  # type: ignore[union-attr]
-        marker = contents[place : place + 1]
-        if marker == _END:
+    is_sequential = is_behind_scan = False
+    for place, _, marker in jpeg_parts(contents) if contents.startswith(b"\xff\xd8") else ():
+        ends += [place] * is_behind_scan
+        if marker == END_OF_IMAGE:
             return is_sequential and len(ends) == 1, ends
         if b"\xc0" <= marker <= b"\xcf" and marker not in _NO_FRAMES:
             is_sequential = marker in _SEQUENTIAL_FRAMES
-        place += 1 + int.from_bytes(contents[place + 1 : place + 3], "big")
-        if marker == _START_OF_SCAN:
-            found = NEXT_MARKER.search(contents, place)
-            if found is None:
-                break
-            place = found.start()
-            ends.append(place)
+        is_behind_scan = marker == START_OF_SCAN
     return False, []
 
 
