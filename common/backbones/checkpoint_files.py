@@ -97,7 +97,6 @@ class _Storage(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all numbers."""
         return self.length * self.dtype.itemsize
 
 
@@ -112,25 +111,18 @@ class _Tensor(NamedTuple):
     @classmethod
     def rebuilt(cls, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_: object) -> _Tensor:
         """Check the arguments of `torch._utils._rebuild_tensor_v2`, which may be anything."""
-        if not isinstance(storage, _Storage) or not all(map(_are_counts, ((offset,), shape, strides))):
+        are_counts = all(map(_are_counts, ((offset,), shape, strides)))
+        if not isinstance(storage, _Storage) or not are_counts or len(shape) != len(strides):
             raise ValueError("it has a tensor without storage, or of an invalid shape")
-        if len(shape) != len(strides):
-            raise ValueError(f"it has a tensor of shape {shape} and strides {strides}")
         return cls(storage, offset, shape, strides)
 
     def of(self, data: bytes) -> np.ndarray:
-        """View the tensor in its storage's bytes.
-
-        Raises:
-            ValueError: it does not lie within them.
-        """
-        if len(data) != self.storage.num_bytes:
-            raise ValueError(f"storage {self.storage.key} has {len(data)} bytes, not {self.storage.num_bytes}")
+        """View the tensor in its storage's bytes; it may lie outside."""
         if 0 in self.shape:
             return np.zeros(self.shape, self.storage.dtype)
         last = self.offset + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides))
-        if last >= self.storage.length:
-            raise ValueError(f"a tensor of shape {self.shape} ends at {last} in a storage of {self.storage.length}")
+        if last >= self.storage.length or len(data) != self.storage.num_bytes:
+            raise ValueError(f"a tensor of shape {self.shape} ends at {last} in {len(data)} bytes")
         numbers = np.frombuffer(data, self.storage.dtype)[self.offset :]
         strides = [stride * numbers.itemsize for stride in self.strides]
         return np.lib.stride_tricks.as_strided(numbers, self.shape, strides, writeable=False)
@@ -138,9 +130,8 @@ class _Tensor(NamedTuple):
 
 def _are_counts(values: object) -> bool:
     """Return True for a short sequence of integers from 0 to 2^63 - 1."""
-    if not isinstance(values, (tuple, list)) or len(values) > _MOST_DIMENSIONS:
-        return False
-    return all(isinstance(each, int) and 0 <= each < 2**63 for each in values)
+    is_short = isinstance(values, (tuple, list)) and len(values) <= _MOST_DIMENSIONS
+    return is_short and all(isinstance(each, int) and 0 <= each < 2**63 for each in values)  # type: ignore[attr-defined]
 
 
 def _read_torch(file: BinaryIO) -> CheckpointFile:
@@ -167,26 +158,24 @@ def _read_torch(file: BinaryIO) -> CheckpointFile:
 def _open_archive(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
     """Open an archive: the pickle `data.pkl`, and an uncompressed entry per storage."""
     archive = zipfile.ZipFile(file)
+
+    def entry(name: str, most: int) -> bytes:
+        info = archive.getinfo(name)
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size > most:
+            raise ValueError(f"{name} has {info.file_size} bytes, more than {most}, or is compressed")
+        return archive.read(info)
+
     names = archive.namelist()
     (name,) = [name for name in names if name.endswith("/data.pkl")] or ["data.pkl"]
     root = name.removesuffix("data.pkl")
-    if f"{root}byteorder" in names and _entry(archive, f"{root}byteorder", len("little")) != b"little":
+    if f"{root}byteorder" in names and entry(f"{root}byteorder", len("little")) != b"little":
         raise ValueError("its numbers are big-endian")
-    content = _Unpickler(io.BytesIO(_entry(archive, name, _LARGEST_TABLE)), {}).load()
-    return content, lambda storage: _entry(archive, f"{root}data/{storage.key}", storage.num_bytes)
-
-
-def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
-    info = archive.getinfo(name)
-    if info.compress_type != zipfile.ZIP_STORED:
-        raise ValueError(f"{name} is compressed, which PyTorch never does")
-    if info.file_size > most:
-        raise ValueError(f"{name} has {info.file_size} bytes, more than {most}")
-    return archive.read(info)
+    content = _Unpickler(io.BytesIO(entry(name, _LARGEST_TABLE)), {}).load()
+    return content, lambda storage: entry(f"{root}data/{storage.key}", storage.num_bytes)
 
 
 def _open_pickles(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
-    """Open the older format: five pickles, then the storages."""
+    """Open the older format: five pickles, then the length and the numbers of each storage."""
     storages: dict[str, _Storage] = {}
     head = io.BytesIO(file.read(_LARGEST_TABLE))
     if _Unpickler(head, storages).load() != _LEGACY_MAGIC:
@@ -194,17 +183,15 @@ def _open_pickles(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
     version, machine, content, keys = (_Unpickler(head, storages).load() for _ in range(4))
     if version != 1001 or not machine.get("little_endian", True):
         raise ValueError("it is of another version of the format, or its numbers are big-endian")
-    places, place = {}, head.tell()
-    for key in keys:
-        file.seek(place)
-        (count,) = struct.unpack("<q", file.read(8))
-        if not isinstance(key, str) or key not in storages or storages[key].length != count:
-            raise ValueError("a storage is of no tensor, or of another length")
-        places[key] = place + 8
-        place += 8 + storages[key].num_bytes
+    places, end = {}, head.tell()
+    for key in (key for key in keys if isinstance(key, str)):
+        places[key] = end + 8
+        end = places[key] + storages[key].num_bytes
 
     def bytes_of(storage: _Storage) -> bytes:
-        file.seek(places[storage.key])
+        file.seek(places[storage.key] - 8)
+        if struct.unpack("<q", file.read(8)) != (storage.length,):
+            raise ValueError("a storage has another length than its tensors state")
         return file.read(storage.num_bytes)
 
     return content, bytes_of
@@ -230,15 +217,12 @@ class _Unpickler(pickle._Unpickler):
         self._storages = storages
 
     def find_class(self, module: str, name: str) -> Any:  # noqa: ANN401
-        """Return a function that is allowed, or one that refuses to be called."""
-
         def refused(*_: object) -> None:
             raise pickle.UnpicklingError(f"it holds an object of {module}.{name}")
 
         return _FUNCTIONS.get(f"{module} {name}", refused)
 
     def persistent_load(self, reference: Any) -> _Storage:  # noqa: ANN401
-        """Return the place of a tensor's numbers."""
         kind, dtype, key, _, count, *views = reference[:6]
         is_known = kind == "storage" and dtype in [*_DTYPES.values()] and isinstance(key, str)
         if not is_known or not _are_counts((count,)) or any(views):
@@ -278,10 +262,7 @@ def _named(values: list) -> dict[str, Any]:
 
 
 def _ordered(pairs: list | None = None) -> dict:
-    """Return a `collections.OrderedDict`.
-
-    Python 2 gives it pairs. They are moved, so that no list is read twice.
-    """
+    """Return a `collections.OrderedDict`. Python 2 gives it pairs, which are moved: no list is read twice."""
     found = _named([value for name, content in pairs or () for value in (name, content)])
     if pairs:
         pairs.clear()
