@@ -13,7 +13,7 @@ DISTRIBUTIONS = {  # where modules have another name
     "python_multipart": "python-multipart",
 }
 OF_AN_EXTRA = {f"photo_search/page/{name}.py": "serve" for name in ("app", "guards")}  # imported once it is checked
-BROUGHT = {"threadpoolctl": "scikit-learn"}  # by a distribution that is asked for
+BROUGHT = {"threadpoolctl": "scikit-learn", "ml_dtypes": "tensorflow"}  # by a distribution that is asked for
 BROUGHT_BY_TENSORFLOW = {"requirements.txt": set(), "constraints/thesis.txt": {"keras", "tensorboard"}}
 
 
