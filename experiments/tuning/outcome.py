@@ -5,18 +5,16 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from common.files import write_atomically, write_json
+from common.files import write_json
 from experiments.reports import PlainTable
+from experiments.reports.plots import picture
 from experiments.settings.recipes.tuned_recipe import TunedRecipe
 from experiments.tuning.search import Search, in_words, optuna, was_pruned
 from experiments.tuning.search_space import Parameter
@@ -128,31 +126,27 @@ _STYLES = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"
 _FEWEST_FOR_IMPORTANCE = 8  # complete trials; fewer are too few for a forest
 
 
-def draw_history(searches: Sequence[Search], path: str | os.PathLike) -> None:
+def draw_history(searches: Sequence[Search], path: pathlib.Path) -> None:
     """Plot each trial's validation in order, and the best so far."""
-    figure = Figure(figsize=(6.8, 4.2), dpi=150, layout="constrained")
-    axes = FigureCanvasAgg(figure).figure.subplots()
-    for search, (color, marker) in zip(searches, itertools.cycle(_STYLES)):
-        ended = search.finished()
-        complete = [(place, 100 * trial.value) for place, trial in enumerate(ended) if not was_pruned(trial)]
-        pruned = [(place, 100 * value) for place, trial in enumerate(ended) if (value := _pruned_at(trial)) is not None]
-        if complete:
-            places, values = zip(*complete)
-            axes.scatter(places, values, s=22, color=color, marker=marker, alpha=0.7, linewidths=0)
-            best = list(itertools.accumulate(values, max))
-            end = (len(ended) - 1, best[-1])
-            axes.step([*places, end[0]], [*best, end[1]], where="post", color=color, label=search.config.name)
-        if pruned:
-            places, values = zip(*pruned)
-            axes.scatter(places, values, s=22, color=color, marker="x", linewidths=1, alpha=0.7)
-    metric = searches[0].config.monitor
-    axes.set(xlabel="trial", ylabel=f"validation {metric} (%)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title("Best so far (line); crosses: pruned, at their last validation", fontsize="small")
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize="small", loc="lower right")
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    with picture(path, 6.8, 4.2) as (_, (axes,)):
+        for search, (color, marker) in zip(searches, itertools.cycle(_STYLES)):
+            ended = search.finished()
+            complete = [(place, 100 * trial.value) for place, trial in enumerate(ended) if not was_pruned(trial)]
+            pruned = [(place, 100 * at) for place, trial in enumerate(ended) if (at := _pruned_at(trial)) is not None]
+            if complete:
+                places, values = zip(*complete)
+                axes.scatter(places, values, s=22, color=color, marker=marker, alpha=0.7, linewidths=0)
+                best = list(itertools.accumulate(values, max))
+                end = (len(ended) - 1, best[-1])
+                axes.step([*places, end[0]], [*best, end[1]], where="post", color=color, label=search.config.name)
+            if pruned:
+                places, values = zip(*pruned)
+                axes.scatter(places, values, s=22, color=color, marker="x", linewidths=1, alpha=0.7)
+        axes.set(xlabel="trial", ylabel=f"validation {searches[0].config.monitor} (%)")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_title("Best so far (line); crosses: pruned, at their last validation", fontsize="small")
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False, fontsize="small", loc="lower right")
 
 
 def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
@@ -161,25 +155,23 @@ def draw_parameters(search: Search, path: pathlib.Path) -> pathlib.Path | None:
     best = search.best()
     if best is None or len(complete) < 2:
         return None
-    figure = Figure(figsize=(3.4 * len(search.space), 3.4), dpi=150, layout="constrained")
-    panels = FigureCanvasAgg(figure).figure.subplots(1, len(search.space), sharey=True, squeeze=False)[0]
     shares = _importances(search, len(complete))
-    for axes, (name, parameter) in zip(panels, search.space.items()):
-        tried = [trial.params[name] for trial in complete]
-        names = list(dict.fromkeys([*parameter.choices, *tried])) if parameter.choices else []
-        values = [names.index(value) if names else value for value in tried]
-        axes.scatter(values, [100 * trial.value for trial in complete], s=26, color="#0072B2", alpha=0.7, linewidths=0)
-        ring = values[[trial.number for trial in complete].index(best.number)], 100 * best.value
-        axes.scatter(*ring, s=90, facecolors="none", edgecolors="#D55E00", linewidths=1.5)
-        show_range(axes, parameter, names)
-        importance = f"\nimportance {shares[name]:.2f}" if name in shares else ""
-        axes.set_xlabel(f"{name}{importance}")
-        axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel(f"validation {search.config.monitor} (%)")
-    figure.suptitle(
-        f"{search.config.name} on {search.config.dataset}: {len(complete)} complete trials", fontsize="medium"
-    )
-    write_atomically(path, lambda file: figure.savefig(file, format="png"))
+    with picture(path, 3.4 * len(search.space), 3.4, columns=len(search.space)) as (figure, panels):
+        for axes, (name, parameter) in zip(panels, search.space.items()):
+            tried = [trial.params[name] for trial in complete]
+            names = list(dict.fromkeys([*parameter.choices, *tried])) if parameter.choices else []
+            values = [names.index(value) if names else value for value in tried]
+            axes.scatter(values, [100 * trial.value for trial in complete], s=26, color="#0072B2", alpha=0.7, lw=0)
+            ring = values[[trial.number for trial in complete].index(best.number)], 100 * best.value
+            axes.scatter(*ring, s=90, facecolors="none", edgecolors="#D55E00", linewidths=1.5)
+            show_range(axes, parameter, names)
+            axes.set_xlabel(name + (f"\nimportance {shares[name]:.2f}" if name in shares else ""))
+            if axes is not panels[0]:
+                axes.sharey(panels[0])
+                axes.tick_params(labelleft=False)
+        panels[0].set_ylabel(f"validation {search.config.monitor} (%)")
+        title = f"{search.config.name} on {search.config.dataset}: {len(complete)} complete trials"
+        figure.suptitle(title, fontsize="medium")
     return path
 
 
