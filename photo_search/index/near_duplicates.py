@@ -109,7 +109,7 @@ def find_near_duplicates(
 def _first_equal_rows(embeddings: np.ndarray) -> np.ndarray:
     """Return for each row `[rows]` the first row with the same bits."""
     first_of: dict[bytes, int] = {}
-    digests = (hashlib.blake2b(np.ascontiguousarray(row), digest_size=16).digest() for row in embeddings)
+    digests = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in embeddings)
     return np.array([first_of.setdefault(digest, row) for row, digest in enumerate(digests)], np.int64)
 
 

@@ -3,14 +3,14 @@
 # No `from __future__ import annotations`: FastAPI reads the annotations of functions whose names are local here.
 import asyncio
 import re
-from collections.abc import Callable, Sequence
-from importlib import resources
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
 from python_multipart.exceptions import FormParserError
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
@@ -22,7 +22,6 @@ from photo_search.page.service import MOST_NEIGHBOURS, PhotoService
 from photo_search.page.uploads import Crop, Refused
 from photo_search.photos.shown import shown_text
 
-_FILES = {"": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 _FIELD = "photo"
 _SECONDS_PER_UPLOAD = 60.0
 _UPLOADS_AT_ONCE = 4  # in memory; others wait on the disk
@@ -69,15 +68,9 @@ def make_app(service: PhotoService) -> FastAPI:
     def picture(row: _Row, large: bool = False) -> Response:
         return Response(service.picture(row, large), media_type="image/jpeg")
 
-    for name, kind in _FILES.items():
-        file = Response((resources.files("photo_search.page") / (name or "page.html")).read_bytes(), media_type=kind)
-        app.add_route(f"/{name}", _always(file), methods=["GET"])
+    app.mount("/", StaticFiles(packages=[("photo_search.page", "static")], html=True))
     _answer_errors(app)
     return app
-
-
-def _always(response: Response) -> Callable[[Request], Response]:
-    return lambda _: response
 
 
 def _answer_errors(app: FastAPI) -> None:

@@ -83,22 +83,17 @@ def check_packages() -> None:
 def listen(host: str, port: int) -> socket.socket:
     """Open a socket for connections; port 0 is any free one."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (socket.gaierror, UnicodeError) as error:
         raise invalid("--host", received=host, expected=f"a name or an address of this machine ({error})") from error
-    listener = socket.socket(family, kind, protocol)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(_CONNECTIONS)
+        return socket.create_server(address, family=family, backlog=_CONNECTIONS)
     except OSError as error:
-        listener.close()
         if error.errno == errno.EADDRNOTAVAIL:
             raise invalid("--host", received=host, expected="an address of this machine") from error
         fix = "Another program uses it: end that, name another one, or take any that is free by --port=0."
         reason = error.strerror or str(error)
         raise invalid("--port", received=port, expected=f"a free port ({reason})", fix=fix) from error
-    return listener
 
 
 def address_of(listener: socket.socket, host: str) -> str:

@@ -49,7 +49,7 @@ def statuses(guard, paths, host="page"):
 
         headers = [(b"host", host.encode())]
         scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
-        await guard(scope, None, send)
+        await guard(scope, asyncio.Event().wait, send)  # nothing more comes
         return sent[0]["status"]
 
     return [asyncio.run(ask(path)) for path in paths]
