@@ -20,7 +20,7 @@ from experiments.settings.parts import all_settings
 from experiments.settings.recipes.own_photos import check_fits, network_of_weights
 from experiments.settings.recipes.small_images import EMOJI
 from experiments.settings.recipes.thesis import NETWORK
-from experiments.settings.recipes.tuned_recipe import named_recipe, recipe_layer
+from experiments.settings.recipes.tuned_recipe import named_and_tuned, named_recipe
 from experiments.settings.run_settings import BUDGETS, METHODS, OWN_PHOTOS
 from experiments.settings.setting import check_value
 
@@ -61,7 +61,7 @@ def check_given(
     backbone = overrides.get("backbone")
     check_all(
         [
-            *(functools.partial(recipe_layer, values.recipe, *method) for method in methods),
+            *(functools.partial(named_and_tuned, values.recipe, *method) for method in methods),
             *([functools.partial(check_backbone_name, backbone)] if backbone is not None else []),
             *(functools.partial(check_choice, *each) for each in choices),
             *(functools.partial(build.check_pooling_name, pooling) for _, _, pooling in methods),

@@ -20,7 +20,7 @@ from experiments.settings.recipes.own_photos import own_photos
 from experiments.settings.recipes.published_code import published_code
 from experiments.settings.recipes.revisiting import revisiting
 from experiments.settings.recipes.thesis import thesis
-from experiments.settings.recipes.tuned_recipe import recipe_layer
+from experiments.settings.recipes.tuned_recipe import named_and_tuned
 from experiments.settings.run_settings import (
     BUDGETS,
     COSINE,
@@ -74,7 +74,7 @@ def draft_of(
     protocol: str | None = None,
 ) -> Draft:
     """Return the values of `resolve` with their sources; arguments and errors as there."""
-    recipe, tuned_by, tuned = recipe_layer(recipe, loss, method, pooling)
+    recipe, tuned_by, tuned = named_and_tuned(recipe, loss, method, pooling)
     given = {**tuned, **overrides}
     check_choice("--budget", budget, BUDGETS)
     check_choice("--method", method, METHODS)

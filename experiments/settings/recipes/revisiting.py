@@ -30,7 +30,7 @@ _LOSSES: dict[str, dict[str, Any]] = {
 
 
 def revisiting(draft: Draft) -> None:
-    """Set the thesis' values, then those of the benchmark or of the chapter with the loss's row.
+    """Set the values of the benchmark, or of the chapter with the loss's row.
 
     Embedded data keep their network, its learning rate and the length of training; glyphs take half a batch.
     """

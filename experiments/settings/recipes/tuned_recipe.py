@@ -1,4 +1,4 @@
-"""Recipes from files of `experiments.tune`: a layer over a named recipe."""
+"""Recipes from files of `experiments.tune`: values over a named recipe."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def named_recipe(recipe: str) -> str:
     """
     try:
         return TunedRecipe.read(recipe).recipe if recipe.endswith(FILE_ENDING) else recipe
-    except InvalidInput:  # `recipe_layer` raises it
+    except InvalidInput:  # `named_and_tuned` raises it
         return recipe
 
 
-def recipe_layer(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:
-    """Return the named recipe in `--recipe`, and a layer over it.
+def named_and_tuned(recipe: str, loss: str, method: str, pooling: str) -> tuple[str, str, dict[str, Any]]:
+    """Return the named recipe in `--recipe`, and values over it.
 
     Returns:
-        The named recipe, the layer's source, and its values by flag name; no values for a named recipe.
+        The named recipe, the values' source, and the values by flag name; none for a named recipe.
 
     Raises:
         InvalidInput: an unknown name; a file cannot be read, lacks this method, or gives it an unknown setting, one of
