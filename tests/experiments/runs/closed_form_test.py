@@ -14,6 +14,7 @@ from experiments.runs.trained_model import load_trained_model
 from experiments.runs.trunk import pooled_features, trunk_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
+from experiments.settings.method_names import parse_loss
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
@@ -93,7 +94,7 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     with pytest.raises(InvalidInput, match="--head_start=whitening, whose neck has a bias"):
         trunk_of(trained)
     monkeypatch.setattr(unit, "closed_form_figures", None)  # the second method of a fold finds those of the first
-    other = dataclasses.replace(config, loss="pnca")
+    other = dataclasses.replace(config, loss=parse_loss("pnca"))
     runs.train(other, fold=0, repeat=0)
     untrained = [json.loads((runs.unit_dir(each, 0, 0) / "untrained.json").read_text()) for each in (config, other)]
     assert untrained[0] == untrained[1]

@@ -1,4 +1,5 @@
 import itertools
+import pickle
 import re
 
 import pytest
@@ -19,6 +20,7 @@ def test_names_are_read_as_they_are_written(start, words):
     found = parse_loss(loss)
     assert (found.base, found.features) == (start.split("+")[0], words)
     assert (found.memory, found.miner == "pads") == (start.endswith("xbm"), start.endswith("pads"))
+    assert vars(pickle.loads(pickle.dumps(found))) == vars(found)  # as worker processes receive it
     for method in ("plain", "ccp"):
         assert build.parse_method(method_name(loss, method, "gmp+gsp")) == (loss, method, "gmp+gsp")
 
