@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         write_text,
     )
     from common.files.contents import Array, Maybe, Number, checked, difference
-    from common.files.json import parsed_object, read_json, write_json
+    from common.files.json import parsed_object, read_json, read_json_lines, write_json
     from common.files.locks import hold_lock, is_locked, lock_file
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "parsed_object",
     "read_arrays",
     "read_json",
+    "read_json_lines",
     "remove_temporary_files",
     "replace_file",
     "sync_folder",

@@ -22,6 +22,15 @@ def read_json(path: str | os.PathLike) -> dict | None:
         return None
 
 
+def read_json_lines(path: str | os.PathLike) -> list[dict]:
+    """Return the JSON objects of a file's lines, without damaged lines; none if the file is missing."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    return [found for line in text.splitlines() if (found := parsed_object(line)) is not None]
+
+
 def parsed_object(text: str | bytes) -> dict | None:
     """Parse a text as a JSON object; return `None` for anything else."""
     try:

@@ -21,6 +21,7 @@ from common.files import (
     parsed_object,
     read_arrays,
     read_json,
+    read_json_lines,
     remove_temporary_files,
     write_arrays,
     write_json,
@@ -200,11 +201,9 @@ class RunDirectory:
     def drop_metrics_after(self, step: int) -> None:
         """Remove lines of repeated steps, and a truncated last line."""
         path = self.path / "metrics.jsonl"
-        if not path.exists():
-            return
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        kept = [line for line in lines if (record := parsed_object(line)) and record.get("step", step + 1) <= step]
-        write_text(path, "".join(line + "\n" for line in kept))
+        kept = [record for record in read_json_lines(path) if record.get("step", step + 1) <= step]
+        if path.exists():
+            write_text(path, "".join(json.dumps(record, sort_keys=True) + "\n" for record in kept))
 
 
 def read_finished_result(folder: str | os.PathLike) -> tuple[dict | None, bool]:

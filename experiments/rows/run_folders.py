@@ -9,17 +9,16 @@ hash is computed and compared.
 from __future__ import annotations
 
 import itertools
-import json
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from common.errors import InvalidInput
-from common.files import FORMAT_VERSION, Maybe, Number, difference, format_objection, read_json
+from common.files import FORMAT_VERSION, Maybe, Number, difference, format_objection, read_json, read_json_lines
 from common.records.run_directory import RESULT_COPY, read_finished_result
 from common.training.test_embeddings import read_test_embeddings
 from experiments.settings.config import changed_identity
@@ -84,7 +83,7 @@ class UnitRun:
     def validation_curve(self, metric: str = "MAP@R") -> tuple[np.ndarray, np.ndarray]:
         """Read steps and validation metric `[evaluations]`, skipping lines without it."""
         points = {}
-        for record in _records(self.path / "metrics.jsonl"):
+        for record in read_json_lines(self.path / "metrics.jsonl"):
             value = numbers(record.get("validation")).get(metric)
             if value is not None and _has_step(record):
                 points[record["step"]] = float(value)
@@ -203,7 +202,7 @@ def _result(
 def _odd_lines(path: pathlib.Path) -> str | None:
     """Describe metric records that contain non-numbers."""
     try:
-        odd = [record for record in _records(path) if not _is_ordinary(record)]
+        odd = [record for record in read_json_lines(path) if not _is_ordinary(record)]
     except OSError as error:
         return f"{path} cannot be read ({error.strerror})."
     return f"{path} has {len(odd)} line(s) whose step or validation is no number; they are left out." if odd else None
@@ -216,19 +215,6 @@ def _is_ordinary(record: dict) -> bool:
 
 def _has_step(record: dict) -> bool:
     return isinstance(record.get("step"), int) and is_number(record["step"])
-
-
-def _records(path: pathlib.Path) -> Iterator[dict]:
-    """Yield a JSON-lines file's readable lines (a killed run truncates the last)."""
-    if not path.exists():
-        return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict):
-            yield record
 
 
 def objection_to(

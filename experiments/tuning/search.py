@@ -16,7 +16,7 @@ import numpy as np
 
 from common import training
 from common.errors import InvalidInput, invalid
-from common.files import hold_lock, lock_file
+from common.files import hold_lock, lock_file, read_json_lines
 from common.progress import write_notice
 from common.training.trackers import EndedFromOutside
 from experiments.runs.unit_runs import UnitRuns
@@ -221,8 +221,7 @@ def _distribution(parameter: Parameter) -> Any:
 
 def _evaluations(path: pathlib.Path, config: ExperimentConfig) -> Iterator[tuple[int, float]]:
     """Yield step and monitored validation of a finished run's selectable evaluations."""
-    for line in (path / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+    for record in read_json_lines(path / "metrics.jsonl"):
         if record["step"] > (config.selection_start or 0):
             yield record["step"], record["validation"][config.monitor]
 

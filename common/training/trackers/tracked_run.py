@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
-from common.files import parsed_object, read_json, write_json
+from common.files import read_json, read_json_lines, write_json
 from common.progress import write_notice
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"  # how a run ends: a stopped one can resume
@@ -80,9 +80,8 @@ class TrackedRun:
             return
         if address := self._address():
             write_notice(f"{self.description.name} is followed at {address}")
-        path = self.folder / "metrics.jsonl"
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
-            if (record := parsed_object(line)) and "step" in record:
+        for record in read_json_lines(self.folder / "metrics.jsonl"):
+            if "step" in record:
                 self.log(curve_values(record), record["step"])
 
     def log(self, values: Mapping[str, float], step: int) -> None:
