@@ -29,7 +29,7 @@ from common.data.image_formats import (
     stored_traits,
     without_fill,
 )
-from common.data.images import ImageTransform, cut
+from common.data.images import ImageTransform, Seed, cut
 from common.data.jpeg_soundness import jpeg_complaint
 from common.data.regular_files import contents_of, read_regular_file
 from common.errors import invalid
@@ -50,7 +50,7 @@ _PADDING = bytes(16)  # behind a file, so that a few bytes can be read at every 
 def read_image(
     path: tf.Tensor,
     transform: ImageTransform,
-    seed: tf.Tensor | tuple[int, int] = (0, 0),
+    seed: Seed = (0, 0),
     reading: Reading = Reading.SHOWN,
 ) -> tf.Tensor:
     """Read a file in a TensorFlow graph and transform it.
@@ -80,7 +80,7 @@ def decode_image(
     contents: tf.Tensor,
     name: tf.Tensor | str,
     transform: ImageTransform,
-    seed: tf.Tensor | tuple[int, int] = (0, 0),
+    seed: Seed = (0, 0),
     reading: Reading = Reading.SHOWN,
 ) -> tf.Tensor:
     """Decode a file's contents in a TensorFlow graph and transform, as `read_image`.

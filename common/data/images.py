@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from common.data.philox import uniform_of_each
 
+Seed: TypeAlias = tf.Tensor | tuple[int, int]  # a pair of integers
 _RESIZE_PER_CROP = 256 / 227  # evaluation resizes the shorter side to 256 for a crop of 227
 _LONG = 16  # times as long as wide: of such pictures, only what a crop needs is enlarged
 _TWO_TAPS_SUFFICE = 1.6  # shrinking less, every pixel still has at least a fifth of a weight in bilinear interpolation
@@ -38,16 +39,14 @@ class ImageTransform(abc.ABC):
         """Height and width of the result in pixels, or None for the image's own."""
 
     @abc.abstractmethod
-    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return the window that `finish` needs, int32 `[4]`: top, left, height, width."""
 
     @abc.abstractmethod
-    def finish(
-        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
-    ) -> tf.Tensor:
+    def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Make the input from the window; `height` and `width` are the whole image's."""
 
-    def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
+    def __call__(self, image: tf.Tensor, seed: Seed = (0, 0)) -> tf.Tensor:
         """Transform a whole image `[height, width, channels]` with the example's seed pair."""
         image = tf.convert_to_tensor(image)
         height, width = tf.shape(image)[0], tf.shape(image)[1]
@@ -61,17 +60,15 @@ class Identity(ImageTransform):
     works_on_batches: ClassVar[bool] = True
     output_size: ClassVar[None] = None
 
-    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return the whole image."""
         return tf.stack([0, 0, height, width])
 
-    def finish(
-        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
-    ) -> tf.Tensor:
+    def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return the window."""
         return window
 
-    def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
+    def __call__(self, image: tf.Tensor, seed: Seed = (0, 0)) -> tf.Tensor:
         """Return the given image, batch of images or tokens."""
         return image
 
@@ -105,13 +102,11 @@ class ThesisCrop(ImageTransform):
         """The size of the crop."""
         return self.size
 
-    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Call `random_resized_crop_window`."""
         return random_resized_crop_window(height, width, seed)
 
-    def finish(
-        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
-    ) -> tf.Tensor:
+    def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Resize and mirror."""
         resized = to_uint8(resize(window, self.size, self.size, self.antialias, filter_above=_TWO_TAPS_SUFFICE))
         return random_flip(resized, seed) if self.flip else resized
@@ -126,9 +121,7 @@ class JitteredCrop(ThesisCrop):
     Reference: Milbich's dissertation, section 2.3.3 ("Adv."); the ranges are its public code's.
     """
 
-    def finish(
-        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
-    ) -> tf.Tensor:
+    def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Resize, mirror and change colours."""
         image = tf.cast(super().finish(window, height, width, seed), tf.float32) / 255
         own = tf.bitwise.bitwise_xor(tf.convert_to_tensor(seed, tf.int32), [0, 2])  # independent of the crop
@@ -159,7 +152,7 @@ class PublishedCodeCrop(ImageTransform):
         """The size of the crop."""
         return self.size
 
-    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Call TensorFlow's `sample_distorted_bounding_box` over the whole image."""
         begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
             tf.stack([height, width, 3]),
@@ -173,9 +166,7 @@ class PublishedCodeCrop(ImageTransform):
         )
         return tf.concat([begin[:2], extent[:2]], axis=0)
 
-    def finish(
-        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
-    ) -> tf.Tensor:
+    def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Resize and mirror."""
         resized = to_uint8(resize(window, self.size, self.size, antialias=False))
         return random_flip(resized, seed) if self.flip else resized
@@ -197,17 +188,15 @@ class RandomShift(ImageTransform):
     works_on_batches: ClassVar[bool] = True
     output_size: ClassVar[None] = None
 
-    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return the whole image."""
         return tf.stack([0, 0, height, width])
 
-    def finish(
-        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
-    ) -> tf.Tensor:
+    def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Shift and mirror one image."""
         return self(window, seed)
 
-    def __call__(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int] = (0, 0)) -> tf.Tensor:
+    def __call__(self, image: tf.Tensor, seed: Seed = (0, 0)) -> tf.Tensor:
         """Shift and mirror an image, or a batch's images by their seed pairs."""
         image, seed = tf.convert_to_tensor(image), tf.convert_to_tensor(seed, tf.int32)
         if image.shape.rank == 3:
@@ -250,14 +239,12 @@ class ResizedCenter(ImageTransform):
     def shorter_side(self) -> int:
         """Shorter side in pixels before the crop; best for prepared copies."""
 
-    def window(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return the central crop if no resizing is needed, else the whole image."""
         whole = tf.stack([0, 0, height, width])
         return tf.cond(self._is_resized(height, width), lambda: self._place(height, width, seed), lambda: whole)
 
-    def finish(
-        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
-    ) -> tf.Tensor:
+    def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Resize the shorter side and crop, unless the window is the crop."""
         resized = self._is_resized(height, width)
         return tf.cond(resized, lambda: to_uint8(window), lambda: self._resize_and_crop(window, seed))
@@ -265,11 +252,11 @@ class ResizedCenter(ImageTransform):
     def _is_resized(self, height: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
         return tf.equal(tf.minimum(height, width), self.shorter_side)
 
-    def _place(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def _place(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         del seed
         return tf.stack([(height - self.size) // 2, (width - self.size) // 2, self.size, self.size])
 
-    def _resize_and_crop(self, image: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def _resize_and_crop(self, image: tf.Tensor, seed: Seed) -> tf.Tensor:
         height, width = tf.unstack(tf.shape(image, tf.int64)[:2])  # a thin picture's scaled side may need 64 bits
         shorter, longer = tf.minimum(height, width), tf.maximum(height, width)
         sides = [scaled_side(side, shorter, self.shorter_side) for side in (height, width)]
@@ -306,13 +293,11 @@ class ReducedCrop(CenterCrop):
     as the evaluation.
     """
 
-    def finish(
-        self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]
-    ) -> tf.Tensor:
+    def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Resize, crop and mirror."""
         return random_flip(super().finish(window, height, width, seed), seed)
 
-    def _place(self, height: tf.Tensor, width: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+    def _place(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         space = tf.stack([height, width]) - self.size + 1
         top_left = tf.cast(tf.floor(uniform_draws(seed)[20:22] * tf.cast(space, tf.float32)), space.dtype)
         return tf.concat([top_left, [self.size, self.size]], axis=0)
@@ -334,7 +319,7 @@ class NativeCrop(ResizedCenter):
 def random_resized_crop_window(
     height: tf.Tensor,
     width: tf.Tensor,
-    seed: tf.Tensor | tuple[int, int],
+    seed: Seed,
     scale: tuple[float, float] = (0.16, 1.0),
     ratio: tuple[float, float] = (3 / 4, 4 / 3),
 ) -> tf.Tensor:
@@ -375,7 +360,7 @@ def _largest_window(limits: tf.Tensor, ratio: tuple[float, float]) -> tf.Tensor:
     return tf.minimum(limits, tf.round(limits[::-1] * np.array([[1 / ratio[0]], [ratio[1]]])))
 
 
-def random_flip(image: tf.Tensor, seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+def random_flip(image: tf.Tensor, seed: Seed) -> tf.Tensor:
     """Mirror `[height, width, channels]` left and right with probability 1/2."""
     return tf.cond(
         _is_mirrored(seed), lambda: tf.raw_ops.Reverse(tensor=image, dims=[False, True, False]), lambda: image
@@ -441,10 +426,10 @@ def to_uint8(image: tf.Tensor) -> tf.Tensor:
     return image if image.dtype == tf.uint8 else tf.cast(image + 0.5, tf.uint8)
 
 
-def uniform_draws(seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+def uniform_draws(seed: Seed) -> tf.Tensor:
     """Draw `[23]` numbers in [0, 1) from a seed pair `[2]`, once per graph."""
     return tf.random.stateless_uniform([_NUM_DRAWS], tf.convert_to_tensor(seed, tf.int32), alg="philox")
 
 
-def _is_mirrored(seed: tf.Tensor | tuple[int, int]) -> tf.Tensor:
+def _is_mirrored(seed: Seed) -> tf.Tensor:
     return uniform_draws(seed)[-1] < 0.5
