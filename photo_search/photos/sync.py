@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,27 +24,38 @@ from photo_search.photos.shown import shown_path, shown_text
 _NUM_NAMED = 20  # photos of each kind that a dry run names
 
 
+ADDED, CHANGED, RENAMED = "added", "changed", "renamed"
+
+
+class Row(NamedTuple):
+    """A row that the index is to have."""
+
+    path: str
+    label: str
+    digest: str
+    metadata: dict[str, str]
+    source: int  # the present row with its embedding; -1: it is to be embedded
+    change: str = ""  # `ADDED`, `CHANGED` or `RENAMED`
+    is_relabelled: bool = False
+
+
 class SyncPlan(NamedTuple):
     """Differences between an index and its photos."""
 
-    sources: np.ndarray  # of each photo `[photos]`, int64: the row with its embedding, or -1
-    added: list[int]  # photos (places) that the index lacks
-    changed: list[int]  # photos that it has with other contents
-    renamed: dict[int, int]  # photos that it has under a path that is gone, with their rows
-    relabelled: list[int]  # photos whose label is another, except renamed ones
-    removed: list[int]  # rows whose photos are gone
-    others: list[int]  # rows of photos elsewhere, which are kept
-    unread: frozenset[int] = frozenset()  # photos that --skip_unreadable leaves out
+    others: list[Row]  # photos elsewhere, which stay
+    photos: list[Row]  # in their order
+    removed: list[str]  # ids of photos that are gone
+    num_left_out: int = 0  # photos that cannot be read
 
     @property
-    def to_embed(self) -> list[int]:
-        """Photos whose contents no row has, except unreadable ones."""
-        return [place for place in np.flatnonzero(self.sources < 0).tolist() if place not in self.unread]
+    def to_embed(self) -> list[str]:
+        """Paths of photos whose contents no row has."""
+        return [row.path for row in self.photos if row.source < 0]
 
     @property
     def is_empty(self) -> bool:
         """True if the index is up to date."""
-        return not (self.added or self.changed or self.renamed or self.relabelled or self.removed)
+        return not (self.removed or any(row.change or row.is_relabelled for row in self.photos))
 
 
 def sync(values: flags.FlagValues) -> None:
@@ -62,20 +74,20 @@ def sync(values: flags.FlagValues) -> None:
     digests = photo_digests(photos.paths, values.index)
     plan = plan_sync(index, photos, digests, images)
     if values.dry_run:
-        _print_plan(index, photos, plan)
+        _print_plan(index, plan)
         num_embedded = len(plan.to_embed)
     else:
-        table = _embedded(values, index, photos, plan)
+        table = _embedded(values, index, plan)
         num_embedded = len(table.paths)
-        plan = _without_unread(plan, index, photos, table)
+        plan = _without_unread(plan, index, table.paths)
         if not plan.is_empty or index.root_is_new:
             approximate = index.approximate
-            _apply(index, photos, digests, plan, table.embeddings)
+            _apply(index, plan, table.embeddings, index.labels is not None or photos.labels is not None)
             _restore_approximate(index, approximate)
         if described is not None:
             set_metadata(index, described, values.metadata)
     done = "to embed" if values.dry_run else "embedded"
-    print(f"{_counted(plan, len(photos.paths))}; {plural(num_embedded, 'photo')} {done}.")
+    print(f"{_counted(plan)}; {plural(num_embedded, 'photo')} {done}.")
     print(f"{values.index}: {plural(len(index), 'photo')}{', not changed by --dry_run' if values.dry_run else ''}.")
 
 
@@ -170,49 +182,47 @@ def plan_sync(index: EmbeddingIndex, photos: Photos, digests: Sequence[str], ima
     The index loses photos below the folder `images` that are gone, or all photos that the table `images` lacks.
     """
     ids, listed = list(index.ids), set(photos.paths)
-    row_of = {path: row for row, path in enumerate(ids)}
-    known = list(index.digests or [""] * len(ids))
+    labels, known = list(index.labels or [""] * len(ids)), list(index.digests or [""] * len(ids))
+    present = [Row(*each) for each in zip(ids, labels, known, index.metadata, range(len(ids)))]
     is_whole = is_table(images) and not os.path.isdir(images)
     in_scope = [True] * len(ids) if is_whole else _below(ids, images)
-    unlisted = [row for row, path in enumerate(ids) if path not in listed]
-    gone = [row for row in unlisted if in_scope[row] or not os.path.exists(ids[row])]
-    gone_by_digest: defaultdict[str, list[int]] = defaultdict(list)
-    for row in reversed(gone):
-        gone_by_digest[known[row]].append(row)
-    row_of_digest = {digest: row for row, digest in enumerate(known) if digest}
-    sources = np.full(len(photos.paths), -1, np.int64)
-    added: list[int] = []
-    changed: list[int] = []
-    renamed: dict[int, int] = {}
-    for place, (path, digest) in enumerate(zip(photos.paths, digests)):
-        if path in row_of and digest and known[row_of[path]] == digest:
-            sources[place] = row_of[path]
-            continue
-        if path in row_of:
-            changed.append(place)
-        elif digest and gone_by_digest[digest]:
-            renamed[place] = gone_by_digest[digest].pop()
+    unlisted = [row for row in present if row.path not in listed]
+    gone: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in reversed(unlisted):
+        if in_scope[row.source] or not os.path.exists(row.path):
+            gone[row.digest].append(row)
+    rows = _matched(present, gone, photos, digests)
+    moved = {row.source for row in rows if row.change == RENAMED}
+    others = [row for row in unlisted if not in_scope[row.source] and row.source not in moved]
+    removed = [row.path for row in unlisted if in_scope[row.source] and row.source not in moved]
+    return SyncPlan(others, rows, removed)
+
+
+def _matched(present: list[Row], gone: Mapping[str, list[Row]], photos: Photos, digests: Sequence[str]) -> list[Row]:
+    """Return the rows of photos, each with what the index has of it; `gone` are rows by digest."""
+    by_path, by_digest = {row.path: row for row in present}, {row.digest: row for row in present if row.digest}
+    rows = []
+    for path, digest, label in zip(photos.paths, digests, photos.labels or itertools.repeat(None)):
+        own, alike = by_path.get(path), by_digest.get(digest)
+        if own is not None and digest and own.digest == digest:
+            change, alike = "", own
+        elif own is not None:
+            change = CHANGED
+        elif digest and gone[digest]:
+            change, alike = RENAMED, gone[digest].pop()
         else:
-            added.append(place)
-        sources[place] = renamed.get(place, row_of_digest.get(digest, -1))
-    moved = set(renamed.values())
-    others = [row for row in unlisted if not in_scope[row] and row not in moved]
-    removed = [row for row in unlisted if in_scope[row] and row not in moved]
-    relabelled = _relabelled(index, photos, row_of)
-    return SyncPlan(sources, added, changed, renamed, relabelled, removed, others)
+            change = ADDED
+        former = alike if change == RENAMED else own
+        known = ("", {}) if former is None else (former.label, former.metadata)
+        is_relabelled = own is not None and label is not None and own.label != label
+        source = -1 if alike is None else alike.source
+        rows.append(Row(path, known[0] if label is None else label, digest, known[1], source, change, is_relabelled))
+    return rows
 
 
-def _relabelled(index: EmbeddingIndex, photos: Photos, row_of: dict[str, int]) -> list[int]:
-    if photos.labels is None:
-        return []
-    known = [""] * len(index) if index.labels is None else list(index.labels)
-    pairs = enumerate(zip(photos.paths, photos.labels))
-    return [place for place, (path, label) in pairs if path in row_of and known[row_of[path]] != label]
-
-
-def _embedded(values: flags.FlagValues, index: EmbeddingIndex, photos: Photos, plan: SyncPlan) -> EmbeddingTable:
+def _embedded(values: flags.FlagValues, index: EmbeddingIndex, plan: SyncPlan) -> EmbeddingTable:
     """Embed the photos whose contents are new, by the model of the index."""
-    paths = [photos.paths[place] for place in plan.to_embed]
+    paths = plan.to_embed
     if not paths or (values.skip_unreadable and _are_unreadable(paths)):
         return EmbeddingTable(np.zeros((0, index.dim), np.float32), [], None, index.model_digest)
     if index.model_digest is None:
@@ -231,39 +241,23 @@ def _are_unreadable(paths: Sequence[str]) -> bool:
     return True
 
 
-def _without_unread(plan: SyncPlan, index: EmbeddingIndex, photos: Photos, table: EmbeddingTable) -> SyncPlan:
-    """Leave out unreadable photos; the index loses the former version of a changed one."""
-    read = set(table.paths)
-    unread = frozenset(place for place in plan.to_embed if photos.paths[place] not in read)
-    added, changed = ([place for place in places if place not in unread] for places in (plan.added, plan.changed))
-    lost = {photos.paths[place] for place in unread}
-    removed = [*plan.removed, *(row for row, path in enumerate(index.ids) if path in lost)]
-    return plan._replace(added=added, changed=changed, removed=removed, unread=unread)
+def _without_unread(plan: SyncPlan, index: EmbeddingIndex, read: Collection[str]) -> SyncPlan:
+    """Leave out photos that could not be embedded; the index loses the former version of a changed one."""
+    lost = set(plan.to_embed).difference(read)
+    removed = [*plan.removed, *(path for path in index.ids if path in lost)]
+    return SyncPlan(plan.others, [row for row in plan.photos if row.path not in lost], removed, len(lost))
 
 
-def _apply(
-    index: EmbeddingIndex, photos: Photos, digests: Sequence[str], plan: SyncPlan, embeddings: np.ndarray
-) -> None:
-    """Replace all rows at once: photos elsewhere, then `photos` in their order."""
-    ids, labels, known = (
-        list(index.ids),
-        list(index.labels or [""] * len(index)),
-        list(index.digests or [""] * len(index)),
-    )
-    metadata = index.metadata
-    row_of = {path: row for row, path in enumerate(ids)}
-    row_of |= {photos.paths[place]: row for place, row in plan.renamed.items()}
-    rows: list[tuple] = [(row, ids[row], labels[row], known[row], metadata[row]) for row in plan.others]
-    for place, path in enumerate(photos.paths):
-        if place in plan.unread:
-            continue
-        row = row_of.get(path)
-        label = photos.labels[place] if photos.labels is not None else "" if row is None else labels[row]
-        rows.append((plan.sources[place], path, label, digests[place], {} if row is None else metadata[row]))
-    sources, new_ids, new_labels, new_digests, described = zip(*rows) if rows else ((),) * 5
-    has_labels = index.labels is not None or photos.labels is not None
+def _apply(index: EmbeddingIndex, plan: SyncPlan, embeddings: np.ndarray, has_labels: bool) -> None:
+    """Replace all rows at once."""
+    rows = [*plan.others, *plan.photos]
     index.rebuild(
-        np.array(sources, np.int64), embeddings, new_ids, new_labels if has_labels else None, new_digests, described
+        np.array([row.source for row in rows], np.int64),
+        embeddings,
+        [row.path for row in rows],
+        [row.label for row in rows] if has_labels else None,
+        [row.digest for row in rows],
+        [row.metadata for row in rows],
     )
 
 
@@ -277,24 +271,22 @@ def _below(paths: Iterable[str], images: str) -> list[bool]:
     return [path in listed or path.startswith(os.path.join(place, "")) for path in paths]
 
 
-def _counted(plan: SyncPlan, num_photos: int) -> str:
-    unchanged = num_photos - len({*plan.added, *plan.changed, *plan.renamed, *plan.relabelled, *plan.unread})
-    counts = [
-        *((len(plan.added), "added"), (len(plan.changed), "changed"), (len(plan.renamed), "renamed")),
-        *((len(plan.removed), "removed"), (unchanged, "unchanged")),
-    ]
-    rare = [(len(plan.relabelled), "with another label"), (len(plan.unread), "left out")]
+def _counted(plan: SyncPlan) -> str:
+    changes = Counter(row.change for row in plan.photos)
+    relabelled = [row for row in plan.photos if row.is_relabelled]
+    unchanged = changes[""] - sum(not row.change for row in relabelled)
+    counts = [(changes[name], name) for name in (ADDED, CHANGED, RENAMED)]
+    counts += [(len(plan.removed), "removed"), (unchanged, "unchanged")]
+    rare = [(len(relabelled), "with another label"), (plan.num_left_out, "left out")]
     return ", ".join(f"{count} {name}" for count, name in (*counts, *(each for each in rare if each[0])))
 
 
-def _print_plan(index: EmbeddingIndex, photos: Photos, plan: SyncPlan) -> None:
-    for name, places in (("added", plan.added), ("changed", plan.changed)):
-        _print_kind(name, [photos.paths[place] for place in places])
-    arrows = [
-        f"{shown_path(index.ids[row])} -> {shown_path(photos.paths[place])}" for place, row in plan.renamed.items()
-    ]
-    _print_kind("renamed", arrows)
-    _print_kind("removed", [index.ids[row] for row in plan.removed])
+def _print_plan(index: EmbeddingIndex, plan: SyncPlan) -> None:
+    for name in (ADDED, CHANGED):
+        _print_kind(name, [row.path for row in plan.photos if row.change == name])
+    renamed = [row for row in plan.photos if row.change == RENAMED]
+    _print_kind(RENAMED, [f"{shown_path(index.ids[row.source])} -> {shown_path(row.path)}" for row in renamed])
+    _print_kind("removed", plan.removed)
 
 
 def _print_kind(name: str, paths: Sequence[str]) -> None:
