@@ -1,4 +1,4 @@
-"""Backbones by name: which there are, what they can do, and a network with its initial parameters."""
+"""Backbones by name, and networks with their initial parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags of a command: checked values, `--help` in sections, one message for whatever is wrong."""
+"""Flags of a command: checked values, and `--help` in sections."""
 
 from __future__ import annotations
 

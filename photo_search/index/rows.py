@@ -159,7 +159,7 @@ class _MergedEmbeddings:
 
 
 class TextColumn(Sequence[str]):
-    """Texts, one a row, in memory-mapped files of UTF-8 bytes and of ends; decoded on demand.
+    """Texts in memory-mapped files, one per row, decoded on demand.
 
     Args:
         content: uint8 `[bytes]`, all texts one after the other.

@@ -98,7 +98,7 @@ def _answer_errors(app: FastAPI) -> None:
 
 
 async def _uploaded_file(request: Request) -> UploadFile:
-    """Return the only file of a form, which Starlette keeps on the disk; refuse other requests and slow ones."""
+    """Return the only file of a form, kept on the disk; refuse slow or other requests."""
     expected = f"a form (multipart/form-data) with one file named {_FIELD}"
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refused(415, f"Received another content type; expected {expected}.")

@@ -122,7 +122,7 @@ def jpeg_of(image: Image.Image, quality: int = 85) -> bytes:
 
 
 def small_picture(path: str, pixels: int, most_pixels: float = math.inf) -> Image.Image | str:
-    """Return a photo, its longer side limited, or a phrase on why there is none.
+    """Return a small copy of a photo, or a phrase on why there is none.
 
     Args:
         path: of its file.

@@ -199,7 +199,10 @@ def plan_sync(index: EmbeddingIndex, photos: Photos, digests: Sequence[str], ima
 
 
 def _matched(present: list[Row], gone: Mapping[str, list[Row]], photos: Photos, digests: Sequence[str]) -> list[Row]:
-    """Return the rows of photos, each with what the index has of it; `gone` are rows by digest."""
+    """Return the rows of photos, with what the index has of each.
+
+    `gone` are rows by their digest, whose photos may have been renamed.
+    """
     by_path, by_digest = {row.path: row for row in present}, {row.digest: row for row in present if row.digest}
     rows = []
     for path, digest, label in zip(photos.paths, digests, photos.labels or itertools.repeat(None)):
@@ -242,7 +245,7 @@ def _are_unreadable(paths: Sequence[str]) -> bool:
 
 
 def _without_unread(plan: SyncPlan, index: EmbeddingIndex, read: Collection[str]) -> SyncPlan:
-    """Leave out photos that could not be embedded; the index loses the former version of a changed one."""
+    """Leave out unreadable photos; the index loses the former version of a changed one."""
     lost = set(plan.to_embed).difference(read)
     removed = [*plan.removed, *(path for path in index.ids if path in lost)]
     return SyncPlan(plan.others, [row for row in plan.photos if row.path not in lost], removed, len(lost))
