@@ -30,7 +30,7 @@ from common.errors import check_choice
 from photo_search.index.approximate import KINDS, TARGET_RECALL
 from photo_search.index.similarity import METRICS
 from photo_search.photos import actions
-from photo_search.photos.models import define_model_flags
+from photo_search.photos.models import MODEL_FLAGS, define_model_flags
 
 
 def main(*words: str) -> None:
@@ -42,49 +42,42 @@ def main(*words: str) -> None:
 
 
 def define_flags() -> None:
-    """Define the flags of all actions."""
+    """Define the flags of all actions; the text of each begins with the actions that read it."""
     define_model_flags()
     flags.DEFINE_string("images", None, "Photos: a folder, a table (.csv, .parquet, ...), or one image file.")
     flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
-    flags.DEFINE_string("output", None, "embed: the .npz or .parquet file to write.")
+    flags.DEFINE_string("output", None, "The .npz or .parquet file to write.")
     flags.DEFINE_string("index", None, "Folder of the index, which also keeps its model.")
-    flags.DEFINE_string("root", None, "index, sync: store paths relative to this folder, so that both can be moved.")
-    flags.DEFINE_string("metadata", None, "index, sync: a table with a column path and others, for --where.")
-    flags.DEFINE_boolean("dry_run", False, "sync, remove: only print what would change.")
-    flags.DEFINE_multi_string("label", None, "neighbours, remove: only photos with this label; may be repeated.")
-    flags.DEFINE_multi_string("where", None, "neighbours, remove: only photos with COLUMN=VALUE; may be repeated.")
-    flags.DEFINE_enum("metric", "cosine", METRICS, "index: how embeddings are compared.")
-    flags.DEFINE_enum("dtype", "float32", ("float32", "float16"), "index: how embeddings are stored.")
-    flags.DEFINE_enum("approximate", None, KINDS, "index: also build an approximate index (needs faiss).")
-    flags.DEFINE_float(
-        "target_recall", TARGET_RECALL, "index: recall@10 at which its effort is enough; in (0, 1].", 0.0, 1.0
-    )
-    flags.DEFINE_integer("k", 10, "neighbours: how many for each photo.")
-    flags.DEFINE_enum(
-        "search", "exact", ("exact", "approximate"), "Compare with every photo, or ask the approximate index."
-    )
-    flags.DEFINE_integer("expand", 0, "neighbours: photos that each query takes in first (0: none).", lower_bound=0)
-    flags.DEFINE_integer(
-        "rerank", 0, "neighbours: candidates re-ranked by k-reciprocal neighbours (0: none).", lower_bound=0
-    )
-    flags.DEFINE_float(
-        "reject",
-        None,
-        "neighbours, shell: percent of the index's own photos that may count as unlike everything in it; calibrates "
-        "the similarity below which a query does.",
-        0.0,
-        50.0,
-    )
-    flags.DEFINE_float("threshold", None, "duplicates: similarity from which on photos are near-duplicates.")
-    flags.DEFINE_string("pairs", None, "duplicates: a table with first, second, same; chooses the threshold.")
-    flags.DEFINE_float(
-        "precision", 0.95, "duplicates: share of the same that --pairs is to reach; in (0, 1].", 0.0, 1.0
-    )
-    flags.DEFINE_string("url", None, "push: a Qdrant server, such as http://localhost:6333, or a folder of its client.")
-    flags.DEFINE_string("collection", None, "push: the collection that is to hold the index's photos.")
+    flags.DEFINE_string("root", None, "Store paths relative to this folder, so that both can be moved.")
+    flags.DEFINE_string("metadata", None, "A table with a column path and others, for --where.")
+    flags.DEFINE_boolean("dry_run", False, "Only print what would change.")
+    flags.DEFINE_multi_string("label", None, "Only photos with this label; may be repeated.")
+    flags.DEFINE_multi_string("where", None, "Only photos with COLUMN=VALUE; may be repeated.")
+    flags.DEFINE_enum("metric", "cosine", METRICS, "How embeddings are compared.")
+    flags.DEFINE_enum("dtype", "float32", ("float32", "float16"), "How embeddings are stored.")
+    flags.DEFINE_enum("approximate", None, KINDS, "Also build an approximate index (needs faiss).")
+    text = "Recall@10 at which the effort of --approximate is enough; in (0, 1]."
+    flags.DEFINE_float("target_recall", TARGET_RECALL, text, 0.0, 1.0)
+    flags.DEFINE_integer("k", 10, "How many for each photo.")
+    text = "Compare with every photo, or ask the approximate index."
+    flags.DEFINE_enum("search", "exact", ("exact", "approximate"), text)
+    flags.DEFINE_integer("expand", 0, "Photos that each query takes in first (0: none).", lower_bound=0)
+    text = "Candidates re-ranked by k-reciprocal neighbours (0: none)."
+    flags.DEFINE_integer("rerank", 0, text, lower_bound=0)
+    text = "Percent of the index's own photos that may count as unlike everything in it; calibrates the similarity"
+    flags.DEFINE_float("reject", None, f"{text} below which a query does.", 0.0, 50.0)
+    flags.DEFINE_float("threshold", None, "Similarity from which on photos are near-duplicates.")
+    flags.DEFINE_string("pairs", None, "A table with first, second, same; chooses the threshold.")
+    text = "Share of the same that --pairs is to reach; in (0, 1]."
+    flags.DEFINE_float("precision", 0.95, text, 0.0, 1.0)
+    flags.DEFINE_string("url", None, "A Qdrant server, such as http://localhost:6333, or a folder of its client.")
+    flags.DEFINE_string("collection", None, "The collection that is to hold the index's photos.")
     flags.DEFINE_string("csv", None, "Also write the table to this file.")
     flags.DEFINE_string("html", None, "Also write a page with pictures to this file.")
     flags.DEFINE_integer("shown", 50, "Most queries or groups on the page.", lower_bound=1)
+    for name in {each for names in actions.FLAGS.values() for each in names}.difference(MODEL_FLAGS):
+        readers = ", ".join(action for action, names in actions.FLAGS.items() if name in names)
+        flags.FLAGS[name].help = f"{readers}: {flags.FLAGS[name].help}"
 
 
 if __name__ == "__main__":
