@@ -273,8 +273,7 @@ def null_table(
     rows = []
     for index, scores in enumerate(methods[1:]):
         found = reports.paired_difference(scores, methods[0], members=members)
-        estimate = reports.FairEstimate(found.estimate, interval=found)
-        cell = reports.TableCell(estimate, is_difference=True, baseline="the baseline")
+        cell = reports.TableCell(found.estimate, bounds=found, is_difference=True, baseline="the baseline")
         rows.append(reports.TableRow(f"method {index}", {("minus baseline", "MAP@R"): cell}))
     return rows
 

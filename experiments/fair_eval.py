@@ -28,8 +28,8 @@ def main() -> None:
     configs = experiment_flags.configurations_from_flags(values)
     from experiments.deployment.writing import model_writer
     from experiments.plans.launched_cells import cell_tasks, fair_cells
-    from experiments.protocols.fair import FairProtocol, check_unit_flags
-    from experiments.protocols.fair_report import export_advice
+    from experiments.protocols.fair import Protocol, check_unit_flags
+    from experiments.protocols.fair_report import FairReport, export_advice
     from experiments.protocols.recording import record_finished
     from experiments.protocols.report_files import print_report
     from experiments.runs.start_checks import checked_with_data
@@ -43,7 +43,8 @@ def main() -> None:
     )
     _, launcher, tracker, dataset = checked_with_data(checks, () if values.report_only else configs, load)
     places = experiment_flags.places_from(values)
-    protocol = FairProtocol(dataset, configs, places, repeats=values.repeats, tracker=tracker)
+    methods = [(config,) for config in configs]
+    protocol = Protocol(FairReport, dataset, methods, places, repeats=values.repeats, tracker=tracker)
     failures = []
     if launcher is not None:
         units = protocol.units(values.fold, values.repeat)
@@ -58,13 +59,13 @@ def main() -> None:
             checkpoint_seconds=values.checkpoint_seconds,
             afterwards=model_writer(dataset, values.cache_dir) if values.export_model else None,
         )
-    methods = protocol.methods()
-    print_report(protocol.report(methods), protocol.report_dir, values.details)
+    found = protocol.methods()
+    print_report(protocol.report(found), protocol.report_dir, values.details)
     if values.fold is None and values.repeat is None:  # a single unit of a job array draws no picture
         protocol.follow_report()
-    record_finished(protocol.finished(methods, fold=values.fold, repeat=values.repeat), places)
+    record_finished(protocol.finished(found, fold=values.fold, repeat=values.repeat), places)
     check_no_failures(failures)
-    if advice := export_advice(methods, dataset, values.data_dir):
+    if advice := export_advice(found, dataset, values.data_dir):
         print(advice)
 
 

@@ -288,7 +288,10 @@ def _scores_of_ranks(ranks: RelevantRanks, recall_at: Sequence[int], order: str)
 def _bounds(
     name: str, values: np.ndarray, places: np.ndarray, by_order: Mapping[str, Mapping[str, np.ndarray]]
 ) -> tuple[float, float]:
-    """Return a metric's mean under the worst and the best order of the ties of the queries at `places`."""
+    """Average a metric under the worst and the best order of ties.
+
+    Only the queries at `places` have ties.
+    """
     ends = []
     for order in ("worst", "best"):
         in_order = values.copy()

@@ -7,7 +7,7 @@
 Reference: thesis section 1.2; Musgrave et al., A Metric Learning Reality Check, 2020, section 3.2. (The thesis prints
 P@R_i inside the sum of MAP@R; the usual definition, which it also computes, has P@k.)
 
-`METRICS` names those of which evaluations keep every query's value; `TABLE_METRICS` those that tables show.
+`METRICS` names the metrics that evaluations keep of every query. `TABLE_METRICS` are the columns of tables.
 """
 
 from __future__ import annotations

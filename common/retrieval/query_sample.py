@@ -9,7 +9,6 @@ import numpy as np
 from common.errors import invalid
 
 FEWEST = 100  # sampled queries: with fewer the normal distribution of a mean cannot be relied on
-CONFIDENCE = 0.95
 _QUANTILE = 1.959963984540054  # of the normal distribution, two-sided
 
 

@@ -60,9 +60,7 @@ class MethodsTable(Study):
         report = report_of(found, baselines={label: self.rows[label].baseline for label in methods})
         said = written(report, found, folder, name, self.title, self.notes, has_recall=False) + lines_of(found)
         if report.rows:
-            before = {
-                metric: cell.estimate.mean for row in report.before[:1] for (_, metric), cell in row.cells.items()
-            }
+            before = {metric: cell.mean for row in report.before[:1] for (_, metric), cell in row.cells.items()}
             draw_rows(report.rows, folder / f"{name}.png", title=self.title, untrained=before.get("MAP@R"))
             said.append(f"Figure: {folder / f'{name}.png'}")
         return "\n".join(text for text in said if text)
@@ -120,8 +118,8 @@ def draw_rows(
     groups: dict[str, dict[str, reports.Interval]] = {}
     for row in rows:
         for (size, metric), cell in row.cells.items():
-            if metric == "MAP@R" and "minus" not in size and cell.estimate.interval is not None:
-                groups.setdefault(size, {})[row.method] = cell.estimate.interval
+            if metric == "MAP@R" and "minus" not in size and cell.bounds is not None:
+                groups.setdefault(size, {})[row.method] = cell.bounds
     if len(rows) > _MOST_IN_ORDER:
         size, bars = next(iter(groups.items()))
         groups = {size: dict(sorted(bars.items(), key=lambda bar: -bar[1].estimate))}

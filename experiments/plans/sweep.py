@@ -18,7 +18,7 @@ from experiments.reports.plots import SweepValue, sweep_lines
 from experiments.reports.scores import Scores, labels_of, scores_of_trainings
 from experiments.reports.tables import CUT_NOTE, bracketed, kind_notes
 from experiments.reports.training_effect import means_without_training
-from experiments.rows.rows import TRAINING
+from experiments.rows.rows import TRAINING, Row
 from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
 from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
@@ -142,7 +142,7 @@ def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Plain
 
 
 def _without_training(study: StudyRows) -> list[list[str]]:
-    by_place: dict[float | None, list[dict]] = {}
+    by_place: dict[float | None, list[Row]] = {}
     for row in study.rows:
         if row["kind"] == TRAINING and row[UNTRAINED]:
             by_place.setdefault(row["extras"][SWEEP]["x"], []).append(row)

@@ -22,7 +22,8 @@ from experiments.protocols.report_files import recall_of
 from experiments.published import conventional as tables
 from experiments.reports.best_of_repeats import best_estimate, best_repeat, mean_estimate, optimism_estimate
 from experiments.reports.intervals import interval_of_runs
-from experiments.reports.scores import Scores, cell
+from experiments.reports.scores import Scores
+from experiments.reports.tables import cell
 from experiments.reports.verdicts import error_of_mean
 from experiments.rows.run_folders import UnitRun
 from experiments.runs.unit import MONITORED, normalized_mutual_information
@@ -80,7 +81,8 @@ class ConventionalReport(MethodReport):
             for label, estimate in estimates.items():
                 target = self._target(metric) if label.startswith("best") else None
                 is_gap = label == "optimism"
-                cell = reports.TableCell(estimate, target, is_gap, self.config.name if is_gap else "")
+                baseline = self.config.name if is_gap else ""
+                cell = dataclasses.replace(estimate, target=target, is_difference=is_gap, baseline=baseline)
                 found.setdefault(label, {})[metric] = cell
         return self.table_rows(found)
 
@@ -113,7 +115,7 @@ class ConventionalReport(MethodReport):
         return [(f"{of.name}, {MONITORED[str(of.protocol)]}", of, runs) for of, runs in pairs if runs is not None]
 
     def recall_of(self) -> dict[str, list[reports.UnitRun]]:
-        """Return by label the run with the largest P@1 on the test set, if complete, and all."""
+        """Return all runs by label, and first the one of the largest test P@1."""
         best = (
             {f"{self.name}, best of {self.repeats}": [self.runs.finished[0, self.best_repeat]]} if self.biased else {}
         )
@@ -220,17 +222,17 @@ class RevisitingReport(ConventionalReport):
 
     def _cell(self, metric: str, values: np.ndarray, label: str) -> reports.TableCell:
         spread = float(values.std(ddof=1)) if len(values) > 1 else None
-        estimate = reports.FairEstimate(float(values.mean()), spread, interval_of_runs(values))
+        estimate = reports.TableCell(float(values.mean()), spread, interval_of_runs(values))
         config = self.config
         row = config.loss, config.embedding_dim, config.backbone
         published = tables.revisiting_published(config.dataset, row[0], metric, *row[1:])
         printed = tables.printed_row(*row)
         if label not in (_BEST, _BEST_EPOCH) or (published is None and metric not in ("R@1", "NMI")):
-            return reports.TableCell(estimate)
+            return estimate
         reasons = self.reasons(published, tables.revisiting_conditions(*row))
         if published and printed and (difference := printed.difference(config.dataset)):
             reasons.append(difference)
         if label == _BEST_EPOCH:
             reasons.append("the figure is of the epoch of the best R@1, the table's of the best epoch of this metric")
         error = error_of_mean(published.std, PRINTED_REPEATS) if published else None
-        return reports.TableCell(estimate, reports.Target(published, reasons=tuple(reasons), error=error))
+        return dataclasses.replace(estimate, target=reports.Target(published, reasons=tuple(reasons), error=error))

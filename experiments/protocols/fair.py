@@ -1,51 +1,67 @@
-"""The fair protocol: its units, and running the missing ones.
+"""Protocols: their units, and running the missing ones.
 
-Reference: thesis section 3.3.2.1 (after Musgrave et al., "A metric learning reality check", 2020): the training classes
-are cut into four folds, each model validates on one of them and trains on the rest, and is tested on unseen classes.
+Reference: thesis section 3.3.2.1 (after Musgrave et al., "A metric learning reality check", 2020). Fair: the training
+classes are cut into four folds, each model validates on one of them and trains on the rest, and is tested on unseen
+classes.
 """
 
 from __future__ import annotations
 
-import abc
-import itertools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from common.data import Dataset
 from common.errors import invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.fair_report import FairReport
-from experiments.protocols.report import write_report
+from experiments.protocols.report import MethodReport, write_report
 from experiments.reports import UnitRun, collect_method
 from experiments.runs.unit_runs import UnitRuns, follow_pictures
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
 
 
-class Protocol(abc.ABC):
-    """Runs of some configurations on one data set that are evaluated together."""
+class Protocol:
+    """Runs of some methods on one data set that are evaluated together.
+
+    Args:
+        kind: of the methods' reports.
+        dataset: of all of them.
+        methods: the configurations of each method, one for each stopping rule of the `kind`.
+        places: of data and runs.
+        repeats: of each configuration and fold.
+        tracker: of the runs.
+    """
 
     def __init__(
         self,
+        kind: type[MethodReport],
         dataset: Dataset,
-        configs: list[ExperimentConfig],
+        methods: Sequence[Sequence[ExperimentConfig]],
         places: Places,
         *,
         repeats: int,
         tracker: TrackerChoice = TENSORBOARD,
     ):
-        self.dataset, self.configs, self.repeats = dataset, configs, repeats
+        self.kind, self.dataset, self.by_method, self.repeats = kind, dataset, methods, repeats
+        self.configs = [config for of_rule in zip(*methods) for config in of_rule]
+        self.num_folds = 1 if self.configs[0].protocol else self.configs[0].num_folds
         self.runs = UnitRuns(dataset, places, tracker)
 
-    @property
-    @abc.abstractmethod
-    def title(self) -> str:
-        """Title of the report."""
-
-    @abc.abstractmethod
-    def units(self, *args: Any, **chosen: Any) -> list[tuple[ExperimentConfig, int, int]]:
+    def units(
+        self, fold: int | None = None, repeat: int | None = None, rules: Collection[str] | None = None
+    ) -> list[tuple[ExperimentConfig, int, int]]:
         """List all (configuration, fold, repeat), or the chosen ones."""
+        check_unit_flags(self.num_folds, self.repeats, fold, repeat)
+        return [
+            (config, k, r)
+            for r in (range(self.repeats) if repeat is None else [repeat])
+            for configs in self.by_method
+            for config in configs
+            if rules is None or config.protocol in rules
+            for k in (range(self.num_folds) if fold is None else [fold])
+        ]
 
     def run(
         self,
@@ -65,48 +81,36 @@ class Protocol(abc.ABC):
             if afterwards is not None:
                 afterwards(self.runs.unit_dir(config, fold, repeat))
 
+    def methods(self) -> list[MethodReport]:
+        """Collect each method's runs on disk."""
+        build: Callable[..., MethodReport] = self.kind
+        runs = {config: collect_method(self.runs.method_dir(config)) for config in self.configs}
+        return [build(*of, *(runs[config] for config in of), self.repeats) for of in self.by_method]
+
+    def finished(self, methods: Sequence[MethodReport], **chosen: Any) -> list[UnitRun]:
+        """Return the finished runs of `methods`, all or those of the chosen `units`."""
+        runs = {config: of.finished for method in methods for _, config, of in method.sides}
+        return [runs[config][k, r] for config, k, r in self.units(**chosen) if (k, r) in runs.get(config, {})]
+
+    @property
+    def title(self) -> str:
+        """Title of the report."""
+        folds = "" if self.configs[0].protocol else f"{self.num_folds} folds, "
+        return f"{self.kind.title} protocol on {self.dataset.name}: {folds}{self.repeats} repeat(s)"
+
     @property
     def report_dir(self) -> pathlib.Path:
         """Folder of the report's files."""
         return self.runs.report_dir(self.configs)
 
+    def report(self, methods: Sequence[MethodReport]) -> str:
+        """Write the table and picture of `methods` beside the runs; return the terminal's text."""
+        return write_report(methods, self.report_dir, self.title, notes=self.runs.data_notes())
+
     def follow_report(self) -> None:
         """Add the report's pictures to the tracker."""
         names = ", ".join(dict.fromkeys(config.name for config in self.configs))
         follow_pictures(self.runs.tracker, self.report_dir, f"{self.title}: {names}")
-
-
-class FairProtocol(Protocol):
-    """All folds and repeats of some configurations on one data set; see `Protocol`."""
-
-    @property
-    def title(self) -> str:
-        """Title of the report."""
-        return f"Fair protocol on {self.dataset.name}: {self.configs[0].num_folds} folds, {self.repeats} repeat(s)"
-
-    def units(self, fold: int | None = None, repeat: int | None = None) -> list[tuple[ExperimentConfig, int, int]]:
-        """List all (configuration, fold, repeat), or those of one fold or repeat."""
-        num_folds = self.configs[0].num_folds
-        check_unit_flags(num_folds, self.repeats, fold, repeat)
-        folds = range(num_folds) if fold is None else [fold]
-        repeats = range(self.repeats) if repeat is None else [repeat]
-        return [(config, k, r) for r, config, k in itertools.product(repeats, self.configs, folds)]
-
-    def methods(self) -> list[FairReport]:
-        """Collect the runs on disk of each configuration."""
-        folders = {config: self.runs.method_dir(config) for config in self.configs}
-        return [FairReport(config, collect_method(of), self.repeats) for config, of in folders.items()]
-
-    def finished(
-        self, methods: Sequence[FairReport], *, fold: int | None = None, repeat: int | None = None
-    ) -> list[UnitRun]:
-        """Return the finished units of `methods`, optionally of one fold or one repeat."""
-        runs = {method.config: method.runs.finished for method in methods}
-        return [runs[config][k, r] for config, k, r in self.units(fold, repeat) if (k, r) in runs.get(config, {})]
-
-    def report(self, methods: list[FairReport]) -> str:
-        """Write the table and picture of `methods` beside the runs; return the terminal's text."""
-        return write_report(methods, self.report_dir, self.title, notes=self.runs.data_notes())
 
 
 def trained_units(
@@ -123,7 +127,7 @@ def trained_units(
     Units are those of the first fold (a data set with a validation set of its own, such as the collages, trains on all
     its training classes there), so that a study and `fair_eval` share their run directories.
     """
-    protocol = FairProtocol(dataset, configs, places, repeats=repeats)
+    protocol = Protocol(FairReport, dataset, [(config,) for config in configs], places, repeats=repeats)
     if not report_only:
         protocol.run(fold=0, checkpoint_seconds=checkpoint_seconds)
     return [protocol.finished([method], fold=0) for method in protocol.methods()]

@@ -12,7 +12,8 @@ from common.data import Dataset
 from experiments import reports
 from experiments.protocols.report import MethodReport, trained_and_untrained
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
-from experiments.reports.scores import Scores, cell
+from experiments.reports.scores import Scores
+from experiments.reports.tables import cell
 from experiments.reports.training_effect import training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT, half_effect, published_difference
 from experiments.rows.rows import collection_rows
@@ -53,7 +54,7 @@ class FairReport(MethodReport):
         if not self.is_complete:
             return []
         cells = {
-            (f"{kind} {size}-D", metric): cell(scores.over_collections(metric), self._target(size, metric, reference))
+            (f"{kind} {size}-D", metric): scores.over_collections(metric, self._target(size, metric, reference))
             for kind, (size, scores) in self._scores.items()
             for metric in scores.metrics
         }
@@ -84,7 +85,10 @@ class FairReport(MethodReport):
         return reports.Target(published, half_effect(own, other), reasons, error, rounding=2 * HALF_DIGIT)
 
     def _reasons(self, published: reports.PublishedValue | None) -> list[str]:
-        """List why a printed row, whose own settings and GSP's parts may depart, cannot be compared."""
+        """List why a printed row cannot be compared.
+
+        The row's own settings, and parts of GSP, may depart from the recipe.
+        """
         parts = {"zero_shot_weight": 0, "transport_ratio": 1}
         row = {*self.settings, *(name for name, value in parts.items() if getattr(self.config, name) == value)}
         return self.reasons(published, reports.conditions_of(published) if published else {}, row)
@@ -114,7 +118,7 @@ class FairReport(MethodReport):
         return {"single": (dim, Scores.of_runs(units)), "concatenated": (dim * folds, concatenated)}
 
 
-def export_advice(methods: Sequence[FairReport], dataset: Dataset, data_dir: str | None) -> str | None:
+def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: str | None) -> str | None:
     """Name the command that exports the better of trained and untrained.
 
     The method with the highest mean test MAP@R of single models is compared; without a complete method with untrained

@@ -70,7 +70,10 @@ class MethodReport(abc.ABC):
     def reasons(
         self, published: reports.PublishedValue | None, conditions: Mapping[str, object], kept: Iterable[str] = ()
     ) -> list[str]:
-        """List why a printed cell cannot be compared with these runs; fields that are `kept` may depart."""
+        """List why a printed cell cannot be compared with these runs.
+
+        Fields that are `kept` may depart from the recipe.
+        """
         departed = {name: value for name, value in departures(self.config).items() if name not in {*kept}}
         stated = {"protocol": "fair", **self.runs.stated(self.config.as_dict()), "repeats": self.repeats}
         return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed if published else {})
@@ -87,7 +90,10 @@ class MethodReport(abc.ABC):
         return [curve for curve in curves if len(curve.steps)]
 
     def partial_lines(self, *, with_figures: bool = True) -> list[str]:
-        """List unusable and missing runs; of an incomplete study also the finished ones, with figures."""
+        """List unusable and missing runs.
+
+        An incomplete study also lists its finished runs, `with_figures`.
+        """
         lines, missing = [], []
         for _, config, runs in self.sides:
             lines += [f"warning: {problem}" for problem in runs.problems]
@@ -112,7 +118,7 @@ class MethodReport(abc.ABC):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every fold and repeat of the first stopping rule has a result."""
+        """True if each fold and repeat of the first stopping rule has a result."""
         return not self.runs.missing(_folds(self.config), self.repeats)
 
 
@@ -208,7 +214,10 @@ def written(
     *,
     has_recall: bool = True,
 ) -> list[str]:
-    """Write the table and that of R@k; return both for the terminal, the second with `has_recall`."""
+    """Write the tables of figures and of R@k; return their texts.
+
+    Without `has_recall`, the second text only names its file.
+    """
     rows = [*report.before, *report.rows]
     table = write_table(rows, folder, name, title, notes, explanations=report.explanations, latex=True) if rows else ""
     runs = {label: units for method in methods for label, units in method.recall_of().items()}
@@ -218,7 +227,7 @@ def written(
 
 
 def lines_of(methods: Sequence[MethodReport]) -> list[str]:
-    """List what is missing of methods, and warnings, each once with all methods that it is of."""
+    """List missing runs, and each warning once with its methods."""
     warned: dict[str, list[str]] = {}
     for method in methods:
         for problem in method.warnings():

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from experiments.reports.plots import Curve, interval_bars, mean_curve, validation_curves
     from experiments.reports.statistics import (
         ClassScores,
-        FairEstimate,
         class_clustered_interval,
         collections,
         paired_difference,

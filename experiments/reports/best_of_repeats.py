@@ -13,7 +13,8 @@ from statistics import NormalDist
 import numpy as np
 
 from experiments.reports.intervals import Interval, Variance, interval
-from experiments.reports.statistics import ClassScores, FairEstimate, class_clustered_interval
+from experiments.reports.statistics import ClassScores, class_clustered_interval
+from experiments.reports.tables import TableCell
 
 
 @functools.cache
@@ -31,7 +32,7 @@ def best_repeat(scores: ClassScores) -> int:
     return int(np.argmax(scores.means))
 
 
-def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate:
+def best_estimate(scores: ClassScores, best: int, decides: bool) -> TableCell:
     """Estimate the best repeat, for new test classes and sets of runs.
 
     Args:
@@ -42,15 +43,15 @@ def best_estimate(scores: ClassScores, best: int, decides: bool) -> FairEstimate
     return _estimate(class_clustered_interval(scores.rows([best])), _best_variance(scores, decides))
 
 
-def mean_estimate(scores: ClassScores) -> FairEstimate:
+def mean_estimate(scores: ClassScores) -> TableCell:
     """Estimate the mean over repeats, for new test classes and new runs."""
     members = [[(0, repeat)] for repeat in range(len(scores.sums))]
     bound = class_clustered_interval(scores, members=members)
     spread = float(scores.means.std(ddof=1)) if len(scores.sums) > 1 else None
-    return FairEstimate(bound.estimate, spread, bound)
+    return TableCell(bound.estimate, spread, bound)
 
 
-def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: int, decides: bool) -> FairEstimate:
+def optimism_estimate(scores: ClassScores, unbiased_scores: ClassScores, best: int, decides: bool) -> TableCell:
     """Subtract the unbiased repeats' mean from the best repeat, stopped on the test set."""
     bound = class_clustered_interval(scores.rows([best]).minus(unbiased_scores.average()))
     of_training, of_best = None, _best_variance(scores, decides)
@@ -69,6 +70,6 @@ def _best_variance(scores: ClassScores, decides: bool) -> Variance | None:
     return share**2 * float(scores.means.var(ddof=1)), count - 1
 
 
-def _estimate(bound: Interval, of_training: Variance | None) -> FairEstimate:
+def _estimate(bound: Interval, of_training: Variance | None) -> TableCell:
     found = interval(bound.estimate, (bound.class_error**2, bound.class_freedom), of_training)
-    return FairEstimate(bound.estimate, interval=dataclasses.replace(found, same_splits=True))
+    return TableCell(bound.estimate, None, dataclasses.replace(found, same_splits=True))

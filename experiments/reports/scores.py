@@ -9,6 +9,7 @@ import numpy as np
 from common.errors import InvalidInput, check_given
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
+from experiments.reports.tables import cell
 from experiments.rows.rows import COLLECTION, TRAINING, Row, check_same_queries, repeats_of_all_folds, row_of
 from experiments.rows.store import StudyRows
 
@@ -48,7 +49,7 @@ class Scores:
         ours, theirs = (of._sums(metric).by_family(families) for of in (self, reference))
         return reports.paired_difference(ours, theirs, members=self.members)
 
-    def over_collections(self, metric: str) -> reports.FairEstimate:
+    def over_collections(self, metric: str, target: reports.Target | None = None) -> reports.TableCell:
         """Estimate the mean with its interval and the thesis' spread over collections.
 
         Runs of all folds are averaged within each choice of one repeat per fold; a single collection has no spread.
@@ -62,7 +63,7 @@ class Scores:
                 [np.mean([figures[run] for run in enumerate(of)]) for of in reports.collections(folds, repeats)]
             )
         std = float(values.std()) if len(values) > 1 else None
-        return reports.FairEstimate(float(values.mean()), std, self.estimate(metric))
+        return reports.TableCell(float(values.mean()), std, self.estimate(metric), target)
 
     def check_comparable(self, reference: Scores) -> None:
         """Refuse to subtract the scores of other folds, repeats or test classes."""
@@ -88,21 +89,6 @@ class Scores:
 def families_of(rows: Iterable[Row]) -> np.ndarray | None:
     """Return the families of shared test classes; None if unknown."""
     return next((row.families for row in rows if row.families is not None), None)
-
-
-def cell(
-    figure: reports.Interval | reports.FairEstimate | float,
-    target: reports.Target | None = None,
-    *,
-    is_difference: bool = False,
-    baseline: str = "",
-) -> reports.TableCell:
-    """Make a table's cell of an interval, an estimate or a fraction."""
-    if isinstance(figure, reports.Interval):
-        figure = reports.FairEstimate(figure.estimate, interval=figure)
-    elif not isinstance(figure, reports.FairEstimate):
-        figure = reports.FairEstimate(float(figure))
-    return reports.TableCell(figure, target, is_difference, baseline)
 
 
 def figures_row(

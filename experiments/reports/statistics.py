@@ -1,44 +1,27 @@
-"""Statistics of the fair protocol: averages, spread over collections, trustworthy intervals.
+"""Statistics of the fair protocol: averages, spread over collections, intervals.
 
-Why not the spread over collections. With four folds and three repeats the thesis forms 3^4 = 81 collections of one
-model per fold and prints mean +- std over them. The 81 share twelve models: each is part of 27 collections. For the
-average of the single models that std is exactly
+The thesis forms a collection of one model per fold in every way (3^4 = 81 of three repeats in four folds) and prints
+mean +- std over them. For the average of the single models that std is exactly
 
     sqrt(sum_k (R - 1)/R s_k^2) / F        (s_k: spread of fold k's R repeats, F folds)
 
-so it understates the spread of a fresh collection by sqrt((R - 1)/R) (0.82 for three repeats), it must not be divided
-by sqrt(81), it is zero for one repeat, and it knows nothing about the test classes: other unseen classes of the same
-kind would move the figure by far more.
-
+so it understates the spread of a fresh collection, is zero for one repeat, and knows nothing about the test classes.
 The interval here has two parts of the same crossed design (every model embeds every test query):
 
 - *test classes*: queries of a class succeed and fail together, so classes are the independent draws, not queries. The
   mean is a ratio of two sums over classes; its variance is the sum of squared deviations of the classes, each divided
   by 1 - (its share of the queries), which makes it unbiased for classes of one spread (Bell and McCaffrey, "Bias
   reduction in standard errors for linear regression with multi-stage samples", 2002). Degrees of freedom are those of
-  the shares; the skewness of the classes makes the interval asymmetric (`intervals.skewed_quantiles`);
+  the shares; the skewness of the classes makes the interval asymmetric (`intervals.skewed_quantiles`). If a data set
+  names families of classes, a family takes the place of a class (`ClassScores.by_family`);
 - *training*: folds are random. The mean of a fold over its repeats is one observation, so F folds have F - 1 degrees
-  of freedom, and repeats only make the observations more precise.
+  of freedom. A single split, and collections, cannot show the spread of folds: there the spread of the repeats inside
+  their fold counts, and the interval is for the same splits alone. In collections each model counts with the mean of
+  the collections that it is part of.
 
-Two designs cannot show the spread of folds: a single split, and collections, since each has a model of every fold.
-There the spread of the repeats inside their fold counts. The interval is then for the same splits alone, and its
-`kind` says so. In collections each model counts with the mean of the collections that it is part of.
-
-What differs between classes and runs at once is counted in the training's part and taken out of that of the
-classes. Each part takes Student's t of its own degrees of freedom.
-
-Not covered: other training classes. Two of F folds share (F - 2)/(F - 1) of their training classes (two thirds for
-F = 4), so they spread less than two sets of new classes would. Nadeau and Bengio, "Inference for the generalization
-error", 2003, widen the variance for it by a factor 1 + F rho/(1 - rho); rho, the correlation of two folds, cannot be
-estimated from one partition. So the claim is for other folds of these training classes. Settings are taken as given:
-the noise of their choice is common to all folds. `benchmarks.interval_coverage` measures both.
-
-Simulated coverage of 95 % intervals is 93 to 97 % from 8 test classes on, with normal and with skewed classes
-(`benchmarks.interval_coverage`); with fewer, the interval says "few classes". The gallery is not resampled: the
-interval is for queries of new classes searched among as many distractors as here.
-
-Classes that come in families (a letter and its accented forms) are no independent draws. If a data set names families,
-each family is one class of these formulas: `ClassScores.by_family` adds up its sums and its queries.
+What differs between classes and runs at once is counted in the training's part and taken out of that of the classes.
+Each part takes Student's t of its own degrees of freedom. docs/statistics.md says what is not covered, and how well
+intervals cover in simulations (`benchmarks.interval_coverage`).
 """
 
 from __future__ import annotations
@@ -149,15 +132,6 @@ class ClassScores:
             raise ValueError(
                 f"Invalid scores: received test sets of {ours} and of {theirs}, expected the same models and queries."
             )
-
-
-@dataclass(frozen=True)
-class FairEstimate:
-    """One figure of the fair protocol, in fractions."""
-
-    mean: float  # over collections
-    std: float | None = None  # the thesis' spread over collections (see the module's text); `None` without collections
-    interval: Interval | None = None  # `None` without per-query scores
 
 
 def collections(num_folds: int, num_repeats: int) -> list[tuple[int, ...]]:

@@ -21,7 +21,6 @@ from experiments.published.values import PublishedValue
 from experiments.reports.comparisons import Comparison, Pair, compare
 from experiments.reports.intervals import BOTH, CLASSES, FAMILIES, FEWEST_CLASSES, SAME_SPLITS, TRAININGS, Interval
 from experiments.reports.plain_tables import PlainTable, csv_text
-from experiments.reports.statistics import FairEstimate
 from experiments.reports.verdicts import Target, Verdict, judge
 
 Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
@@ -75,7 +74,9 @@ DETECTABLE_NOTE = (
 class TableCell:
     """A measured figure, in fractions, and the target of its comparison."""
 
-    estimate: FairEstimate
+    mean: float
+    std: float | None = None  # the thesis' spread over collections (see `statistics`); `None` without collections
+    bounds: Interval | None = None  # the displayed interval; `None` without per-query scores
     # the printed figure and the rule of the comparison; `None` where none is due (the untrained row)
     target: Target | None = None
     # of two methods: shown with its sign, tested, shown with the smallest detectable difference
@@ -89,14 +90,9 @@ class TableCell:
         return self.target.published if self.target else None
 
     @property
-    def bounds(self) -> Interval | None:
-        """The displayed interval."""
-        return self.estimate.interval
-
-    @property
     def verdict(self) -> Verdict | None:
         """The verdict, from the displayed interval."""
-        return judge(self.estimate.mean, self.bounds, self.target) if self.target else None
+        return judge(self.mean, self.bounds, self.target) if self.target else None
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -107,6 +103,15 @@ class TableCell:
     def is_significant(self) -> bool:
         """True if starred: significant among the table's differences, with runs taking part."""
         return self.comparison is not None and self.comparison.is_significant
+
+
+def cell(
+    figure: Interval | float, target: Target | None = None, *, is_difference: bool = False, baseline: str = ""
+) -> TableCell:
+    """Make a table's cell of an interval or a fraction."""
+    bounds = figure if isinstance(figure, Interval) else None
+    mean = figure.estimate if isinstance(figure, Interval) else float(figure)
+    return TableCell(mean, None, bounds, target, is_difference, baseline)
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ def compared(rows: Sequence[TableRow]) -> list[TableRow]:
     cells = [(row.method, column, cell) for row in rows for column, cell in row.cells.items() if cell.is_difference]
     if any(cell.comparison for _, _, cell in cells):
         return list(rows)
-    found = compare({_key(*each): interval for each in cells if (interval := each[-1].estimate.interval)})
+    found = compare({_key(*each): interval for each in cells if (interval := each[-1].bounds)})
 
     def tested(method: str, column: Column, cell: TableCell) -> TableCell:
         known = found.get(_key(method, column, cell)) if cell.is_difference else None
@@ -226,8 +231,8 @@ def render_csv(rows: Sequence[TableRow]) -> str:
 
 
 def _csv_figures(cell: TableCell) -> list[object]:
-    estimate, published, bounds, said = cell.estimate, cell.published, cell.bounds, cell.verdict
-    ours = [estimate.mean, estimate.std]
+    published, bounds, said = cell.published, cell.bounds, cell.verdict
+    ours = [cell.mean, cell.std]
     ours += [*cell.ends, bounds.class_error, bounds.training_error] if bounds and cell.ends else [None] * 4
     theirs = [published.value, published.std, published.table, published.note] if published else [None] * 4
     verdict = [said.gap, said.low, said.high, said.margin, str(said)] if said else [None] * 5
@@ -289,7 +294,7 @@ def footnotes(rows: Sequence[TableRow], reasons: Sequence[str] = ()) -> list[str
     """Explain the verdicts, intervals and differences of these rows."""
     cells = [cell for row in compared(rows) for cell in row.cells.values()]
     notes = [f"[{number}] {reason}" for number, reason in enumerate(reasons, start=1)]
-    notes += [SPREAD_NOTE] if any(cell.estimate.std is not None for cell in cells) else []
+    notes += [SPREAD_NOTE] if any(cell.std is not None for cell in cells) else []
     bounds = [cell.bounds for cell in cells if cell.bounds]
     notes += kind_notes({bound.kind for bound in bounds})
     if any(bound.has_few_classes for bound in bounds):
@@ -337,8 +342,8 @@ def _group(row: TableRow, columns: Sequence[Column], reasons: list[str]) -> list
 
 
 def _figure(cell: TableCell) -> str:
-    spread = cell.estimate.std
-    figure = f"{100 * cell.estimate.mean:{'+' if cell.is_difference else ''}.2f}{'*' if cell.is_significant else ''}"
+    spread = cell.std
+    figure = f"{100 * cell.mean:{'+' if cell.is_difference else ''}.2f}{'*' if cell.is_significant else ''}"
     return figure + (f" ± {100 * spread:.2f}" if spread is not None else "")
 
 

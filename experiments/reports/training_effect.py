@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from common.retrieval.metrics import TABLE_METRICS
-from experiments.reports.statistics import FairEstimate
 from experiments.reports.tables import TableCell, TableRow
 from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
 from experiments.settings.run_settings import HEAD_STARTS
@@ -45,7 +44,7 @@ def rows_without_training(results: Iterable[Mapping], size: str) -> list[TableRo
         [result.get(CLOSED_FORM, {}) for result in results],
     )
     return [
-        TableRow(label, {(size, metric): TableCell(FairEstimate(mean)) for metric, mean in figures.items()})
+        TableRow(label, {(size, metric): TableCell(mean) for metric, mean in figures.items()})
         for label, figures in means.items()
     ]
 

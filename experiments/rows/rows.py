@@ -56,7 +56,7 @@ def no_extras(unit: UnitRun) -> Extras:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row(Mapping[str, Any]):
-    """A finished run, or a concatenation of models: its JSON values by name, and the class sums behind its metrics."""
+    """JSON values of a run, or of concatenated models, with their class sums."""
 
     json: dict  # as `training_row` and `collection_row` make it
     sums: Mapping[str, np.ndarray]  # by metric, the sum of the queries' scores by class `[classes]`
@@ -173,7 +173,7 @@ def evaluate_embeddings(embeddings: Mapping[str, np.ndarray], dataset: str = "")
 def _class_scores(
     result: retrieval.RetrievalResult, embeddings: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the sums of `TABLE_METRICS`, labels, counts and, if known, families of the test classes."""
+    """Return sums, labels, counts and, if known, families of the test classes."""
     table = retrieval.class_table(result, embeddings["query_labels"])
     of_classes = {name: table.sums[name] for name in TABLE_METRICS}, table.labels.astype(np.int64), table.num_queries
     if "query_families" not in embeddings:
@@ -204,7 +204,10 @@ def _digest(content: object) -> str:
 
 
 def _stored_row(folder: pathlib.Path, version: str) -> Row | None:
-    """Return a folder's row of this version, or None; also None if it lacks a column that its embeddings have."""
+    """Return a folder's row of this version, or None.
+
+    A row that lacks a column is made again if its embeddings are there.
+    """
     arrays = _arrays(folder / CLASS_SCORES)
     stored = (read_json(folder / ROW) or {}) if arrays else {}
     if stored.get("version") != version or str(arrays.get("version")) != version:

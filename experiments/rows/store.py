@@ -280,7 +280,7 @@ def _metrics_on(data: str, scores: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _scores_on(data: str, scores: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], dict[str, Array | Maybe]]:
-    """Return class scores, 0 for unknown rows, and the description of those of the runs on some data."""
+    """Return class scores with 0 for unknown rows, and their description."""
     metrics, filled = _metrics_on(data, scores), dict(scores)
     for name in [f"{data}/{metric}" for metric in metrics]:
         if scores[name].dtype.kind == "f" and scores[name].ndim == 2:
@@ -297,7 +297,10 @@ def _scores_on(data: str, scores: Mapping[str, np.ndarray]) -> tuple[dict[str, n
 
 
 def _differences(known: Row, found: Row) -> list[str]:
-    """Name the differing fields; a command, and metrics that one of both lacks, do not count."""
+    """Name the differing fields.
+
+    A command, and metrics that one of both lacks, do not count.
+    """
     names = sorted((known.keys() | found.keys()) - {"command"})
     before, after = json.loads(as_line(known)), json.loads(as_line(found))
     for row, other in ((before, found), (after, known)):

@@ -24,10 +24,10 @@ from experiments.plans.study_command import refuse_training
 from experiments.published.values import fair_published
 from experiments.reports.comparisons import compare
 from experiments.reports.plots import picture
-from experiments.reports.scores import cell, complete_repeats, method_difference, scores_of_trainings
-from experiments.reports.tables import kind_notes
+from experiments.reports.scores import complete_repeats, method_difference, scores_of_trainings
+from experiments.reports.tables import cell, kind_notes
 from experiments.reports.training_effect import WHITENING
-from experiments.rows.rows import TRAINING
+from experiments.rows.rows import TRAINING, Row
 from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
 from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.settings.build import parse_method
@@ -175,13 +175,13 @@ def _evidence(study: StudyRows, claim: Claim) -> Evidence:
     return Evidence(_learned([*_rows_of(study, claim.baseline).values()]), begun, converged)
 
 
-def _rows_of(study: StudyRows, label: str) -> dict[tuple[int, int], dict]:
+def _rows_of(study: StudyRows, label: str) -> dict[tuple[int, int], Row]:
     """Return a method's runs by fold and repeat."""
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == label]
     return {(row["fold"], row["repeat"]): row for row in rows}
 
 
-def _learned(rows: Sequence[dict]) -> tuple[float, ...]:
+def _learned(rows: Sequence[Row]) -> tuple[float, ...]:
     """Average MAP@R of runs, of their untrained and their whitened features.
 
     All are of validation classes, or of test classes if the rows have those alone.
@@ -198,7 +198,7 @@ def _learned(rows: Sequence[dict]) -> tuple[float, ...]:
     return tuple(float(np.mean(values)) for values in found if values)
 
 
-def _share_at_start(row: dict, best: float | None) -> float | None:
+def _share_at_start(row: Row, best: float | None) -> float | None:
     """Return the best validation before a method began, over the loss's best.
 
     0: unknown; None: the loss had stalled.

@@ -14,7 +14,8 @@ from experiments import reports
 from experiments.plans.study import StudyOptions
 from experiments.protocols.extras import target_share_extras
 from experiments.protocols.fair import trained_units
-from experiments.reports.scores import cell, figures_row, labels_of, scores_of_trainings
+from experiments.reports.scores import figures_row, labels_of, scores_of_trainings
+from experiments.reports.tables import cell
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build

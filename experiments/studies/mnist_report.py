@@ -20,8 +20,8 @@ from common.files import read_arrays, read_json, write_json, write_text
 from common.records import RunDirectory
 from experiments import reports
 from experiments.reports import PlainTable, UnitRun
-from experiments.reports.scores import Scores, cell
-from experiments.reports.tables import write_table
+from experiments.reports.scores import Scores
+from experiments.reports.tables import cell, write_table
 from experiments.rows.rows import Extras
 from experiments.rows.store import RecordedMethod
 from experiments.runs.projection_snapshots import snapshot_path
@@ -184,11 +184,11 @@ def _comparison(by_kind: Mapping[str, Sequence[UnitRun]], dataset: Dataset, fold
     rows = []
     for kind, of_kind in by_kind.items():
         estimate = scores[kind].estimate("MAP@R")
-        ours, printed = reports.FairEstimate(estimate.estimate, interval=estimate), _printed_cell(kind)
+        printed = _printed_cell(kind)
         target = reports.Target(printed, reasons=tuple(_reasons(of_kind, dataset))) if printed else None
         maps = [run.measured["test"]["MAP@R"] for run in of_kind]
         cells = {
-            ("test", "MAP@R"): reports.TableCell(ours, target),
+            ("test", "MAP@R"): cell(estimate, target),
             ("lowest", "seed"): cell(min(maps)),
             ("highest", "seed"): cell(max(maps)),
         }

@@ -12,9 +12,9 @@ from common.retrieval import evaluate_retrieval
 from experiments import reports
 from experiments.preparation import converted_weights
 from experiments.protocols import conventional_report
-from experiments.protocols.conventional import ConventionalProtocol
-from experiments.protocols.conventional_report import RevisitingReport
-from experiments.protocols.fair import FairProtocol
+from experiments.protocols.conventional_report import ConventionalReport, RevisitingReport
+from experiments.protocols.fair import Protocol
+from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import write_report
 from experiments.published.conventional import revisiting_published
 from experiments.settings.places import Places
@@ -108,7 +108,7 @@ def test_the_fair_table(registered, make_weights, dataset, tmp_path):
     weights = make_weights("bn_inception", registered)
     config = resolve("sop", "pnca", "gsp", "thesis", "full", {"weights": weights})
     runs_dir = tmp_path / "runs"
-    protocol = FairProtocol(dataset, [config], Places(str(runs_dir)), repeats=1)
+    protocol = Protocol(FairReport, dataset, [(config,)], Places(str(runs_dir)), repeats=1)
     for fold in range(4):
         finish(protocol.runs, config, 0, FAIR, fold)
     text = protocol.report(protocol.methods())
@@ -132,7 +132,7 @@ def test_the_conventional_table(registered, make_weights, dataset, tmp_path):
         for rule in ("conventional", "held_out")
     ]
     runs_dir = tmp_path / "runs"
-    protocol = ConventionalProtocol(dataset, configs[:1], configs[1:], Places(str(runs_dir)), repeats=3)
+    protocol = Protocol(ConventionalReport, dataset, [configs], Places(str(runs_dir)), repeats=3)
     for repeat, share in enumerate((CONVENTIONAL - 0.004, CONVENTIONAL, CONVENTIONAL - 0.002)):
         finish(protocol.runs, configs[0], repeat, share)
     protocol.report(protocol.methods())
@@ -147,7 +147,7 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path, monke
     overrides = {"weights": make_weights("resnet50", registered)}
     config = resolve("sop", "normsoftmax", "gap", "revisiting", "full", overrides, "plain", "conventional")
     runs_dir = tmp_path / "runs"
-    protocol = ConventionalProtocol(dataset, [config], [config], Places(str(runs_dir)), repeats=5)
+    protocol = Protocol(ConventionalReport, dataset, [(config, config)], Places(str(runs_dir)), repeats=5)
     printed = revisiting_published("sop", "normsoftmax", "R@1").value / 100
     values = dict.fromkeys(("R@1", "R@2", "R@4", "NMI", "P@1"), printed)
     monkeypatch.setattr(conventional_report, "normalized_mutual_information", lambda embeddings: printed)

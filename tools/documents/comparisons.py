@@ -12,16 +12,13 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, KEPT_SUMS, MODES
 from experiments.reports.scores import (
-    cell,
     collection_scores,
     complete_repeats,
     families_of,
-    figures_row,
     method_difference,
-    scores_of_trainings,
     training_scores,
 )
-from experiments.reports.tables import DETECTABLE_NOTE
+from experiments.reports.tables import DETECTABLE_NOTE, cell
 from experiments.reports.training_effect import means_without_training
 from experiments.rows.rows import TRAINING, Row
 from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
@@ -45,17 +42,21 @@ def table_rows(study: StudyRows, baselines: Mapping[str, str | None]) -> list[re
     return reports.compared([method_row(study, label, baseline) for label, baseline in held.items()])
 
 
-def method_row(study: StudyRows, label: str, baseline: str | None = None) -> reports.TableRow:
+def method_row(
+    study: StudyRows, label: str, baseline: str | None = None, *, is_joined: bool = True
+) -> reports.TableRow:
     """Build a method's row, with its paired MAP@R difference to a baseline.
 
     Args:
         study: its rows.
-        label: of a method with every fold.
+        label: of the method; without a repeat of every fold, all its runs count.
         baseline: of another one, or None.
+        is_joined: also of the concatenated models.
     """
-    repeats = complete_repeats(study, label)
-    single, concatenated = training_scores(study, label, repeats), collection_scores(study, label, repeats)
-    kinds = {SINGLE: single, CONCATENATED: concatenated}
+    repeats = complete_repeats(study, label) or None
+    kinds = {SINGLE: training_scores(study, label, repeats)}
+    if is_joined:
+        kinds[CONCATENATED] = collection_scores(study, label, repeats)
     cells = {
         (kind, metric): cell(scores.estimate(metric))
         for kind, scores in kinds.items()
@@ -66,20 +67,6 @@ def method_row(study: StudyRows, label: str, baseline: str | None = None) -> rep
         difference = method_difference(study, label, baseline)
         cells[MINUS, "MAP@R"] = cell(difference, is_difference=True, baseline=baseline)
     return reports.TableRow(label, cells)
-
-
-def compared_row(study: StudyRows, label: str, baseline: str | None) -> reports.TableRow:
-    """Return a method's P@1 and MAP@R, and the difference from its baseline.
-
-    Args:
-        study: its rows.
-        label: of the method.
-        baseline: label of another method, or None. Without the same runs of it, there is no difference.
-    """
-    scores = {label: scores_of_trainings(study, label)}
-    if baseline is not None and (other := training_scores(study, baseline)) is not None:
-        scores[baseline] = other
-    return figures_row(scores, label, {MINUS: baseline} if baseline is not None else {}, SINGLE)
 
 
 def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, dict[str, float]]:
@@ -104,7 +91,7 @@ def held_against(study: StudyRows) -> Table:
     pairs = [(label, extras[label]["held against"]) for label in labels]
     baselines = dict.fromkeys(baseline for _, baseline in pairs if baseline is not None and baseline not in extras)
     pairs = [*((baseline, None) for baseline in baselines), *pairs]
-    rows = reports.compared([compared_row(study, label, baseline) for label, baseline in pairs])
+    rows = reports.compared([method_row(study, *pair, is_joined=False) for pair in pairs])
     lines = []
     for row, (_, baseline) in zip(rows, pairs, strict=True):
         texts = {column: reports.cell_text(of) for column, of in row.cells.items()}

@@ -12,7 +12,7 @@ _MOST_COMMANDS = 4
 _VECTORS = (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("avx", "AVX"))
 
 
-def provenance(rows: Sequence[dict]) -> str:
+def provenance(rows: Sequence[Mapping]) -> str:
     """Return Markdown: command, runs, commit, processor, threads, versions, data hash.
 
     Values that older runs did not record are named as such.

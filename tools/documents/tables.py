@@ -37,7 +37,7 @@ from experiments.reports.scores import (
     scores_of_trainings,
 )
 from experiments.reports.training_effect import runs_without_problem
-from experiments.rows.rows import TRAINING
+from experiments.rows.rows import TRAINING, Row
 from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings import build
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
@@ -316,7 +316,7 @@ def _chosen(name: str, text: str, known: Sequence[str]) -> list[str]:
     return [check_choice(name, of.strip(), known) for of in text.split(",")]
 
 
-def _first(study: StudyRows) -> dict:
+def _first(study: StudyRows) -> Row:
     return next(row for row in study.rows if row["kind"] == TRAINING)
 
 

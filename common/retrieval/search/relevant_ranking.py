@@ -29,7 +29,7 @@ class RelevantRanks(NamedTuple):
     tied: np.ndarray  # [pairs] equally similar items, the relevant item included
 
     def in_order(self, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the ranks of each query's relevant items for a given order of equal similarities.
+        """Rank each query's relevant items for an order of ties.
 
         Args:
             order: "by_index" (by gallery index), "worst" (relevant items last) or "best" (relevant items first).

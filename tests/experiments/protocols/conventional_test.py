@@ -5,7 +5,8 @@ import pytest
 
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
-from experiments.protocols.conventional import ConventionalProtocol
+from experiments.protocols.conventional_report import ConventionalReport
+from experiments.protocols.fair import Protocol
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
@@ -50,7 +51,7 @@ def protocol_of(dataset, folder, held_out_fraction=0.3):
     names = ("glyphs", "c2", "gap+gmp", "thesis", "smoke")
     config = resolve(*names, OVERRIDES, "ccp", "conventional")
     held_out = resolve(*names, {**OVERRIDES, "held_out_fraction": held_out_fraction}, "ccp", "held_out")
-    return ConventionalProtocol(dataset, [config], [held_out], Places(str(folder)), repeats=1)
+    return Protocol(ConventionalReport, dataset, [(config, held_out)], Places(str(folder)), repeats=1)
 
 
 def unit(folder, protocol):
@@ -142,8 +143,6 @@ def test_bad_requests_are_refused_before_anything_is_trained(dataset, tmp_path):
         protocol_of(dataset, tmp_path, held_out_fraction=0.05).run()
     with pytest.raises(InvalidInput, match="--repeat: received 1, expected a number from 0 to 0"):
         protocol_of(dataset, tmp_path).run(repeat=1)
-    with pytest.raises(InvalidInput, match="--monitor: received 'train'"):
-        protocol_of(dataset, tmp_path).run(monitors=["train"])
     assert list(tmp_path.rglob("config.json")) == []
 
 
@@ -156,7 +155,7 @@ def test_every_method_is_trained_under_both_monitors(dataset, tmp_path, monkeypa
         [resolve("glyphs", "c2", pooling, "thesis", "smoke", given, protocol=name) for pooling in ("gap", "gmp")]
         for name, given in settings.items()
     ]
-    protocol = ConventionalProtocol(dataset, *configs, Places(str(tmp_path)), repeats=2)
+    protocol = Protocol(ConventionalReport, dataset, [*zip(*configs)], Places(str(tmp_path)), repeats=2)
     trained = []
     monkeypatch.setattr(
         protocol.runs, "train", lambda config, *place: trained.append((config.pooling, config.protocol, *place[:2]))

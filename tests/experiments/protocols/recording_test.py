@@ -85,7 +85,7 @@ def test_rows_have_the_figures_and_the_paired_difference_of_the_runs_report(reco
     }
     difference = training_scores(study, "pnca+gsp").difference(training_scores(study, "pnca+gap"), "MAP@R")
     for key, found in {**ours, ("single minus pnca+gap", "MAP@R"): difference}.items():
-        interval = expected[key].estimate.interval
+        interval = expected[key].bounds
         bounds = interval.estimate, interval.low, interval.high
         assert (found.estimate, found.low, found.high) == pytest.approx(bounds, abs=1e-6)
 

@@ -39,13 +39,13 @@ def test_best_and_mean_and_their_training_errors():
     assert (best.mean, mean.mean) == (pytest.approx(0.66), pytest.approx(0.63))
     assert mean.std == pytest.approx(0.03)
     assert best.std is None
-    assert best.interval.training_error == pytest.approx(0.03 * spread_of_best(3))
-    assert best_estimate(scores, 1, decides=False).interval.training_error == pytest.approx(0.03)
-    assert mean.interval.training_error == pytest.approx(0.03 / np.sqrt(3), rel=0.1)  # resampled
+    assert best.bounds.training_error == pytest.approx(0.03 * spread_of_best(3))
+    assert best_estimate(scores, 1, decides=False).bounds.training_error == pytest.approx(0.03)
+    assert mean.bounds.training_error == pytest.approx(0.03 / np.sqrt(3), rel=0.1)  # resampled
     single = mean_estimate(scores.rows([0]))
     assert single.std is None
-    assert best_estimate(scores.rows([0]), 0, decides=True).interval.training_error is None
-    assert single.interval.training_error is None
+    assert best_estimate(scores.rows([0]), 0, decides=True).bounds.training_error is None
+    assert single.bounds.training_error is None
 
 
 def test_optimism_is_the_best_minus_the_unbiased_mean_on_the_same_queries():
@@ -53,8 +53,8 @@ def test_optimism_is_the_best_minus_the_unbiased_mean_on_the_same_queries():
     biased, unbiased = scores_of([0.60, 0.66, 0.63], 0, shared), scores_of([0.55, 0.56, 0.57], 2, shared)
     optimism = optimism_estimate(biased, unbiased, 1, decides=True)
     assert optimism.mean == pytest.approx(0.10)
-    assert optimism.interval.class_error < 0.1
+    assert optimism.bounds.class_error < 0.1
     expected = np.hypot(0.03 * spread_of_best(3), 0.01 / np.sqrt(3))
-    assert optimism.interval.training_error == pytest.approx(expected)
-    assert optimism.interval.training_freedom == 2
-    assert optimism_estimate(biased.rows([0]), unbiased.rows([0]), 0, decides=True).interval.training_error is None
+    assert optimism.bounds.training_error == pytest.approx(expected)
+    assert optimism.bounds.training_freedom == 2
+    assert optimism_estimate(biased.rows([0]), unbiased.rows([0]), 0, decides=True).bounds.training_error is None

@@ -46,7 +46,7 @@ def test_mean_and_spread_over_collections_are_those_of_a_plain_loop():
     found = single.over_collections("MAP@R")
     averages = [np.mean([figures[run] for run in enumerate(of)]) for of in itertools.product(range(3), repeat=4)]
     assert (found.mean, found.std) == pytest.approx((np.mean(averages), np.std(averages)))
-    assert found.interval == single.estimate("MAP@R")
+    assert found.bounds == single.estimate("MAP@R")
     assert joined.over_collections("MAP@R").std == pytest.approx(np.std(joined.class_scores("MAP@R").means))
     # The formula of `statistics`: the 81 values know no more than the spread of three repeats in four folds.
     spreads = [np.var([figures[fold, repeat] for repeat in range(3)], ddof=1) for fold in range(4)]

@@ -1,11 +1,11 @@
 import csv
+import dataclasses
 
 import pytest
 
 from experiments.published.values import published_value
 from experiments.reports.intervals import interval
 from experiments.reports.plain_tables import TERMINAL_WIDTH, display_width
-from experiments.reports.statistics import FairEstimate
 from experiments.reports.tables import (
     SHORT_VERDICT_NOTE,
     TableCell,
@@ -30,16 +30,16 @@ SINGLE, JOINED = ("128-D", "MAP@R"), ("512-D", "P@1")
 
 
 def cell(estimate, published=None, reasons=()):
-    return TableCell(estimate, Target(published, reasons=tuple(reasons), error=(0.0, 1)))
+    return dataclasses.replace(estimate, target=Target(published, reasons=tuple(reasons), error=(0.0, 1)))
 
 
 def rows():
-    trained = FairEstimate(0.43961, 0.00144, interval(0.43961, (0.008**2, 299), (0.001**2, 8), 0.95))
-    joined = FairEstimate(0.7396, None, interval(0.7396, (0.007**2, 299), None, 0.95))
+    trained = TableCell(0.43961, 0.00144, interval(0.43961, (0.008**2, 299), (0.001**2, 8), 0.95))
+    joined = TableCell(0.7396, None, interval(0.7396, (0.007**2, 299), None, 0.95))
     doubtful = published_value("ICCV-2", "sop", "C2+DeLF", 128, "P@1")
     lost = published_value("ICCV-2", "cub200", "C2+DeLF", 512, "P@1")
     return [
-        TableRow("untrained", {SINGLE: TableCell(FairEstimate(0.162)), JOINED: TableCell(FairEstimate(0.4412))}),
+        TableRow("untrained", {SINGLE: TableCell(0.162), JOINED: TableCell(0.4412)}),
         TableRow(
             "pnca+gsp",
             {
@@ -109,8 +109,8 @@ def test_the_widest_tables_fit_a_terminal():
     """Eight methods with long names, four recalls of two embeddings, differences and published values."""
     bounds = interval(0.0112, (0.002**2, 299), (0.001**2, 8), 0.95)
     printed = published_value("5.1", "sop", "PNCA+GSP", 128, "MAP@R")
-    of_figure = cell(FairEstimate(0.4396, 0.0014, bounds), printed)
-    of_difference = TableCell(FairEstimate(0.0112, None, bounds), of_figure.target, is_difference=True)
+    of_figure = cell(TableCell(0.4396, 0.0014, bounds), printed)
+    of_difference = TableCell(0.0112, None, bounds, of_figure.target, is_difference=True)
     columns = [(f"{kind}-D", f"R@{10**k}") for kind in ("single 128", "concatenated 512") for k in range(4)]
     cells = dict.fromkeys(columns, of_figure)
     cells |= {(f"{kind} minus {METHODS[0]}", "MAP@R"): of_difference for kind in ("single", "concatenated")}
@@ -168,8 +168,8 @@ def test_csv_is_tidy_unrounded_percent():
 def test_significant_differences_are_starred(estimate, training, starred):
     bounds = interval(estimate, (0.003**2, 299), training and (training**2, 8), 0.95)
     column = ("minus reference", "MAP@R")
-    tested = [TableRow("method", {column: TableCell(FairEstimate(estimate, None, bounds), is_difference=True)})]
-    alone = [TableRow("method", {SINGLE: cell(FairEstimate(estimate, None, bounds))})]
+    tested = [TableRow("method", {column: TableCell(estimate, None, bounds, is_difference=True)})]
+    alone = [TableRow("method", {SINGLE: cell(TableCell(estimate, None, bounds))})]
     for render in (render_text, markdown, latex):
         assert (f"{100 * estimate:+.2f}*" in render(tested)) == starred
         assert f"{100 * estimate:.2f}*" not in render(alone)
@@ -178,14 +178,14 @@ def test_significant_differences_are_starred(estimate, training, starred):
     for render in (markdown, latex):
         assert ("Holm's correction" in render(tested)) == (training is not None)
         assert ("No difference is tested" in render(tested)) == (training is None)
-    bare = TableRow("method", {column: TableCell(FairEstimate(estimate), is_difference=True)})
+    bare = TableRow("method", {column: TableCell(estimate, is_difference=True)})
     assert f"{100 * estimate:+.2f}" in render_text([bare])
     assert "Starred" not in render_text([bare])  # nothing that a star could be of
 
 
 def row_of(name, bounds, target=None):
     column = ("minus reference", "MAP@R")
-    return TableRow(name, {column: TableCell(FairEstimate(bounds.estimate, None, bounds), target, is_difference=True)})
+    return TableRow(name, {column: TableCell(bounds.estimate, None, bounds, target, is_difference=True)})
 
 
 def test_differences_have_a_sign_and_what_the_design_could_have_detected():
@@ -193,7 +193,7 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
     unseen = interval(-0.001, (0.003**2, 299), None, 0.95)
     same = interval(0.0, (0.0, 299), (0.0, 8), 0.95)
     rows = [
-        TableRow("reference", {SINGLE: cell(FairEstimate(0.4, 0.01, seen))}),
+        TableRow("reference", {SINGLE: cell(TableCell(0.4, 0.01, seen))}),
         *(row_of(name, of) for name, of in (("seen", seen), ("unseen", unseen), ("same", same))),
     ]
     text = markdown(rows)
@@ -247,16 +247,16 @@ def test_differences_have_verdicts_of_their_own():
 
 def test_intervals_are_cut_where_no_figure_can_lie_and_a_note_says_so():
     inside, beyond = interval(0.5, (0.05**2, 99), None, 0.95), interval(0.9738, (0.05**2, 99), None, 0.95)
-    row = TableRow("method", {SINGLE: cell(FairEstimate(0.9738, None, beyond))})
+    row = TableRow("method", {SINGLE: cell(TableCell(0.9738, None, beyond))})
     for rendered in (markdown([row]), latex([row])):
         assert ", 100.00]" in rendered
         assert "107" not in rendered
         assert "Intervals are cut off at 0 and 100" in " ".join(rendered.split())
     (record,) = csv.DictReader(render_csv([row]).splitlines())
     assert (float(record["low"]), float(record["high"])) == (pytest.approx(100 * beyond.low), 100.0)
-    uncut = TableRow("method", {SINGLE: cell(FairEstimate(0.5, None, inside))})
+    uncut = TableRow("method", {SINGLE: cell(TableCell(0.5, None, inside))})
     assert "Intervals are cut" not in markdown([uncut])
     negative = interval(-0.05, (0.05**2, 99), None, 0.95)
-    difference = TableRow("method", {SINGLE: TableCell(FairEstimate(-0.05, None, negative), is_difference=True)})
+    difference = TableRow("method", {SINGLE: TableCell(-0.05, None, negative, is_difference=True)})
     assert f"[{100 * negative.low:.2f}, " in render_text([difference])
     assert "Intervals are cut" not in markdown([difference])

@@ -7,7 +7,8 @@ from common.backbones import resnet10, resnet20, save_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.retrieval.search import blocked_search
-from experiments.protocols.fair import FairProtocol
+from experiments.protocols.fair import Protocol
+from experiments.protocols.fair_report import FairReport
 from experiments.runs import start_checks
 from experiments.runs.start_checks import check_configurations, check_hours, check_unit, checked_with_data
 from experiments.runs.unit_runs import UnitRuns
@@ -189,7 +190,7 @@ def test_refused_by_the_data(overrides, dataset, message, tmp_path, monkeypatch)
         raise AssertionError("images would be read for it")
 
     monkeypatch.setattr(build, "data_fingerprint", fingerprint)
-    protocol = FairProtocol(dataset, [config_of(**overrides)], Places(str(tmp_path / "runs")), repeats=1)
+    protocol = Protocol(FairReport, dataset, [(config_of(**overrides),)], Places(str(tmp_path / "runs")), repeats=1)
     with pytest.raises(InvalidInput, match=message):
         protocol.run()
     assert list(tmp_path.iterdir()) == []
@@ -209,7 +210,9 @@ def test_weights_of_another_network_are_refused_with_every_misfit(tmp_path):
 
 def test_all_units_are_checked_before_the_first_is_trained(tmp_path):
     configs = [config_of(), config_of(classes_per_batch=10)]
-    protocol = FairProtocol(dataset_of(), configs, Places(str(tmp_path / "runs")), repeats=1)
+    protocol = Protocol(
+        FairReport, dataset_of(), [(config,) for config in configs], Places(str(tmp_path / "runs")), repeats=1
+    )
     with pytest.raises(InvalidInput, match="classes_per_batch"):
         protocol.run()
     assert list(tmp_path.iterdir()) == []
@@ -217,7 +220,7 @@ def test_all_units_are_checked_before_the_first_is_trained(tmp_path):
 
 def test_a_finished_unit_needs_nothing_any_more(tmp_path, monkeypatch):
     config = config_of()
-    protocol = FairProtocol(dataset_of(), [config], Places(str(tmp_path)), repeats=1)
+    protocol = Protocol(FairReport, dataset_of(), [(config,)], Places(str(tmp_path)), repeats=1)
     for fold in range(4):
         path = protocol.runs.unit_dir(config, fold, 0)
         path.mkdir(parents=True)

@@ -47,7 +47,7 @@ def test_sizes_and_repeats_make_studies_of_their_own(empty_study):
         "Fair protocol on glyphs, at most 100 steps, set by hand, 8-D: 2 folds, 2 repeats",
     ]
     (repeated,) = [one for one in found if "2 repeats" in one.title]
-    assert repeated.rows[1].cells["single 8-D", "MAP@R"].estimate.std is not None
+    assert repeated.rows[1].cells["single 8-D", "MAP@R"].std is not None
 
 
 def test_other_data_make_a_study_of_their_own(empty_study):
@@ -78,9 +78,9 @@ def test_runs_that_all_methods_have_stand_in_where_none_is_complete(empty_study)
     assert [row.method for row in found.rows] == ["untrained backbone", "c2+gap", "pnca+gap"]
     assert "what all begun methods have: fold 1 repeat 0" in found.notes[0]
     difference = found.rows[2].cells["single minus c2+gap", "MAP@R"]
-    single = [row.cells["single 8-D", "MAP@R"].estimate.mean for row in found.rows[1:]]
+    single = [row.cells["single 8-D", "MAP@R"].mean for row in found.rows[1:]]
     assert difference.is_difference
-    assert difference.estimate.mean == pytest.approx(single[1] - single[0])
+    assert difference.mean == pytest.approx(single[1] - single[0])
     assert len(found.missing) == 2
 
 
@@ -109,7 +109,7 @@ def test_the_revisiting_protocol_has_a_table_of_its_own(empty_study):
     assert [one.title.split(" protocol")[0] for one in found] == ["Conventional", '"Revisiting"']
     row = found[1].rows[0]
     assert row.method == "c2+gap, best test epoch of each metric"
-    assert row.cells["8-D", "R@2"].estimate.mean == pytest.approx(0.6)
+    assert row.cells["8-D", "R@2"].mean == pytest.approx(0.6)
     assert "Best test epoch" in found[1].notes[0]
 
 

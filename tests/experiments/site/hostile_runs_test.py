@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from experiments import reports
-from experiments.protocols.fair import FairProtocol
+from experiments.protocols.fair import Protocol
+from experiments.protocols.fair_report import FairReport
 from experiments.settings.places import Places
 from experiments.site.groups import read_studies
 from experiments.site.report_folder import DrawingOptions, write_report
@@ -56,14 +57,14 @@ def test_the_report_names_it_and_shows_the_rest(empty_study, kind):
     assert message in pages
     found = [row for study in read_studies(reports.collect(empty_study.folder))[0] for row in study.rows]
     (row,) = [row for row in found if row.method == "c2+gap"]
-    assert all(np.isfinite(cell.estimate.mean) for cell in row.cells.values())
+    assert all(np.isfinite(cell.mean) for cell in row.cells.values())
 
 
 def test_a_protocols_own_report_leaves_it_out_and_says_so(empty_study):
     config = empty_study.config("pnca", "gap")
     paths = [empty_study.finish(config, fold) for fold in (0, 1)]
     HOSTILE["text for a metric"][0](paths[0])
-    protocol = FairProtocol(empty_study.dataset, [config], Places(str(empty_study.folder)), repeats=1)
+    protocol = Protocol(FairReport, empty_study.dataset, [(config,)], Places(str(empty_study.folder)), repeats=1)
     text = protocol.report(protocol.methods())
     assert f"{paths[0] / 'result.json'} is left out: " in " ".join(text.split())
     assert "pnca+gap: missing fold 0 repeat 0" in text

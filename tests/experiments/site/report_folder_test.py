@@ -75,10 +75,10 @@ def test_the_index_has_the_reports_own_figures_and_says_what_is_missing(report, 
     for row in study.rows:
         assert row.method in text
         for cell in row.cells.values():
-            assert f"{100 * cell.estimate.mean:.2f}" in text
+            assert f"{100 * cell.mean:.2f}" in text
     assert [row.method for row in study.rows] == ["untrained backbone", "pnca+gap", "pnca+gsp"]
     (difference,) = [cell for (size, _), cell in study.rows[2].cells.items() if size.startswith("single minus")]
-    bounds = difference.estimate.interval
+    bounds = difference.bounds
     assert f"[{100 * bounds.low:.2f}, {100 * bounds.high:.2f}]" in text
     (tested,) = [row for row in reports.compared(study.rows) if row.method == "pnca+gsp"]
     (found,) = [cell.comparison for cell in tested.cells.values() if cell.comparison and cell.comparison.p]
