@@ -66,10 +66,7 @@ def extract_archive(archive: str, folder: str, *, root: str = "", limits: Limits
     if os.path.lexists(folder):
         raise invalid("folder to extract to", received=folder, expected="a name that does not exist yet")
     with _damage_reported(archive), _opened(archive, limits) as opened:
-        entries = _checked(_entries(opened, archive), archive, limits)
-        chosen = _below(entries, PurePosixPath(root), archive)
-        _check_room(chosen, folder)
-        _write_all(chosen, folder)
+        _write_all(_chosen(_entries(opened, archive), PurePosixPath(root), archive, limits), folder)
 
 
 @contextlib.contextmanager
@@ -116,19 +113,15 @@ def _damaged(archive: str, reason: object) -> InvalidInput:
 
 
 def _entries(opened: zipfile.ZipFile | tarfile.TarFile, archive: str) -> Iterator[_Entry]:
-    """Yield the entries in order, after a check of their kind."""
+    """Yield the entries in order, after a check of their kind and name."""
     if isinstance(opened, zipfile.ZipFile):
         for info in opened.infolist():
-            _check_kind(info.filename, _zip_kind(info), archive)
-            yield _Entry(
-                _path(info.filename, archive), info.file_size, info.is_dir(), functools.partial(opened.open, info)
-            )
+            path = _path(info.filename, _zip_kind(info), archive)
+            yield _Entry(path, info.file_size, info.is_dir(), functools.partial(opened.open, info))
     else:
         for member in opened:
-            _check_kind(member.name, _tar_kind(member), archive)
-            yield _Entry(
-                _path(member.name, archive), member.size, member.isdir(), functools.partial(_extracted, opened, member)
-            )
+            path = _path(member.name, _tar_kind(member), archive)
+            yield _Entry(path, member.size, member.isdir(), functools.partial(_extracted, opened, member))
 
 
 def _extracted(opened: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -159,13 +152,10 @@ def _tar_kind(member: tarfile.TarInfo) -> str:
     return "a plain file" if member.isfile() or member.isdir() else "a device or another special file"
 
 
-def _check_kind(name: str, kind: str, archive: str) -> None:
+def _path(name: str, kind: str, archive: str) -> PurePosixPath:
+    """Return the name as a path inside the folder; refuse another one, and what is no plain file."""
     if kind != "a plain file":
         raise _refused(archive, f"{name!r}, which is {kind}", "plain files and folders only")
-
-
-def _path(name: str, archive: str) -> PurePosixPath:
-    """Return the name as a path inside the folder, or refuse it."""
     path = PurePosixPath(name)
     goes_out = path.is_absolute() or ".." in path.parts or PureWindowsPath(name).drive or "\\" in name
     if goes_out or not name.isprintable():
@@ -173,33 +163,23 @@ def _path(name: str, archive: str) -> PurePosixPath:
     return path
 
 
-def _checked(entries: Iterable[_Entry], archive: str, limits: Limits) -> list[_Entry]:
-    """Return all checked entries; stop at the first beyond the limits."""
-    kept, seen, num_bytes = [], set(), 0
-    for entry in entries:
+def _chosen(entries: Iterable[_Entry], root: PurePosixPath, archive: str, limits: Limits) -> list[_Entry]:
+    """Return the entries under `root`, named relative to it; stop at the first of all beyond the limits."""
+    chosen: list[_Entry] = []
+    seen: set[PurePosixPath] = set()
+    num_bytes = 0
+    for count, entry in enumerate(entries, start=1):
         num_bytes += 0 if entry.is_folder else entry.size
-        kept.append(entry)
-        if len(kept) > limits.num_entries or num_bytes > limits.num_bytes:
-            raise _refused(
-                archive,
-                f"{len(kept):,} or more entries of {num_bytes:,} or more bytes",
-                f"at most {limits.num_entries:,} entries of {limits.num_bytes:,} bytes",
-            )
+        if count > limits.num_entries or num_bytes > limits.num_bytes:
+            found = f"{count:,} or more entries of {num_bytes:,} or more bytes"
+            raise _refused(archive, found, f"at most {limits.num_entries:,} entries of {limits.num_bytes:,} bytes")
         if entry.path in seen and not entry.is_folder:
             raise _refused(archive, f"{str(entry.path)!r} twice", "every name once")
         seen.add(entry.path)
-    return kept
-
-
-def _below(entries: list[_Entry], root: PurePosixPath, archive: str) -> list[_Entry]:
-    """Return the entries under `root`, named relative to it."""
-    chosen = [
-        entry._replace(path=entry.path.relative_to(root))
-        for entry in entries
-        if entry.path.is_relative_to(root) and entry.path != root
-    ]
-    if not any(not entry.is_folder for entry in chosen):
-        names = sorted({entry.path.parts[0] for entry in entries if entry.path.parts})
+        if entry.path.is_relative_to(root) and entry.path != root:
+            chosen.append(entry._replace(path=entry.path.relative_to(root)))
+    if all(entry.is_folder for entry in chosen):
+        names = sorted({path.parts[0] for path in seen if path.parts})
         raise invalid(
             "archive",
             received=f"{archive} with {', '.join(names[:5]) or 'nothing'} in it",
@@ -209,15 +189,11 @@ def _below(entries: list[_Entry], root: PurePosixPath, archive: str) -> list[_En
     return chosen
 
 
-def _check_room(entries: list[_Entry], folder: str) -> None:
-    needed = sum(entry.size for entry in entries)
-    free = shutil.disk_usage(os.path.dirname(os.path.abspath(folder))).free
-    if needed > free:
-        raise invalid("disk", received=f"{free:,} free bytes", expected=f"room for the {needed:,} bytes of {folder}")
-
-
 def _write_all(entries: list[_Entry], folder: str) -> None:
     parent, name = os.path.split(os.path.abspath(folder))
+    needed, free = sum(entry.size for entry in entries), shutil.disk_usage(parent).free
+    if needed > free:
+        raise invalid("disk", received=f"{free:,} free bytes", expected=f"room for the {needed:,} bytes of {folder}")
     unfinished = os.path.join(parent, f".{name}.extracting")
     shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was killed
     os.mkdir(unfinished)

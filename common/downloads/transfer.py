@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
+import pathlib
 import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from email.message import Message
 
 from common.downloads.fingerprint import Fingerprint
 from common.errors import invalid
+from common.files import read_json, write_json
 from common.progress import progress_bar
 
 _BLOCK = 1 << 18
@@ -58,15 +59,13 @@ def download(
             reasons.append(f"{url}: {failure}")
             if os.path.exists(part) and not _size(part):
                 os.unlink(part)
-                _forget_origin(part)
+                _origin(part).unlink(missing_ok=True)
             continue
         complaint = published.complaint(part)
+        os.replace(part, path if complaint is None else f"{path}.rejected")
+        _origin(part).unlink(missing_ok=True)
         if complaint is None:
-            os.replace(part, path)
-            _forget_origin(part)
             return url
-        os.replace(part, f"{path}.rejected")
-        _forget_origin(part)
         reasons.append(f"{url}: {complaint} (what came is kept as {path}.rejected)")
     raise invalid(
         f"download of {os.path.basename(path)}",
@@ -133,7 +132,9 @@ def _receive(url: str, part: str, published: Fingerprint) -> bool:
         if None not in (total, published.size) and total != published.size:
             raise MirrorFailure(f"the file there has {total:,} bytes, the published one {published.size:,}")
         if not offset:
-            _remember_origin(part, url, response.headers)
+            tag = response.headers.get("ETag") or ""
+            validator = tag if tag.startswith('"') else response.headers.get("Last-Modified")
+            write_json(_origin(part), {"url": url, "validator": validator})  # a mark of the file's version
         _append(response, part, offset, total)
     return total is None or _size(part) == total
 
@@ -149,7 +150,7 @@ def _append(response: http.client.HTTPResponse, part: str, offset: int, total: i
         progress_bar(desc=name, total=total, initial=offset, unit="B", unit_scale=True) as progress,
     ):
         file.seek(offset)
-        for block in _blocks(response):
+        while block := response.read1(_BLOCK):  # what has come, without waiting for a whole block
             received += len(block)
             if total is not None and received > total:
                 file.truncate(offset)
@@ -169,11 +170,6 @@ def _is_wrapped(encoding: str, part: str, published: Fingerprint) -> bool:
     return not is_own
 
 
-def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    while block := response.read1(_BLOCK):  # what has come, without waiting for a whole block
-        yield block
-
-
 def _continuation(url: str, part: str, published: Fingerprint) -> tuple[int, dict[str, str]]:
     """Return the offset to continue at, and headers for the rest."""
     offset = _size(part)
@@ -182,32 +178,15 @@ def _continuation(url: str, part: str, published: Fingerprint) -> tuple[int, dic
     headers = {"Range": f"bytes={offset}-"}
     if published.has_digest:
         return offset, headers
-    origin = _origin(part)
+    origin = read_json(_origin(part)) or {}
     if origin.get("url") != url or not origin.get("validator"):
         return 0, {}
     return offset, {**headers, "If-Range": origin["validator"]}
 
 
-def _remember_origin(part: str, url: str, headers: Message) -> None:
-    """Store a part's origin, and the server's mark of the file's version."""
-    tag = headers.get("ETag") or ""
-    validator = tag if tag.startswith('"') else headers.get("Last-Modified")
-    with open(f"{part}.origin", "w", encoding="utf-8") as file:
-        json.dump({"url": url, "validator": validator}, file)
-
-
-def _origin(part: str) -> dict:
-    try:
-        with open(f"{part}.origin", encoding="utf-8") as file:
-            content = json.load(file)
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _forget_origin(part: str) -> None:
-    if os.path.exists(f"{part}.origin"):
-        os.unlink(f"{part}.origin")
+def _origin(part: str) -> pathlib.Path:
+    """Return the file with a part's address, and the server's mark of the file's version."""
+    return pathlib.Path(f"{part}.origin")
 
 
 def _total(headers: Message, offset: int) -> int | None:
