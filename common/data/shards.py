@@ -189,7 +189,7 @@ class ShardFolder:
         damaged: list[pathlib.Path] = []
         keys, entries = [np.zeros(0, RECORD["key"])], [np.zeros(0, ENTRY)]
         for path in sorted(self.path.glob("shard-*.bin")):
-            records = _records_of(path)
+            records = read_records(path)
             if isinstance(records, str):
                 damaged.append(path)
                 self._warn_of(path, records)
@@ -206,14 +206,6 @@ class ShardFolder:
         if path not in self._warned_of:
             _log.warning("%s is damaged (%s); its copies of images are made again.", path, damage)
         self._warned_of.add(path)
-
-
-def _records_of(path: pathlib.Path) -> np.ndarray | str:
-    try:
-        return read_records(path)
-    except OSError as error:
-        reason = f"a shard that can be read ({error.strerror or error})"
-        raise invalid("image file", received=path, expected=reason, fix="Make it readable, or delete it.") from error
 
 
 def _entries(shard: int, records: np.ndarray) -> np.ndarray:
@@ -286,20 +278,24 @@ def read_records(path: str | os.PathLike) -> np.ndarray | str:
     """Read a shard's table, `[images]` of `RECORD`, or describe the file's damage.
 
     Raises:
-        OSError: the file cannot be read.
+        InvalidInput: the file cannot be read; it names it.
     """
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - _END.size))
-        end = file.read()
-        if len(end) != _END.size or not end.startswith(_FORMAT):
-            return "its end is missing"
-        _, count, checksum = _END.unpack(end)
-        start = size - _END.size - count * RECORD.itemsize
-        if start < 0:
-            return "its beginning is missing"
-        file.seek(start)
-        stored = file.read(count * RECORD.itemsize)
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - _END.size))
+            end = file.read()
+            if len(end) != _END.size or not end.startswith(_FORMAT):
+                return "its end is missing"
+            _, count, checksum = _END.unpack(end)
+            start = size - _END.size - count * RECORD.itemsize
+            if start < 0:
+                return "its beginning is missing"
+            file.seek(start)
+            stored = file.read(count * RECORD.itemsize)
+    except OSError as error:
+        reason = f"a shard that can be read ({error.strerror or error})"
+        raise invalid("image file", received=path, expected=reason, fix="Make it readable, or delete it.") from error
     if zlib.crc32(stored) != checksum:
         return "its table does not fit its checksum"
     records = np.frombuffer(stored, RECORD)

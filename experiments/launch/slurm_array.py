@@ -223,10 +223,7 @@ def queued_jobs(name: str) -> dict[str, str]:
             timeout=60,
             stdin=subprocess.DEVNULL,
         )
-    except FileNotFoundError as error:
-        raise InvalidInput("Slurm's program squeue is missing.") from error
-    except subprocess.TimeoutExpired as error:
-        raise InvalidInput("Slurm's queue cannot be read: squeue did not answer within a minute.") from error
-    except subprocess.CalledProcessError as error:
-        raise InvalidInput(f"Slurm's queue cannot be read: {error.stderr.strip()}") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error
+        raise InvalidInput(f"Slurm's queue cannot be read: {reason}") from error
     return {parts[0]: parts[1] for line in finished.stdout.splitlines() if len(parts := line.split()) == 2}
