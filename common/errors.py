@@ -131,6 +131,11 @@ def invalid(name: str, *, received: object, expected: str, fix: str | None = Non
     return InvalidInput(f"{message} {fix}" if fix else message)
 
 
+def first_line(error: Exception, most: int = 200) -> str:
+    """Return the first line of an error's text, or the name of its type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:most]
+
+
 def check_given(name: str, value: Value | None) -> Value:
     """Return `value`, or refuse None (for settings that some methods lack)."""
     if value is None:

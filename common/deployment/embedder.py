@@ -21,7 +21,7 @@ from common.data.image_files import decode_image
 from common.data.image_formats import Reading
 from common.deployment.deployable_model import NETWORK, PREPROCESSING
 from common.deployment.image_preprocessing import ImagePreprocessing, check_not_scaled
-from common.errors import InvalidInput, check_given, check_positive, invalid
+from common.errors import InvalidInput, check_given, check_positive, first_line, invalid
 from common.files import check_unpacked_size
 
 PACKAGES = ("common", "gsp_dml", "ccp_dml", "milbich_dml")  # of this project, whose layers a model may have
@@ -220,7 +220,7 @@ def load_embedder(path: str | os.PathLike) -> Embedder:
         raise invalid(
             "model",
             received=os.fspath(path),
-            expected=f"a model that Keras {version('keras')} can read ({_first_line(error)})",
+            expected=f"a model that Keras {version('keras')} can read ({first_line(error)})",
             fix="Export the run again with this version: `python -m experiments.export --run=RUN`.",
         ) from error
     _check_weights(path, model)
@@ -310,7 +310,3 @@ def _described(array: np.ndarray) -> str:
 
 def _starts(array: np.ndarray, batch_size: int) -> range:
     return range(0, len(array), batch_size)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -20,7 +20,7 @@ from common.data.image_files import encoded_orientation, turned
 from common.data.image_formats import Reading
 from common.deployment.deployable_model import NETWORK, PREPROCESSING, save_model, save_rounded_model
 from common.deployment.image_preprocessing import ImagePreprocessing
-from common.errors import InvalidInput, check_choice, invalid
+from common.errors import InvalidInput, check_choice, first_line, invalid
 from common.files import replace_file, target_of
 
 Embed = Callable[[np.ndarray], np.ndarray]
@@ -209,12 +209,10 @@ def _read_onnx(path: pathlib.Path) -> Embed:
 
 
 def _not_expressible(name: str, error: Exception) -> InvalidInput:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    reason = (lines or [type(error).__name__])[0][:300]
     return invalid(
         "--format",
         received=name,
-        expected=f"a format that has all operations of this model ({reason})",
+        expected=f"a format that has all operations of this model ({first_line(error)})",
         fix="Take --format=keras or --format=savedmodel.",
     )
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 
 from common import training
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput, first_line, invalid
 from common.files import hold_lock, lock_file, read_json_lines
 from common.progress import write_notice
 from common.training.trackers import EndedFromOutside
@@ -248,9 +248,8 @@ def open_storage(address: str) -> Any:
     try:
         return library.storages.RDBStorage(address)
     except (SQLAlchemyError, ImportError, ValueError) as error:
-        said = str(error).strip().splitlines()[0]
         raise invalid(
             "--storage",
-            received=f"{address!r} ({said})",
+            received=f"{address!r} ({first_line(error)})",
             expected="the address of a database, such as sqlite:///tune.db",
         ) from error

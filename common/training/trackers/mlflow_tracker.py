@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping
 from types import ModuleType
 
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput, first_line, invalid
 from common.training.trackers.tracked_run import FAILED, FINISHED, STOPPED, RunDescription, TrackedRun
 
 SERVER_VARIABLE = "MLFLOW_TRACKING_URI"
@@ -58,7 +58,7 @@ def check_server(uri: str, project: str) -> None:
     except Exception as error:  # of MLflow, of its store, or of the network
         raise invalid(
             f"--tracker_uri (or {SERVER_VARIABLE})",
-            received=f"{uri} ({_first_line(error)})",
+            received=f"{uri} ({first_line(error)})",
             expected="the address of an MLflow server that answers, such as http://127.0.0.1:5000",
             fix="Start it (mlflow server), or correct the address.",
         ) from error
@@ -133,7 +133,3 @@ def named(name: str) -> str:
         name: of a curve, a figure or a parameter.
     """
     return re.sub(r"[^\w\-./ ]", "_", name.replace("@", "_at_"), flags=re.ASCII)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

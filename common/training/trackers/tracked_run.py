@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
+from common.errors import first_line
 from common.files import read_json, read_json_lines, write_json
 from common.progress import write_notice
 
@@ -195,12 +196,11 @@ class TrackedRun:
             return send(*arguments)
         except Exception as error:  # noqa: BLE001 (its library may raise anything, and the run continues)
             self._is_lost = True
-            said = str(error).strip().splitlines() or [""]
             name = type(self).__name__.removesuffix("Tracker")
             write_notice(
                 f"warning: {name} does not follow {self.description.name} any more ({type(error).__name__}: "
-                f"{said[0][:300]}). The run continues, and its folder has all figures; the same command tells {name} "
-                "what it has missed."
+                f"{first_line(error)}). The run continues, and its folder has all figures; the same command tells "
+                f"{name} what it has missed."
             )
             return None
 
