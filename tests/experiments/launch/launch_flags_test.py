@@ -42,7 +42,7 @@ def test_slurm_needs_submitit_and_its_programs(monkeypatch):
         ("table", ["--id=3.3", "--launch=local"], ["--launch=local", "--run"]),
         ("table", ["--id=claims", "--launch=local"], ["--launch", "trains nothing"]),
         ("figure", ["--id=5.2", "--run", "--launch=local"], ["--launch", "no effect"]),
-        ("conventional_eval", ["--launch=local"], ["'launch'", "no units to launch", "experiments.fair_eval"]),
+        ("conventional_eval", ["--launch=local"], ["no units to launch", "experiments.fair_eval"]),
     ],
 )
 def test_commands_refuse_before_anything_starts(module, arguments, phrases, tmp_path):
