@@ -1,4 +1,4 @@
-# All commands on NVIDIA GPUs: docker build -t dml . ; docker run --gpus=all dml doctor (docs/gpu.md)
+# All commands on NVIDIA GPUs: docker build -t dml . ; docker run --gpus=all dml doctor (docs/devices.md)
 ARG TENSORFLOW=2.21.0
 FROM tensorflow/tensorflow:${TENSORFLOW}-gpu
 WORKDIR /dml

@@ -1,7 +1,7 @@
 """Warnings when alternating projections are unlikely to help, in time to stop.
 
-Each function returns a sentence, or None if the condition is met. The limits are this project's; docs/results/ccp.md
-gives the reasons.
+Each function returns a sentence, or None if the condition is met. The limits are this project's;
+docs/results/figures.md gives the reasons.
 """
 
 from __future__ import annotations

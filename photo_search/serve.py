@@ -2,7 +2,7 @@
 
 Regenerates: no table; searches photos of your own.
 Command: python -m photo_search.serve --index=photo_index   (--model=model.keras, if the index keeps no model)
-Expected: the address of the page, http://127.0.0.1:8000/; see docs/serve.md.
+Expected: the address of the page, http://127.0.0.1:8000/; see docs/search.md.
 Cost: a forward pass per photo; needs fastapi, uvicorn and python-multipart (the extra "serve").
 
 Only this machine can open the page, unless --host is given. Programs can request the same results as JSON:

@@ -1,4 +1,4 @@
-"""Recompute the figures of docs/results/claims.md and of the tables of planned studies, with NumPy and SciPy alone.
+"""Recompute the figures of docs/results/claims.md with NumPy and SciPy alone.
 
 It shares no code with the project: it reads rows and class sums of docs/results/rows/planned_*. The differences, the
 reasons why a study does not count, and the verdicts are recomputed; the thesis' range is read from the page.
@@ -150,20 +150,15 @@ def over_sets(counted: list[tuple[str, float]], smallest: float) -> list[str]:
     return [word if count >= SETS else "undecided", str(count), text]
 
 
-def tables_of(paths: list[str]) -> list[list[str]]:
-    """Return the cells of all lines of tables."""
-    found = []
-    for path in paths:
-        with open(path, encoding="utf-8") as file:
-            found += [[cell.strip() for cell in line.strip("| \n").split("|")] for line in file if line.startswith("|")]
-    return found
+def lines_of(page: str) -> list[list[str]]:
+    """Return the cells of all lines of a page's tables."""
+    with open(page, encoding="utf-8") as file:
+        return [[cell.strip() for cell in line.strip("| \n").split("|")] for line in file if line.startswith("|")]
 
 
-def main(page: str = "docs/results/claims.md", results: str = "docs/results/rows") -> list[list[str]]:
-    """Return the rows that neither the page nor a study's table has."""
-    lines, single = tables_of([page]), tables_of(sorted(glob.glob(f"{results}/planned_*/table.md")))
-    single = [[line[0], line[2], line[4], line[-1]] for line in single if len(line) > 4]
-    known, missing = {line[0]: line for line in lines if line[0] in PLANNED}, []
+def main(page: str = "docs/results/claims.md", results: str = "results") -> list[list[str]]:
+    """Return the rows that the page does not have."""
+    known, missing = {line[0]: line for line in lines_of(page) if line[0] in PLANNED}, []
     studies = [list(study_claims(of)) for of in sorted(glob.glob(f"{results}/planned_*"))]
     for claim in sorted({row[0] for rows in studies for row in rows}):
         figures, counted = [], []
@@ -174,9 +169,6 @@ def main(page: str = "docs/results/claims.md", results: str = "docs/results/rows
                 text = f"{middle} [{low}, {high}]" + "*" * star
                 figures.append(f"({text}) {reasons}" if reasons else text)
                 counted += [] if reasons else [(dataset, ends[0] / base)]
-                points = f"{100 * ends[0]:+.2f}{'*' * star} [{100 * ends[1]:.2f}, {100 * ends[2]:.2f}]"
-                row = [claim, points, f"{100 * base:.2f}", f"no: {', '.join(reasons)}" if reasons else "yes"]
-                missing += [] if row in single else [row]
         printed = known.get(claim, ["-"] * 6)[5].split()[0]
         smallest = float(printed) / 100 if printed != "-" else 0.0
         judged = over_sets(counted, smallest)

@@ -95,7 +95,7 @@ def check_hours(configs: Iterable[ExperimentConfig]) -> None:
     if hours > MOST_HOURS:
         raise InvalidInput(
             f"{len(counted)} runs take about {hours:,.0f} hours on this machine's processor (estimated), at most "
-            f"{MOST_HOURS} are begun. {line}. Use a machine with a GPU (docs/gpu.md), a smaller --budget, or "
+            f"{MOST_HOURS} are begun. {line}. Use a machine with a GPU (docs/devices.md), a smaller --budget, or "
             "--allow_cpu to train here."
         )
 

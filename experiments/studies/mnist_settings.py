@@ -35,7 +35,7 @@ TUNABLE = (
 class MnistSettings:
     """Settings that decide the outcome of a run.
 
-    The thesis gives the first five; the others are ours, see `docs/results/mnist.md`.
+    The thesis gives the first five; the others are ours, see `docs/results/figures.md`.
     """
 
     anchors: str = "proxies"  # CCP, digits instead of proxies, or one endless problem: longer training alone

@@ -37,9 +37,9 @@ ADDED = {
     "figure": SHORT,
     "clean": ["--yes"],
 }
-# Those of cluster.md start processes (experiments/launched_fair_eval_test.py), tracking.md's need a server.
-FIRST = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in ("cluster", "tracking")]
-FIRST += [ROOT / "experiments" / "README.md", ROOT / "docs" / "results" / "rows" / "README.md"]
+# The command of method.md has a test of its own (own_parts_test.py), those of tracking.md need a server.
+FIRST = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in ("method", "tracking")]
+FIRST += [ROOT / "experiments" / "README.md", ROOT / "docs" / "results" / "index.md"]
 
 
 def commands_on(page, place="^    |`"):

@@ -20,11 +20,10 @@ def section(name):
     return {cells[0].partition(":")[0]: cells for cells in lines[2:]}
 
 
-def test_commands_are_those_that_exist():
-    for name, studies in (("table", {*TABLES, CLAIMS_ID}), ("figure", {**FIGURES, **EXTERNAL_FIGURES})):
-        lines = section(f"{name.title()}s")
-        assert set(lines) == set(studies)
-        assert all(f"`experiments.{name} --id={number}`" in cells[1] for number, cells in lines.items())
+def test_every_table_and_figure_is_listed():
+    for name, studies in (("Tables", {*TABLES, CLAIMS_ID}), ("Figures", {**FIGURES, **EXTERNAL_FIGURES})):
+        lines = section(name)
+        assert set(lines) == {number for number in studies if not number.startswith("milbich")}
 
 
 def test_the_papers_page_has_every_table_and_figure_and_commands_that_exist():
@@ -61,8 +60,8 @@ def test_the_index_has_every_page_of_results():
 
 def test_figures_measured_here_stand_in_the_documents_that_they_are_from():
     for cells in (*section("Tables").values(), *section("Figures").values()):
-        link = re.search(r"\]\(\.\./([\w./]+\.md)\)", cells[3])
-        figures = re.findall(r"\d\d\.\d\d|\d\.\d{3}", cells[3])
+        link = re.search(r"\]\(\.\./([\w./]+\.md)\)", cells[2])
+        figures = re.findall(r"\d\d\.\d\d|\d\.\d{3}", cells[2])
         if link:
             document = (ROOT / link[1]).read_text()
             assert [figure for figure in figures if figure not in document] == []

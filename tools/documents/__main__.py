@@ -1,7 +1,7 @@
 """Rebuild of the documents' tables and pictures from rows in docs/results/rows, or a check.
 
 Regenerates: tables between `<!-- [[[cog show(...) ]]] -->` and `<!-- [[[end]]] -->` of README.md, docs, benchmarks,
-    docs/results/rows, experiments/README.md and the READMEs of packages, by cog; pictures of docs/figures from rows.
+    experiments/README.md and the packages' READMEs, by cog; pictures of docs/figures that are drawn from rows.
 Command: python -m tools.documents; with `--check` nothing is changed, and exit code 2 says that files differ.
 Expected: no change, unless rows were recorded since (`--record` of commands that train, `experiments.record`).
 Cost: seconds on 2 CPU cores.
@@ -19,7 +19,7 @@ from tools.documents.pictures import PICTURES, differing, draw
 
 DOCUMENTS = (
     *("README.md", "docs/*.md", "docs/results/*.md", "experiments/README.md", "benchmarks/*.md"),
-    *("docs/results/rows/*/table.md", "gsp_dml/README.md", "ccp_dml/README.md"),
+    *("gsp_dml/README.md", "ccp_dml/README.md", "milbich_dml/README.md"),
 )
 
 

@@ -36,13 +36,21 @@ from experiments.reports.scores import (
     rows_with,
     scores_of_trainings,
 )
+from experiments.reports.tables import (
+    CUT_NOTE,
+    DETECTABLE_NOTE,
+    FAMILIES_NOTE,
+    KIND_NOTES,
+    SIGNIFICANT_NOTE,
+    UNTESTED_NOTE,
+)
 from experiments.reports.training_effect import runs_without_problem
 from experiments.rows.rows import TRAINING, Row
 from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings import build
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
 from experiments.settings.setting import LossSettings
-from experiments.studies.claims import claims_table, differences_table, held_claims, recorded_studies
+from experiments.studies.claims import claims_table, held_claims, recorded_studies
 from experiments.studies.collages import METHODS as COLLAGE_METHODS
 from experiments.studies.collages import collage_rows
 from experiments.studies.mnist_report import problems_table, recorded_states
@@ -50,7 +58,6 @@ from experiments.studies.planned import where_weight_falls as where_weight_falls
 from experiments.studies.prototype_combination import proposition as proposition
 from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import token_table as token_table
-from experiments.studies.tuned_table import table_of_trials
 from experiments.studies.zero_shot_prediction import zero_shot as zero_shot
 from experiments.studies.zero_shot_prediction import zero_shot_ridges as zero_shot_ridges
 from tools.documents.comparisons import CONCATENATED, MINUS, SINGLE, table_rows, untrained_means
@@ -59,6 +66,9 @@ from tools.documents.comparisons import refined_metrics as refined_metrics
 from tools.documents.provenance import provenance
 
 Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
+EXPLAINED = (*KIND_NOTES.values(), FAMILIES_NOTE, CUT_NOTE, UNTESTED_NOTE, DETECTABLE_NOTE)  # once, in the index
+_BOTH = ((SINGLE, "MAP@R"), (MINUS, "MAP@R"))
+_STARRED = SIGNIFICANT_NOTE.partition("{")[0]
 _LAYER = re.compile(r"\blosses\.(\w+)")
 
 
@@ -84,13 +94,8 @@ def show_claims() -> None:
     print(claims_table(held_claims(recorded_studies(RECORDED))).as_markdown())
 
 
-def claim_differences(study: StudyRows) -> reports.PlainTable:
-    """Tabulate a planned study's differences, and what decides whether it counts for a claim."""
-    return differences_table(held_claims([study]))
-
-
 def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -> str:
-    """Return a table and its line of provenance.
+    """Return a table and its line of provenance, without the notes that docs/results/index.md explains.
 
     Args:
         build: returns a table, or a table and the labels of its methods (otherwise: all).
@@ -99,7 +104,9 @@ def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -
     """
     found = build(study, **arguments)
     table, labels = found if isinstance(found, tuple) else (found, labels_of(study))
-    return f"{table.as_markdown().rstrip()}\n\n{provenance([row for row in study.rows if row['label'] in labels])}"
+    own = [note for note in table.notes if note not in EXPLAINED and not note.startswith(_STARRED)]
+    text = dataclasses.replace(table, notes=own).as_markdown().rstrip()
+    return f"{text}\n\n{provenance([row for row in study.rows if row['label'] in labels])}"
 
 
 @functools.cache
@@ -169,15 +176,24 @@ def fair_table(study: StudyRows, table: str) -> Table:
     return reports.PlainTable("", [*header, "detectable"], lines, [*notes, *reports.footnotes(rows)]), labels
 
 
-def trials(study: StudyRows, table: str) -> Table:
-    """Tabulate the trials of each tuned method and their validation."""
-    rows = {row["label"]: row for row in study.rows if row["kind"] == TRAINING and "trials" in row["extras"]}
-    if not rows:
-        raise InvalidInput(f"{study.folder} has no trials: expected rows of `experiments.table --id={table}`.")
-    ordered = [label for label in baselines_of(study, table) if label in rows]
-    tried = {label: rows[label]["extras"]["trials"] for label in ordered}
-    sources = {label: source for label in ordered if (source := rows[label]["extras"].get("trials_from"))}
-    return table_of_trials("", tried, sources), ordered
+def beside(study: StudyRows, other: str, table: str) -> Table:
+    """Tabulate MAP@R of a table's methods on two data sets, and the differences from their baselines.
+
+    Args:
+        study: its rows.
+        other: the study of the other data set.
+        table: see `fair_table`.
+    """
+    found = [table_rows(of, baselines_of(of, table)) for of in (study, rows_of(other))]
+    header = ["method"]
+    for of in (study, rows_of(other)):
+        header += [f"{_first(of)['dataset']}: MAP@R", "minus baseline"]
+    lines = []
+    for rows in zip(*found, strict=True):
+        cells = [row.cells.get(column) for row in rows for column in _BOTH]
+        texts = [cell and reports.cell_text(cell) for cell in cells]
+        lines.append([_short(rows[0].method), *map(_figure, texts)])
+    return reports.PlainTable("", header, lines, []), [row.method for row in found[0]]
 
 
 def mnist_problems(study: StudyRows, anchors: str) -> Table:
@@ -212,15 +228,6 @@ def collage_table(study: StudyRows) -> reports.PlainTable:
     header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
     header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]
     return reports.PlainTable("", header, lines, reports.footnotes(rows))
-
-
-def seeds(study: StudyRows) -> reports.PlainTable:
-    """Tabulate MAP@R of every single run, method by method."""
-    lines = []
-    for label in labels_of(study):
-        values = [100 * row["test"]["MAP@R"] for row in scores_of_trainings(study, label).rows]
-        lines.append([label, f"{np.mean(values):.2f}", ", ".join(f"{value:.2f}" for value in values)])
-    return reports.PlainTable("", ["method", "MAP@R, mean", "each run"], lines)
 
 
 def deployed_models(study: StudyRows, folds: str, final: str) -> Table:

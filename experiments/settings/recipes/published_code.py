@@ -1,6 +1,6 @@
 """Recipe of the authors' code: what it does otherwise than the thesis.
 
-Source: docs/published_code.md lists every switch with both values, and the recipe's departures with reasons.
+Source: docs/thesis.md lists every switch with both values, and the recipe's departures with reasons.
 Expected: the tables of the thesis, whose figures this code made.
 Cost: as with `--recipe=thesis`.
 Command: python -m experiments.fair_eval --recipe=published_code --dataset=sop --data_dir=data --loss=pnca --pooling=gsp

@@ -171,7 +171,7 @@ def ccp(draft: Draft) -> None:
     The thesis' networks come pre-trained and learn at 1e-5: their proxies hardly move. If the network, or
     the only trained head, begins at random, the first problem waits until the in-batch loss has converged. A problem
     that ends below the previous one is undone. At the 1e-3 of networks from scratch, proxies learn at a tenth of that.
-    Without these measures, CCP stays far below its plain loss (docs/results/ccp.md).
+    Without these measures, CCP stays far below its plain loss (docs/results/figures.md).
     """
     check_method(draft.loss, "ccp")
     if draft.loss.base not in PAIR_LOSSES or draft.loss.miner or draft.loss.memory:

@@ -47,7 +47,7 @@ def test_more_than_a_day_without_a_gpu_is_refused(monkeypatch, tmp_path, capsys)
     hours = start_checks.seconds_on_processor(config, 2) / 3600
     assert 5 < hours < 12
     check_hours([config] * int(24 / hours))
-    message = r"about \d\d hours.*no GPU seen \(no driver\).*docs/gpu.md.*--allow_cpu"
+    message = r"about \d\d hours.*no GPU seen \(no driver\).*docs/devices.md.*--allow_cpu"
     with pytest.raises(InvalidInput, match=message):
         check_hours([config] * int(24 / hours + 1))
     head = resolve("cub200", "pnca", "gap", "thesis", "full", {"trained_from": "head"})

@@ -217,7 +217,7 @@ def test_moves_made_before_an_error_are_listed(collection, tmp_path):
 @pytest.mark.slow
 @pytest.mark.release
 def test_exchanged_labels_of_birds_come_first(shared_data):
-    """Figures of docs/clinic.md: 20 of 294 labels, ten draws, the network in the package at 160 pixels."""
+    """20 of 294 labels, ten draws, the network in the package at 160 pixels; docs/clinic.md has the figure at 227."""
     found = find_image_files(str(pathlib.Path(shared_data("cub200_2010_10classes")) / "CUB_200_2011" / "images"))
     labels = np.array([label for _, label in found])
     crop = CenterCrop(160)
@@ -240,7 +240,6 @@ def test_exchanged_labels_of_birds_come_first(shared_data):
 
 @pytest.mark.slow
 def test_copies_of_cars_are_in_other_classes(shared_data):
-    """The other figure of docs/clinic.md."""
     root = pathlib.Path(shared_data("cars196_half"))
     annotations = scipy.io.loadmat(root / "cars_annos.mat")["annotations"][0]
     paths = [str(root / each["relative_im_path"][0]) for each in annotations]

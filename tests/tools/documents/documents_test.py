@@ -7,7 +7,7 @@ from experiments.rows.store import RECORDED
 from tools.documents.__main__ import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-PAGE, PICTURE = pathlib.Path("docs/results/tokens.md"), pathlib.Path("docs/figures/figure_5_4.png")
+PAGE, PICTURE = pathlib.Path("docs/results/figures.md"), pathlib.Path("docs/figures/figure_5_4.png")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's walk-through of a new loss, backbone and data set: its blocks, saved and trained with."""
+"""The page on parts of your own: its blocks, saved and trained with."""
 
 import re
 import shlex
@@ -7,9 +7,9 @@ import pytest
 
 from tests.support.command_line import ROOT, run_here, run_small_here
 
-TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "method.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-(COMMAND,) = re.findall(r"^    python -m experiments\.fair_eval (--plugin=.*)$", TEXT, re.MULTILINE)
+(COMMAND,) = re.findall(r"^    dml fair_eval (--plugin=.*)$", TEXT, re.MULTILINE)
 SMALLER = [
     "--num_folds=2",
     "--fold=0",
