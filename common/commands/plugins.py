@@ -64,7 +64,7 @@ def _define(values: flags.FlagValues = flags.FLAGS) -> None:
         "plugin",
         [],
         "Module, or path of a .py file, with losses, poolings, backbones or data sets of your own; may be given "
-        "several times. Its flags stand in sections of their own.",
+        "several times. Its flags appear in separate sections of --help.",
         flag_values=values,
     )
 

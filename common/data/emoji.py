@@ -31,7 +31,7 @@ def load_emoji(data_dir: str | None = None, *, cache_dir: str | os.PathLike, see
     protocol validates on untrained emoji (except one at each of its ends). Families are the subgroups of Unicode, such
     as "time" (clock faces), "animal-bird" and "person-sport".
 
-    Of drawings with equal pixels the first stays: 42 are the same in two classes, such as man and person. Two designs
+    Keep the first of several identical drawings: 42 are the same in two classes, such as man and person. Two designs
     are close relatives (`fluent-emoji` and `fluent-emoji-flat`). The drawings' owners and licences are in
     `common/data/emoji_drawings/NOTICE`.
 

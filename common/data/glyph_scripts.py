@@ -97,7 +97,7 @@ def load_latin_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLi
 
 
 def distinct_drawings(cache_dir: str | os.PathLike) -> DistinctDrawings:
-    """Return the drawings of `draw_glyphs` without duplicates; the first stays.
+    """Return the drawings of `draw_glyphs` without duplicates, keeping the first.
 
     Args:
         cache_dir: where the drawings are kept.

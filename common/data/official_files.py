@@ -40,8 +40,8 @@ class OfficialRelease:
         """Return the absolute folder with all required files: `data_dir` or the release's folder.
 
         Raises:
-            InvalidInput: there is none; it says what to download from where, the layout that is expected, and which
-                data sets need no download.
+            InvalidInput: The files are missing. The message says what to download and where, the expected layout, and
+                which data sets need no download.
         """
         found = self._complete_folder(data_dir)
         if found is None:

@@ -128,7 +128,7 @@ class ShardFolder:
         shard_bytes: of images, when a shard is written.
 
     Raises:
-        InvalidInput: a shard cannot be read. (Damaged ones are passed over with a warning: `filling` removes them.)
+        InvalidInput: A shard cannot be read. Damaged shards are skipped with a warning and removed by `filling`.
     """
 
     def __init__(self, path: str | os.PathLike, shard_bytes: int = SHARD_BYTES) -> None:

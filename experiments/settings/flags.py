@@ -92,7 +92,7 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "cache_dir": (str, None, "Folder for prepared images and features (default: ~/.cache/deep_metric_learning)."),
     "runs_dir": (str, "runs", "Folder for results."),
     "record": (str, None, "Folder of a study, such as results/mine, to whose rows finished runs are added."),
-    "replace": (bool, False, "Rows of the study make way for new results with the same key."),
+    "replace": (bool, False, "Overwrite rows that have the same key."),
     "checkpoint_seconds": (float, 30.0, "Shortest time between two checkpoints, in seconds; in [0, inf).", 0),
     "decoded_images_mb": (
         int,
@@ -101,8 +101,8 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
         "is decoded once and not at every validation; 0: never. The figures are the same.",
         0,
     ),
-    "allow_cpu": (bool, False, "Begin also what takes more than a day on this processor, without a GPU."),
-    "deterministic": (bool, False, "The same bits in each run, on several threads or on a GPU; slower."),
+    "allow_cpu": (bool, False, "Allow runs estimated to take more than 24 hours on the CPU."),
+    "deterministic": (bool, False, "Make runs bit-for-bit reproducible across threads and on GPUs (slower)."),
     "report_only": (bool, False, "Train nothing; report what is finished."),
     "details": (
         bool,
@@ -271,7 +271,7 @@ def _methods(values: flags.FlagValues) -> list[tuple[str, str, str]]:
         return list(itertools.product(values.loss, values.method, values.pooling))
     clashing = [f"--{name}" for name in ("loss", "method", "pooling") if values[name].present]
     if clashing:
-        raise InvalidInput(f"--methods names all there is to name: remove {', '.join(clashing)}.")
+        raise InvalidInput(f"--methods already sets the loss, method and pooling. Remove {', '.join(clashing)}.")
     if not values.methods:
         raise InvalidInput("Invalid --methods: received an empty list, expected at least one, such as c2+gap.")
     return [build.parse_method(name) for name in values.methods]

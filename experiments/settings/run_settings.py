@@ -203,8 +203,8 @@ class TrainingSettings(Settings, title="Training"):
     classes_per_batch: int = setting("different classes in a batch", within=POSITIVE)
     samples_per_class: int = setting("images per class in a batch", within=POSITIVE)
     micro_batch: int | None = setting(
-        "images whose maps the backbone keeps at a time: a large batch then needs the memory of a small one, and a "
-        "second forward pass (default: the batch)",
+        "images per backbone pass; large batches then fit in the memory of small ones, at the cost of a second "
+        "forward pass (default: the batch)",
         None,
         within=POSITIVE,
     )
