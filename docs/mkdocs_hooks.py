@@ -1,4 +1,4 @@
-"""Give MkDocs the repository's documents, the files that they link to, and notebooks as pages."""
+"""Give MkDocs the repository's documents, linked files, and notebooks as pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Load nothing from elsewhere: the search of the plugin `offline` fetches its worker from a server."""
+    """Replace the address from which the plugin `offline` would fetch a worker."""
     return output.replace(_FETCHED, get_relative_url(_WORKER, page.url))
 
 

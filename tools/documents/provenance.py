@@ -1,4 +1,4 @@
-"""Line below a table: its command, runs and commits. The rows have machine, versions and data."""
+"""Line below a table: command, runs and commits; rows have the rest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def provenance(rows: Sequence[dict]) -> str:
 
 
 def _commands(runs: Iterable[Mapping]) -> str:
-    """Return the command; of several, the words that they share and the flags that differ."""
+    """Return the command, or the shared words and differing flags of several."""
     commands = sorted({row["command"] for row in runs if row["command"]})
     by_module = itertools.groupby(map(str.split, commands), key=operator.itemgetter(slice(3)))  # python -m MODULE
     return ", ".join(_common([*of]) for _, of in by_module) or "command not recorded"

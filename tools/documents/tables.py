@@ -177,7 +177,7 @@ def fair_table(study: StudyRows, table: str) -> Table:
 
 
 def beside(study: StudyRows, other: str, table: str) -> Table:
-    """Tabulate MAP@R of a table's methods on two data sets, and the differences from their baselines.
+    """Tabulate MAP@R of a table's methods on two data sets.
 
     Args:
         study: its rows.
