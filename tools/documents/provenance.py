@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from experiments.rows.rows import COLLECTION
 
 
-def provenance(rows: Sequence[dict]) -> str:
+def provenance(rows: Sequence[Mapping]) -> str:
     """Return Markdown: command, number of runs, commits.
 
     Args:
