@@ -42,10 +42,8 @@ if TYPE_CHECKING:
         conversion_instructions,
         published_checkpoint,
     )
-    from common.backbones.resnet10 import resnet10
-    from common.backbones.resnet20 import resnet20
     from common.backbones.resnet50 import resnet50, resnet50_layout
-    from common.backbones.resnet_v2_20 import resnet_v2_20
+    from common.backbones.small_resnets import resnet10, resnet20, resnet_v2_20
     from common.backbones.token_embedding import token_embedding
     from common.backbones.vision_transformer import (
         vision_transformer,
