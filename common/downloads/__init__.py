@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from common.downloads.acquisition import Acquired, acquire
+    from common.downloads.acquisition import Acquired, acquire, fetch
     from common.downloads.archives import Limits, extract_archive
     from common.downloads.fingerprint import Fingerprint
     from common.downloads.sources import SOURCES, Source, SourceFile
-    from common.downloads.transfer import check_mirror, download, mirrored
+    from common.downloads.transfer import check_mirror, download
     from common.files import file_digest
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "check_mirror",
     "download",
     "extract_archive",
+    "fetch",
     "file_digest",
-    "mirrored",
 ]
 import_when_used(__name__)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from common.downloads.archives import extract_archive
 from common.downloads.sources import Source, SourceFile
-from common.downloads.transfer import download, mirrored
+from common.downloads.transfer import download
 from common.errors import InvalidInput, invalid
 from common.files import hold_lock
 
@@ -53,11 +53,11 @@ def acquire(alternatives: Sequence[Source], data_dir: str, *, mirror: str | None
     with hold_lock(os.path.join(data_dir, ".prepare_data.lock"), refusal=refusal):
         at_hand = next((source for source in alternatives if _is_at_hand(source, data_dir)), None)
         if at_hand:
-            return tuple(_put_in_place(file, data_dir, None) for file in at_hand.files)
+            return tuple(fetch(file, data_dir, None) for file in at_hand.files)
         reasons = []
         for source in alternatives:
             try:
-                return tuple(_put_in_place(file, data_dir, mirror) for file in source.files)
+                return tuple(fetch(file, data_dir, mirror) for file in source.files)
             except InvalidInput as error:
                 reasons.append(str(error))
         raise InvalidInput(_instructions(alternatives, data_dir, reasons))
@@ -72,7 +72,17 @@ def _is_at_hand(source: Source, data_dir: str) -> bool:
     return all(any(os.path.exists(os.path.join(data_dir, name)) for name in names) for names in places)
 
 
-def _put_in_place(file: SourceFile, data_dir: str, mirror: str | None) -> Acquired:
+def fetch(file: SourceFile, data_dir: str, mirror: str | None) -> Acquired:
+    """Download a missing file unless it is at hand, check it, and extract an archive.
+
+    Args:
+        file: the published file.
+        data_dir: the folder of all data.
+        mirror: address of a folder with the file under its name, tried first.
+
+    Raises:
+        InvalidInput: the file at hand is another one, there is no address, or none of them delivers it.
+    """
     target, path = os.path.join(data_dir, file.becomes), os.path.join(data_dir, file.place)
     if file.is_archive and os.path.exists(target):
         return Acquired(file.name, "in place already", "not compared again")
@@ -83,7 +93,7 @@ def _put_in_place(file: SourceFile, data_dir: str, mirror: str | None) -> Acquir
         if complaint:
             raise invalid(f"file {path}", received=complaint, expected="the published file", fix="Move it away.")
     else:
-        urls = mirrored(file.name, mirror, file.urls)
+        urls = (*([f"{mirror.rstrip('/')}/{file.name}"] if mirror else []), *file.urls)
         if not urls:
             raise invalid(f"file {path}", received="no such file", expected="it, fetched by hand (no public address)")
         origin = download(urls, path, file.published)

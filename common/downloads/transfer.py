@@ -81,11 +81,6 @@ def check_mirror(mirror: str | None) -> None:
         raise invalid("--mirror", received=mirror, expected="an address that begins with http:// or https://")
 
 
-def mirrored(name: str, mirror: str | None, urls: Sequence[str]) -> tuple[str, ...]:
-    """Return the addresses of a file, that in the mirror's folder first."""
-    return (*([f"{mirror.rstrip('/')}/{name}"] if mirror else []), *urls)
-
-
 def _receive_all(url: str, part: str, published: Fingerprint, pause: Callable[[float], None]) -> None:
     """Request until `part` is complete, or `_ATTEMPTS` times without new bytes."""
     most, attempts = _size(part), 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from common import backbones
-from common.downloads import Fingerprint, download, file_digest, mirrored
+from common.downloads import Fingerprint, SourceFile, fetch, file_digest
 from common.errors import InvalidInput, check_choice, invalid
 from common.files import check_output_file
 
@@ -28,20 +28,15 @@ def fetch_checkpoint(backbone: str, folder: str, mirror: str | None = None) -> s
     if not checkpoints:
         raise InvalidInput(f"No published checkpoint of {backbone} is known here. Give a file: --input=FILE.")
     checkpoint = checkpoints[0]
-    path, published = os.path.join(folder, checkpoint.name), Fingerprint(sha256=checkpoint.digest_prefix)
-    if os.path.exists(path):
-        complaint = published.complaint(path)
-        if complaint:
-            raise InvalidInput(f"{path} is not the published file: {complaint}. Move it away, or give it by --input.")
-    else:
-        try:
-            download(mirrored(checkpoint.name, mirror, [checkpoint.url]), path, published)
-        except InvalidInput as error:
-            raise InvalidInput(
-                f"{error} Or get {checkpoint.name} from anywhere else (its SHA-256 starts with "
-                f"{checkpoint.digest_prefix}), and give --input={checkpoint.name}; or name another server: --mirror."
-            ) from error
-    return path
+    published = Fingerprint(sha256=checkpoint.digest_prefix)
+    try:
+        fetch(SourceFile(checkpoint.name, checkpoint.name, (checkpoint.url,), published), folder or ".", mirror)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{error} Or get {checkpoint.name} from anywhere else (its SHA-256 starts with "
+            f"{checkpoint.digest_prefix}), and give --input={checkpoint.name}; or name another server: --mirror."
+        ) from error
+    return os.path.join(folder, checkpoint.name)
 
 
 def describe_source(backbone: str, sha256: str) -> str:

@@ -18,7 +18,7 @@ PACKAGES = (
 REMOVED: tuple[str, ...] = (
     *("common.records.GpuEnergy", "common.records.PackageEnergy"),
     *("common.retrieval.QueryScores", "common.retrieval.merge_scores", "common.retrieval.score_queries"),
-    *("common.training.trackers.NoTracker", "common.training.trackers.Tracker"),
+    *("common.downloads.mirrored", "common.training.trackers.NoTracker", "common.training.trackers.Tracker"),
     # Now those of `milbich_dml`.
     *(f"common.diagnostics.{name}" for name in ("CompactGroups", "compact_groups")),
     *("common.losses.DecorrelationLoss", "common.losses.DistanceAdaptedContrastLoss", "common.losses.GroupLabelsLoss"),

@@ -79,7 +79,7 @@ def test_the_published_file_is_fetched_and_checked(folder, monkeypatch):
         assert len(server.requests) == 1
         with open(path, "wb") as file:
             file.write(b"another")
-        with pytest.raises(InvalidInput, match="is not the published file: its sha256 is .*Move it away"):
+        with pytest.raises(InvalidInput, match="its sha256 is .*expected the published file. Move it away"):
             converted_weights.fetch_checkpoint("resnet10", folder(""))
         wrong = published("network-00000000.pth", f"{server.url}/")
         monkeypatch.setattr(published_checkpoints, "CHECKPOINTS", (wrong,))
