@@ -62,6 +62,7 @@ def progress_bar(iterable: Iterable | None = None, *, leave: bool = True, **show
 
     if sys.stderr is not None and sys.stderr.isatty():
         return tqdm(iterable, leave=leave, **shown)
+    tqdm.monitor_interval = 0  # no thread that redraws
     interval = SECONDS_BETWEEN_LINES
     in_lines: dict[str, Any] = {"file": _Log(), "ncols": 0, "mininterval": interval, "delay": interval, "miniters": 1}
     return tqdm(iterable, leave=False, position=0, **in_lines, **shown)
