@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from common.backbones import resnet10
 from common.backbones.pretrained_weights import initialize_weights, load_parameters, named_parameters, save_parameters
-from common.backbones.resnet10 import resnet10
 from common.errors import InvalidInput
 
 keras = tf.keras
