@@ -156,7 +156,7 @@ def lines_of(page: str) -> list[list[str]]:
         return [[cell.strip() for cell in line.strip("| \n").split("|")] for line in file if line.startswith("|")]
 
 
-def main(page: str = "docs/results/claims.md", results: str = "results") -> list[list[str]]:
+def main(page: str = "docs/results/claims.md", results: str = "docs/results/rows") -> list[list[str]]:
     """Return the rows that the page does not have."""
     known, missing = {line[0]: line for line in lines_of(page) if line[0] in PLANNED}, []
     studies = [list(study_claims(of)) for of in sorted(glob.glob(f"{results}/planned_*"))]
@@ -177,7 +177,7 @@ def main(page: str = "docs/results/claims.md", results: str = "results") -> list
         shown = known.get(claim, [])
         is_same = shown[1:4] == judged and shown[4].split(";")[0] == same and shown[6:] == figures
         missing += [] if is_same else [[claim, *judged, same, *figures]]
-    return missing
+    return missing if studies else [[f"no study is in {results}"]]
 
 
 if __name__ == "__main__":

@@ -233,3 +233,6 @@ def test_figures_are_rebuilt_by_other_code(results, tmp_path):
     assert "+5." in text
     page.write_text(text.replace("+5.", "+4."))
     assert rebuilt(page, results).returncode == 1
+    assert rebuilt(page, tmp_path / "nowhere").returncode == 1
+    done = subprocess.run([sys.executable, "tools/rebuild_claims.py"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "Every figure was rebuilt.\n")  # of this repository's page
