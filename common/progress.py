@@ -15,9 +15,9 @@ SECONDS_BETWEEN_LINES = 30.0
 
 
 class _Log:
-    """The file of a bar that is no terminal: at most one line every 30 seconds, for all bars together.
+    """The output of bars without a terminal: one line every 30 seconds.
 
-    A bar that ends sooner writes nothing.
+    All bars share the interval. A bar that ends sooner writes nothing.
     """
 
     last_line = -math.inf
@@ -26,7 +26,7 @@ class _Log:
         self._start = time.monotonic()
 
     def write(self, text: str) -> None:
-        """Write the line that is in the text, if there is one and it is due."""
+        """Write the text's line if one is due."""
         line, now = text.strip(), time.monotonic()
         if line and now - max(self._start, _Log.last_line) >= SECONDS_BETWEEN_LINES:
             _Log.last_line = now

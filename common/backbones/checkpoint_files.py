@@ -175,7 +175,7 @@ def _open_archive(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
 
 
 def _open_pickles(file: BinaryIO) -> tuple[object, Callable[[_Storage], bytes]]:
-    """Open the older format: five pickles, then the length and the numbers of each storage."""
+    """Open the older format: five pickles, then each storage's length and numbers."""
     storages: dict[str, _Storage] = {}
     head = io.BytesIO(file.read(_LARGEST_TABLE))
     if _Unpickler(head, storages).load() != _LEGACY_MAGIC:
@@ -262,10 +262,10 @@ def _named(values: list) -> dict[str, Any]:
 
 
 def _ordered(pairs: list | None = None) -> dict:
-    """Return a `collections.OrderedDict`. Python 2 gives it pairs, which are moved: no list is read twice."""
+    """Return a `collections.OrderedDict`."""
     found = _named([value for name, content in pairs or () for value in (name, content)])
     if pairs:
-        pairs.clear()
+        pairs.clear()  # they are Python 2's; no list is read twice
     return found
 
 

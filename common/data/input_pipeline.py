@@ -172,7 +172,7 @@ def invalid_input_behind(error: Exception) -> InvalidInput | None:
 
 
 class _Content(NamedTuple):
-    """Inputs in memory, in files or in shards: how a batch is taken, and how one of them becomes pixels."""
+    """Inputs in memory, files or shards: how to take a batch, and decode one."""
 
     taken: Callable[[np.ndarray], np.ndarray]  # from indices `[batch]` to what TensorFlow receives
     shape: tuple[int, ...]  # of one input there

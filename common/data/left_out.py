@@ -1,4 +1,4 @@
-"""Images and classes that training cannot use: refused, or named in a notice and left out."""
+"""Images and classes that training cannot use: refused, or left out with a notice."""
 
 from __future__ import annotations
 
@@ -116,7 +116,11 @@ def _complaints(examples: Examples, cache_dir: str | os.PathLike) -> dict[str, s
 
 
 def _decoded(contents: dict[str, str]) -> dict[str, str]:
-    """Return the reason for each content, from a digest by path, that cannot be decoded to its end."""
+    """Decode files, and return complaints by digest.
+
+    Args:
+        contents: digests by path.
+    """
     from common.data.image_files import complaint_about  # which imports TensorFlow
 
     found = {}

@@ -1,4 +1,4 @@
-"""Images that are parts of larger files, shards: read by their place, found and added by keys.
+"""Shards, larger files of many images: read by place, found and added by keys.
 
 A shard holds contents of many images, then their table, then a footer. It is one file, so it appears at once, and its
 table belongs to it:

@@ -73,7 +73,7 @@ def _is_at_hand(source: Source, data_dir: str) -> bool:
 
 
 def fetch(file: SourceFile, data_dir: str, mirror: str | None) -> Acquired:
-    """Download a missing file unless it is at hand, check it, and extract an archive.
+    """Download a file unless it exists, check it, and extract an archive.
 
     Args:
         file: the published file.

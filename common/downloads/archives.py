@@ -153,7 +153,7 @@ def _tar_kind(member: tarfile.TarInfo) -> str:
 
 
 def _path(name: str, kind: str, archive: str) -> PurePosixPath:
-    """Return the name as a path inside the folder; refuse another one, and what is no plain file."""
+    """Return an entry's path inside the folder, or refuse its name or kind."""
     if kind != "a plain file":
         raise _refused(archive, f"{name!r}, which is {kind}", "plain files and folders only")
     path = PurePosixPath(name)
@@ -164,7 +164,7 @@ def _path(name: str, kind: str, archive: str) -> PurePosixPath:
 
 
 def _chosen(entries: Iterable[_Entry], root: PurePosixPath, archive: str, limits: Limits) -> list[_Entry]:
-    """Return the entries under `root`, named relative to it; stop at the first of all beyond the limits."""
+    """Return the entries under `root`, relative to it; check the limits for all."""
     chosen: list[_Entry] = []
     seen: set[PurePosixPath] = set()
     num_bytes = 0
@@ -230,7 +230,7 @@ def _refused(archive: str, received: str, expected: str) -> InvalidInput:
 
 
 class _BoundedReader:
-    """The stream methods that `tarfile` needs, for a compressed stream that may unpack to more than allowed.
+    """A stream for `tarfile` that ends with an error beyond a bound.
 
     `tarfile` reads extended headers into memory whole, at any stated length, and skips contents by seeking.
 

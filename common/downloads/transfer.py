@@ -180,7 +180,7 @@ def _continuation(url: str, part: str, published: Fingerprint) -> tuple[int, dic
 
 
 def _origin(part: str) -> pathlib.Path:
-    """Return the file with a part's address, and the server's mark of the file's version."""
+    """Return the file that holds a part's address and version."""
     return pathlib.Path(f"{part}.origin")
 
 

@@ -23,7 +23,7 @@ def read_json(path: str | os.PathLike) -> dict | None:
 
 
 def read_json_lines(path: str | os.PathLike) -> list[dict]:
-    """Return the JSON objects of a file's lines, without damaged lines; none if the file is missing."""
+    """Return the JSON objects of a file's undamaged lines; none without the file."""
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

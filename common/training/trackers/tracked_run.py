@@ -1,4 +1,4 @@
-"""A run and the external program that follows it: resuming, and errors kept from the training."""
+"""A run and the external program that follows it: resuming, and errors."""
 
 from __future__ import annotations
 
