@@ -217,7 +217,7 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
 
 
 def kept(rows: Sequence[Refinement], draws: int) -> Extras:
-    """Return a run's matrices with figures, and class sums `[matrices, classes]`, for `results/`."""
+    """Return a run's matrices with figures, and class sums `[matrices, classes]`, for rows."""
     matrices = [
         {
             "label": row.label,
