@@ -39,7 +39,7 @@ ADDED = {
 }
 # The command of method.md has a test of its own (own_parts_test.py), those of tracking.md need a server.
 FIRST = [path for path in sorted((ROOT / "docs").glob("*.md")) if path.stem not in ("method", "tracking")]
-FIRST += [ROOT / "experiments" / "README.md", ROOT / "docs" / "results" / "index.md"]
+FIRST += [ROOT / "experiments" / "README.md"]
 
 
 def commands_on(page, place="^    |`"):
