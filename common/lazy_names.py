@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.abc
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -40,6 +41,14 @@ def import_when_used(package: str) -> None:
     vars(module)[_PLACES] = dict(_imports_for_types(ast.parse(source)))
     vars(module).setdefault("__all__", sorted(vars(module)[_PLACES]))
     module.__class__ = _LazyPackage
+
+
+def module_of(package: str, name: str) -> str:
+    """Return the module that a package fetches a name from, without importing it; for other modules themselves."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:
+        return package
+    return vars(importlib.import_module(package)).get(_PLACES, {}).get(name, package)
 
 
 def _imports_for_types(source: ast.Module) -> Iterator[tuple[str, str]]:

@@ -14,10 +14,10 @@ from common.commands import command_line
 from common.data.kinds_of_copies import COPIES, MANY
 from common.downloads import check_mirror
 from common.errors import check_choice, check_non_negative
+from experiments.parts.datasets import traits_of
 from experiments.preparation.data_sets import LOADERS, check, prepare
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
-from experiments.settings.datasets import traits_of
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
     check_mirror(values.mirror)
     if values.copies is not None:
         check_choice("--copies", values.copies, COPIES)
-    if "exclude" not in traits_of(values.dataset).settings:
+    if "exclude" not in traits_of(values.dataset).takes:
         experiment_flags.refuse_flags(values, "exclude", because=f"{values.dataset} is no folder of photos")
     cache_dir = values.cache_dir or build.default_cache_dir()
     if values.check:

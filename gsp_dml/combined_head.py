@@ -7,9 +7,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_positive
+from common.errors import check_choice
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
+from common.parameters import Count, checked
 from common.pooling import GeneralizedMeanPooling, GlobalMaxPooling
 from common.pooling.position_counts import num_positions
 from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
@@ -55,11 +56,12 @@ class CombinedSumHead(keras.layers.Layer):
 
     project_first = True  # what `pooling` looks at are projected features
 
-    def __init__(self, pooling: GeneralizedSumPooling, embedding_dim: int, aggregation: str, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, pooling: GeneralizedSumPooling, embedding_dim: Count, aggregation: str, **kwargs: Any) -> None:
         super().__init__(**in_full_precision(kwargs))  # the projection alone follows a policy of half precision
         self.pooling = pooling
         self.pooling.return_attributes = True
-        self.embedding_dim = int(check_positive("embedding_dim", embedding_dim))
+        self.embedding_dim = int(embedding_dim)
         self.aggregation = check_choice("aggregation", aggregation, AGGREGATIONS)
         self.second_pooling = GlobalMaxPooling() if aggregation == "max" else GeneralizedMeanPooling()
         options = {"dtype": kwargs.get("dtype"), "name": "projection"}

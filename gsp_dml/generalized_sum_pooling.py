@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_fraction, check_non_negative, check_positive, invalid
+from common.errors import invalid
 from common.ops.call_stack import is_called_by_keras, is_recomputation
 from common.ops.normalization import normalize
 from common.ops.replicas import first_row_of_replica, gather_over_replicas, num_replicas
 from common.ops.shapes import InputShape
+from common.parameters import Count, CountOrZero, Positive, PositiveShare, checked
 from common.pooling.feature_pooling import masked_mean
 from common.pooling.weighted_pooling import WeightedPooling
 from gsp_dml.partial_transport import Transport, check_solver
 from gsp_dml.prototype_initializer import (
     FEATURE_MEMORY,
     IMAGE_AVERAGES,
-    MEMORY_FEATURES,
     PrototypeInitializer,
     check_prototype_initializer,
     one_feature_an_image,
@@ -34,7 +34,7 @@ from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSet
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
 class GeneralizedSumPooling(WeightedPooling):
-    """Weighted average of local features by partial transport to m trainable prototypes (GSP).
+    """Generalized sum pooling (GSP): an average of local features, weighted by partial transport to m prototypes.
 
         pooled = sum_j p_j f_j,   p_j = (1/n - rho_j)/mu,   z_i = (1/mu) sum_j pi_ji,   rho, pi solve (P2) for the costs
         c_ji = || clip(f_j) - clip(w_i) ||,  clip(v) = v / max(1, ||v||)
@@ -94,18 +94,19 @@ class GeneralizedSumPooling(WeightedPooling):
         TensorShape([8, 128])
     """
 
+    @checked
     def __init__(
         self,
-        num_prototypes: int = 64,
-        transport_ratio: float = 0.3,
-        smoothing: float = 5.0,
+        num_prototypes: Count = 64,
+        transport_ratio: PositiveShare = 0.3,
+        smoothing: Positive = 5.0,
         *,
-        solver: str = "exact",
-        num_iterations: int | None = None,
+        solver: Literal["exact", "fixed_point"] = "exact",
+        num_iterations: Count | None = None,
         prototype_initializer: PrototypeInitializer = FEATURE_MEMORY,
-        memory_size: int = 1024,
-        memory_features: str = IMAGE_AVERAGES,
-        memory_delay: int = 0,
+        memory_size: Count = 1024,
+        memory_features: Literal["image_averages", "local_features"] = "image_averages",
+        memory_delay: CountOrZero = 0,
         prototype_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
         prototype_constraint: str | dict | keras.constraints.Constraint | None = None,
         trainable_transport_ratio: bool = False,
@@ -115,9 +116,9 @@ class GeneralizedSumPooling(WeightedPooling):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_prototypes = int(check_positive("num_prototypes", num_prototypes))
-        self.transport_ratio = float(check_fraction("transport_ratio", transport_ratio))
-        self.smoothing = float(check_positive("smoothing", smoothing))
+        self.num_prototypes = int(num_prototypes)
+        self.transport_ratio = float(transport_ratio)
+        self.smoothing = float(smoothing)
         check_solver(solver, num_iterations)
         self.solver = solver
         self.num_iterations = num_iterations
@@ -126,8 +127,8 @@ class GeneralizedSumPooling(WeightedPooling):
         if memory_size < num_prototypes:
             expected = f"at least num_prototypes = {num_prototypes}"
             raise invalid("memory_size", received=memory_size, expected=expected)
-        self.memory_features = check_choice("memory_features", memory_features, MEMORY_FEATURES)
-        self.memory_delay = int(check_non_negative("memory_delay", memory_delay))
+        self.memory_features = memory_features
+        self.memory_delay = int(memory_delay)
         self.prototype_regularizer = keras.regularizers.get(prototype_regularizer)
         self.prototype_constraint = keras.constraints.get(prototype_constraint)
         self.trainable_transport_ratio = bool(trainable_transport_ratio)

@@ -14,8 +14,6 @@ from common.ops.k_center import greedy_k_center
 FEATURE_MEMORY = "feature_memory"
 RANDOM = "random"
 IMAGE_AVERAGES = "image_averages"
-LOCAL_FEATURES = "local_features"
-MEMORY_FEATURES = (IMAGE_AVERAGES, LOCAL_FEATURES)
 
 # What a user may give, and what `check_prototype_initializer` makes of it.
 PrototypeInitializer: TypeAlias = str | dict | list | np.ndarray | keras.initializers.Initializer

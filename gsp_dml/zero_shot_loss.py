@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_positive
+from common.errors import check_positive
 from common.losses.loss_layer import LossLayer
 from common.ops.pair_masks import check_class_ids, integer_labels, nan_unless
 from common.ops.precision import at_least_float32, in_full_precision
+from common.parameters import Count, Positive, checked
 from common.references.proxy_bank import proxy_initializer, serialized_initializer
 from common.references.reference_set import References
-from gsp_dml.zero_shot_halves import HALVES, half_of
-
-REDUCTIONS = ("sum_of_means", "mean")
+from gsp_dml.zero_shot_halves import half_of
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")
@@ -63,15 +62,16 @@ class ZeroShotPredictionLoss(LossLayer):
         >>> value = loss(outputs["attributes"], labels)
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
-        embedding_dim: int,
-        ridge: float = 0.05,
+        embedding_dim: Count,
+        ridge: Positive = 0.05,
         *,
-        logit_scale: float = 1.0,
-        reduction: str = "sum_of_means",
-        halves: str = "classes",
+        logit_scale: Positive = 1.0,
+        reduction: Literal["sum_of_means", "mean"] = "sum_of_means",
+        halves: Literal["classes", "even_odd"] = "classes",
         label_initializer: str | dict | keras.initializers.Initializer = "he_normal",
         dtype: str | None = None,
         **kwargs: Any,
@@ -79,11 +79,11 @@ class ZeroShotPredictionLoss(LossLayer):
         super().__init__(**in_full_precision({"dtype": dtype, **kwargs}))
         check_positive("num_classes - 1", num_classes - 1)
         self.num_classes = int(num_classes)
-        self.embedding_dim = int(check_positive("embedding_dim", embedding_dim))
-        self.ridge = float(check_positive("ridge", ridge))
-        self.logit_scale = float(check_positive("logit_scale", logit_scale))
-        self.reduction = check_choice("reduction", reduction, REDUCTIONS)
-        self.halves = check_choice("halves", halves, HALVES)
+        self.embedding_dim = int(embedding_dim)
+        self.ridge = float(ridge)
+        self.logit_scale = float(logit_scale)
+        self.reduction = reduction
+        self.halves = halves
         self.label_initializer = label_initializer
         self.label_embeddings = self.add_weight(
             name="label_embeddings",

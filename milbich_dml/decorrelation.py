@@ -8,9 +8,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_non_negative, check_positive, invalid
+from common.errors import check_choice, check_positive, invalid
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
+from common.parameters import Count, NotNegative, checked
 from common.references.reference_set import References
 
 REDUCTIONS = ("mean", "sum")
@@ -48,12 +49,13 @@ class DecorrelationLoss(MetricLoss):
         >>> DecorrelationLoss([64, 64], [(0, 1)], weight=1000.0)(tf.random.normal([32, 128]), labels)
     """
 
+    @checked
     def __init__(
         self,
         sizes: Sequence[int],
         pairs: Sequence[tuple[int, int]],
-        weight: float,
-        hidden: int = 512,
+        weight: NotNegative,
+        hidden: Count = 512,
         reduction: str = "mean",
         **kwargs: Any,
     ) -> None:
@@ -64,8 +66,8 @@ class DecorrelationLoss(MetricLoss):
         if not self.pairs or any(a == b or a not in positions or b not in positions for a, b in self.pairs):
             expected = f"at least one pair of different positions in 0..{len(self.sizes) - 1}"
             raise invalid("pairs", received=pairs, expected=expected)
-        self.weight = check_non_negative("weight", weight)
-        self.hidden = check_positive("hidden", hidden)
+        self.weight = weight
+        self.hidden = hidden
         self.reduction = check_choice("reduction", reduction, REDUCTIONS)
         self.networks = tuple(self._network(a, b) for a, b in self.pairs)
 

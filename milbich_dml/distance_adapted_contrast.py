@@ -8,12 +8,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_positive, invalid
+from common.errors import check_choice, invalid
 from common.losses.metric_loss import MetricLoss
 from common.miners.distance_weighted import log_inverse_density
 from common.ops.distances import pairwise_distances, pairwise_inner_products
 from common.ops.normalization import normalize
 from common.ops.reductions import masked_mean
+from common.parameters import Positive, checked
 from common.references.comparison import compare
 from common.references.cross_batch_memory import CrossBatchMemory
 from common.references.reference_set import References
@@ -62,24 +63,25 @@ class DistanceAdaptedContrastLoss(MetricLoss):
         >>> loss(tf.random.normal([32, 128]), tf.tile(tf.range(16), [2]), training=True)
     """
 
+    @checked
     def __init__(
         self,
         queue_size: int,
         dim: int,
-        temperature: float = 0.01,
+        temperature: Positive = 0.01,
         weights: str = "anchor",
         positive_in_denominator: bool = True,
-        clip: float | None = None,
+        clip: Positive | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.queue = CrossBatchMemory(queue_size, dim, dtype=self.dtype)
-        self.temperature = check_positive("temperature", temperature)
+        self.temperature = temperature
         self.weighting = check_choice("weights", weights, WEIGHTS)
         self.positive_in_denominator = positive_in_denominator
         if (weights == "print") != (clip is not None):
             raise invalid("clip", received=clip, expected="a number with weights='print', and None with others")
-        self.clip = None if clip is None else check_positive("clip", clip)
+        self.clip = clip
 
     def call(
         self,

@@ -8,10 +8,11 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive, invalid
+from common.errors import invalid
 from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.ops.pair_masks import are_all_right, integer_labels
+from common.parameters import Count, checked
 from common.references.reference_set import References
 
 
@@ -45,9 +46,10 @@ class GroupLabelsLoss(LossAround):
         >>> loss(tf.random.normal([32, 128]), tf.range(32))
     """
 
-    def __init__(self, loss: MetricLoss, num_examples: int, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, loss: MetricLoss, num_examples: Count, **kwargs: Any) -> None:
         super().__init__(loss, **kwargs)
-        self.num_examples = check_positive("num_examples", num_examples)
+        self.num_examples = num_examples
         shape = (num_examples,)
         self.groups = self.add_weight(name="groups", shape=shape, dtype="int64", initializer="zeros", trainable=False)
 

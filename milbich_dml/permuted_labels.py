@@ -7,10 +7,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative
 from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.miners.triplets import uniform_of
+from common.parameters import CountOrZero, checked
 from common.references.reference_set import References
 
 
@@ -35,9 +35,10 @@ class PermutedLabelsLoss(LossAround):
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4), training=True)
     """
 
-    def __init__(self, loss: MetricLoss, seed: int = 0, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, loss: MetricLoss, seed: CountOrZero = 0, **kwargs: Any) -> None:
         super().__init__(loss, **kwargs)
-        self.seed = check_non_negative("seed", seed)
+        self.seed = seed
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
 
     def call(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from absl import flags
 
-from common import backbones
+from common import backbones, pooling
 from common.backbones.by_name import check_network, network
 from common.backbones.initial_weights import check_weights, is_file, weights_file
 from common.backbones.network_names import CLASS_TOKEN, DILATED, OUTPUT_STRIDE, PATCHES
 from common.errors import check_positive, invalid
-from common.pooling.by_name import CLASS_TOKEN_POOLING, PLAIN_POOLINGS
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -21,7 +21,16 @@ flags.disclaim_key_flags()  # they belong to the command that asks for them, who
 FLAGS = ("backbone", "weights", "pooling", "image_size", "output_stride")
 BACKBONE, IMAGE_SIZE = "efficientnet_lite0", 227  # for photos of one's own
 # These start without random weights; the others, and a projection, have to be trained.
-POOLINGS = ("gap", "gmp", "gap+gmp", "crow", "gemax", "gemean", "tsmk", CLASS_TOKEN_POOLING)
+POOLINGS: dict[str, Callable[[], keras.layers.Layer]] = {
+    "gap": lambda: pooling.GlobalAveragePooling(),
+    "gmp": lambda: pooling.GlobalMaxPooling(),
+    "gap+gmp": lambda: pooling.GlobalAverageMaxPooling(),
+    "crow": lambda: pooling.CrossDimensionalPooling(),
+    "gemax": lambda: pooling.GeneralizedMaxPooling(),
+    "gemean": lambda: pooling.GeneralizedMeanPooling(),
+    "tsmk": lambda: pooling.NormAttentionPooling(),
+    "cls": lambda: pooling.ClassTokenPooling(),
+}
 
 
 class UntrainedNetwork(NamedTuple):
@@ -59,7 +68,7 @@ class UntrainedNetwork(NamedTuple):
 
     @property
     def _tokens(self) -> str:
-        return CLASS_TOKEN if self.pooling == CLASS_TOKEN_POOLING else PATCHES
+        return CLASS_TOKEN if self.pooling == "cls" else PATCHES
 
     def model(self) -> keras.Model:
         """Build the model from images of any size to embeddings."""
@@ -78,7 +87,7 @@ class UntrainedNetwork(NamedTuple):
         )
         return deployable_model(
             backbone,
-            training.EmbeddingHead(PLAIN_POOLINGS[self.pooling](), None, name="head"),
+            training.EmbeddingHead(POOLINGS[self.pooling](), None, name="head"),
             normalization="unit",
             preprocessing=ImagePreprocessing(self.image_size, name=PREPROCESSING),
             input_shape=(self.image_size, self.image_size, 3),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, invalid
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import masked_mean
+from common.parameters import NumberRange, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
-MAX_ANGLE = 60.0  # degrees; at larger ones the exponentials of unlike vectors leave float32
+Degrees = Annotated[float, NumberRange(0, 60, high_included=True)]  # beyond, exponentials leave float32
 
 
 def log_sum_exp_of_sums(
@@ -65,10 +66,9 @@ class AngularLoss(MetricLoss):
         >>> AngularLoss(angle=45.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 
-    def __init__(self, angle: float = 45.0, anchors: str = "embeddings", **kwargs: Any) -> None:
+    @checked
+    def __init__(self, angle: Degrees = 45.0, anchors: str = "embeddings", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not 0.0 < angle <= MAX_ANGLE:
-            raise invalid("angle", received=angle, expected=f"degrees in (0, {MAX_ANGLE:.0f}]")
         self.angle = angle
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive, invalid
+from common.errors import invalid
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
 from common.ops.distances import ROUNDING_UNITS, pairwise_inner_products
+from common.parameters import Count, NumberRange, Positive, checked
 from common.references.reference_set import References
 
 
@@ -69,19 +70,20 @@ class MarginSoftmaxLoss(ProxyLoss):
         **kwargs: those of `ProxyLoss` and `MetricLoss`: `proxy_regularizer`, `normalization`, `name`, `dtype`.
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         embedding_dim: int,
         margin: float,
-        scale: float,
+        scale: Positive,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         centers_per_class: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
         self.margin = margin
-        self.scale = check_positive("scale", scale)
+        self.scale = scale
 
     def call(
         self,
@@ -133,18 +135,17 @@ class CosFaceLoss(MarginSoftmaxLoss):
         >>> CosFaceLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         embedding_dim: int,
-        margin: float = 0.35,
-        scale: float = 64.0,
+        margin: Annotated[float, NumberRange(0, 2, low_included=True, high_included=True)] = 0.35,
+        scale: Positive = 64.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, embedding_dim, margin, scale, initializer, **kwargs)
-        if not 0.0 <= margin <= 2.0:
-            raise invalid("margin", received=margin, expected="a difference of cosines in [0, 2]")
 
     def with_margin(self, cosines: tf.Tensor) -> tf.Tensor:
         """Return cos θ - m."""
@@ -169,6 +170,7 @@ class ArcFaceLoss(MarginSoftmaxLoss):
         margin: m in radians, in [0, π/2].
         scale: s, greater than 0.
         initializer: of the class vectors; see `ProxyBank`.
+        centers_per_class: vectors of each class, of which the nearest counts.
         **kwargs: those of `MarginSoftmaxLoss`, `ProxyLoss` and `MetricLoss`. Inner products beyond -1..1, which unit
             vectors do not have, count as these.
 
@@ -179,16 +181,18 @@ class ArcFaceLoss(MarginSoftmaxLoss):
         >>> ArcFaceLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         embedding_dim: int,
         margin: float = 0.5,
-        scale: float = 16.0,
+        scale: Positive = 16.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
+        centers_per_class: Count = 1,
         **kwargs: Any,
     ) -> None:
-        super().__init__(num_classes, embedding_dim, margin, scale, initializer, **kwargs)
+        super().__init__(num_classes, embedding_dim, margin, scale, initializer, centers_per_class, **kwargs)
         if not 0.0 <= margin <= math.pi / 2:
             raise invalid("margin", received=margin, expected="radians in [0, π/2]", fix="28.6 degrees are 0.5.")
 

@@ -7,10 +7,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_positive
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
+from common.parameters import Positive, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -39,17 +40,18 @@ class CircleLoss(MetricLoss):
         >>> CircleLoss(margin=0.4, scale=80.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
         margin: float = 0.4,
-        scale: float = 80.0,
+        scale: Positive = 80.0,
         anchors: str = "embeddings",
         constant_weights: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.margin = margin
-        self.scale = check_positive("scale", scale)
+        self.scale = scale
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.constant_weights = bool(constant_weights)
 

@@ -7,9 +7,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative, check_positive, invalid
+from common.errors import invalid
 from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
+from common.parameters import Count, CountOrZero, checked
 from common.references.reference_set import References
 
 
@@ -42,10 +43,11 @@ class ComponentLoss(LossAround):
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, loss: MetricLoss, first: int, size: int, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, loss: MetricLoss, first: CountOrZero, size: Count, **kwargs: Any) -> None:
         super().__init__(loss, normalization="none", **kwargs)
-        self.first = check_non_negative("first", first)
-        self.size = check_positive("size", size)
+        self.first = first
+        self.size = size
 
     def call(
         self,

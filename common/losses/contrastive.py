@@ -7,10 +7,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.reductions import mean_of_nonzero
+from common.parameters import NotNegative, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -55,10 +55,11 @@ class ContrastiveLoss(MetricLoss):
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, positive_margin: float = 0.0, negative_margin: float = 0.5, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, positive_margin: NotNegative = 0.0, negative_margin: NotNegative = 0.5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.positive_margin = check_non_negative("positive_margin", positive_margin)
-        self.negative_margin = check_non_negative("negative_margin", negative_margin)
+        self.positive_margin = positive_margin
+        self.negative_margin = negative_margin
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
-from common.ops.reductions import PARTNER_REDUCTIONS, mean_of_nonzero
+from common.ops.reductions import mean_of_nonzero
+from common.parameters import checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -39,10 +39,11 @@ class CosineContrastiveLoss(MetricLoss):
         >>> CosineContrastiveLoss(margin=0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, margin: float = 0.5, reduction: str = "sum", **kwargs: Any) -> None:
+    @checked
+    def __init__(self, margin: float = 0.5, reduction: Literal["sum", "mean_of_active"] = "sum", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.margin = margin
-        self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
+        self.reduction = reduction
 
     def call(
         self,

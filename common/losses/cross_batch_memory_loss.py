@@ -8,12 +8,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_non_negative, invalid
+from common.errors import check_choice, invalid
 from common.losses.composed_loss import LossAround, loss_of_kind
 from common.losses.metric_loss import MetricLoss
 from common.losses.mined_loss import MinedLoss
 from common.losses.proxy_loss import ProxyLoss
 from common.ops.pair_masks import batch_labels, pair_masks
+from common.parameters import CountOrZero, NotNegative, checked
 from common.references.cross_batch_memory import CrossBatchMemory
 from common.references.reference_set import Pairs, References
 
@@ -64,13 +65,14 @@ class CrossBatchMemoryLoss(LossAround):
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4), training=True)
     """
 
+    @checked
     def __init__(
         self,
         loss: MetricLoss,
         memory_size: int,
         embedding_dim: int,
-        start_step: int = 1000,
-        weight: float = 1.0,
+        start_step: CountOrZero = 1000,
+        weight: NotNegative = 1.0,
         fill_before_start: bool = False,
         enqueue_first: bool = False,
         num_classes: int | None = None,
@@ -88,8 +90,8 @@ class CrossBatchMemoryLoss(LossAround):
                 expected, fix = f"one of all pairs with terms={UNION!r}", "It would not see which to leave out."
                 raise invalid("loss", received=kind.__name__, expected=expected, fix=fix)
         self.memory = CrossBatchMemory(memory_size, embedding_dim, num_classes, dtype=self.dtype)
-        self.start_step = check_non_negative("start_step", start_step)
-        self.weight = check_non_negative("weight", weight)
+        self.start_step = start_step
+        self.weight = weight
         self.fill_before_start = fill_before_start
         self.enqueue_first = enqueue_first
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative, check_positive, invalid
+from common.errors import invalid
 from common.losses.hyperbolic import check_tangents
 from common.losses.metric_loss import MetricLoss
 from common.miners.triplets import uniform_of
@@ -15,6 +15,7 @@ from common.ops.hyperbolic import pairwise_hyperbolic_distances
 from common.ops.normalization import normalize
 from common.ops.pair_masks import batch_labels, nan_unless, share_a_label
 from common.ops.reductions import masked_mean
+from common.parameters import Count, CountOrZero, NotNegative, Positive, checked
 from common.references.reference_set import References
 
 DRAWS = 4  # of one seed, that `draw_hierarchy` takes
@@ -61,17 +62,18 @@ class HIERLoss(MetricLoss):
         >>> WeightedSumLoss([ProxyAnchorLoss(100, 128), HIERLoss(128)], [1.0, 0.5])(embeddings, labels, training=True)
     """
 
+    @checked
     def __init__(
         self,
-        embedding_dim: int,
+        embedding_dim: Count,
         num_proxies: int = 512,
         num_neighbors: int = 20,
-        triplets_per_anchor: int = 50,
-        margin: float = 0.1,
-        temperature: float = 0.1,
+        triplets_per_anchor: Count = 50,
+        margin: NotNegative = 0.1,
+        temperature: Positive = 0.1,
         curvature: float = 0.1,
         radius: float = 2.3,
-        seed: int = 0,
+        seed: CountOrZero = 0,
         initializer: str | dict | keras.initializers.Initializer | None = None,
         **kwargs: Any,
     ) -> None:
@@ -79,13 +81,13 @@ class HIERLoss(MetricLoss):
         for name, count in (("num_proxies", num_proxies), ("num_neighbors", num_neighbors)):
             if not count >= 2:
                 raise invalid(name, received=count, expected="at least 2")
-        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
+        self.embedding_dim = embedding_dim
         self.num_proxies, self.num_neighbors = num_proxies, num_neighbors
-        self.triplets_per_anchor = check_positive("triplets_per_anchor", triplets_per_anchor)
-        self.margin = check_non_negative("margin", margin)
-        self.temperature = check_positive("temperature", temperature)
+        self.triplets_per_anchor = triplets_per_anchor
+        self.margin = margin
+        self.temperature = temperature
         self.curvature, self.radius = check_tangents(curvature, radius)
-        self.seed = check_non_negative("seed", seed)
+        self.seed = seed
         self.initializer = keras.initializers.get(initializer)
         self.proxies = self.add_weight(
             name="proxies",

@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import invalid
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
+from common.parameters import TwoOrMore, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -57,10 +57,9 @@ class HistogramLoss(MetricLoss):
         >>> HistogramLoss(num_nodes=65)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, num_nodes: int = 65, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, num_nodes: TwoOrMore = 65, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if num_nodes < 2:
-            raise invalid("num_nodes", received=num_nodes, expected="2 or more")
         self.num_nodes = num_nodes
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:

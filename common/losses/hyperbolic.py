@@ -12,6 +12,7 @@ from common.errors import check_positive, invalid
 from common.losses.rank_losses import AnchoredLoss
 from common.ops.hyperbolic import pairwise_hyperbolic_distances
 from common.ops.reductions import log_sum_exp, masked_mean
+from common.parameters import Positive, checked
 from common.references.comparison import Comparison
 
 LARGEST_ARGUMENT = 20.0  # of √c r, in float32
@@ -50,17 +51,18 @@ class HyperbolicLoss(AnchoredLoss):
         >>> HyperbolicLoss(normalization="clip")(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 
+    @checked
     def __init__(
         self,
-        curvature: float = 0.1,
-        radius: float = 2.3,
-        temperature: float = 0.2,
+        curvature: Positive = 0.1,
+        radius: Positive = 2.3,
+        temperature: Positive = 0.2,
         anchors: str = "embeddings",
         **kwargs: Any,
     ) -> None:
         super().__init__(anchors, **kwargs)
         self.curvature, self.radius = check_tangents(curvature, radius)
-        self.temperature = check_positive("temperature", temperature)
+        self.temperature = temperature
 
     def of_pairs(self, pairs: Comparison) -> tf.Tensor:
         """Return the mean over positive pairs.

@@ -7,11 +7,12 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_non_negative
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
+from common.parameters import NotNegative, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -86,18 +87,19 @@ class LiftedStructureLoss(MetricLoss):
         >>> LiftedStructureLoss(generalized=True)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
-        margin: float = 1.0,
+        margin: NotNegative = 1.0,
         generalized: bool = False,
-        norm_penalty: float = 0.0,
+        norm_penalty: NotNegative = 0.0,
         anchors: str = "embeddings",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.margin = check_non_negative("margin", margin)
+        self.margin = margin
         self.generalized = bool(generalized)
-        self.norm_penalty = check_non_negative("norm_penalty", norm_penalty)
+        self.norm_penalty = norm_penalty
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:

@@ -7,10 +7,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_non_negative, check_positive
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.pair_masks import integer_labels
+from common.parameters import Count, NotNegative, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -77,18 +78,19 @@ class MarginLoss(MetricLoss):
         >>> MarginLoss(num_classes=75, boundary=0.6)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
-        num_classes: int | None = None,
-        margin: float = 0.2,
-        boundary: float = 1.2,
+        num_classes: Count | None = None,
+        margin: NotNegative = 0.2,
+        boundary: NotNegative = 1.2,
         anchors: str = "embeddings",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_classes = None if num_classes is None else check_positive("num_classes", num_classes)
-        self.margin = check_non_negative("margin", margin)
-        self.boundary = check_non_negative("boundary", boundary)
+        self.num_classes = num_classes
+        self.margin = margin
+        self.boundary = boundary
         self.anchors = check_choice("anchors", anchors, ANCHORS)
         self.boundaries = self.add_weight(
             name="boundaries",

@@ -10,13 +10,14 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common import miners
-from common.errors import check_choice, check_fraction, check_non_negative, invalid
+from common.errors import check_choice, invalid
 from common.losses.composed_loss import LossAround
 from common.losses.metric_loss import MetricLoss
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.weighted_sum import WeightedSumLoss
 from common.ops.normalization import normalize
 from common.ops.pair_masks import batch_labels
+from common.parameters import CountOrZero, Share, checked
 from common.references.reference_set import Pairs, References
 
 MINERS: dict[str, Callable[..., miners.Triplets | Pairs]] = {
@@ -76,12 +77,13 @@ class MinedLoss(LossAround):
         >>> loss(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2), training=True)
     """
 
+    @checked
     def __init__(
         self,
         loss: MetricLoss,
         miner: str | keras.layers.Layer = "distance_weighted",
-        rho_probability: float = 0.0,
-        seed: int = 0,
+        rho_probability: Share = 0.0,
+        seed: CountOrZero = 0,
         draws_by: str = "step",
         **kwargs: Any,
     ) -> None:
@@ -93,10 +95,10 @@ class MinedLoss(LossAround):
         self.miner = miner
         if not isinstance(miner, keras.layers.Layer):
             check_choice("miner", miner, MINERS)
-        self.rho_probability = check_fraction("rho_probability", rho_probability, zero_allowed=True)
+        self.rho_probability = rho_probability
         if rho_probability and miner == "multi_similarity":
             raise invalid("rho_probability", received=rho_probability, expected="0 with a miner of pairs")
-        self.seed = check_non_negative("seed", seed)
+        self.seed = seed
         self.draws_by = check_choice("draws_by", draws_by, DRAWS_BY)
         self.step: tf.Variable | None = None
         if self.draws_by == "step":

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_positive
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
-from common.ops.reductions import PARTNER_REDUCTIONS, log1p_sum_exp, masked_mean
+from common.ops.reductions import log1p_sum_exp, masked_mean
+from common.parameters import Positive, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -40,21 +41,22 @@ class MultiSimilarityLoss(MetricLoss):
         >>> MultiSimilarityLoss(2.0, 40.0, 0.5)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
-        positive_scale: float = 2.0,
-        negative_scale: float = 40.0,
+        positive_scale: Positive = 2.0,
+        negative_scale: Positive = 40.0,
         threshold: float = 0.5,
         anchors: str = "embeddings",
-        reduction: str = "sum",
+        reduction: Literal["sum", "mean_of_active"] = "sum",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.positive_scale = check_positive("positive_scale", positive_scale)
-        self.negative_scale = check_positive("negative_scale", negative_scale)
+        self.positive_scale = positive_scale
+        self.negative_scale = negative_scale
         self.threshold = threshold
         self.anchors = check_choice("anchors", anchors, ANCHORS)
-        self.reduction = check_choice("reduction", reduction, PARTNER_REDUCTIONS)
+        self.reduction = reduction
 
     def call(
         self,

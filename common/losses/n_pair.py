@@ -7,11 +7,12 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_non_negative, check_positive
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
+from common.parameters import NotNegative, Positive, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -36,12 +37,13 @@ class NPairLoss(MetricLoss):
         >>> NPairLoss(normalization="none", norm_penalty=0.005)(tf.random.normal([32, 128]), tf.repeat(tf.range(16), 2))
     """
 
+    @checked
     def __init__(
-        self, scale: float = 1.0, norm_penalty: float = 0.0, anchors: str = "embeddings", **kwargs: Any
+        self, scale: Positive = 1.0, norm_penalty: NotNegative = 0.0, anchors: str = "embeddings", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.scale = check_positive("scale", scale)
-        self.norm_penalty = check_non_negative("norm_penalty", norm_penalty)
+        self.scale = scale
+        self.norm_penalty = norm_penalty
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(

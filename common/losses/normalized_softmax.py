@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import softmax_loss
+from common.parameters import Positive, checked
 from common.references.reference_set import References
 
 
@@ -34,16 +34,17 @@ class NormalizedSoftmaxLoss(ProxyLoss):
         >>> NormalizedSoftmaxLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         embedding_dim: int,
-        temperature: float = 0.05,
+        temperature: Positive = 0.05,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, embedding_dim, 1, initializer, **kwargs)
-        self.temperature = check_positive("temperature", temperature)
+        self.temperature = temperature
 
     def call(
         self,

@@ -7,10 +7,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.losses.proxy_loss import ProxyLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log1p_sum_exp, masked_mean
+from common.parameters import Positive, checked
 from common.references.reference_set import References
 
 
@@ -37,19 +37,20 @@ class ProxyAnchorLoss(ProxyLoss):
         >>> ProxyAnchorLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         embedding_dim: int,
         proxies_per_class: int = 1,
         margin: float = 0.1,
-        scale: float = 32.0,
+        scale: Positive = 32.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
         self.margin = margin
-        self.scale = check_positive("scale", scale)
+        self.scale = scale
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""

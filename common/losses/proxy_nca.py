@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_positive
 from common.losses.proxy_loss import ProxyLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
+from common.parameters import Positive, checked
 from common.references.comparison import Comparison
 from common.references.reference_set import References
-
-DENOMINATORS = ("all", "negatives")
 
 
 def negative_log_probability(
@@ -22,7 +20,7 @@ def negative_log_probability(
     positive: tf.Tensor,
     negative: tf.Tensor,
     weights: tf.Tensor | None = None,
-    denominator: str = "all",
+    denominator: Literal["all", "negatives"] = "all",
 ) -> tf.Tensor:
     """Return the mean `-w log Σ_positive softmax(logits)` over anchors with a positive reference.
 
@@ -31,7 +29,8 @@ def negative_log_probability(
         positive: bool, `[anchors, references]`.
         negative: bool, `[anchors, references]`.
         weights: w, `[anchors]`; None: 1.
-        denominator: what the softmax adds up, one of `DENOMINATORS`. With `"negatives"` anchors also need one.
+        denominator: what the softmax adds up, `"all"` proxies or the `"negatives"`. With these, anchors
+            also need one.
 
     Returns:
         A scalar.
@@ -42,7 +41,7 @@ def negative_log_probability(
     return masked_mean(surprises, tf.reduce_any(positive, axis=1) & tf.reduce_any(others, axis=1))
 
 
-def softmax_loss(pairs: Comparison, temperature: float, denominator: str = "all") -> tf.Tensor:
+def softmax_loss(pairs: Comparison, temperature: float, denominator: Literal["all", "negatives"] = "all") -> tf.Tensor:
     """Return `negative_log_probability` of a `Comparison`'s inner products over a temperature, a scalar."""
     logits = pairwise_inner_products(pairs.anchors, pairs.references) / temperature
     return negative_log_probability(logits, pairs.positive, pairs.negative, pairs.anchor_weights, denominator)
@@ -75,19 +74,20 @@ class ProxyNCALoss(ProxyLoss):
         >>> ProxyNCALoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         embedding_dim: int,
         proxies_per_class: int = 1,
-        temperature: float = 0.11,
+        temperature: Positive = 0.11,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
-        denominator: str = "all",
+        denominator: Literal["all", "negatives"] = "all",
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, embedding_dim, proxies_per_class, initializer, **kwargs)
-        self.temperature = check_positive("temperature", temperature)
-        self.denominator = check_choice("denominator", denominator, DENOMINATORS)
+        self.temperature = temperature
+        self.denominator = denominator
 
     def call(
         self,

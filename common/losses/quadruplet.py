@@ -7,11 +7,12 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_non_negative
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.losses.triplet import active_below, rank_by_bisection, triplet
 from common.ops.distances import pairwise_distances
 from common.ops.pair_masks import consecutive_labels
+from common.parameters import NotNegative, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -110,12 +111,13 @@ class QuadrupletLoss(MetricLoss):
         >>> QuadrupletLoss(0.2, 0.2)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
-        self, margin: float = 0.2, second_margin: float = 0.2, anchors: str = "embeddings", **kwargs: Any
+        self, margin: NotNegative = 0.2, second_margin: NotNegative = 0.2, anchors: str = "embeddings", **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self.margin = check_non_negative("margin", margin)
-        self.second_margin = check_non_negative("second_margin", second_margin)
+        self.margin = margin
+        self.second_margin = second_margin
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:

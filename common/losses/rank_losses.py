@@ -7,15 +7,16 @@ r(p) = 1 + Σ_{z ≠ p} H(s_az - s_ap). The losses replace the step H by a funct
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_fraction, check_positive, invalid
+from common.errors import check_choice, invalid
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products, pairwise_squared_distances
 from common.ops.reductions import masked_mean
+from common.parameters import Count, Positive, Share, checked
 from common.references.comparison import ANCHORS, Comparison, compare
 from common.references.reference_set import References
 
@@ -102,9 +103,10 @@ class RankLoss(AnchoredLoss):
         **kwargs: `normalization`, `name`, `dtype`; see `MetricLoss`.
     """
 
-    def __init__(self, temperature: float = 0.01, anchors: str = "embeddings", **kwargs: Any) -> None:
+    @checked
+    def __init__(self, temperature: Positive = 0.01, anchors: str = "embeddings", **kwargs: Any) -> None:
         super().__init__(anchors, **kwargs)
-        self.temperature = check_positive("temperature", temperature)
+        self.temperature = temperature
 
     def of_pairs(self, pairs: Comparison) -> tf.Tensor:
         """Return the mean over anchors, and any further term."""
@@ -206,21 +208,22 @@ class RoadmapLoss(SmoothAPLoss):
         >>> RoadmapLoss()(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
-        temperature: float = 0.01,
+        temperature: Positive = 0.01,
         anchors: str = "embeddings",
-        slope: float = 100.0,
-        knee: float = 0.05,
-        calibration_weight: float = 0.5,
+        slope: Positive = 100.0,
+        knee: Positive = 0.05,
+        calibration_weight: Share = 0.5,
         positive_threshold: float = 0.9,
         negative_threshold: float = 0.6,
         **kwargs: Any,
     ) -> None:
         super().__init__(temperature, anchors, **kwargs)
-        self.slope = check_positive("slope", slope)
-        self.knee = check_positive("knee", knee)
-        self.calibration_weight = check_fraction("calibration_weight", calibration_weight, zero_allowed=True)
+        self.slope = slope
+        self.knee = knee
+        self.calibration_weight = calibration_weight
         self.positive_threshold, self.negative_threshold = positive_threshold, negative_threshold
 
     def terms(self, ranked: RankedPositives, pairs: Comparison) -> tf.Tensor:
@@ -274,11 +277,12 @@ class RecallAtKLoss(RankLoss):
         >>> RecallAtKLoss()(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
         ks: Sequence[int] = (1, 2, 4, 8, 16),
-        temperature: float = 0.01,
-        rank_temperature: float = 1.0,
+        temperature: Positive = 0.01,
+        rank_temperature: Positive = 1.0,
         anchors: str = "embeddings",
         **kwargs: Any,
     ) -> None:
@@ -286,7 +290,7 @@ class RecallAtKLoss(RankLoss):
         if not ks or min(ks) < 1:
             raise invalid("ks", received=tuple(ks), expected="numbers of at least 1")
         self.ks = tuple(ks)
-        self.rank_temperature = check_positive("rank_temperature", rank_temperature)
+        self.rank_temperature = rank_temperature
 
     def terms(self, ranked: RankedPositives, pairs: Comparison) -> tf.Tensor:
         """Return the mean over k of one minus the smooth recall of each anchor."""
@@ -335,17 +339,18 @@ class PenalizedNegativesLoss(RankLoss):
         >>> PenalizedNegativesLoss()(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
-        penalty: str = "quotient",
-        power: float = 1.0,
-        temperature: float = 0.01,
+        penalty: Literal["linear", "logarithmic", "quotient", "increasing", "bounded"] = "quotient",
+        power: Positive = 1.0,
+        temperature: Positive = 0.01,
         anchors: str = "embeddings",
         **kwargs: Any,
     ) -> None:
         super().__init__(temperature, anchors, **kwargs)
-        self.penalty = check_choice("penalty", penalty, tuple(_PENALTIES))
-        self.power = check_positive("power", power)
+        self.penalty = penalty
+        self.power = power
 
     def terms(self, ranked: RankedPositives, pairs: Comparison) -> tf.Tensor:
         """Return the mean penalty of each anchor."""
@@ -380,10 +385,9 @@ class FastAPLoss(AnchoredLoss):
         >>> FastAPLoss(10)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, num_bins: int = 10, anchors: str = "embeddings", **kwargs: Any) -> None:
+    @checked
+    def __init__(self, num_bins: Count = 10, anchors: str = "embeddings", **kwargs: Any) -> None:
         super().__init__(anchors, **kwargs)
-        if num_bins < 1:
-            raise invalid("num_bins", received=num_bins, expected="1 or more")
         self.num_bins = num_bins
 
     def of_pairs(self, pairs: Comparison) -> tf.Tensor:

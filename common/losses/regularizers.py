@@ -10,11 +10,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.normalization import normalize
 from common.ops.reductions import masked_mean
+from common.parameters import Positive, checked
 from common.references.comparison import Comparison, compare
 from common.references.reference_set import References
 
@@ -136,9 +136,10 @@ class CodingRateLoss(MetricLoss):
         >>> WeightedSumLoss([ProxyAnchorLoss(100, 128), CodingRateLoss()], [1.0, 0.01])(embeddings, labels)
     """
 
-    def __init__(self, precision: float = 0.5, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, precision: Positive = 0.5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.precision = check_positive("precision", precision)
+        self.precision = precision
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """Return the loss of a batch; see the class."""

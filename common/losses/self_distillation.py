@@ -8,12 +8,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative, check_positive, invalid
+from common.errors import check_positive, invalid
 from common.losses.component_loss import components
 from common.losses.composed_loss import LossOfParts
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.normalization import normalize
+from common.parameters import Count, CountOrZero, NotNegative, Positive, checked
 from common.references.reference_set import References
 
 
@@ -75,30 +76,31 @@ class SelfDistillationLoss(LossOfParts):
         >>> loss(tf.random.normal([16, 40]), tf.repeat(tf.range(4), 4))
     """
 
+    @checked
     def __init__(
         self,
         losses: Sequence[MetricLoss],
-        embedding_dim: int,
-        feature_dim: int,
+        embedding_dim: Count,
+        feature_dim: Count,
         branch_dims: Sequence[int],
         *,
-        weight: float = 50.0,
-        feature_weight: float = 50.0,
-        temperature: float = 1.0,
-        start_step: int = 1000,
+        weight: NotNegative = 50.0,
+        feature_weight: NotNegative = 50.0,
+        temperature: Positive = 1.0,
+        start_step: CountOrZero = 1000,
         **kwargs: Any,
     ) -> None:
         super().__init__(losses, **kwargs)
-        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
-        self.feature_dim = check_positive("feature_dim", feature_dim)
+        self.embedding_dim = embedding_dim
+        self.feature_dim = feature_dim
         self.branch_dims = tuple(check_positive("branch_dims", size) for size in branch_dims)
         if not self.branch_dims or len(losses) != 1 + len(self.branch_dims):
             expected = f"one for the embedding and one for each of {len(self.branch_dims)} branches, at least two"
             raise invalid("number of losses", received=len(losses), expected=expected)
-        self.weight = check_non_negative("weight", weight)
-        self.feature_weight = check_non_negative("feature_weight", feature_weight)
-        self.temperature = check_positive("temperature", temperature)
-        self.start_step = check_non_negative("start_step", start_step)
+        self.weight = weight
+        self.feature_weight = feature_weight
+        self.temperature = temperature
+        self.start_step = start_step
         self.branches = tuple(self._branch(place, size) for place, size in enumerate(self.branch_dims))
         self.step = self.add_weight(name="step", shape=(), dtype="int64", initializer="zeros", trainable=False)
 

@@ -8,12 +8,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_non_negative
+from common.errors import check_choice
 from common.losses.contrastive import contrastive
 from common.losses.metric_loss import MetricLoss
 from common.losses.triplet import triplet
 from common.ops.distances import ROUNDING_UNITS, pairwise_squared_distances
 from common.ops.reductions import mean_or_zero
+from common.parameters import NotNegative, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -62,21 +63,22 @@ class SignalToNoiseLoss(MetricLoss):
         >>> SignalToNoiseLoss(negative_margin=1.0)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
         terms: str = "contrastive",
-        positive_margin: float = 0.0,
-        negative_margin: float = 1.0,
-        margin: float = 0.2,
-        mean_penalty: float = 0.005,
+        positive_margin: NotNegative = 0.0,
+        negative_margin: NotNegative = 1.0,
+        margin: NotNegative = 0.2,
+        mean_penalty: NotNegative = 0.005,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.terms = check_choice("terms", terms, TERMS)
-        self.positive_margin = check_non_negative("positive_margin", positive_margin)
-        self.negative_margin = check_non_negative("negative_margin", negative_margin)
-        self.margin = check_non_negative("margin", margin)
-        self.mean_penalty = check_non_negative("mean_penalty", mean_penalty)
+        self.positive_margin = positive_margin
+        self.negative_margin = negative_margin
+        self.margin = margin
+        self.mean_penalty = mean_penalty
 
     def call(self, embeddings: tf.Tensor, labels: tf.Tensor, references: References | None = None) -> tf.Tensor:
         """Return the loss of a batch; see `MetricLoss`."""

@@ -7,13 +7,13 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative, check_positive
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
 from common.ops.distances import pairwise_distances, pairwise_inner_products
 from common.ops.normalization import normalize
 from common.ops.pair_masks import consecutive_labels
 from common.ops.reductions import softmax_means_by_group
+from common.parameters import Count, NotNegative, Positive, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -63,22 +63,23 @@ class SoftTripleLoss(ProxyLoss):
         >>> SoftTripleLoss(num_classes=75, embedding_dim=128)(tf.random.normal([32, 128]), tf.range(32))
     """
 
+    @checked
     def __init__(
         self,
         num_classes: int,
         embedding_dim: int,
-        centers_per_class: int = 10,
-        scale: float = 20.0,
-        gamma: float = 0.1,
-        tau: float = 0.2,
+        centers_per_class: Count = 10,
+        scale: Positive = 20.0,
+        gamma: Positive = 0.1,
+        tau: NotNegative = 0.2,
         margin: float = 0.01,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, embedding_dim, centers_per_class, initializer, **kwargs)
-        self.scale = check_positive("scale", scale)
-        self.gamma = check_positive("gamma", gamma)
-        self.tau = check_non_negative("tau", tau)
+        self.scale = scale
+        self.gamma = gamma
+        self.tau = tau
         self.margin = margin
 
     def call(

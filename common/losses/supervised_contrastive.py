@@ -7,10 +7,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_positive
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
+from common.parameters import Positive, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -35,9 +36,10 @@ class SupervisedContrastiveLoss(MetricLoss):
         >>> SupervisedContrastiveLoss(0.1)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
-    def __init__(self, temperature: float = 0.1, anchors: str = "embeddings", **kwargs: Any) -> None:
+    @checked
+    def __init__(self, temperature: Positive = 0.1, anchors: str = "embeddings", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.temperature = check_positive("temperature", temperature)
+        self.temperature = temperature
         self.anchors = check_choice("anchors", anchors, ANCHORS)
 
     def call(

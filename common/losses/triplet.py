@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_non_negative
+from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import ROUNDING_UNITS, pairwise_distances, pairwise_squared_distances
+from common.parameters import NotNegative, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
-MININGS = ("none", "semi_hard", "nearest_semi_hard")
 _FEW_POSITIVES = 32  # an anchor with no more of them has them picked out; with more its whole row is sorted
 
 
@@ -34,7 +34,7 @@ def active_triplet_counts(
         positive: bool, `[anchors, references]`.
         negative: bool, `[anchors, references]`, none of them positive.
         margin: m.
-        mining: one of `MININGS`; see `TripletLoss`.
+        mining: see `TripletLoss`.
 
     Returns:
         int32 `[anchors, references]`: for a positive pair the number of its active negatives, for a negative pair
@@ -175,7 +175,7 @@ def triplet(
         positive: bool, `[anchors, references]`.
         negative: bool, `[anchors, references]`, none of them positive.
         margin: m.
-        mining: one of `MININGS`; see `TripletLoss`.
+        mining: see `TripletLoss`.
         weights: w, of the anchors, `[anchors]`; None: 1.
 
     Returns:
@@ -223,18 +223,19 @@ class TripletLoss(MetricLoss):
         >>> TripletLoss(margin=0.0961)(tf.random.normal([32, 128]), tf.repeat(tf.range(8), 4))
     """
 
+    @checked
     def __init__(
         self,
-        margin: float = 0.05,
+        margin: NotNegative = 0.05,
         anchors: str = "embeddings",
-        mining: str = "none",
+        mining: Literal["none", "semi_hard", "nearest_semi_hard"] = "none",
         squared: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.margin = check_non_negative("margin", margin)
+        self.margin = margin
         self.anchors = check_choice("anchors", anchors, ANCHORS)
-        self.mining = check_choice("mining", mining, MININGS)
+        self.mining = mining
         self.squared = bool(squared)
 
     def call(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tensorflow as tf
 
 # How a loss puts the terms of an anchor's partners together: their sum, or per active partner (see the losses).
-PARTNER_REDUCTIONS = ("sum", "mean_of_active")
 
 
 def masked_mean(values: tf.Tensor, mask: tf.Tensor, axis: int | None = None) -> tf.Tensor:

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.ops.shapes import InputShape
+from common.parameters import Count, checked
 from common.pooling.feature_pooling import masked_max, masked_mean
 from common.pooling.neighborhoods import as_maps, as_positions, check_has_neighborhoods, check_window
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
@@ -44,9 +44,10 @@ class CBAMPooling(WeightedPooling):
         InvalidInput: an argument is out of range, or `kernel_size` is larger than 1 for token sequences.
     """
 
-    def __init__(self, channel_reduction: int = 1, *, kernel_size: int = 3, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, channel_reduction: Count = 1, *, kernel_size: int = 3, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.channel_reduction = int(check_positive("channel_reduction", channel_reduction))
+        self.channel_reduction = int(channel_reduction)
         self.kernel_size = check_window("kernel_size", kernel_size)
         self.position_gate = keras.layers.Conv2D(
             1,

@@ -7,8 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_choice, check_positive
+from common.errors import check_choice
 from common.ops.shapes import InputShape
+from common.parameters import Positive, checked
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
 
 CHANNEL_RATES = ("nonzero", "sigmoid")
@@ -46,10 +47,11 @@ class CrossDimensionalPooling(WeightedPooling):
         InvalidInput: `channel_rate` is unknown or `epsilon` is not positive.
     """
 
-    def __init__(self, channel_rate: str = "nonzero", *, epsilon: float = 1e-6, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, channel_rate: str = "nonzero", *, epsilon: Positive = 1e-6, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.channel_rate = check_choice("channel_rate", channel_rate, CHANNEL_RATES)
-        self.epsilon = float(check_positive("epsilon", epsilon))
+        self.epsilon = float(epsilon)
 
     def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.full_precision_positions(features, mask)

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.ops.shapes import InputShape
+from common.parameters import Count, checked
 from common.pooling.weighted_pooling import WeightedPooling, shares, weighted_mean
 
 
@@ -41,9 +41,10 @@ class DeLFPooling(WeightedPooling):
         InvalidInput: `num_filters` is not positive.
     """
 
-    def __init__(self, num_filters: int = 512, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, num_filters: Count = 512, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.num_filters = int(check_positive("num_filters", num_filters))
+        self.num_filters = int(num_filters)
         self.hidden = keras.layers.Dense(num_filters, activation="relu", dtype=self.dtype, name="hidden")
         self.score = keras.layers.Dense(1, activation="softplus", dtype=self.dtype, name="score")
 

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.ops.shapes import InputShape
+from common.parameters import Positive, checked
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
 
@@ -43,9 +43,10 @@ class GeneralizedMaxPooling(WeightedPooling):
         InvalidInput: `ridge` is not positive.
     """
 
-    def __init__(self, ridge: float = 1.0, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, ridge: Positive = 1.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.ridge = float(check_positive("ridge", ridge))
+        self.ridge = float(ridge)
 
     def call(self, features: tf.Tensor, mask: tf.Tensor | None = None, training: bool | None = None) -> tf.Tensor:
         features, mask = self.full_precision_positions(features, mask)

@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
+from common.parameters import Positive, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.position_counts import num_positions
 
@@ -44,11 +44,14 @@ class GeneralizedMeanPooling(FeaturePooling):
         InvalidInput: an argument is not positive.
     """
 
-    def __init__(self, power: float = 3.0, *, trainable_power: bool = True, floor: float = 1e-6, **kwargs: Any) -> None:
+    @checked
+    def __init__(
+        self, power: Positive = 3.0, *, trainable_power: bool = True, floor: Positive = 1e-6, **kwargs: Any
+    ) -> None:
         super().__init__(**in_full_precision(kwargs))
-        self.initial_power = float(check_positive("power", power))
+        self.initial_power = float(power)
         self.trainable_power = bool(trainable_power)
-        self.floor = float(check_positive("floor", floor))
+        self.floor = float(floor)
 
     def build(self, input_shape: InputShape) -> None:
         self.power = self.add_weight(

@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.ops.normalization import normalize
 from common.ops.shapes import InputShape
+from common.parameters import Count, checked
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
 
@@ -48,16 +48,17 @@ class NetVLADPooling(WeightedPooling):
         InvalidInput: `num_clusters` is not positive.
     """
 
+    @checked
     def __init__(
         self,
-        num_clusters: int = 8,
+        num_clusters: Count = 8,
         *,
         center_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
         center_constraint: str | dict | keras.constraints.Constraint | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_clusters = int(check_positive("num_clusters", num_clusters))
+        self.num_clusters = int(num_clusters)
         self.center_regularizer = keras.regularizers.get(center_regularizer)
         self.center_constraint = keras.constraints.get(center_constraint)
         self.assignment = keras.layers.Dense(self.num_clusters, dtype=self.dtype, name="assignment")

@@ -7,11 +7,11 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import normalize
 from common.ops.shapes import InputShape
 from common.ops.sinkhorn import balanced_transport_plan
+from common.parameters import Count, Positive, checked
 from common.pooling.position_counts import num_positions
 from common.pooling.weighted_pooling import WeightedPooling, shares
 
@@ -54,21 +54,22 @@ class OptimalTransportPooling(WeightedPooling):
         InvalidInput: an argument is not positive.
     """
 
+    @checked
     def __init__(
         self,
-        num_prototypes: int = 8,
+        num_prototypes: Count = 8,
         *,
-        smoothing: float = 2.0,
-        num_iterations: int = 10,
+        smoothing: Positive = 2.0,
+        num_iterations: Count = 10,
         prototype_initializer: str | dict | keras.initializers.Initializer = "glorot_uniform",
         prototype_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
         prototype_constraint: str | dict | keras.constraints.Constraint | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_prototypes = int(check_positive("num_prototypes", num_prototypes))
-        self.smoothing = float(check_positive("smoothing", smoothing))
-        self.num_iterations = int(check_positive("num_iterations", num_iterations))
+        self.num_prototypes = int(num_prototypes)
+        self.smoothing = float(smoothing)
+        self.num_iterations = int(num_iterations)
         self.prototype_initializer = keras.initializers.get(prototype_initializer)
         self.prototype_regularizer = keras.regularizers.get(prototype_regularizer)
         self.prototype_constraint = keras.constraints.get(prototype_constraint)

@@ -7,9 +7,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive, invalid
+from common.errors import invalid
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
+from common.parameters import Count, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.position_counts import static_num_positions
 
@@ -52,9 +53,10 @@ class SecondOrderPooling(FeaturePooling):
         InvalidInput: `attention_dim` is not positive, the number of positions is unknown, or there is a mask.
     """
 
-    def __init__(self, attention_dim: int = 128, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, attention_dim: Count = 128, **kwargs: Any) -> None:
         super().__init__(**in_full_precision(kwargs))
-        self.attention_dim = int(check_positive("attention_dim", attention_dim))
+        self.attention_dim = int(attention_dim)
         branch = {"attention_dim": self.attention_dim, "dtype": self.dtype}
         self.channel_branch = _CovarianceRows(of_positions=False, name="channel_branch", **branch)
         self.position_branch = _CovarianceRows(of_positions=True, name="position_branch", **branch)

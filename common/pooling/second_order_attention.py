@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
+from common.parameters import Count, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.generalized_mean import GeneralizedMeanPooling
 
@@ -47,9 +47,10 @@ class SecondOrderAttentionPooling(FeaturePooling):
         InvalidInput: an argument is not positive.
     """
 
+    @checked
     def __init__(
         self,
-        channel_reduction: int = 1,
+        channel_reduction: Count = 1,
         *,
         power: float = 3.0,
         trainable_power: bool = True,
@@ -57,7 +58,7 @@ class SecondOrderAttentionPooling(FeaturePooling):
         **kwargs: Any,
     ) -> None:
         super().__init__(**in_full_precision(kwargs))
-        self.channel_reduction = int(check_positive("channel_reduction", channel_reduction))
+        self.channel_reduction = int(channel_reduction)
         self.output_initializer = keras.initializers.get(output_initializer)
         self.generalized_mean = GeneralizedMeanPooling(
             power, trainable_power=trainable_power, dtype=self.dtype, name="generalized_mean"

@@ -7,9 +7,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_non_negative, check_positive, invalid
+from common.errors import invalid
 from common.ops.precision import in_full_precision
 from common.ops.shapes import InputShape
+from common.parameters import Count, CountOrZero, checked
 from common.pooling.feature_pooling import FeaturePooling
 from common.pooling.position_counts import num_positions, static_num_positions
 
@@ -44,10 +45,11 @@ class WeldonPooling(FeaturePooling):
         InvalidInput: an argument is out of range, or there are fewer positions.
     """
 
-    def __init__(self, num_largest: int = 3, num_smallest: int = 3, **kwargs: Any) -> None:
+    @checked
+    def __init__(self, num_largest: Count = 3, num_smallest: CountOrZero = 3, **kwargs: Any) -> None:
         super().__init__(**in_full_precision(kwargs))
-        self.num_largest = int(check_positive("num_largest", num_largest))
-        self.num_smallest = int(check_non_negative("num_smallest", num_smallest))
+        self.num_largest = int(num_largest)
+        self.num_smallest = int(num_smallest)
 
     def build(self, input_shape: InputShape) -> None:
         self.num_channels(input_shape)

@@ -14,7 +14,7 @@ from common.errors import InvalidInput
 from common.files import write_text
 from experiments.deployment.run_model import check_embeddings
 from experiments.deployment.writing import TAGS, card_path, card_template, check_output, check_pooling, plugin_facts
-from experiments.settings.provided import PROVIDERS
+from experiments.parts.registry import part_of
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -54,7 +54,7 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
 def _card(network: UntrainedNetwork, model: keras.Model, path: pathlib.Path, name: str) -> str:
     from common.deployment.deployable_model import PREPROCESSING
 
-    place = "backbone", network.backbone
+    own = part_of("backbone", network.backbone)
     return card_template("untrained_card.md.jinja").render(
         network=network,
         tags=[*TAGS, network.backbone, network.pooling],
@@ -67,5 +67,5 @@ def _card(network: UntrainedNetwork, model: keras.Model, path: pathlib.Path, nam
         reading=model.get_layer(PREPROCESSING).reading,
         format=name.removesuffix("_float16"),
         file=path.name,
-        **plugin_facts({"backbone": PROVIDERS[place]} if place in PROVIDERS else {}, path, name),
+        **plugin_facts({"backbone": own.provider} if own and own.provider else {}, path, name),
     )

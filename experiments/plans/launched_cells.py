@@ -14,13 +14,13 @@ from common.files import is_locked
 from common.records.run_directory import read_finished_result
 from experiments.launch.launch_flags import Launcher
 from experiments.launch.unit_task import Failure, UnitTask
+from experiments.parts.datasets import traits_of
 from experiments.plans.study import Cell, Study
 from experiments.plans.study_runs import StudyRuns
 from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS
 from experiments.runs.unit import unit_label
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
 from experiments.settings.recipes import departures
 from experiments.settings.run_settings import EVERYTHING, OWN_PHOTOS
 

@@ -18,6 +18,7 @@ from common.errors import InvalidInput, check_all, check_choice
 from experiments import reports
 from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import Failure, check_no_failures
+from experiments.parts.datasets import traits_of
 from experiments.plans.launched_cells import DATA_DIR, launch_missing, unit_command
 from experiments.plans.study import Cell, Studies, Study, StudyOptions, finished_units
 from experiments.plans.study_runs import NothingFinished, StudyRuns
@@ -31,7 +32,6 @@ from experiments.runs.unit_runs import follow_pictures
 from experiments.settings import build, tracker_flags
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS
 

@@ -13,8 +13,8 @@ from common.commands.command_line import globs_in
 from common.downloads import SOURCES, Acquired, acquire
 from common.errors import InvalidInput, invalid, raise_all
 from common.files import read_json, write_json, write_text
+from experiments.parts.datasets import DATASETS, traits_of
 from experiments.settings import build
-from experiments.settings.datasets import DATASETS, traits_of
 
 SOURCE_OF = {  # whose published files a data set is made of
     **{name: name for name in SOURCES},

@@ -17,6 +17,7 @@ import numpy as np
 from common.errors import check_given
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
+from experiments.parts.datasets import traits_of
 from experiments.protocols.report import MethodReport
 from experiments.protocols.report_files import recall_of
 from experiments.published import conventional as tables
@@ -28,7 +29,6 @@ from experiments.reports.verdicts import error_of_mean
 from experiments.rows.run_folders import UnitRun
 from experiments.runs.unit import MONITORED, normalized_mutual_information
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
 
 EXPLANATION = (
     "Optimism of the protocol: best of the repeats that stop on the test set, minus mean of the repeats that stop on "

@@ -20,7 +20,7 @@ from common.files import check_unpacked_size, read_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.retrieval.metrics import METRICS
 from common.training.test_embeddings import read_test_embeddings
-from experiments.settings.datasets import traits_of
+from experiments.parts.datasets import traits_of
 
 OTHER_METRICS = ("verification", "opis", "centroid", "open_set", "classes")  # of --metrics
 _MOST_CLASSES = 10  # in the table

@@ -10,12 +10,12 @@ import numpy as np
 from common.data import Dataset
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE
 from common.files import read_json, write_json
+from experiments.parts.datasets import traits_of
 from experiments.reports import UnitRun
 from experiments.rows.rows import Extras, no_extras
 from experiments.runs.pooling_weights import image_batches, pooling_weights_of, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
-from experiments.settings.datasets import traits_of
 
 _DIGITS = 6  # of what a model computes again: other machines round the last ones in another way
 

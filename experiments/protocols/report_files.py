@@ -10,11 +10,11 @@ import numpy as np
 from common.files import DamagedFile, read_arrays
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
+from experiments.parts.datasets import traits_of
 from experiments.reports.plots import picture
 from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.feature_figures import CONCATENATED
 from experiments.runs.sampling_teacher import SAMPLING
-from experiments.settings.datasets import traits_of
 from experiments.settings.loss_building import DISCRIMINATIVE
 from experiments.settings.method_names import FEATURES, GROUPS
 

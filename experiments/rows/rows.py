@@ -24,8 +24,8 @@ from common.errors import InvalidInput
 from common.files import read_arrays, read_json, write_arrays, write_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.retrieval.metrics import TABLE_METRICS
+from experiments.parts.datasets import traits_of
 from experiments.rows.run_folders import CLOSED_FORM, VALIDATED_BEFORE, UnitRun
-from experiments.settings.datasets import traits_of
 
 _FIRST_METRICS = ("MAP@R", "P@1")  # of files of concatenated models that do not say which they hold
 TRAINING, COLLECTION = "training", "collection"

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from common.data.memory_batches import CRITERIA
 from common.errors import check_given
+from experiments.parts.datasets import Size, traits_of
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import Size, traits_of
 from experiments.settings.loss_building import num_views_of
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import IN_TURN, GroupSettings

@@ -15,12 +15,12 @@ from common.commands.exit_code import import_tensorflow
 from common.data import Dataset, Examples, contiguous_folds
 from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
+from experiments.parts.datasets import traits_of
 from experiments.preparation.machine import GPU, device_line
 from experiments.runs.cost import seconds_on_processor
 from experiments.runs.splits import Split, split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
 from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
 from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.methods.features import GroupSettings

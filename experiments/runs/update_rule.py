@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from common import backbones, training
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.methods.gsp import TransportPoolingSettings
+from experiments.settings.methods.gsp import PrototypeSettings
 from experiments.settings.run_settings import ADAMW, COSINE
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def update_rule(config: ExperimentConfig, model: training.EmbeddingModel) -> tra
 
 def _rates(config: ExperimentConfig, model: training.EmbeddingModel) -> list[tuple[tf.Variable, float]]:
     """Return the weights that learn at another rate, with the factor of each."""
-    pooling = config.find(TransportPoolingSettings)
+    pooling = config.find(PrototypeSettings)
     rates = [(model.head.pooling.prototypes, pooling.prototype_multiplier)] if pooling else []
     return rates if config.layer_decay is None else rates + backbones.block_rates(model.backbone, config.layer_decay)
 

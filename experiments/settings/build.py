@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from common import backbones, data, training
@@ -14,9 +12,10 @@ from common.backbones.by_name import check_network, network
 from common.backbones.network_names import CLASS_TOKEN, PATCHES
 from common.commands.command_line import globs_in
 from common.errors import InvalidInput, check_choice, invalid
-from common.pooling.by_name import CLASS_TOKEN_POOLING, PLAIN_POOLINGS
 from common.progress import write_notice
-from experiments.settings.datasets import DATASETS as DATASETS
+from experiments.parts.registry import DATASETS as DATASETS
+from experiments.parts.registry import LOSSES as LOSSES
+from experiments.parts.registry import POOLINGS as POOLINGS
 from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
 from experiments.settings.loss_building import check_loss_name as check_loss_name
@@ -24,48 +23,29 @@ from experiments.settings.loss_building import drawing_seed as drawing_seed
 from experiments.settings.loss_building import feature_sizes_of, num_views_of
 from experiments.settings.loss_building import has_places as has_places
 from experiments.settings.loss_building import memory_of as memory_of
-from experiments.settings.method_names import LOSSES as LOSSES
 from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
 from experiments.settings.method_names import parse_method as parse_method
-from experiments.settings.methods.gsp import TransportPoolingSettings, ZeroShotSettings
+from experiments.settings.methods.gsp import ZeroShotSettings
 from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
 
 if TYPE_CHECKING:
     from tensorflow import keras
 
-    from gsp_dml import GeneralizedSumPooling, ZeroShotPredictionLoss
+    from gsp_dml import ZeroShotPredictionLoss
     from gsp_dml.combined_head import CombinedSumHead
 
 
-def _without_settings(construct: Callable[[], keras.layers.Layer], config: RunSettings) -> keras.layers.Layer:
-    del config
-    return construct()
-
-
-def _generalized_sum_pooling(config: RunSettings) -> GeneralizedSumPooling:
-    return config.part(TransportPoolingSettings).build(config.batch_size)
-
-
-POOLINGS: dict[str, Callable[[RunSettings], keras.layers.Layer]] = {
-    **{name: functools.partial(_without_settings, construct) for name, construct in PLAIN_POOLINGS.items()},
-    **dict.fromkeys(("gsp", "gmp+gsp", "gemean+gsp"), _generalized_sum_pooling),
-}
-MAP_POOLINGS = tuple(name for name in POOLINGS if name != CLASS_TOKEN_POOLING)  # for any backbone
+MAP_POOLINGS = tuple(name for name, each in POOLINGS.items() if not each.of_class_token)  # for any backbone
 _OTHER_NAMES = {
     **dict.fromkeys(("avg", "average", "mean", "global_average_pooling"), "gap"),
     **dict.fromkeys(("max", "global_max_pooling"), "gmp"),
     **dict.fromkeys(("gem", "generalized_mean_pooling"), "gemean"),
     **dict.fromkeys(("generalized_sum", "generalized_sum_pooling"), "gsp"),
-    **dict.fromkeys(("class_token", "token"), CLASS_TOKEN_POOLING),
+    **dict.fromkeys(("class_token", "token"), "cls"),
     **dict.fromkeys(("optimal_transport_pooling", "otp"), "otp_8x16"),
     "netvlad": "netvlad_8x16",
     "second_order_pooling": "gsop",
 }
-PROJECT_FIRST = ["gsp", "gsop", "weldon", "otp_8x16", "otp_64x128", "netvlad_8x16", "netvlad_64x128"]
-# Poolings that concatenate one vector per prototype; the projection gives the channels of each.
-CONCATENATED = {"otp_8x16": 8, "otp_64x128": 64, "netvlad_8x16": 8, "netvlad_64x128": 64}
-COMBINED_WITH_GSP = {"gmp+gsp": "max", "gemean+gsp": "generalized_mean"}
-
 FEWEST_IMAGES = 2  # of a training class: a pair
 # Arguments of `load_dataset`.
 DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable", "label_column", "exclude")
@@ -113,7 +93,7 @@ def load_dataset(
     if exclude is not None:
         given["exclude"] = globs_in(exclude)
     skipped: list[InvalidInput] = []
-    if "exclude" in known.settings and skip_unreadable:  # names are found by walking through folders
+    if "exclude" in known.takes and skip_unreadable:  # names are found by walking through folders
         given["skipped"] = skipped
     dataset = known.load(data_dir, seed=seed, single_images=True, **given)
     if skipped:
@@ -249,7 +229,7 @@ def shape_settings(config: RunSettings) -> dict[str, Any]:
 
 def tokens_of(pooling_name: str) -> str:
     """Return a pooling's tokens of a transformer: patches or class token."""
-    return CLASS_TOKEN if pooling_name == CLASS_TOKEN_POOLING else PATCHES
+    return CLASS_TOKEN if POOLINGS[pooling_name].of_class_token else PATCHES
 
 
 def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
@@ -264,30 +244,31 @@ def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
             raise invalid(f"--loss with {flag}", received=config.loss, expected=expected, fix="Or remove --head_start.")
     if distilled:
         _check_linear_layer(config, f"--loss={config.loss}")
-    layer = POOLINGS[config.pooling](config)
+    pooling = POOLINGS[config.pooling]
+    layer = pooling.layer(config.own("pooling"), config.batch_size)
     if config.backbone == "token_embedding":
-        if config.pooling in CONCATENATED or config.pooling in COMBINED_WITH_GSP:
+        if pooling.vectors > 1 or pooling.combined_with:
             message = f"--pooling={config.pooling} does not pool tokens, which are not projected. Use gap or gsp."
             raise InvalidInput(message)
         return training.EmbeddingHead(layer, None)
-    if config.pooling in COMBINED_WITH_GSP:
+    if pooling.combined_with:
         from gsp_dml.combined_head import CombinedSumHead
 
-        return CombinedSumHead(layer, config.embedding_dim, COMBINED_WITH_GSP[config.pooling])
-    parts = CONCATENATED.get(config.pooling, 1)
-    if parts > 1 and config.loss.features:
+        return CombinedSumHead(layer, config.embedding_dim, pooling.combined_with)
+    if pooling.vectors > 1 and config.loss.features:
         received = f"{config.pooling} with --loss={config.loss}"
         expected = "a pooling whose vector is projected as a whole: a feature is a slice of it"
         raise invalid("--pooling", received=received, expected=expected, fix="Use gap, for example.")
-    if config.embedding_dim % parts:
-        raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {parts}")
-    projects_first, use_bias = config.pooling in PROJECT_FIRST, config.head_start != RANDOM_START
-    return training.EmbeddingHead(layer, config.embedding_dim // parts, projects_first, use_bias, distilled)
+    if config.embedding_dim % pooling.vectors:
+        raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {pooling.vectors}")
+    dim, use_bias = config.embedding_dim // pooling.vectors, config.head_start != RANDOM_START
+    return training.EmbeddingHead(layer, dim, pooling.project_first, use_bias, distilled)
 
 
 def _check_linear_layer(config: RunSettings, flag: str) -> None:
     """Refuse a flag unless one linear layer follows the pooling."""
-    if config.pooling in PROJECT_FIRST or config.pooling in COMBINED_WITH_GSP or config.backbone == "token_embedding":
+    pooling = POOLINGS[config.pooling]
+    if pooling.project_first or pooling.combined_with or config.backbone == "token_embedding":
         at = f"{config.pooling} on --backbone={config.backbone}"
         expected = "a pooling with one linear layer behind it, such as gap, gmp or gemean"
         raise invalid(f"--pooling with {flag}", received=at, expected=expected, fix=f"Or remove {flag.split('=')[0]}.")

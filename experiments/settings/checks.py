@@ -8,11 +8,10 @@ from common.backbones.initial_weights import A_TRANSFORMER, may_be_transformer
 from common.backbones.network_names import ALL_BLOCKS, HEAD, TRANSFORMERS
 from common.data.memory_batches import CRITERIA
 from common.errors import InvalidInput, invalid
+from experiments.parts.registry import LOSSES, part_of
 from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, S2SD, SHARED, LossName
 from experiments.settings.methods.features import IN_TURN, FeatureSettings, SharedSettings, TurnSettings
 from experiments.settings.methods.gsp import ZeroShotSettings
-from experiments.settings.methods.losses import HyperbolicSettings
-from experiments.settings.provided import PROVIDERS
 from experiments.settings.run_settings import COSINE, SUPERCLASSES, RunSettings
 
 _WITH_BLOCKS = f"a transformer: {A_TRANSFORMER}, or one of a plug-in"
@@ -54,9 +53,10 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
         expected = f"a divisor of --classes_per_batch={run.classes_per_batch}"
         yield invalid("--superclasses_per_batch", received=run.superclasses_per_batch, expected=expected)
     yield from _of_miner_and_features(run, name)
-    if run.find(HyperbolicSettings) and run.normalization != "unit":
+    loss = LOSSES.get(name.base)
+    if loss and loss.on_sphere and run.normalization != "unit":
         fix = "Searches and figures compare by cosine or Euclidean distance, which order such embeddings alike alone."
-        expected = "unit with --loss=hyperbolic: points on one sphere around the origin"
+        expected = f"unit with --loss={name.base}: points on one sphere around the origin"
         yield invalid("--normalization", received=run.normalization, expected=expected, fix=fix)
     if run.prefix_lengths and (name.features or name.miner == PADS or name.distilled):
         what = "several features, which are slices themselves" if name.features else "pads, one policy for one length"
@@ -101,7 +101,7 @@ def _of_trained_parts(run: RunSettings) -> Iterator[InvalidInput]:
 
 def _may_have_blocks(backbone: str) -> bool:
     """Return whether a network may be a transformer, as presets and plug-ins may."""
-    return may_be_transformer(backbone) or ("backbone", backbone) in PROVIDERS
+    return may_be_transformer(backbone) or part_of("backbone", backbone) is not None
 
 
 def _of_rates(run: RunSettings) -> Iterator[InvalidInput]:

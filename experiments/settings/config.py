@@ -12,12 +12,12 @@ from common.backbones import is_preset
 from common.backbones.initial_weights import is_file, preset_digest, weights_file
 from common.commands.plugins import Provider
 from common.errors import InvalidInput, invalid
+from experiments.parts.registry import TABLES, part_of
+from experiments.parts.setting import Settings
 from experiments.settings.checks import conflicts
 from experiments.settings.method_names import parse_loss
 from experiments.settings.parts import all_settings, kinds_of_settings, part_settings, parts_of
-from experiments.settings.provided import KINDS, PROVIDERS
 from experiments.settings.run_settings import RUN_SECTIONS, RunSettings
-from experiments.settings.setting import Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,7 @@ class ExperimentConfig(RunSettings):
         missing = {"loss", "method", "pooling"} - values.keys()
         if "loss" in values:
             values["loss"] = parse_loss(values["loss"])
-        places = [values.get(name, "") for name in ("loss", "method", "pooling", "backbone", "dataset")]
-        kinds = [] if missing else parts_of(*places)
+        kinds = [] if missing else _kinds_of(values)
         fields = [field for kind in (*RUN_SECTIONS, *kinds) for field in dataclasses.fields(kind)]
         missing |= {field.name for field in fields if field.default is dataclasses.MISSING} - values.keys()
         if missing:
@@ -62,9 +61,12 @@ class ExperimentConfig(RunSettings):
         return next((getattr(part, name) for part in self.parts if name in type(part).names()), None)
 
     def replace(self, **values: Any) -> ExperimentConfig:
-        """Return a copy with other values, by flag name."""
+        """Return a copy with other values, by flag name; settings of parts that it no longer has are dropped."""
         sources = {name: source for name, source in self.sources.items() if name not in values}
-        return ExperimentConfig.of({**self.as_dict(), **values}, sources)
+        after = {**self.as_dict(), **values}
+        names = {name for kind in _kinds_of(after) for name in kind.names()}
+        gone = {name for part in self.parts for name in type(part).names()} - names - values.keys()
+        return ExperimentConfig.of({name: value for name, value in after.items() if name not in gone}, sources)
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON values of all settings that have one, by flag name."""
@@ -74,8 +76,8 @@ class ExperimentConfig(RunSettings):
 
     def providers(self) -> dict[str, Provider]:
         """Return the required plug-ins by the part that they provide."""
-        names = {kind: getattr(self, kind) for kind in KINDS} | {"loss": self.loss.base}
-        return {kind: PROVIDERS[kind, name] for kind, name in names.items() if (kind, name) in PROVIDERS}
+        parts = {kind: part_of(kind, getattr(self, kind)) for kind in TABLES}
+        return {kind: part.provider for kind, part in parts.items() if part and part.provider}
 
     def stored(self) -> dict[str, Any]:
         """Return the content of `config.json`: original names, without newer fields' defaults."""
@@ -127,6 +129,11 @@ def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of `config.json` with settings by flag name."""
     flag_of = {each.metadata["stored_as"]: each.name for each in all_settings() if each.metadata["stored_as"]}
     return {flag_of.get(name, name): value for name, value in stored.items() if name != "plugins"}
+
+
+def _kinds_of(values: Mapping[str, Any]) -> list[type[Settings]]:
+    loss, *others = (values.get(name, "") for name in ("loss", "method", "pooling", "backbone"))
+    return parts_of(parse_loss(loss), *others)
 
 
 def _taken(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:

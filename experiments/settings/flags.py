@@ -19,9 +19,9 @@ from common.commands.exit_code import CHECKPOINTS_KEPT, import_tensorflow, sees_
 from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
 from experiments.launch.launch_flags import READ_BY
+from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.settings.given_values import check_given, check_published_data
 from experiments.settings.method_names import FORM, uses_gsp
 from experiments.settings.parts import all_settings
@@ -254,7 +254,7 @@ def check_dataset_flags(values: flags.FlagValues) -> None:
     if not traits.needs_files:
         refuse_flags(values, "data_dir", because=f"{values.dataset} needs no files")
     for reason in dict.fromkeys(OF_CUSTOM_DATA.values()):
-        names = [name for name, why in OF_CUSTOM_DATA.items() if why == reason and name not in traits.settings]
+        names = [name for name, why in OF_CUSTOM_DATA.items() if why == reason and name not in traits.takes]
         refuse_flags(values, *(name for name in names if name in values), because=f"{values.dataset} {reason}")
 
 

@@ -14,15 +14,15 @@ from common import data
 from common.backbones.by_name import check_backbone_name
 from common.backbones.initial_weights import check_weights, is_file
 from common.errors import InvalidInput, check_all, check_choice
+from experiments.parts.datasets import DATASETS, traits_of
+from experiments.parts.setting import check_value
 from experiments.settings import build
-from experiments.settings.datasets import DATASETS, traits_of
 from experiments.settings.parts import all_settings
 from experiments.settings.recipes.own_photos import check_fits, network_of_weights
 from experiments.settings.recipes.small_images import EMOJI
 from experiments.settings.recipes.thesis import NETWORK
 from experiments.settings.recipes.tuned_recipe import named_and_tuned, named_recipe
 from experiments.settings.run_settings import BUDGETS, METHODS, OWN_PHOTOS
-from experiments.settings.setting import check_value
 
 Methods = Sequence[tuple[str, str, str]]  # (loss, method, pooling) of each
 
@@ -99,7 +99,7 @@ def _weights(dataset: str, recipe: str, overrides: Mapping[str, Any], trains: bo
 def _load(values: flags.FlagValues, overrides: Mapping[str, Any]) -> data.Dataset:
     """Load the data, even if their settings are out of range."""
     traits = traits_of(values.dataset)
-    own = {name: overrides[name] for name in traits.settings if overrides.get(name) is not None}
+    own = {name: overrides[name] for name in traits.takes if overrides.get(name) is not None}
     if not 0 < own.get("train_fraction", 0.5) < 1:
         del own["train_fraction"]
     if traits.custom:

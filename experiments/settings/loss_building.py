@@ -12,13 +12,13 @@ import milbich_dml
 from common import data, losses, references
 from common.data.memory_batches import CRITERIA
 from common.errors import check_choice, invalid
+from experiments.parts.registry import LOSSES
 from experiments.settings.method_names import (
     DANCE,
     FORM,
     GROUPS,
     HEADS,
     INTRA,
-    LOSSES,
     MINERS,
     PADS,
     PAIR_LOSSES,
@@ -42,10 +42,8 @@ from experiments.settings.methods.features import (
     TurnSettings,
 )
 from experiments.settings.methods.gsp import ZeroShotSettings
-from experiments.settings.methods.losses import MarginLossSettings, TripletSettings
 from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.run_settings import SUPERCLASSES, RunSettings
-from experiments.settings.setting import LossContext, LossSettings
 
 DISCRIMINATIVE = "disc"  # the name of the first feature
 _HEADS = ("disc_2", "disc_3", "disc_4")  # with the first as many as DiVA has
@@ -158,7 +156,7 @@ def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> l
     rho = config.find(RhoSettings)
 
     def of_length(length: int) -> losses.MetricLoss:
-        loss = config.part(LossSettings).build(LossContext(num_classes, length, config.normalization, anchors))
+        loss = _base_loss(config, num_classes, length, anchors=anchors)
         if not miner or ccp:
             return loss
         drawn = config.part(PadsSettings).distribution() if miner == PADS else miner
@@ -205,10 +203,10 @@ def _task(
         return _first_loss(config, num_classes, dim, seed)
     if name == GROUPS:
         groups = config.part(GroupSettings)
-        loss = _loss_of_tasks(config).build(LossContext(groups.num_groups, dim, config.normalization))
+        loss = _loss_of_tasks(config, groups.num_groups, dim)
         mined = losses.MinedLoss(loss, "distance_weighted", seed=seed)
         return milbich_dml.GroupLabelsLoss(mined, num_examples or groups.num_groups)
-    loss = _loss_of_tasks(config).build(LossContext(num_classes, dim, config.normalization))
+    loss = _loss_of_tasks(config, num_classes, dim)
     if name == INTRA:
         return losses.MinedLoss(loss, "intra_class", seed=seed)
     shared = config.part(SharedSettings)  # triplets across classes
@@ -216,12 +214,17 @@ def _task(
     return milbich_dml.PermutedLabelsLoss(mined, seed) if shared.shared_triplets == "permuted" else mined
 
 
-def _loss_of_tasks(config: RunSettings) -> LossSettings:
-    """Return the name's margin or triplet loss, else the dissertation's margin loss."""
-    own = config.part(LossSettings)
-    if isinstance(own, (MarginLossSettings, TripletSettings)):
-        return own
-    return MarginLossSettings(margin=0.2, boundary=1.2, boundary_per_class=False)
+def _base_loss(config: RunSettings, num_classes: int, dim: int, **given: str) -> losses.MetricLoss:
+    """Build the loss that the name begins with."""
+    sizes = {"num_classes": num_classes, "embedding_dim": dim, "normalization": config.normalization}
+    return LOSSES[parse_loss(config.loss).base](config.own("loss"), **sizes, **given)
+
+
+def _loss_of_tasks(config: RunSettings, num_classes: int, dim: int) -> losses.MetricLoss:
+    """Build the name's loss if it is one of triplets, else the dissertation's margin loss."""
+    if LOSSES[parse_loss(config.loss).base].of_triplets:
+        return _base_loss(config, num_classes, dim)
+    return losses.MarginLoss(None, 0.2, 1.2, normalization=config.normalization)
 
 
 def _of_superclasses(

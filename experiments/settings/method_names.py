@@ -5,39 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from common.errors import invalid, nearest_choice
-from experiments.settings.methods import losses
-from experiments.settings.setting import LossSettings
-
-LOSSES: dict[str, type[LossSettings]] = {
-    "c1": losses.CosineContrastiveSettings,
-    "c2": losses.ContrastiveSettings,
-    "triplet": losses.TripletSettings,
-    "ms": losses.MultiSimilaritySettings,
-    "pnca": losses.ProxyNCASettings,
-    "panchor": losses.ProxyAnchorSettings,
-    "softtriple": losses.SoftTripleSettings,
-    "margin": losses.MarginLossSettings,
-    "npair": losses.NPairSettings,
-    "lifted": losses.LiftedStructureSettings,
-    "lifted_generalized": losses.GeneralizedLiftedSettings,
-    "quadruplet": losses.QuadrupletSettings,
-    "angular": losses.AngularSettings,
-    "histogram": losses.HistogramSettings,
-    "snr": losses.SignalToNoiseSettings,
-    "snr_triplet": losses.SignalToNoiseTripletSettings,
-    "normsoftmax": losses.NormalizedSoftmaxSettings,
-    "arcface": losses.ArcFaceSettings,
-    "cosface": losses.CosFaceSettings,
-    "circle": losses.CircleSettings,
-    "supcon": losses.SupervisedContrastiveSettings,
-    "smoothap": losses.SmoothAPSettings,
-    "roadmap": losses.RoadmapSettings,
-    "recall_at_k": losses.RecallAtKSettings,
-    "pnp": losses.PenalizedNegativesSettings,
-    "fastap": losses.FastAPSettings,
-    "hyperbolic": losses.HyperbolicSettings,
-}
-
+from experiments.parts.library import FEATURES, MINERS
+from experiments.parts.registry import LOSSES, POOLINGS, Loss
+from experiments.parts.signatures import constructor_name
 
 _OTHER_NAMES = {
     "xbm": "c2+xbm",
@@ -56,7 +26,9 @@ def suggested_loss(name: str) -> str | None:
     Usual names and those of classes are known.
     """
     base, *rest = name.removesuffix("++").split("+")
-    of_classes = {kind.__name__.removesuffix("Settings"): each for each, kind in LOSSES.items()}
+    of_classes: dict[str, str] = {}
+    for each, loss in LOSSES.items():
+        of_classes.setdefault(constructor_name(loss.constructor).removesuffix("Loss"), each)
     question = nearest_choice(base.lower().removesuffix("loss"), LOSSES, of_classes | _OTHER_NAMES)
     return question and "+".join([question.rstrip("?"), *rest]) + "?"
 
@@ -64,7 +36,7 @@ def suggested_loss(name: str) -> str | None:
 class LossNames(Collection[str]):
     """A live view of the names in `LOSSES` that satisfy a predicate, including plug-ins'."""
 
-    def __init__(self, holds: Callable[[type[LossSettings]], bool]) -> None:
+    def __init__(self, holds: Callable[[Loss], bool]) -> None:
         self._holds = holds
 
     def __iter__(self) -> Iterator[str]:
@@ -77,21 +49,11 @@ class LossNames(Collection[str]):
         return sum(1 for _ in self)
 
 
-PAIR_LOSSES = LossNames(lambda kind: not kind.has_proxies)
-PROXY_LOSSES = LossNames(lambda kind: kind.has_proxies)
-ANCHORED_LOSSES = LossNames(lambda kind: kind.sees_one_side)
+PAIR_LOSSES = LossNames(lambda loss: not loss.has_proxies)
+PROXY_LOSSES = LossNames(lambda loss: loss.has_proxies)
+ANCHORED_LOSSES = LossNames(lambda loss: loss.sees_one_side)
 PADS, PAIRS = "pads", "multi_similarity"
-MINERS = {
-    "random": "random",
-    "semihard": "semi_hard",
-    "softhard": "soft_hard",
-    "distance": "distance_weighted",
-    "interclass": "inter_class",
-    PADS: PADS,
-    "batchhard": "batch_hard",
-    "multisimilarity": PAIRS,
-}
-HEADS, SHARED, GROUPS, INTRA, DANCE = FEATURES = ("heads", "shared", "groups", "intra", "dance")
+HEADS, SHARED, GROUPS, INTRA, DANCE = FEATURES
 S2SD = "s2sd"
 FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared or +groups][+intra][+dance]"
 
@@ -162,7 +124,8 @@ def parse_loss(name: str) -> LossName:
 
 def uses_gsp(pooling: str) -> bool:
     """Return whether a pooling is generalized sum pooling, alone or combined."""
-    return pooling == "gsp" or pooling.endswith("+gsp")
+    known = POOLINGS.get(pooling)
+    return known is not None and known.is_gsp
 
 
 def parse_method(name: str) -> tuple[str, str, str]:

@@ -8,11 +8,12 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from experiments.parts.kinds import Part
+from experiments.parts.registry import TABLES, part_of
+from experiments.parts.setting import Settings
 from experiments.settings import method_names
 from experiments.settings.methods import ccp, composers, features, gsp, pads
-from experiments.settings.provided import OWN_SETTINGS
 from experiments.settings.run_settings import RUN_SECTIONS
-from experiments.settings.setting import Settings
 
 # The settings around a loss, and which method has them, by its loss, `--method` and pooling.
 _HAVE: dict[type[Settings], Callable[[method_names.LossName, str, str], bool]] = {
@@ -28,28 +29,27 @@ _HAVE: dict[type[Settings], Callable[[method_names.LossName, str, str], bool]] =
     features.DanceSettings: lambda loss, method, pooling: method_names.DANCE in loss.features,
     ccp.ProjectionSettings: lambda loss, method, pooling: method == "ccp",
     ccp.AnchorSettings: lambda loss, method, pooling: method == "ccp" and loss.base in method_names.ANCHORED_LOSSES,
-    gsp.TransportPoolingSettings: lambda loss, method, pooling: method_names.uses_gsp(pooling),
+    gsp.PrototypeSettings: lambda loss, method, pooling: method_names.uses_gsp(pooling),
     gsp.ZeroShotSettings: lambda loss, method, pooling: method_names.uses_gsp(pooling),
 }
 AROUND = tuple(_HAVE)
 
 
 def kinds_of_settings() -> tuple[type[Settings], ...]:
-    """Return the settings of all losses, composers, poolings and plug-ins."""
-    return (*method_names.LOSSES.values(), *AROUND, *OWN_SETTINGS.values())
+    """Return the settings of all losses, composers, poolings and networks."""
+    losses, *others = ([part.settings for part in table.values()] for table in TABLES.values())
+    return (*losses, *AROUND, *(kind for kinds in others for kind in kinds))
 
 
-def parts_of(
-    loss: method_names.LossName, method: str, pooling: str, backbone: str = "", dataset: str = ""
-) -> list[type[Settings]]:
-    """Return a method's kinds of settings besides those of every run.
+def parts_of(loss: method_names.LossName, method: str, pooling: str, backbone: str = "") -> list[type[Settings]]:
+    """Return a method's kinds of settings besides those of every run; an unknown part has none."""
+    base, *others = (part_of(*each) for each in (("loss", loss), ("pooling", pooling), ("backbone", backbone)))
+    kinds = [kind for kind, has in _HAVE.items() if has(loss, method, pooling)]
+    return [*_settings(base), *kinds, *(kind for each in others for kind in _settings(each))]
 
-    Backbones and data sets of plug-ins have settings, too. An unknown loss has no settings.
-    """
-    own = [method_names.LOSSES[loss.base]] if loss.base in method_names.LOSSES else []
-    places = (("pooling", pooling), ("backbone", backbone), ("dataset", dataset))
-    plugged = [OWN_SETTINGS[place] for place in places if place in OWN_SETTINGS]
-    return [*own, *(kind for kind, has in _HAVE.items() if has(loss, method, pooling)), *plugged]
+
+def _settings(part: Part | None) -> list[type[Settings]]:
+    return [part.settings] if part and part.settings.names() else []
 
 
 class Setting(typing.NamedTuple):

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 from common.backbones.network_names import ALL_BLOCKS, OUTPUT_STRIDE, PROMPTED, TRANSFORMERS
 from common.errors import invalid
+from common.parameters import NOT_NEGATIVE, POSITIVE, NumberRange
+from experiments.parts.registry import part_of
+from experiments.parts.setting import Settings, setting
 from experiments.settings.method_names import LossName
-from experiments.settings.provided import OWN_SETTINGS
-from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, NumberRange, Settings, setting
 
 Part = TypeVar("Part", bound=Settings)
 
@@ -362,9 +363,9 @@ class RunSettings(
         return method_name(self.loss, self.method, self.pooling)
 
     def own(self, kind: str) -> Settings | None:
-        """Return a plug-in's settings of a part, or None."""
-        settings = OWN_SETTINGS.get((kind, getattr(self, kind)))
-        return self.find(settings) if settings else None
+        """Return the settings of the part that a flag names; None if there is none."""
+        part = part_of(kind, getattr(self, kind))
+        return next((each for each in self.parts if part and type(each) is part.settings), None)
 
 
 RUN_SECTIONS: tuple[type[Settings], ...] = RunSettings.__bases__  # type: ignore[assignment]  # they are settings

@@ -12,7 +12,7 @@ from common.files import write_text
 from common.pages.markup import plural
 from common.progress import progress_bar
 from experiments import reports
-from experiments.settings.datasets import traits_of
+from experiments.parts.datasets import traits_of
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import DataFolder, DrawnRun, mean_score, verdict_of
 from experiments.site.groups import Study, read_studies

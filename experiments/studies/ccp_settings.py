@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from experiments.parts.datasets import traits_of
 from experiments.plans.study import StudyOptions
-from experiments.settings.datasets import traits_of
 
 # Problems must end within minutes: a validation each 25 steps, and a problem ends at the first one that is no better.
 _DEMO = {"max_steps": 1000, "steps_per_evaluation": 25, "patience": 20, "projection_patience": 1, "xbm_start": 200}

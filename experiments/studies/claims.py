@@ -20,6 +20,7 @@ from absl import flags
 
 from common.errors import InvalidInput, check_given
 from experiments import reports
+from experiments.parts.datasets import traits_of
 from experiments.plans.study_command import refuse_training
 from experiments.published.values import fair_published
 from experiments.reports.comparisons import compare
@@ -31,7 +32,6 @@ from experiments.rows.rows import TRAINING, Row
 from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
 from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.settings.build import parse_method
-from experiments.settings.datasets import traits_of
 from experiments.studies.planned import CLAIMS, Claim
 from experiments.studies.tables import CLAIMS_ID
 

@@ -11,6 +11,7 @@ import numpy as np
 from common import backbones, data
 from common.errors import InvalidInput, check_choice, check_given
 from experiments import reports
+from experiments.parts.datasets import traits_of
 from experiments.plans.study import StudyOptions
 from experiments.protocols.extras import target_share_extras
 from experiments.protocols.fair import trained_units
@@ -20,7 +21,6 @@ from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
 from experiments.settings.recipes.small_images import COLLAGE_GSP

@@ -22,9 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from common.errors import invalid
+from experiments.parts.library import EMOJI_CLUTTER
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
-from experiments.settings.datasets import EMOJI_CLUTTER
 from experiments.settings.recipes.small_images import EMOJI
 from experiments.studies.planned import CCP, GSP, WIDE, planned_settings
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 
 from common.errors import check_choice, check_given, invalid
 from experiments import reports
+from experiments.parts.datasets import traits_of
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.protocols.conventional import MONITORS
 from experiments.protocols.conventional_report import ConventionalReport
@@ -26,7 +27,6 @@ from experiments.protocols.report import write_report
 from experiments.runs.unit import unit_label
 from experiments.settings.build import parse_method
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
 
 _S2SD = "margin+distance+s2sd"
 _BACKBONES = {"a": "bn_inception", "b": "resnet50"}

@@ -18,11 +18,11 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from experiments.parts.datasets import traits_of
 from experiments.plans.fair_table import FairRow, FairTable, budget_notes
 from experiments.plans.study import Study, StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.published.values import DISSERTATION
-from experiments.settings.datasets import traits_of
 from experiments.studies.fair_tables import rows_of
 
 _FIVE_LOSSES = ("margin+distance", "triplet+random", "pnca", "ms", "normsoftmax")  # unnamed; ours of figure 2.3's

@@ -27,12 +27,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from common.files import read_arrays
+from experiments.parts.datasets import traits_of
 from experiments.plans.fair_table import FairRow, FairTable, MethodsTable
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 from experiments.published.values import DISSERTATION
 from experiments.reports import UnitRun
 from experiments.runs.sampling_teacher import SAMPLING
-from experiments.settings.datasets import traits_of
 from experiments.settings.methods.pads import FIXED
 from experiments.studies.fair_tables import rows_of
 from experiments.studies.generalization_gap import GeneralizationGapTable

@@ -17,10 +17,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.parts.datasets import traits_of
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
 
 _RATIOS = {
     "full": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),

@@ -15,13 +15,13 @@ import pathlib
 from collections.abc import Sequence
 
 from experiments import reports
+from experiments.parts.datasets import traits_of
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports.scores import figures_row, labels_of, scores_of_trainings
 from experiments.reports.tables import write_table
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import traits_of
 from experiments.settings.recipes.small_images import COLLAGE_GSP
 from experiments.studies.collages import start_notes
 

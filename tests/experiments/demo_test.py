@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from experiments.parts.datasets import DATASETS
 from experiments.settings import build
-from experiments.settings.datasets import DATASETS
 from experiments.studies.demo import fair_queries, found_by, stratified
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.tiny_network import tiny_network
@@ -20,7 +20,7 @@ def few_emoji(data_dir=None, *, cache_dir, seed=0):
 
 @pytest.fixture
 def demo(tmp_path, monkeypatch):
-    monkeypatch.setitem(DATASETS, "emoji", dataclasses.replace(DATASETS["emoji"], load=few_emoji))
+    monkeypatch.setitem(DATASETS, "emoji", dataclasses.replace(DATASETS["emoji"], constructor=few_emoji))
     monkeypatch.setitem(build.BACKBONES, "efficientnet_lite0", tiny_network)
     arguments = [f"--runs_dir={tmp_path}/runs", f"--cache_dir={tmp_path}/cache", "--budget=smoke", *ONE_EVALUATION]
     arguments += ["--weights=none", "--image_size=32"]

@@ -7,11 +7,11 @@ import pytest
 
 from common.errors import check_choice
 from experiments.__main__ import commands, module_of
+from experiments.parts.setting import check_value
 from experiments.preparation.pretrain_settings import GLYPHS
 from experiments.settings import build
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS, METHODS
-from experiments.settings.setting import check_value
 from tests.support.command_line import run_here
 from tests.support.sources import PACKAGES
 

@@ -11,7 +11,7 @@ import functools
 import inspect
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +24,9 @@ from common.errors import InvalidInput, check_choice, check_given
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.deployment.final_run import models_table
+from experiments.parts.kinds import Loss
+from experiments.parts.registry import LOSSES
+from experiments.parts.signatures import constructor_of
 from experiments.plans.fair_table import FairTable
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import sweep as sweep
@@ -48,8 +51,7 @@ from experiments.reports.training_effect import runs_without_problem
 from experiments.rows.rows import TRAINING, Row
 from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings import build
-from experiments.settings.method_names import LOSSES, PROXY_LOSSES
-from experiments.settings.setting import LossSettings
+from experiments.settings.method_names import PROXY_LOSSES
 from experiments.studies.claims import claims_table, held_claims, recorded_studies
 from experiments.studies.collages import METHODS as COLLAGE_METHODS
 from experiments.studies.collages import collage_rows
@@ -282,7 +284,10 @@ def diagnostic_means(study: StudyRows, methods: str, names: str) -> Table:
 
 def count_parts() -> None:
     """Print the numbers of losses and poolings."""
-    kinds = {"losses": (losses.MetricLoss, LOSSES), "poolings": (pooling.FeaturePooling, build.POOLINGS)}
+    kinds: dict[str, tuple[type, Collection[str]]] = {
+        "losses": (losses.MetricLoss, LOSSES),
+        "poolings": (pooling.FeaturePooling, build.POOLINGS),
+    }
     public = [getattr(deep_metric_learning, name) for name in dir(deep_metric_learning)]
     layers = [
         each for each in public if inspect.isclass(each) and keras.utils.get_registered_name(each) != each.__name__
@@ -313,10 +318,10 @@ def documents_listing() -> None:
                 print(f"| {row['item']} | {row['content']} | {row['here'] or '-'} | {row['missing'] or '-'} |")
 
 
-def _layers(kind: type[LossSettings]) -> list[str]:
-    """List a loss's layers, the outermost last, from the source (to avoid TensorFlow)."""
-    own = next(each for each in kind.__mro__ if {"build", "constructor"} & vars(each).keys())
-    return _LAYER.findall(inspect.getsource(own.build if "build" in vars(own) else own.constructor))
+def _layers(loss: Loss) -> list[str]:
+    """List a loss's layers, the outermost last: its class, or those in the source of its function."""
+    constructor = constructor_of(loss.constructor)
+    return [constructor.__name__] if inspect.isclass(constructor) else _LAYER.findall(inspect.getsource(constructor))
 
 
 def _chosen(name: str, text: str, known: Sequence[str]) -> list[str]:

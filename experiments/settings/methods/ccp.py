@@ -11,7 +11,8 @@ import ccp_dml
 from ccp_dml.projection_rules import FIRST_CENTERS
 from common import data, losses, training
 from common.errors import InvalidInput, check_given
-from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, Settings, setting
+from common.parameters import NOT_NEGATIVE, POSITIVE
+from experiments.parts.setting import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

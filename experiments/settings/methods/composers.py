@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from common import losses
 from common.errors import InvalidInput, invalid
-from experiments.settings.setting import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, NumberRange, Settings, setting
+from common.parameters import FINITE, NOT_NEGATIVE, POSITIVE, SHARE, NumberRange
+from experiments.parts.setting import Settings, setting
 
 _TWO_OR_MORE = NumberRange(2, low_included=True)
 

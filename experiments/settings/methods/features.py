@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from common.errors import invalid
-from experiments.settings.setting import NOT_NEGATIVE, POSITIVE, NumberRange, Settings, setting
+from common.parameters import NOT_NEGATIVE, POSITIVE, NumberRange
+from experiments.parts.setting import Settings, setting
 
 IN_TURN, JOINT = SCHEDULES = ("in_turn", "joint")
 STANDARDIZED, BY_FEATURES, BY_SLICE = GROUP_BY = ("standardized", "features", "slice")

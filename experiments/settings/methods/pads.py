@@ -11,7 +11,8 @@ import numpy as np
 import milbich_dml
 from common import data
 from common.errors import invalid
-from experiments.settings.setting import POSITIVE, NumberRange, Settings, setting
+from common.parameters import POSITIVE, NumberRange
+from experiments.parts.setting import Settings, setting
 from milbich_dml.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
 from milbich_dml.policy_estimators import ESTIMATORS, RANDOM
 

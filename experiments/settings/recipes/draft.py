@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.settings.datasets import traits_of
+from experiments.parts.datasets import traits_of
 from experiments.settings.method_names import PROXY_LOSSES, parse_loss
 
 GIVEN = "given on the command line"

@@ -11,7 +11,7 @@ from typing import Any
 from common import backbones, data
 from common.deployment.untrained import IMAGE_SIZE
 from common.errors import InvalidInput, invalid, raise_all
-from experiments.settings.datasets import DATASETS, traits_of
+from experiments.parts.datasets import DATASETS, traits_of
 from experiments.settings.recipes.draft import Draft
 from experiments.settings.recipes.small_images import EMOJI, small_images
 from experiments.settings.recipes.thesis import around_the_loss, conventional, loss
@@ -143,7 +143,7 @@ def _misfits(dataset: data.Dataset, given: Mapping[str, Any], protocol: str | No
         if given["classes_per_batch"] > most:
             expected = f"at most {most}, which each run learns from of the {num_classes} training classes"
             fix = "Leave the flag out for as many as fit."
-            if "train_fraction" in traits_of(dataset.name).settings:
+            if "train_fraction" in traits_of(dataset.name).takes:
                 fix = f"{fix[:-1]}, or let a larger share of the classes train (--train_fraction)."
             yield invalid("--classes_per_batch", received=given["classes_per_batch"], expected=expected, fix=fix)
 
@@ -151,7 +151,7 @@ def _misfits(dataset: data.Dataset, given: Mapping[str, Any], protocol: str | No
 def _too_few_classes(dataset: data.Dataset, train_fraction: float) -> InvalidInput:
     num_training = dataset.train.num_classes
     received, fix = f"{num_training} training classes", "Let more classes train."
-    if "train_fraction" in traits_of(dataset.name).settings:
+    if "train_fraction" in traits_of(dataset.name).takes:
         received = f"{num_training + dataset.test.num_classes} classes, of which {num_training} train"
         share = train_fraction if 0 < train_fraction < 1 else _TRAIN_FRACTION
         enough = max(_FEWEST_CLASSES + 1, math.ceil((_FEWEST_CLASSES - 0.5) / share))

@@ -8,8 +8,8 @@ from typing import Any
 from common.backbones import PRESET_WEIGHTS, is_preset
 from common.backbones.initial_weights import may_be_transformer
 from common.errors import InvalidInput, check_choice
+from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.settings.method_names import uses_gsp
 from experiments.settings.methods.features import IN_TURN
 from experiments.settings.methods.pads import CURRICULA, FIXED, RANDOM, is_interval
@@ -177,7 +177,7 @@ def departures(
 def unused_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> list[str]:
     """Return the overrides without effect on a method."""
     backbone = overrides.get("backbone", values["backbone"])
-    parts = parts_of(values["loss"], values["method"], values["pooling"], backbone, values["dataset"])
+    parts = parts_of(values["loss"], values["method"], values["pooling"], backbone)
     used = {name for kind in (*RUN_SECTIONS, *parts) for name in kind.names()}
     used -= {"held_out_fraction"} - values.keys()
     if "protocol" in values:  # no folds there
@@ -190,7 +190,7 @@ def _without_effect(values: Mapping[str, Any]) -> set[str]:
     estimator, triplets = values.get("pads_estimator"), values.get("shared_triplets")
     taught = estimator not in (FIXED, RANDOM, *CURRICULA)
     has_effect = {
-        **{name: name in traits_of(values["dataset"]).settings for name in OF_CUSTOM_DATA},
+        **{name: name in traits_of(values["dataset"]).takes for name in OF_CUSTOM_DATA},
         "evaluation_antialias": values["crop"] in CROPS_OF_FILES,
         "copies": values["crop"] in CROPS_OF_FILES and values.get("evaluation_antialias", True),
         "input_mean": values["backbone"] == "bn_inception",

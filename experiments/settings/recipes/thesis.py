@@ -66,7 +66,7 @@ def loss(draft: Draft) -> None:
         values = {"temperature": {3: 0.1, 5: 0.11}[draft.chapter]}
     else:
         values = loss_values(base, draft.dataset)
-    initializer = {"proxy_initializer": "he_normal"} if "proxy_initializer" in LOSSES[base].names() else {}
+    initializer = {"proxy_initializer": "he_normal"} if "proxy_initializer" in LOSSES[base].settings.names() else {}
     draft.set(f"{source}, losses", **initializer, **values)
 
 

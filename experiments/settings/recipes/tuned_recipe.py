@@ -9,9 +9,9 @@ from typing import Any
 
 from common.errors import InvalidInput, check_choice, invalid, nearest_choice
 from common.files import Maybe, checked, difference, read_json
+from experiments.parts.setting import check_value
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import RECIPES, ComparisonSettings, ProtocolSettings, method_name
-from experiments.settings.setting import check_value
 
 FILE_ENDING = ".json"
 KIND = "tuned recipe"

@@ -178,7 +178,7 @@ def test_a_folder_of_a_method_stands_for_its_finished_runs(tmp_path):
 
 
 def test_a_head_that_projects_first_has_no_metric_matrix(trunk):
-    head = EmbeddingHead(build.POOLINGS["gap"](trunk.config), 4, project_first=True)
+    head = EmbeddingHead(build.POOLINGS["gap"](None), 4, project_first=True)
     trained = TrainedModel(trunk.config, None, types.SimpleNamespace(head=head), None)
     with pytest.raises(InvalidInput, match="--run: received one with --pooling=gap, which projects before it pools"):
         trunk_of(trained)

@@ -211,7 +211,7 @@ def test_the_parts_of_a_name_are_built_around_the_loss(name):
 
 def test_the_delay_of_the_prototypes_memory_is_counted_in_images():
     config = resolve("glyphs", "c2", "gsp", "thesis", "demo", {"gsp_memory_delay": 3})
-    assert build.POOLINGS["gsp"](config).memory_delay == 3 * config.batch_size == 192
+    assert build.build_head(config).pooling.memory_delay == 3 * config.batch_size == 192
 
 
 @pytest.mark.parametrize("name", ["xbm_fills_first", "xbm_holds_batch"])

@@ -62,7 +62,7 @@ def test_sources_follow_the_values_and_decide_nothing():
     [
         ({"margin": 0.5}, "received no .*learning_rate.*loss"),
         ({**MEMORY.as_dict(), "ccp_lambda": 1.0}, "received 'ccp_lambda', expected settings of its method alone"),
-        ({**MEMORY.as_dict(), "margin": None}, "received no margin"),
+        ({**MEMORY.as_dict(), "xbm_start": None}, "received no xbm_start"),
         ({**MEMORY.as_dict(), "solver": "newton"}, "--solver: received 'newton', expected one of exact, fixed_point"),
     ],
 )

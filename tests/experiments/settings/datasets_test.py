@@ -1,12 +1,12 @@
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.datasets import DATASETS, OF_CUSTOM_DATA, traits_of
+from experiments.parts.datasets import DATASETS, OF_CUSTOM_DATA, traits_of
 from experiments.settings.run_settings import ProtocolSettings
 
 
 def test_settings_of_custom_data_are_flags_that_some_data_set_takes():
-    taken = {name for traits in DATASETS.values() for name in traits.settings}
+    taken = {name for traits in DATASETS.values() for name in traits.takes}
     assert taken == {*OF_CUSTOM_DATA} <= {*ProtocolSettings.names()}
 
 

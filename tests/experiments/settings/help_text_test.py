@@ -20,7 +20,7 @@ def test_flags_stand_with_the_part_that_they_set():
     assert sections["Multi-similarity loss (ms)"] == ["ms_alpha", "ms_beta", "ms_base"]
     memory = "xbm_batches xbm_start xbm_fills_first xbm_holds_batch xbm_terms xbm_weight"
     assert sections["Cross-batch memory (+xbm)"] == memory.split()
-    assert "gsp_memory_size" in sections["Generalized sum pooling (--pooling=gsp)"]
+    assert "gsp_memory_size" in sections["Generalized sum pooling (gsp)"]
     assert {"runs_dir", "fold", "explain"} <= set(sections["Where results are, and what of them is made now"])
     assert "This command" not in sections
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from unittest import mock
 
-from experiments.settings import build
-from experiments.settings.provided import OWN_SETTINGS, PROVIDERS
+from common.backbones.by_name import BACKBONES
+from experiments.parts.registry import TABLES
 from tests.support.sources import ROOT
 
 SOURCE = '''"""A loss, a pooling, a backbone and a data set of one's own, as small as they can be."""
@@ -23,7 +23,7 @@ from common.data import Dataset, Examples
 from common.losses import MetricLoss
 from common.ops.reductions import masked_mean
 from common.references.comparison import compare
-from experiments.settings.setting import POSITIVE, NumberRange
+from common.parameters import POSITIVE, NumberRange
 
 
 @keras.utils.register_keras_serializable(package="tiny_plugin")
@@ -109,15 +109,12 @@ ARGUMENTS = [
 @contextlib.contextmanager
 def restored_tables() -> Iterator[None]:
     """All that plug-ins register inside is gone afterwards, and so are modules of no package."""
-    project_first = list(build.PROJECT_FIRST)
     imported = set(sys.modules)
-    tables = (build.LOSSES, build.POOLINGS, build.BACKBONES, build.DATASETS, OWN_SETTINGS, PROVIDERS)
     with contextlib.ExitStack() as stack:
-        for table in tables:
+        for table in (*TABLES.values(), BACKBONES):
             stack.enter_context(mock.patch.dict(table))
         yield
     for name in sys.modules.keys() - imported:
         file = getattr(sys.modules[name], "__file__", None) or sys.base_prefix
         if "site-packages" not in file and not file.startswith((sys.base_prefix, str(ROOT))):
             del sys.modules[name]
-    build.PROJECT_FIRST[:] = project_first

@@ -8,10 +8,10 @@ from common.commands import plugins
 from common.commands.plugins import GROUP
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput
+from experiments.parts.registry import providers
 from experiments.settings import build
 from experiments.settings.parts import all_settings
 from experiments.settings.plugins import check_stored_plugins, registry_of
-from experiments.settings.provided import PROVIDERS
 from experiments.settings.recipes import draft_of, resolve
 from tests.experiments.settings.plugin_tables import SOURCE, restored_tables
 
@@ -122,7 +122,7 @@ def test_a_plug_in_that_fails_is_refused_in_one_line(tmp_path, source, message):
     with pytest.raises(InvalidInput, match=message) as refused:
         load_plugins([str(path)])
     assert "\n" not in str(refused.value)
-    assert not PROVIDERS
+    assert not providers()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.datasets import DATASETS
+from experiments.parts.datasets import DATASETS
 from experiments.settings.parts import all_settings
 from experiments.settings.recipes import resolve
 

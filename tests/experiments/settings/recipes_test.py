@@ -4,8 +4,8 @@ import itertools
 import pytest
 
 from common.errors import InvalidInput
+from experiments.parts.datasets import DATASETS
 from experiments.settings import build
-from experiments.settings.datasets import DATASETS
 from experiments.settings.methods.composers import RegularizerSettings
 from experiments.settings.parts import all_settings
 from experiments.settings.recipes import departures, draft_of, resolve

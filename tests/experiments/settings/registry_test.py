@@ -7,12 +7,9 @@ from common.commands.plugins import Provider
 from common.errors import InvalidInput
 from common.losses import ContrastiveLoss, ProxyNCALoss
 from common.pooling import GlobalAveragePooling
+from experiments.parts.registry import Registry
 from experiments.settings import build
-from experiments.settings.methods import LossSettings
-from experiments.settings.methods.losses import MarginSetting
-from experiments.settings.plugins import Registry
 from experiments.settings.recipes import resolve
-from experiments.settings.setting import setting
 from tests.experiments.settings.plugin_tables import restored_tables
 
 
@@ -20,25 +17,6 @@ from tests.experiments.settings.plugin_tables import restored_tables
 def registry():
     with restored_tables():
         yield Registry(Provider("tiny_plugin", "", "sha256:0123456789abcdef"))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WrittenSettings(MarginSetting):
-    title = "Written loss (written)"
-
-    written_push: float = setting("written: largest distance", 0.5)
-
-    def build(self, context):
-        return ContrastiveLoss(self.margin, self.written_push, normalization=context.normalization)
-
-
-def test_a_loss_with_settings_of_its_own_may_share_those_of_this_library(registry):
-    registry.loss("written", WrittenSettings)
-    config = resolve("glyphs", "written", "gap", "thesis", "smoke", {"margin": 0.1})
-    loss = build.build_loss(config, 4)
-    assert (loss.positive_margin, loss.negative_margin) == (0.1, 0.5)
-    with pytest.raises(InvalidInput, match="received no margin"):
-        resolve("glyphs", "written", "gap", "thesis", "smoke", {})
 
 
 def test_a_loss_that_needs_classes_has_proxies(registry):
@@ -104,28 +82,11 @@ def test_a_setting_of_another_type_is_refused(registry, annotation, default):
 )
 def test_types_that_settings_have(registry, annotation, default, kind):
     registry.loss("good", loss_of(annotation, default))
-    (found,) = (each for each in build.LOSSES["good"].__dataclass_fields__.values() if each.name == "good_push")
+    (found,) = (each for each in dataclasses.fields(build.LOSSES["good"].settings) if each.name == "good_push")
     assert found.default == default
     choices = found.metadata["choices"]
     assert (choices == ("x", "y")) == (annotation not in (float, int | None, str, bool))
     assert type(default) in (kind, int, type(None))
-
-
-def test_settings_that_are_written_are_checked_as_well(registry):
-    fields = {
-        "plain": (float, 0.5),
-        "ms_alpha": (float, setting("alpha", 1.0)),
-        "bad_default": (float, setting("x", "text")),
-        "bad_list": (list, setting("x", None)),
-    }
-    messages = ("received 'a plain field'", "begins with bad_", "received .* = 'text'", "received .*list.* = None")
-    for (name, (kind, value)), message in zip(fields.items(), messages):
-        made = dataclasses.make_dataclass(
-            "Bad", [(name, kind, value)], bases=(LossSettings,), frozen=True, kw_only=True
-        )
-        made.__module__ = __name__
-        with pytest.raises(InvalidInput, match=message):
-            registry.loss("bad", made)
 
 
 def test_a_data_set_takes_a_recipe_that_there_is(registry):

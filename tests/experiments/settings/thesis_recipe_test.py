@@ -1,8 +1,8 @@
 import pytest
 
 from common.errors import InvalidInput
+from experiments.parts.datasets import DATASETS
 from experiments.settings.build import build_loss
-from experiments.settings.datasets import DATASETS
 from experiments.settings.recipes import resolve
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments import reports
-from experiments.settings.datasets import DATASETS
+from experiments.parts.datasets import DATASETS
 from experiments.site import drawn_run
 from experiments.site.groups import read_studies
 from experiments.site.pages import link_to

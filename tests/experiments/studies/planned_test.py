@@ -7,11 +7,11 @@ import pytest
 from absl import flags
 
 from common.errors import InvalidInput
+from experiments.parts.datasets import traits_of
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_command import define_study_flags, options_of_study
 from experiments.plans.study_runs import NothingFinished
 from experiments.rows.store import RECORDED
-from experiments.settings.datasets import traits_of
 from experiments.settings.method_names import LOSSES
 from experiments.studies.planned import all_losses, planned_comparisons, where_weight_falls
 from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES

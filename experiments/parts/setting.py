@@ -4,36 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
 
-from common import losses
 from common.errors import check_all, check_choice, invalid
-
-
-class NumberRange(NamedTuple):
-    """An interval of finite numbers."""
-
-    low: float = -math.inf  # this and `high` are its ends; infinite if unbounded
-    high: float = math.inf
-    low_included: bool = False  # whether the end belongs to it; infinity never does
-    high_included: bool = False
-
-    def __contains__(self, value) -> bool:
-        above = value > self.low or (self.low_included and value == self.low)
-        below = value < self.high or (self.high_included and value == self.high)
-        return abs(value) < math.inf and above and below
-
-    def __str__(self) -> str:
-        opening, closing = "[" if self.low_included else "(", "]" if self.high_included else ")"
-        return f"{opening}{self.low:g}, {self.high:g}{closing}"
-
-
-FINITE = NumberRange()
-POSITIVE = NumberRange(low=0)
-NOT_NEGATIVE = NumberRange(low=0, low_included=True)
-SHARE = NumberRange(0, 1, low_included=True, high_included=True)
+from common.parameters import NumberRange
 
 
 def setting(
@@ -136,53 +111,3 @@ def check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
         raise invalid(f"--{name}", received=value, expected=f"a number in {within}")
     if choices:
         check_choice(f"--{name}", value, choices)
-
-
-class LossContext(NamedTuple):
-    """The inputs for building a loss that are not its own settings."""
-
-    num_classes: int
-    embedding_dim: int
-    normalization: str  # of embeddings and proxies, `unit`, `clip` or `none`
-    # of losses that see a pair from one side: `embeddings`, or `references` for proxies as anchors
-    anchors: str = "embeddings"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LossSettings(Settings):
-    """Settings that build a loss.
-
-    Attributes, or keywords of the class statement:
-        has_proxies: whether the loss compares a batch with its own proxies; otherwise it compares pairs, and allows a
-            memory, drawn triplets and CCP.
-        sees_one_side: whether a pair loss sees a pair from one side only; under CCP, the sample's or the proxy's
-            (`LossContext.anchors`).
-        constructor: returns the loss's class, without importing TensorFlow earlier; unused by a `build` of its own.
-    """
-
-    stores_defaults: ClassVar[bool] = True
-    has_proxies: ClassVar[bool] = False
-    sees_one_side: ClassVar[bool] = False
-    constructor: ClassVar[Callable[[], Callable[..., Any]]]
-
-    def __init_subclass__(
-        cls,
-        title: str | None = None,
-        constructor: Callable[[], Callable[..., Any]] | None = None,
-        has_proxies: bool | None = None,
-        sees_one_side: bool | None = None,
-    ) -> None:
-        super().__init_subclass__(title)
-        given = {"constructor": constructor, "has_proxies": has_proxies, "sees_one_side": sees_one_side}
-        for name, value in given.items():
-            if value is not None:
-                setattr(cls, name, value)
-
-    def build(self, context: LossContext) -> losses.MetricLoss:
-        """Build the loss with these settings."""
-        given: dict[str, Any] = {"normalization": context.normalization}
-        if self.has_proxies:
-            given |= {"num_classes": context.num_classes, "embedding_dim": context.embedding_dim}
-        if self.sees_one_side:
-            given["anchors"] = context.anchors
-        return type(self).constructor()(**given, **self.arguments())

@@ -1,0 +1,135 @@
+"""Types of constructors' parameters that state ranges, and `checked`, which enforces them.
+
+A constructor's signature is the one place of a hyper-parameter: `scale: Positive = 8.0` or
+`reduction: Literal["sum", "mean"] = "sum"`. Flags and documents are made from it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+
+from common.errors import check_choice, invalid
+
+Constructor = TypeVar("Constructor", bound=Callable[..., Any])
+
+
+class NumberRange(NamedTuple):
+    """An interval of finite numbers."""
+
+    low: float = -math.inf  # this and `high` are its ends; infinite if unbounded
+    high: float = math.inf
+    low_included: bool = False  # whether the end belongs to it; infinity never does
+    high_included: bool = False
+
+    def __contains__(self, value: Any) -> bool:  # noqa: ANN401
+        above = value > self.low or (self.low_included and value == self.low)
+        below = value < self.high or (self.high_included and value == self.high)
+        return abs(value) < math.inf and above and below
+
+    def __str__(self) -> str:
+        opening, closing = "[" if self.low_included else "(", "]" if self.high_included else ")"
+        return f"{opening}{self.low:g}, {self.high:g}{closing}"
+
+
+FINITE = NumberRange()
+POSITIVE = NumberRange(low=0)
+NOT_NEGATIVE = NumberRange(low=0, low_included=True)
+SHARE = NumberRange(0, 1, low_included=True, high_included=True)
+
+Positive = Annotated[float, POSITIVE]
+NotNegative = Annotated[float, NOT_NEGATIVE]
+Share = Annotated[float, SHARE]
+PositiveShare = Annotated[float, NumberRange(0, 1, high_included=True)]
+Count = Annotated[int, POSITIVE]
+CountOrZero = Annotated[int, NOT_NEGATIVE]
+TwoOrMore = Annotated[int, NumberRange(2, low_included=True)]
+
+_IN_WORDS = {POSITIVE: "a number greater than 0", NOT_NEGATIVE: "a number greater than or equal to 0"}
+
+
+class Hint(NamedTuple):
+    """What an annotation allows."""
+
+    kind: type | None  # int, float, str or bool, the first of a union; None: another type, or no annotation
+    optional: bool = False  # whether None is allowed
+    mixed: bool = False  # whether values of other types are allowed, too
+    within: NumberRange | None = None
+    choices: tuple = ()
+
+
+def hint_of(annotation: Any, namespace: Mapping[str, Any]) -> Hint:  # noqa: ANN401
+    """Read an annotation, which may be text; names that the namespace lacks are other types."""
+    parts = [*_members(annotation, {**_HERE, **namespace})]
+    simple = [hint for part in parts if (hint := _of_type(part)) is not None]
+    optional = type(None) in parts
+    return (simple or [Hint(None)])[0]._replace(optional=optional, mixed=len(parts) - optional > 1)
+
+
+def _members(annotation: Any, namespace: Mapping[str, Any]) -> Iterator[Any]:  # noqa: ANN401
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, {}, namespace)  # noqa: S307  # source of a module of this process
+        except (NameError, AttributeError, TypeError):
+            parts = annotation.split(" | ")
+            yield from (
+                (annotation,) if len(parts) == 1 else [each for one in parts for each in _members(one, namespace)]
+            )
+            return
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    yield from typing.get_args(annotation) if is_union else (type(None) if annotation is None else annotation,)
+
+
+def _of_type(part: Any) -> Hint | None:  # noqa: ANN401
+    if typing.get_origin(part) is Literal:
+        choices = typing.get_args(part)
+        return Hint(type(choices[0]), choices=choices)
+    kind = part.__origin__ if typing.get_origin(part) is Annotated else part
+    if kind not in (int, float, str, bool):
+        return None
+    stated = getattr(part, "__metadata__", ())
+    return Hint(kind, within=next((each for each in stated if isinstance(each, NumberRange)), None))
+
+
+def checked(constructor: Constructor) -> Constructor:
+    """Decorate an `__init__`: refuse arguments outside the ranges and choices of its annotations.
+
+    Raises:
+        InvalidInput: when called.
+    """
+    signature = inspect.signature(constructor)
+
+    @functools.cache
+    def hints() -> dict[str, Hint]:
+        found = {
+            name: hint_of(each.annotation, constructor.__globals__)
+            for name, each in signature.parameters.items()
+            if each.annotation is not each.empty
+        }
+        return {name: hint for name, hint in found.items() if hint.within or hint.choices}
+
+    @functools.wraps(constructor)
+    def checking(self: object, *arguments: Any, **named: Any) -> None:  # Keras looks for `self`
+        given = signature.bind(self, *arguments, **named).arguments  # a missing argument is a TypeError, as elsewhere
+        for name, hint in hints().items():
+            if name in given and not (given[name] is None and hint.optional):
+                _check(name, given[name], hint)
+        constructor(self, *arguments, **named)
+
+    checking.__signature__ = signature  # type: ignore[attr-defined]  # Keras reads it without following wrappers
+    return typing.cast(Constructor, checking)
+
+
+def _check(name: str, value: object, hint: Hint) -> None:
+    if hint.choices:
+        check_choice(name, value, hint.choices)
+    elif hint.within is not None and value not in hint.within:
+        raise invalid(name, received=value, expected=_IN_WORDS.get(hint.within, f"a number in {hint.within}"))
+
+
+_HERE = {name: value for name, value in globals().items() if not name.startswith("_")}

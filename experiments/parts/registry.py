@@ -1,0 +1,234 @@
+"""The registry of parts: what `--loss`, `--pooling`, `--backbone` and `--dataset` may name.
+
+This library's parts (`library.register`) and those of plug-ins are registered in the same way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from common.backbones.by_name import BACKBONES, ProvidedNetwork
+from common.commands.plugins import Provider
+from common.errors import InvalidInput, check_choice, invalid
+from common.files import Maybe, difference
+from common.parameters import FINITE
+from experiments.parts import library
+from experiments.parts.kinds import Backbone, DataSet, Loss, Part, Pooling
+from experiments.parts.setting import Settings, setting
+from experiments.parts.signatures import REQUIRED, Constructor, Parameter, signature_of
+
+_KINDS = (int, float, str, bool)  # of settings
+_OF_LAYERS = ("name", "dtype", "trainable")  # arguments that nobody sets
+
+
+def settings_of(
+    part: type[Part],
+    name: str,
+    constructor: Constructor,
+    fixed: Mapping[str, Any],
+    names: Mapping[str, str] | None = None,
+    omits: Collection[str] = (),
+    stored_as: Mapping[str, str] | None = None,
+) -> type[Settings]:
+    """Make the settings of a part from its constructor: those arguments that neither the experiment nor the name gives.
+
+    A parameter `scale: Positive = 8.0` of a loss `logistic` becomes the flag `logistic_scale`, with its `Args:` entry
+    as help.
+
+    Args:
+        names: names of settings in configurations and flags that are not the part's and the argument's. If given, all
+            other settings, and those of `omits`, are stored only if they are not the default.
+        stored_as: names in configurations that are not the flags'.
+    """
+    signature = signature_of(constructor)
+    left_out = {*part.given, *_OF_LAYERS, *fixed}
+    fields = []
+    for each in signature.parameters.values():
+        named = names is not None and each.name in names
+        if each.name in left_out or (each.hint.mixed and not named and each.default is not REQUIRED):
+            continue
+        flag = (names or {}).get(each.name, f"{name.rpartition('+')[2]}_{each.name}")
+        is_stored = names is None or (named and each.name not in omits)
+        fields.append((flag, *_field(name, each, is_stored, (stored_as or {}).get(flag))))
+    if not fields:
+        return Settings
+    namespace = {"__doc__": f"Settings of `{name}`.", "title": f"{signature.title or name} ({name})"}
+    made = f"SettingsOf{name.title().replace('_', '').replace('+', '')}"
+    bases, options = (Settings,), {"frozen": True, "kw_only": True}
+    return dataclasses.make_dataclass(made, fields, bases=bases, namespace=namespace, **options)
+
+
+def _field(name: str, parameter: Parameter, is_stored: bool, stored_as: str | None) -> tuple[Any, Any]:
+    """Return the type and the field of a parameter's setting."""
+    hint, default = parameter.hint, parameter.default
+    kind: Any = hint.kind
+    given = dataclasses.MISSING if default is REQUIRED else default
+    if kind not in _KINDS or not _is_of_kind(given, kind, hint.optional):
+        stated = parameter.annotation if default is REQUIRED else f"{parameter.annotation} = {default!r}"
+        raise invalid(
+            f"setting {parameter.name} of {name}",
+            received="no type" if parameter.annotation == "no type" else stated,
+            expected="int, float, str or bool with a default of that type",
+            fix="Annotate it.",
+        )
+    given = float(given) if kind is float and isinstance(given, int) else given
+    within = hint.within or (FINITE if kind is float else None)
+    shown = "" if given is dataclasses.MISSING else f" (default: {given})"
+    field = setting(
+        f"{name}: {parameter.help_text}{shown}",
+        given,
+        within=within if kind in (int, float) else None,
+        choices=hint.choices,
+        stored_as=stored_as,
+        omit_default=not is_stored,
+        argument=parameter.name,
+    )
+    return kind | None if hint.optional else kind, field
+
+
+def _is_of_kind(default: object, kind: type, optional: bool) -> bool:
+    return default is dataclasses.MISSING or not difference(default, Maybe(kind) if optional else kind)
+
+
+LOSSES: dict[str, Loss] = {}
+POOLINGS: dict[str, Pooling] = {}
+_OWN_BACKBONES: dict[str, Backbone] = {}  # of plug-ins; `BACKBONES` has all
+DATASETS: dict[str, DataSet] = {}
+TABLES: dict[str, dict[str, Any]] = {
+    "loss": LOSSES,
+    "pooling": POOLINGS,
+    "backbone": _OWN_BACKBONES,
+    "dataset": DATASETS,
+}
+
+
+def providers() -> set[Provider]:
+    """Return the plug-ins that have registered anything."""
+    return {part.provider for table in TABLES.values() for part in table.values() if part.provider}
+
+
+def part_of(kind: str, name: str) -> Part | None:
+    """Return the part that a flag names, None if it is unknown; of a loss's name, its base."""
+    return TABLES[kind].get(name.partition("+")[0] if kind == "loss" else name)
+
+
+class Registry:
+    """What a plug-in's `register` receives: one method for each kind of part.
+
+    Each takes a name and a constructor: a class, a function, or where to find one (`"my_package.losses:MyLoss"`, which
+    is imported when it is needed). Its annotated parameters become flags; types give ranges (`common.parameters`), the
+    docstring's `Args:` the help.
+
+    Raises:
+        InvalidInput: in each method: a name that is taken or invalid, settings of types other than int, float, str and
+            bool.
+    """
+
+    # `taken`: names of other settings
+    def __init__(self, provider: Provider | None = None, taken: Collection[str] = ()) -> None:
+        self._provider, self._taken = provider, taken
+
+    def loss(
+        self,
+        name: str,
+        constructor: Constructor,
+        *,
+        names: Mapping[str, str] | None = None,
+        omits: Collection[str] = (),
+        fixed: Mapping[str, Any] | None = None,
+        **traits: Any,
+    ) -> None:
+        """Add a loss for `--loss`; `traits` as of `Loss`, the others as of `settings_of`."""
+        self._add(Loss, name, constructor, fixed, traits, names, omits)
+
+    def pooling(
+        self,
+        name: str,
+        constructor: Constructor,
+        *,
+        names: Mapping[str, str] | None = None,
+        omits: Collection[str] = (),
+        stored_as: Mapping[str, str] | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        **traits: Any,
+    ) -> None:
+        """Add a pooling for `--pooling`; `traits` as of `Pooling`, the others as of `settings_of`."""
+        self._add(Pooling, name, constructor, fixed, traits, names, omits, stored_as)
+
+    def backbone(self, name: str, constructor: Constructor) -> None:
+        """Add a network for `--backbone`.
+
+        Args:
+            constructor: a function of `input_channels` that returns a network from images in 0..255 to feature maps. It
+                may also take `image_size`, `frozen_batch_norm` and `weights`. Without the latter two, batch
+                normalisation is frozen and an .npz file is read into the returned network.
+        """
+        if name in BACKBONES and name not in _OWN_BACKBONES:
+            raise invalid("name of a backbone", received=name, expected="a new name: this library has one of that name")
+        self._add(Backbone, name, constructor, {}, {})
+        BACKBONES[name] = ProvidedNetwork(_OWN_BACKBONES[name], signature_of(constructor).parameters.keys())
+
+    def dataset(
+        self,
+        name: str,
+        load: Constructor,
+        *,
+        recipe_of: str | None = None,
+        fixed: Mapping[str, Any] | None = None,
+        **traits: Any,
+    ) -> None:
+        """Add a data set for `--dataset`; `traits` as of `DataSet`.
+
+        Args:
+            recipe_of: a data set of this library whose hyper-parameters and traits it takes: `folder` for photographs,
+                `glyphs` for small images in memory, ...
+        """
+        self._check_name("dataset", name)
+        if self._provider or recipe_of:
+            choices = [each for each, known in DATASETS.items() if known.follows == each]
+            like = DATASETS[check_choice(f"recipe_of of {name}", recipe_of or "", choices)]
+            shared = ("kind", "follows", "large", "recall_at", "default_recipe")
+            traits = {each: getattr(like, each) for each in shared} | traits
+        own: dict[str, Any] = {"fixed": fixed or {}, "provider": self._provider, "follows": name, **traits}
+        DATASETS[name] = DataSet(name=name, constructor=load, settings=Settings, **own)
+
+    def _add(
+        self,
+        part: type[Part],
+        name: str,
+        constructor: Constructor,
+        fixed: Mapping[str, Any] | None,
+        traits: Mapping[str, Any],
+        *stored: Any,
+    ) -> None:
+        self._check_name(part.flag, name)
+        settings = settings_of(part, name, constructor, fixed or {}, *stored)
+        self._check_settings(name, settings)
+        own: dict[str, Any] = {"name": name, "constructor": constructor, "settings": settings, "fixed": fixed or {}}
+        TABLES[part.flag][name] = part(**own, provider=self._provider, **traits)
+
+    def _check_name(self, kind: str, name: str) -> None:
+        is_new = not self._provider or (isinstance(name, str) and re.fullmatch("[a-z][a-z0-9_]*", name))
+        if not is_new or name in library.WORDS:
+            expected = f"lower-case letters, digits and _, and none of {', '.join(library.WORDS)}"
+            raise invalid(f"name of a {kind}", received=name, expected=expected)
+        known = TABLES[kind].get(name)
+        if known is not None:
+            there = f"{known.provider} has registered it" if known.provider else "this library has one of that name"
+            raise invalid(f"name of a {kind}", received=name, expected=f"a new name: {there}")
+
+    def _check_settings(self, name: str, settings: type[Settings]) -> None:
+        """Raise `InvalidInput` unless each field can become a new flag."""
+        if clash := next((each for each in settings.names() if each in self._taken), None):
+            raise invalid(f"setting of {name}", received=clash, expected="a new name")
+        try:
+            if all(field.default is not dataclasses.MISSING for field in dataclasses.fields(settings)):
+                settings()
+        except InvalidInput as error:
+            raise InvalidInput(f"The defaults of {name} are refused: {error}") from error
+
+
+library.register(Registry())
