@@ -1,8 +1,18 @@
-"""Record of a projection problem."""
+"""Record of a projection problem, and its initial snapshot: embeddings and representatives."""
 
 from __future__ import annotations
 
 import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from common.files import write_arrays
+
+if TYPE_CHECKING:
+    from ccp_dml.class_representatives import Representatives
 
 CONVERGED, WENT_BACK, STOPPED = "converged", "went back", "alternation stopped"
 
@@ -43,3 +53,22 @@ class ProjectionProblem:
     def as_dict(self) -> dict:
         """Return all attributes and `steps` as JSON values."""
         return {**dataclasses.asdict(self), "steps": self.steps}
+
+
+def snapshot_path(run: pathlib.Path, index: int) -> pathlib.Path:
+    """Return the path of a projection problem's initial snapshot."""
+    return run / f"problem{index}.npz"
+
+
+def snapshot_recorder(
+    run: pathlib.Path, embed_queries: Callable[[], np.ndarray]
+) -> Callable[[int, np.ndarray | None, Representatives], None]:
+    """Make an `on_problem_start` that saves embeddings, converged and next representatives."""
+
+    def on_problem_start(index: int, converged: np.ndarray | None, chosen: Representatives) -> None:
+        arrays = {"queries": embed_queries(), "chosen": chosen.embeddings}
+        if converged is not None:
+            arrays["converged"] = converged
+        write_arrays(snapshot_path(run, index), arrays)
+
+    return on_problem_start

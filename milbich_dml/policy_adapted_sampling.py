@@ -12,7 +12,7 @@ import tensorflow as tf
 from common.errors import check_choice, check_fraction, check_positive, invalid
 from common.records import ResumableCallback
 from common.training.fused_adam import FusedAdam
-from milbich_dml.policy_estimators import ESTIMATORS, RANDOM
+from milbich_dml.pads import ESTIMATORS, RANDOM
 from milbich_dml.sampling_distribution import SamplingDistribution
 from milbich_dml.sampling_policy import SamplingPolicy, act, actor_loss, critic_loss
 from milbich_dml.training_state import TrainingStateHistory

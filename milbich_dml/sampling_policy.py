@@ -10,7 +10,7 @@ from tensorflow import keras
 
 from common.errors import check_choice, check_positive
 from common.miners.triplets import draw
-from milbich_dml.policy_estimators import ESTIMATORS
+from milbich_dml.pads import ESTIMATORS
 
 
 class PolicyOutputs(NamedTuple):

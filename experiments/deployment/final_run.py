@@ -20,13 +20,13 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
+from experiments.parts.registry import METHODS
 from experiments.reports.scores import Scores
 from experiments.reports.tables import FAMILIES_NOTE, bracketed
 from experiments.rows.rows import collection_rows
 from experiments.runs.trained_model import data_of_run, stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.settings.places import Places
 from experiments.settings.run_settings import FINAL
 
@@ -130,7 +130,7 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
         fixed: dict[str, Any] = {**chosen, "ccp_start_patience": None, "ccp_goes_back": False, "ccp_max_failures": None}
         fixed["ccp_continue_from"] = "last"
         parts = tuple(
-            dataclasses.replace(part, **fixed) if isinstance(part, ProjectionSettings) else part for part in parts
+            dataclasses.replace(part, **fixed) if isinstance(part, METHODS["ccp"].settings) else part for part in parts
         )
     return dataclasses.replace(
         config,

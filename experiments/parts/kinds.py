@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from common.commands.plugins import Provider
@@ -82,6 +82,24 @@ class Loss(Part):
     def sees_one_side(self) -> bool:
         """Whether it sees a pair from one side only; under CCP, the sample's or the proxy's."""
         return "anchors" in signature_of(self.constructor).parameters
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Around(Part):
+    """A method around a loss, see `common.training.method.Method`.
+
+    Args:
+        has: whether a run has it: a function of the words of its loss's name, its pooling and `--method`, and of the
+            loss.
+        layer: the order in which methods wrap the loss, the innermost first.
+        selected: whether `--method` names it.
+    """
+
+    flag: ClassVar = "method"
+    given: ClassVar = ("miner",)
+    has: Callable[[Collection[str], Loss | None], bool]
+    layer: int = 9
+    selected: bool = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
+import ccp_dml.method
+import gsp_dml.method
 from common import losses
 from common.parameters import Count, NotNegative, NumberRange, Positive
+from common.training import methods
 from experiments.parts.kinds import Size
+from milbich_dml import features
+from milbich_dml.features import FEATURES as FEATURES
+from milbich_dml.pads import Pads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
     from common.losses import MetricLoss
     from experiments.parts.registry import Registry
 
@@ -22,7 +31,6 @@ MINERS = {
     "batchhard": "batch_hard",
     "multisimilarity": "multi_similarity",
 }
-FEATURES = ("heads", "shared", "groups", "intra", "dance")
 WORDS = (*MINERS, "rho", "xbm", "s2sd", *FEATURES, "ccp", "plain")  # of methods' names, so no parts' names
 
 EMOJI_CLUTTER = {"emoji_clutter_64": 64, "emoji_clutter_48": 48, "emoji_clutter_32": 32}  # their sides in pixels
@@ -39,6 +47,7 @@ def register(registry: Registry) -> None:
     Their settings keep the names that they have in stored configurations and in flags.
     """
     _losses(registry)
+    _methods(registry)
     _poolings(registry)
     _data_sets(registry)
 
@@ -84,6 +93,62 @@ def _losses(registry: Registry) -> None:
     add("fastap", "FastAPLoss", {"num_bins": "fastap_bins"})
     of_hyperbolic = {each: f"hyperbolic_{each}" for each in ("curvature", "radius", "temperature")}
     add("hyperbolic", "HyperbolicLoss", of_hyperbolic, on_sphere=True)
+
+
+def _methods(registry: Registry) -> None:
+    """Add the methods around a loss; their defaults are not stored."""
+
+    def add(
+        name: str,
+        constructor: type[Any],
+        names: dict[str, str],
+        has: Callable[[Collection[str], Any], bool] | None,
+        **more: Any,
+    ) -> None:
+        defaults = [field.name for field in dataclasses.fields(constructor) if field.default is not dataclasses.MISSING]
+        omits = [each for each in defaults if each != "p_switch"]
+        registry.method(name, constructor, names=names, omits=omits, has=has, **more)
+
+    def with_word(name: str) -> Callable[[Collection[str], Any], bool]:
+        return lambda words, loss: name in words
+
+    def prefixed(prefix: str, arguments: str) -> dict[str, str]:
+        return {each: f"{prefix}_{each}" for each in arguments.split()}
+
+    add("rho", methods.DrawnTriplets, {"p_switch": "p_switch"}, with_word("rho"), layer=0)
+    of_policy = prefixed("pads", "bins low high start outside steps images by reward estimator state windows draws")
+    add("pads", Pads, of_policy | {"learning_rate": "pads_learning_rate"}, with_word("pads"), layer=0)
+    of_memory = prefixed("xbm", "batches start fills_first holds_batch terms weight")
+    stored = {f"xbm_{each}": f"memory_{each}" for each in ("batches", "start", "fills_first", "holds_batch")}
+    add("xbm", methods.Memory, of_memory, with_word("xbm"), layer=2, stored_as=stored)
+    of_teachers = prefixed("s2sd", "dims weight feature_weight temperature start")
+    add("s2sd", methods.SelfDistillation, of_teachers, with_word("s2sd"), layer=5)
+    own = {field.name: field.name for field in dataclasses.fields(methods.Regularizers)}
+    add("regularizers", methods.Regularizers, own, lambda words, loss: True, layer=4)
+    of_tasks = {"weight": "feature_weight", "decorrelation": "decorrelation", "reduction": "decorrelation_reduction"}
+    add("features", features.Features, of_tasks, lambda words, loss: not {*FEATURES}.isdisjoint(words), layer=6)
+    schedule = {"schedule": "feature_schedule", "single_encoder": "single_encoder", "num_groups": "num_groups"}
+    add(
+        "shared",
+        features.SharedFeature,
+        schedule | prefixed("shared", "triplets negatives positives"),
+        with_word("shared"),
+    )
+    add("groups", features.ImageGroups, schedule | prefixed("group", "epochs by"), with_word("groups"))
+    add("dance", features.Dance, prefixed("dance", "queue_batches temperature weights"), with_word("dance"))
+    own = {"proxies_per_class": "proxies_per_class", "pool_size": "pool_size", "patience": "projection_patience"}
+    of_problems = prefixed("ccp", "in_batch_weight start start_patience goes_back max_failures continue_from")
+    of_problems |= prefixed("ccp", "first_centers reads_late keeps_problems max_problems problem_steps")
+    of_proximal_term = {"weight": "ccp_lambda", "first_weight": "ccp_first_lambda"}
+    add("ccp", ccp_dml.method.Method, own | of_problems | of_proximal_term, None, layer=3)
+    add("ccp_anchors", ccp_dml.method.Anchors, {"anchors": "ccp_anchors"}, _anchored)
+    of_halves = prefixed("zero_shot", "weight ridge scale reduction halves")
+    own = {each: each for each in ("prototype_multiplier", "label_initializer")}
+    add("gsp", gsp_dml.method.Method, of_halves | own, with_word("gsp"))
+
+
+def _anchored(words: Collection[str], loss: Any) -> bool:
+    return "ccp" in words and loss is not None and loss.sees_one_side
 
 
 def _poolings(registry: Registry) -> None:

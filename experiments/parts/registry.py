@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from common.backbones.by_name import BACKBONES, ProvidedNetwork
@@ -16,7 +16,7 @@ from common.errors import InvalidInput, check_choice, invalid
 from common.files import Maybe, difference
 from common.parameters import FINITE
 from experiments.parts import library
-from experiments.parts.kinds import Backbone, DataSet, Loss, Part, Pooling
+from experiments.parts.kinds import Around, Backbone, DataSet, Loss, Part, Pooling
 from experiments.parts.setting import Settings, setting
 from experiments.parts.signatures import REQUIRED, Constructor, Parameter, signature_of
 
@@ -55,7 +55,8 @@ def settings_of(
         fields.append((flag, *_field(name, each, is_stored, (stored_as or {}).get(flag))))
     if not fields:
         return Settings
-    namespace = {"__doc__": f"Settings of `{name}`.", "title": f"{signature.title or name} ({name})"}
+    shown = f"+{name}" if part is Around and names is not None else name  # a word of names
+    namespace = {"__doc__": f"Settings of `{name}`.", "title": f"{signature.title or name} ({shown})"}
     made = f"SettingsOf{name.title().replace('_', '').replace('+', '')}"
     bases, options = (Settings,), {"frozen": True, "kw_only": True}
     return dataclasses.make_dataclass(made, fields, bases=bases, namespace=namespace, **options)
@@ -97,8 +98,11 @@ LOSSES: dict[str, Loss] = {}
 POOLINGS: dict[str, Pooling] = {}
 _OWN_BACKBONES: dict[str, Backbone] = {}  # of plug-ins; `BACKBONES` has all
 DATASETS: dict[str, DataSet] = {}
+METHODS: dict[str, Around] = {}
+PLAIN = "plain"  # no method that `--method` names
 TABLES: dict[str, dict[str, Any]] = {
     "loss": LOSSES,
+    "method": METHODS,
     "pooling": POOLINGS,
     "backbone": _OWN_BACKBONES,
     "dataset": DATASETS,
@@ -108,6 +112,18 @@ TABLES: dict[str, dict[str, Any]] = {
 def providers() -> set[Provider]:
     """Return the plug-ins that have registered anything."""
     return {part.provider for table in TABLES.values() for part in table.values() if part.provider}
+
+
+def choices_of_method() -> tuple[str, ...]:
+    """Return the values of `--method`."""
+    return (PLAIN, *(name for name, part in METHODS.items() if part.selected))
+
+
+def methods_of(loss: str, method: str, pooling: str) -> list[Around]:
+    """Return the methods around a loss, by its name, `--method` and pooling."""
+    base, *words = loss.split("+")
+    found = {*words, method, *(("gsp",) if pooling in POOLINGS and POOLINGS[pooling].is_gsp else ())}
+    return [part for part in METHODS.values() if part.has(found, LOSSES.get(base))]
 
 
 def part_of(kind: str, name: str) -> Part | None:
@@ -143,6 +159,24 @@ class Registry:
     ) -> None:
         """Add a loss for `--loss`; `traits` as of `Loss`, the others as of `settings_of`."""
         self._add(Loss, name, constructor, fixed, traits, names, omits)
+
+    def method(
+        self,
+        name: str,
+        constructor: Constructor,
+        *,
+        names: Mapping[str, str] | None = None,
+        omits: Collection[str] = (),
+        stored_as: Mapping[str, str] | None = None,
+        has: Callable[[Collection[str], Loss | None], bool] | None = None,
+        **traits: Any,
+    ) -> None:
+        """Add a method for `--method`: a `common.training.method.Method`; others as of `Around` and `settings_of`.
+
+        Without `has`, `--method` names it.
+        """
+        given = {"has": has or (lambda words, loss: name in words), "selected": has is None, **traits}
+        self._add(Around, name, constructor, None, given, names, omits, stored_as)
 
     def pooling(
         self,
@@ -211,8 +245,8 @@ class Registry:
         TABLES[part.flag][name] = part(**own, provider=self._provider, **traits)
 
     def _check_name(self, kind: str, name: str) -> None:
-        is_new = not self._provider or (isinstance(name, str) and re.fullmatch("[a-z][a-z0-9_]*", name))
-        if not is_new or name in library.WORDS:
+        is_word = isinstance(name, str) and re.fullmatch("[a-z][a-z0-9_]*", name)
+        if self._provider and (not is_word or name in library.WORDS):
             expected = f"lower-case letters, digits and _, and none of {', '.join(library.WORDS)}"
             raise invalid(f"name of a {kind}", received=name, expected=expected)
         known = TABLES[kind].get(name)

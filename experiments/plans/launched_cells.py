@@ -18,7 +18,7 @@ from experiments.parts.datasets import traits_of
 from experiments.plans.study import Cell, Study
 from experiments.plans.study_runs import StudyRuns
 from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS
-from experiments.runs.unit import unit_label
+from experiments.runs.splits import unit_label
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures

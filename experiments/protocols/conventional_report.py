@@ -27,7 +27,8 @@ from experiments.reports.scores import Scores
 from experiments.reports.tables import cell
 from experiments.reports.verdicts import error_of_mean
 from experiments.rows.run_folders import UnitRun
-from experiments.runs.unit import MONITORED, normalized_mutual_information
+from experiments.runs.evaluation_inputs import normalized_mutual_information
+from experiments.runs.splits import MONITORED
 from experiments.settings.config import ExperimentConfig
 
 EXPLANATION = (

@@ -9,14 +9,13 @@ import numpy as np
 
 from common.files import DamagedFile, read_arrays
 from common.retrieval.metrics import TABLE_METRICS
+from common.training.methods import CONCATENATED
 from experiments import reports
 from experiments.parts.datasets import traits_of
 from experiments.reports.plots import picture
 from experiments.rows.rows import evaluate_embeddings
-from experiments.runs.feature_figures import CONCATENATED
-from experiments.runs.sampling_teacher import SAMPLING
-from experiments.settings.loss_building import DISCRIMINATIVE
-from experiments.settings.method_names import FEATURES, GROUPS
+from milbich_dml.features import DISCRIMINATIVE, FEATURES, GROUPS
+from milbich_dml.pads import SAMPLING
 
 _SHAPES = ("rho", "pi_intra", "pi_inter")
 _NOTE = (

@@ -1,7 +1,9 @@
-"""Closed forms on training classes: starts of heads, and figures without training."""
+"""Figures before training, and closed forms on training classes."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,14 +12,66 @@ import numpy as np
 from common import training
 from common.data import Examples
 from common.errors import InvalidInput, check_given, invalid
+from common.files import read_json, write_json
 from common.progress import progress_bar, write_notice
+from common.retrieval.metrics import TABLE_METRICS
 from experiments.rows.rows import evaluate_embeddings
+from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trunk import pooled_features
 from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START, RunSettings
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+    from experiments.runs.unit import Unit
+
+
+def untrained_metrics(unit: Unit) -> dict[str, dict]:
+    """Evaluate the backbone's average features, before training, and say so.
+
+    Closed forms of these features are evaluated in the first repeat of each fold alone. Computed once per untrained
+    network and data set, then reused by other methods.
+    """
+    path = unit.folder / "untrained.json"
+    found = read_json(path) or {}
+    if VALIDATED_BEFORE not in found:  # no file, or one of an earlier version
+        digest = _digest_of_features(unit)
+        others = map(read_json, sorted(path.parents[2].glob(f"*/{path.parent.name}/{path.name}")))
+        same = [other for other in others if other and other.get("of") == digest and VALIDATED_BEFORE in other]
+        found = same[0] if same else {"of": digest, **_measured_before(unit)}
+        write_json(path, found)
+    figures = ", ".join(f"{name} {100 * found[UNTRAINED][name]:.2f}" for name in TABLE_METRICS)
+    write_notice(f"before training, the backbone's average features on the test set: {figures}")
+    return {name: found[name] for name in (UNTRAINED, CLOSED_FORM, VALIDATED_BEFORE)}
+
+
+def _measured_before(unit: Unit) -> dict[str, dict]:
+    dataset = unit.dataset
+    places = [(dataset.test, dataset.gallery)]
+    if unit.queries is not dataset.test:
+        places.append((unit.queries, unit.gallery))
+    evaluated = [unit.embedded(*place, output="averages") for place in places]
+    found = [{UNTRAINED: figures_on_sphere(arrays, unit.config.dataset)} for arrays in evaluated]
+    closed: list[dict] = [{} for _ in evaluated]
+    if not unit.repeat:
+        closed = closed_form_figures(unit.model, unit.config, unit.inputs, unit.training, evaluated)
+    validated = [figures | others for figures, others in zip(found[1:], closed[1:], strict=True)]
+    return {**found[0], CLOSED_FORM: closed[0], VALIDATED_BEFORE: validated[0] if validated else {}}
+
+
+def _digest_of_features(unit: Unit) -> str:
+    """Return a digest of all that decides these figures.
+
+    Two networks and preparations of images that agree in each bit of a batch are taken to be the same.
+    """
+    batch = unit.model.embed(unit.inputs(unit.dataset.test).take(1), output="averages")
+    digest = hashlib.sha256(repr((unit.fingerprint, unit.config.embedding_dim)).encode())
+    names, labels = unit.image_names, unit.training.labels
+    images = unit.training.arrays if names is None else np.array([*map(os.fsencode, names.tolist())])
+    for array in (batch, labels, images):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def start_head(

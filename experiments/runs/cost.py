@@ -7,6 +7,7 @@ data set and network have finished, their durations correct the seconds.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,11 +17,8 @@ from common.errors import check_given
 from experiments.parts.datasets import Size, traits_of
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.loss_building import num_views_of
-from experiments.settings.methods.ccp import ProjectionSettings
-from experiments.settings.methods.features import IN_TURN, GroupSettings
-from experiments.settings.methods.pads import CURRICULA, FIXED, PadsSettings
 from experiments.settings.run_settings import FINAL
+from milbich_dml.features import IN_TURN
 
 _START_SECONDS = 12.0  # building, tracing
 # With validations, on 2 CPU cores: resnet10 on characters, tokens, and resnet20 on 32 x 32 photographs.
@@ -41,13 +39,11 @@ _PROCESSOR_RATIO = 20
 _EMBEDDING_SHARE = 1 / 3  # of a training step is its forward pass, which is all that embedding takes
 _NETWORK_RATIO = {"resnet50": 2.0}  # multiplications over BN-Inception's: 4.1 and 2.0 billion at 224 pixels
 _STRIDE_RATIO = 2.4  # of output stride 16 over 32: efficientnet_lite0 at 96 pixels, measured
-_CCP_RATIO = 105 / 97  # thesis chapter 3: milliseconds a batch with and without
 # Steps until the end of training; thesis table 3.3 prints 48,000 to 131,000 for the large sets, nothing for the others.
 _EXPECTED_STEPS = {True: 90_000, False: 10_000}
 _OTHERWISE = Size(classes=100, training=5_864, testing=5_924)  # of data of unknown size: as CUB
 # Recall and NMI that PADS' policy sees, on a CPU core: .29 s for 660 images of CUB, 3.1 s for 6,700 of SOP.
 _FIGURES_SECONDS_PER_IMAGE = 4.5e-4
-_PATIENCES_PER_PROBLEM = 3  # of CCP: recorded problems with a patience of three validations last about nine
 
 
 class Rate(NamedTuple):
@@ -106,13 +102,18 @@ def estimated_seconds(config: ExperimentConfig, rate: Rate) -> float:
 
 
 def _seconds(config: ExperimentConfig, rate: Rate, steps: int) -> float:
-    ratio = _CCP_RATIO if config.method == "ccp" else 1.0
+    ratio = math.prod(method.relative_cost for method in config.methods)
     training = steps * config.batch_size * rate.seconds_per_image * ratio
     learned, validating, testing = _num_images(config)
-    watched = _watched_images(config, steps, learned)
-    embedded = -(-steps // config.steps_per_evaluation) * validating + rate.num_tests * testing + watched
-    embedded += _images_of_method(config, steps, learned)
-    passes = embedded * rate.seconds_per_embedding + watched * rate.seconds_per_watched_image
+    size = _size_of(config)
+    evaluations = -(-steps // config.steps_per_evaluation)
+    embedded = evaluations * validating + rate.num_tests * testing
+    if config.sampler in CRITERIA:
+        embedded += learned * evaluations
+    classes = size.classes * learned / size.training
+    added = [method.passes(config, steps, learned, classes) for method in config.methods]
+    passes = (embedded + sum(each.embedded for each in added)) * rate.seconds_per_embedding
+    passes += sum(each.evaluated for each in added) * rate.seconds_per_watched_image
     return rate.start_seconds + training + passes
 
 
@@ -137,30 +138,6 @@ def _num_images(config: ExperimentConfig) -> tuple[float, float, int]:
     else:
         share = check_given("held_out_fraction", config.held_out_fraction)
     return (1 - share * (config.protocol != FINAL)) * training, share * training, testing
-
-
-def _watched_images(config: ExperimentConfig, steps: int, learned: float) -> float:
-    """Count the images that PADS' policy sees in all its decisions."""
-    pads = config.find(PadsSettings)
-    if pads is None or pads.pads_estimator in (FIXED, *CURRICULA):
-        return 0.0
-    return steps // pads.pads_steps * pads.pads_images * learned
-
-
-def _images_of_method(config: ExperimentConfig, steps: int, learned: float) -> float:
-    """Count images embedded for CCP's pools, MIC's groups, samplers and DaNCE's second view."""
-    images = float((num_views_of(config) - 1) * steps * config.batch_size)
-    projected, groups = config.find(ProjectionSettings), config.find(GroupSettings)
-    if projected is not None:
-        size = _size_of(config)
-        classes = size.classes * learned / size.training
-        problem = _PATIENCES_PER_PROBLEM * projected.projection_patience * config.steps_per_evaluation
-        images += -(-(steps - projected.ccp_start) // problem) * classes * projected.pool_size
-    if groups is not None:
-        images += learned * (1 + steps * config.batch_size // (groups.group_epochs * learned))
-    if config.sampler in CRITERIA:
-        images += learned * -(-steps // config.steps_per_evaluation)
-    return images
 
 
 def duration(seconds: float) -> str:

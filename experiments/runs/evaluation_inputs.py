@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from common import diagnostics, training
 from common.data import Dataset, Examples
 from common.errors import check_non_negative
 from experiments.runs.pooling_weights import image_batches
@@ -64,6 +66,33 @@ def decoded_bytes(examples: Examples, batches: tf.data.Dataset) -> int | None:
         return None
     spec = batches.element_spec
     return len(examples) * math.prod(spec.shape[1:]) * spec.dtype.size
+
+
+def embedded(
+    model: training.EmbeddingModel,
+    inputs: Callable[[Examples], tf.data.Dataset],
+    queries: Examples,
+    gallery: Examples | None = None,
+    output: str = "embeddings",
+) -> dict[str, np.ndarray]:
+    """Embed examples in the format of `evaluate_embeddings` and `test_embeddings.npz`."""
+
+    def embed(examples: Examples) -> np.ndarray:
+        return model.embed(inputs(examples), output=output)
+
+    arrays = {"queries": embed(queries), "query_labels": queries.labels}
+    if queries.families is not None:
+        arrays["query_families"] = queries.families
+    if gallery is not None:
+        arrays |= {"gallery": embed(gallery), "gallery_labels": gallery.labels}
+    return arrays
+
+
+def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
+    """Compute the NMI of k-means and classes over the queries."""
+    return diagnostics.evaluate_clustering(
+        embeddings["queries"], embeddings["query_labels"]
+    ).normalized_mutual_information
 
 
 def untrained_embeddings(config: ExperimentConfig, dataset: Dataset, cache_dir: str | None) -> dict[str, np.ndarray]:

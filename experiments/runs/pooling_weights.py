@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-import gsp_dml
-from common import data, records, training
+from common import data, training
 from common.data import Dataset, Examples
 from common.errors import InvalidInput, check_given
 from common.progress import progress_bar
@@ -18,9 +16,6 @@ from gsp_dml.attention_maps import box_coverage, coverage_auc, target_share, wei
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-
-NUM_WATCHED = 256  # images whose perplexity is recorded at each evaluation
 
 
 class PoolingWeights(NamedTuple):
@@ -97,15 +92,3 @@ def target_shares(
     for of, each in values.items():
         figures |= {f"{of}_on_target": (each * coverage).sum(axis=1), f"{of}_auc": coverage_auc(each, coverage)}
     return {name: float(np.nanmean(figure)) for name, figure in figures.items()}
-
-
-def perplexity_callbacks(
-    model: training.EmbeddingModel, validation: Examples, inputs: Callable[[Examples], tf.data.Dataset]
-) -> list[records.ResumableCallback]:
-    """Record GSP's perplexities at each evaluation; no callback for other poolings."""
-    from gsp_dml.perplexity_callback import WeightPerplexity
-
-    if not isinstance(model.head.pooling, gsp_dml.GeneralizedSumPooling):
-        return []
-    watched = np.unique(np.linspace(0, len(validation) - 1, NUM_WATCHED).astype(int))
-    return [WeightPerplexity(model, inputs(validation.subset(watched)))]

@@ -11,7 +11,6 @@ import numpy as np
 from common.data import Dataset, Examples, contiguous_folds, held_back_images, random_class_split, with_superclasses
 from common.errors import check_given, invalid
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.run_settings import FINAL, SUPERCLASSES
 
 
@@ -21,12 +20,17 @@ class Split(NamedTuple):
     training: Examples  # the training images, labelled from 0
     queries: Examples
     gallery: Examples | None = None  # the searched images; None: the queries themselves
-    # training images that PADS' policy watches, and that are not learned from; None without one
+    # training images that a method watches, and that are not learned from; None without one
     watched: Examples | None = None
 
 
 SPREAD_OF_CLASSES = 0.25  # standard deviation between classes of a class's mean MAP@R
 LARGEST_ERROR = 0.1
+MONITORED = {
+    "conventional": "stops on the test set",
+    "held_out": "stops on held-out classes",
+    FINAL: "all training classes",
+}
 FEWEST_VALIDATION_CLASSES = math.ceil((SPREAD_OF_CLASSES / LARGEST_ERROR) ** 2)
 
 
@@ -45,6 +49,13 @@ def few_validation_classes(num_classes: int) -> str | None:
         f"standard error), so the selected step is mostly chance. {FEWEST_VALIDATION_CLASSES} or more are better: add "
         "classes, or use fewer folds (--num_folds)."
     )
+
+
+def unit_label(config: ExperimentConfig, fold: int, repeat: int) -> str:
+    """Name a unit among the others of its method."""
+    if config.protocol is None:
+        return f"fold {fold} repeat {repeat}"
+    return f"{MONITORED[config.protocol]}, repeat {repeat}"
 
 
 def unit_seed(seed: int, fold: int, repeat: int) -> int:
@@ -82,16 +93,17 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
     A data set with a fixed validation set (collages, tokens) trains on all its training classes and validates on that
     set, except under the conventional protocol; its folds differ only by seed.
 
-    The images that PADS' policy watches are taken from the training images, never from validation or test images.
+    The images that a method watches are taken from the training images, never from validation or test images.
     `left_out_images` takes the same images from any other method.
     """
     if config.sampler == SUPERCLASSES:
         dataset = with_superclasses(dataset)
     split = _split_of_protocol(dataset, config, fold, repeat)
-    pads, seed = config.find(PadsSettings), unit_seed(config.seed, fold, repeat)
-    if pads is not None:
-        kept, held = pads.hold_back(split.training.labels, seed)
-        return split._replace(training=_learned(split, kept), watched=split.training.subset(held))
+    seed = unit_seed(config.seed, fold, repeat)
+    for method in config.methods:
+        if (parts := method.hold_back(split.training.labels, seed)) is not None:
+            kept, held = parts
+            return split._replace(training=_learned(split, kept), watched=split.training.subset(held))
     if config.left_out_images is not None:
         kept, _ = held_back_images(split.training.labels, config.left_out_images, seed)
         return split._replace(training=_learned(split, kept))
@@ -105,7 +117,7 @@ def _learned(split: Split, kept: np.ndarray) -> Examples:
 
 
 def _split_of_protocol(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int) -> Split:
-    """Split a unit's examples before PADS takes its share."""
+    """Split a unit's examples before a method takes its share."""
     if config.protocol == "conventional":
         return Split(dataset.train, dataset.test, dataset.gallery)
     if dataset.validation is not None:

@@ -22,8 +22,6 @@ from experiments.runs.splits import Split, split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
-from experiments.settings.methods.ccp import ProjectionSettings
-from experiments.settings.methods.features import GroupSettings
 
 MOST_HOURS = 24  # of training on a processor that begin without --allow_cpu
 
@@ -128,12 +126,11 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
 
 def _check_on_split(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
     split = split_of(dataset, config, fold, repeat)
-    training, projections = split.training, config.find(ProjectionSettings)
+    training = split.training
 
-    def projected() -> None:
-        if projections:
-            augmentation = build.build_augmentation(config, dataset)
-            projections.check(training, augmentation, config.seed, config.monitor)
+    def methods() -> None:
+        for method in config.methods:
+            method.check(config, training, build.build_augmentation(config, dataset))
 
     check_all(
         [
@@ -141,16 +138,13 @@ def _check_on_split(config: ExperimentConfig, dataset: Dataset, fold: int, repea
             lambda: build.build_augmentation(config, dataset),
             lambda: _check_batches(config, training),
             lambda: _check_parts(config, training.num_classes),
-            projected,
+            methods,
         ]
     )
 
 
 def _check_batches(config: ExperimentConfig, training: Examples) -> None:
     _check_classes(config, training.num_classes)
-    groups = config.find(GroupSettings)
-    if groups is not None:
-        groups.check(len(training))
     build.build_batches(config, training.labels, 0, training.superclasses)
 
 

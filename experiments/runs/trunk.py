@@ -13,7 +13,7 @@ from common.errors import InvalidInput, check_given
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import TrainedModel
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.loss_building import feature_sizes_of
+from milbich_dml.features import feature_sizes_of
 
 if TYPE_CHECKING:
     import tensorflow as tf

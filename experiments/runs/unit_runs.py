@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import glob
 import hashlib
 import pathlib
@@ -11,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from common import records, training
+from common.commands.memory import spare_loaded_modules
 from common.data import Dataset, count_test_copies
 from common.errors import InvalidInput, raise_all
 from common.files import DamagedFile, write_arrays, write_json
@@ -21,11 +21,11 @@ from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, TrackedRun, TrackerChoice
 from experiments import reports
 from experiments.rows.rows import check_of_one_run, evaluate_embeddings, row_of
-from experiments.runs.evaluation_inputs import EvaluationInputs
-from experiments.runs.splits import few_validation_classes, split_of
+from experiments.runs.evaluation_inputs import EvaluationInputs, embedded
+from experiments.runs.splits import few_validation_classes, split_of, unit_label
 from experiments.runs.start_checks import check_hours, check_unit
 from experiments.runs.trained_model import load_trained_model, tell_of_other_data
-from experiments.runs.unit import Unit, Watcher, embedded, unit_label
+from experiments.runs.unit import Unit, Watcher
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
@@ -204,14 +204,3 @@ def _mend(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | No
         run.read_weights()
     except DamagedFile as error:
         write_notice(f"warning: {error} All figures of the run are whole.")
-
-
-@functools.cache
-def spare_loaded_modules() -> None:
-    """Exclude all current objects from garbage collection, once per process.
-
-    Call it after a command's imports. A process that trains many units collects garbage between them. Scanning
-    TensorFlow's hundred thousand or more permanent objects takes a quarter of a second each time.
-    """
-    gc.collect()
-    gc.freeze()

@@ -6,6 +6,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Any
 
+import gsp_dml.method
 from common import backbones, data, training
 from common.backbones.by_name import BACKBONES as BACKBONES
 from common.backbones.by_name import check_network, network
@@ -20,13 +21,13 @@ from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
 from experiments.settings.loss_building import check_loss_name as check_loss_name
 from experiments.settings.loss_building import drawing_seed as drawing_seed
-from experiments.settings.loss_building import feature_sizes_of, num_views_of
 from experiments.settings.loss_building import has_places as has_places
 from experiments.settings.loss_building import memory_of as memory_of
+from experiments.settings.loss_building import num_views_of
 from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
 from experiments.settings.method_names import parse_method as parse_method
-from experiments.settings.methods.gsp import ZeroShotSettings
 from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
+from milbich_dml.features import feature_sizes_of
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -276,8 +277,8 @@ def _check_linear_layer(config: RunSettings, flag: str) -> None:
 
 def build_attribute_loss(config: RunSettings, num_classes: int) -> ZeroShotPredictionLoss | None:
     """Build the zero-shot prediction loss over GSP's attributes, or return None."""
-    zero_shot = config.find(ZeroShotSettings)
-    return zero_shot.build(num_classes, config.embedding_dim) if zero_shot else None
+    zero_shot = config.methods_of(gsp_dml.method.Method)
+    return zero_shot[0].attribute_loss(num_classes, config.embedding_dim) if zero_shot else None
 
 
 def perturbations_of(config: RunSettings) -> training.Perturbations | None:
@@ -313,14 +314,13 @@ def build_model(
             backbones.enable_lora(backbone, config.lora_rank, train_norms=config.lora_norms)
         if config.trained_from is not None:
             backbone = backbones.cut_network(backbone, config.trained_from)
-        zero_shot = config.find(ZeroShotSettings)
         model = training.EmbeddingModel(
             backbone,
             head,
             build_loss(config, num_classes, seed, num_examples, num_channels),
             normalization=config.normalization,
             attribute_loss=build_attribute_loss(config, num_classes),
-            attribute_weight=zero_shot.zero_shot_weight if zero_shot else 0.0,
+            attribute_weight=next((each.weight for each in config.methods_of(gsp_dml.method.Method)), 0.0),
             feature_sizes=feature_sizes_of(config),
             num_views=num_views_of(config),
             micro_batch=config.micro_batch,

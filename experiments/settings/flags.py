@@ -20,6 +20,7 @@ from common.errors import InvalidInput, check_all, check_choice, invalid, raise_
 from common.progress import write_notice
 from experiments.launch.launch_flags import READ_BY
 from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
+from experiments.parts.registry import choices_of_method
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.given_values import check_given, check_published_data
@@ -37,7 +38,7 @@ from experiments.settings.recipes.own_photos import (
 )
 from experiments.settings.recipes.tuned_recipe import named_recipe
 from experiments.settings.removed import removal_of
-from experiments.settings.run_settings import BUDGETS, EVERYTHING, METHODS, OWN_PHOTOS, RECIPES, THESIS
+from experiments.settings.run_settings import BUDGETS, EVERYTHING, OWN_PHOTOS, RECIPES, THESIS
 from experiments.settings.tracker_flags import TRACKER_FLAGS, given_tracker_flags
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
@@ -67,7 +68,7 @@ def define_experiment_flags(datasets: typing.Iterable[str] = build.DATASETS) -> 
     flags.DEFINE_string("dataset", "glyphs", f"Data set: one of {', '.join(datasets)}.")
     flags.DEFINE_list("loss", ["pnca"], f"Losses, separated by commas: {', '.join(build.LOSSES)}, or {FORM}.")
     flags.DEFINE_list("pooling", ["gap"], f"Poolings, separated by commas: {', '.join(build.POOLINGS)}.")
-    flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(METHODS)}.")
+    flags.DEFINE_list("method", ["plain"], f"Methods, separated by commas: {', '.join(choices_of_method())}.")
     recipes = f"{', '.join(RECIPES)}, or a file that `experiments.tune` has written"
     by_default = f"default: {OWN_PHOTOS} for your own photos, whose loss is {OWN_LOSS}, else {THESIS}"
     flags.DEFINE_string("recipe", None, f"Text, code or choice to follow: {recipes} ({by_default}).")

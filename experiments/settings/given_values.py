@@ -15,6 +15,7 @@ from common.backbones.by_name import check_backbone_name
 from common.backbones.initial_weights import check_weights, is_file
 from common.errors import InvalidInput, check_all, check_choice
 from experiments.parts.datasets import DATASETS, traits_of
+from experiments.parts.registry import choices_of_method
 from experiments.parts.setting import check_value
 from experiments.settings import build
 from experiments.settings.parts import all_settings
@@ -22,7 +23,7 @@ from experiments.settings.recipes.own_photos import check_fits, network_of_weigh
 from experiments.settings.recipes.small_images import EMOJI
 from experiments.settings.recipes.thesis import NETWORK
 from experiments.settings.recipes.tuned_recipe import named_and_tuned, named_recipe
-from experiments.settings.run_settings import BUDGETS, METHODS, OWN_PHOTOS
+from experiments.settings.run_settings import BUDGETS, OWN_PHOTOS
 
 Methods = Sequence[tuple[str, str, str]]  # (loss, method, pooling) of each
 
@@ -55,7 +56,7 @@ def check_given(
     choices = (
         ("--dataset", values.dataset, DATASETS),
         ("--budget", values.budget, BUDGETS),
-        *(("--method", method, METHODS) for _, method, _ in methods),
+        *(("--method", method, choices_of_method()) for _, method, _ in methods),
     )
     given = [each for each in all_settings() if overrides.get(each.name) is not None]
     backbone = overrides.get("backbone")

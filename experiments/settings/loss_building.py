@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import numpy as np
 
-import ccp_dml
-import milbich_dml
-from common import data, losses, references
+import ccp_dml.method
+from common import data, losses
 from common.data.memory_batches import CRITERIA
 from common.errors import check_choice, invalid
+from common.training.method import MakeLoss, Sizes
 from experiments.parts.registry import LOSSES
-from experiments.settings.method_names import (
-    DANCE,
-    FORM,
-    GROUPS,
-    HEADS,
-    INTRA,
-    MINERS,
-    PADS,
-    PAIR_LOSSES,
-    SHARED,
-    parse_loss,
-    suggested_loss,
-)
-from experiments.settings.methods.ccp import AnchorSettings, ProjectionSettings
-from experiments.settings.methods.composers import (
-    MemorySettings,
-    RegularizerSettings,
-    RhoSettings,
-    SelfDistillationSettings,
-)
-from experiments.settings.methods.features import (
-    IN_TURN,
-    DanceSettings,
-    FeatureSettings,
-    GroupSettings,
-    SharedSettings,
-    TurnSettings,
-)
-from experiments.settings.methods.gsp import ZeroShotSettings
-from experiments.settings.methods.pads import PadsSettings
+from experiments.settings.method_names import FORM, MINERS, PAIR_LOSSES, parse_loss, suggested_loss
 from experiments.settings.run_settings import SUPERCLASSES, RunSettings
-
-DISCRIMINATIVE = "disc"  # the name of the first feature
-_HEADS = ("disc_2", "disc_3", "disc_4")  # with the first as many as DiVA has
-_DRAWS = {
-    SHARED: 1,
-    INTRA: 2,
-    DANCE: 3,
-    GROUPS: 4,
-    **dict(zip(_HEADS, (5, 6, 7))),
-}  # added to a seed; append new ones, to preserve older runs
 
 
 def check_loss_name(name: str) -> None:
@@ -64,41 +24,19 @@ def check_loss_name(name: str) -> None:
         raise invalid("--loss", received=name, expected=expected, fix=suggested_loss(name))
 
 
-def feature_names(config: RunSettings) -> tuple[str, ...]:
-    """Return the embedding's features in order; empty for a single one."""
-    features = config.loss.features
-    features = _HEADS if features == (HEADS,) else features
-    shared = config.find(SharedSettings)
-    return () if not features or (shared and shared.single_encoder) else (DISCRIMINATIVE, *features)
-
-
-def feature_sizes_of(config: RunSettings) -> tuple[int, ...] | None:
-    """Return the components of each of `feature_names`; None for a single feature."""
-    names = feature_names(config)
-    return milbich_dml.feature_sizes(config.embedding_dim, len(names)) if names else None
-
-
-def feature_slices(config: RunSettings) -> dict[str, slice]:
-    """Return the slice of each of `feature_names` in the embedding, if several."""
-    sizes = feature_sizes_of(config) or ()
-    ends = itertools.accumulate(sizes)
-    return {name: slice(end - size, end) for name, size, end in zip(feature_names(config), sizes, ends)}
-
-
 def num_views_of(config: RunSettings) -> int:
-    """Return the occurrences of each image in its batch: two for `dance`."""
-    return 2 if DANCE in config.loss.features else 1
+    """Return the occurrences of each image in its batch."""
+    return max([1, *(method.num_views for method in config.methods)])
 
 
 def has_places(config: RunSettings) -> bool:
     """Return whether labels of a batch also include the training images' indices."""
-    return GROUPS in config.loss.features
+    return any(method.has_places for method in config.methods)
 
 
 def drawing_seed(config: RunSettings, seed: int) -> int:
     """Return the losses' seed: the unit's or the configuration's, see `build_loss`."""
-    name = config.loss
-    return seed if name.features or name.miner == PADS else config.seed
+    return seed if any(method.draws_by_run for method in config.methods) else config.seed
 
 
 def build_loss(
@@ -108,7 +46,7 @@ def build_loss(
     num_examples: int | None = None,
     num_channels: int = 1,
 ) -> losses.MetricLoss:
-    """Build the metric loss with its name's miner, memory, tasks and distillation.
+    """Build the metric loss with the methods around it.
 
     A single mined loss draws with the configuration's seed, equal in all folds: any other would change the results of
     earlier runs with the same hash. PADS, and each task of a sum, draw with the unit's seed plus the task's index.
@@ -119,99 +57,19 @@ def build_loss(
         num_channels: components of the pooled features, which are distilled.
     """
     check_loss_name(config.loss)
-    seed = config.seed if seed is None else drawing_seed(config, seed)
-    features, dim = config.find(FeatureSettings), config.embedding_dim
-    if distillation := config.find(SelfDistillationSettings):
-        return distillation.around(
-            lambda size, place: _first_loss(config, num_classes, size, seed + place), dim, num_channels
-        )
-    if features is None:
-        return _first_loss(config, num_classes, dim, seed)
-    sizes = feature_sizes_of(config)
-    turns = config.find(TurnSettings)
-    in_turn = turns is not None and turns.feature_schedule == IN_TURN
-    if sizes is None:  # both tasks on all components: one encoder (Milbich, equation 3.5)
-        shared = _task(config, SHARED, num_classes, dim, seed)
-        both = [_first_loss(config, num_classes, dim, seed), shared]
-        weights = [1.0, features.feature_weight or 0.0]
-        return milbich_dml.InTurnLoss(both) if in_turn else losses.WeightedSumLoss(both, weights)
-    others = zip(feature_names(config)[1:], sizes[1:])
-    tasks = {name: _task(config, name, num_classes, size, seed, num_examples) for name, size in others}
-    return milbich_dml.feature_tasks_loss(
-        _first_loss(config, num_classes, sizes[0], seed),
-        tasks,
-        sizes,
-        weight=1.0 if features.feature_weight is None else features.feature_weight,
-        decorrelation=features.decorrelation,
-        reduction=features.decorrelation_reduction,
-        in_turn=in_turn,
-    )
 
+    def base(dim: int, seed: int) -> losses.MetricLoss:
+        del seed
+        anchors = next((each.anchors for each in config.methods_of(ccp_dml.method.Anchors)), "embeddings")
+        return _base_loss(config, num_classes, dim, anchors=anchors)
 
-def _first_loss(config: RunSettings, num_classes: int, dim: int, seed: int) -> losses.MetricLoss:
-    """Build the name's first loss, for embeddings with `dim` components."""
-    miner = config.loss.miner
-    anchored, ccp = config.find(AnchorSettings), config.find(ProjectionSettings)
-    anchors = anchored.ccp_anchors if anchored else "embeddings"
-    rho = config.find(RhoSettings)
+    def task_loss(num_classes: int, dim: int) -> losses.MetricLoss:
+        return _loss_of_tasks(config, num_classes, dim)
 
-    def of_length(length: int) -> losses.MetricLoss:
-        loss = _base_loss(config, num_classes, length, anchors=anchors)
-        if not miner or ccp:
-            return loss
-        drawn = config.part(PadsSettings).distribution() if miner == PADS else miner
-        return losses.MinedLoss(loss, drawn, rho.p_switch if rho else 0.0, seed)
-
-    lengths = config.prefix_lengths
-    loss = losses.MatryoshkaLoss([*map(of_length, lengths)], lengths) if lengths else of_length(dim)
-    memory = config.find(MemorySettings)
-    if ccp:
-        proxies = references.ProxyBank(num_classes, ccp.proxies_per_class, dim)
-        waits = ccp.rules(config.monitor).waits
-        loss = ccp_dml.ChanceConstrainedLoss(
-            loss, proxies, in_batch_weight=ccp.ccp_in_batch_weight, warm_up_in_batch=waits
-        )
-    elif memory:
-        loss = losses.CrossBatchMemoryLoss(
-            loss,
-            memory_size=memory.xbm_batches * config.batch_size,
-            embedding_dim=dim,
-            start_step=memory.xbm_start,
-            fill_before_start=memory.xbm_fills_first,
-            enqueue_first=memory.xbm_holds_batch,
-            weight=memory.xbm_weight,
-            terms=memory.xbm_terms,
-        )
-    return config.part(RegularizerSettings).around(loss, config.normalization, dim, seed)
-
-
-def _task(
-    config: RunSettings, name: str, num_classes: int, dim: int, seed: int, num_examples: int | None = None
-) -> losses.MetricLoss:
-    """Build the loss of another feature, one of `FEATURES`."""
-    if name == DANCE:  # a contrast between the two views of each image in the batch
-        dance = config.part(DanceSettings)
-        return milbich_dml.DistanceAdaptedContrastLoss(
-            dance.dance_queue_batches * config.batch_size,
-            dim,
-            temperature=dance.dance_temperature,
-            weights=dance.dance_weights,
-            normalization=config.normalization,
-        )
-    seed += _DRAWS[name]
-    if name in _HEADS:
-        return _first_loss(config, num_classes, dim, seed)
-    if name == GROUPS:
-        groups = config.part(GroupSettings)
-        loss = _loss_of_tasks(config, groups.num_groups, dim)
-        mined = losses.MinedLoss(loss, "distance_weighted", seed=seed)
-        return milbich_dml.GroupLabelsLoss(mined, num_examples or groups.num_groups)
-    loss = _loss_of_tasks(config, num_classes, dim)
-    if name == INTRA:
-        return losses.MinedLoss(loss, "intra_class", seed=seed)
-    shared = config.part(SharedSettings)  # triplets across classes
-    mined = losses.MinedLoss(loss, shared.miner or "inter_class", seed=seed)
-    return milbich_dml.PermutedLabelsLoss(mined, seed) if shared.shared_triplets == "permuted" else mined
+    make: MakeLoss = base
+    for method in config.methods:
+        make = method.wrap(make, config, Sizes(num_classes, num_examples, num_channels, task_loss))
+    return make(config.embedding_dim, config.seed if seed is None else drawing_seed(config, seed))
 
 
 def _base_loss(config: RunSettings, num_classes: int, dim: int, **given: str) -> losses.MetricLoss:
@@ -264,16 +122,13 @@ def build_batches(config: RunSettings, labels: np.ndarray, seed: int, superclass
         superclasses: `[examples]`, for their sampler alone.
 
     Raises:
-        InvalidInput: the zero-shot prediction loss would find a class in both halves of a batch.
+        InvalidInput: a method cannot use the order of classes in a batch.
     """
     sampler = check_choice("--sampler", config.sampler, SAMPLERS)
     given = (superclasses,) if sampler == SUPERCLASSES else ()
     batches = SAMPLERS[sampler](config, labels, seed, *given)
-    zero_shot = config.find(ZeroShotSettings)
-    if zero_shot and zero_shot.zero_shot_weight:
-        from gsp_dml.zero_shot_halves import check_halves
-
-        check_halves(batches.class_places, zero_shot.zero_shot_halves)
+    for method in config.methods:
+        method.check_batches(batches.class_places)
     return data.TwoViews(batches) if num_views_of(config) == 2 else batches
 
 

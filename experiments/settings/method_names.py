@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from common.errors import invalid, nearest_choice
 from experiments.parts.library import FEATURES, MINERS
-from experiments.parts.registry import LOSSES, POOLINGS, Loss
+from experiments.parts.registry import LOSSES, PLAIN, POOLINGS, Loss, choices_of_method
 from experiments.parts.signatures import constructor_name
 
 _OTHER_NAMES = {
@@ -136,7 +136,7 @@ def parse_method(name: str) -> tuple[str, str, str]:
     """
     rest = [*LossName(name).rest]
     loss = name.removesuffix("+".join(["", *rest]))
-    method, rest = ("ccp", rest[1:]) if rest[:1] == ["ccp"] else ("plain", rest)
+    method, rest = (rest[0], rest[1:]) if rest and rest[0] in choices_of_method() else (PLAIN, rest)
     if not rest or rest[0] in FEATURES:
         form = "LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared or +groups][+intra][+dance][+ccp]+POOLING"
         raise invalid("method", received=name, expected=f"{form}, such as c2+ccp+gap")

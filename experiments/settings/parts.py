@@ -5,51 +5,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from experiments.parts.kinds import Part
-from experiments.parts.registry import TABLES, part_of
+from experiments.parts.registry import TABLES, methods_of, part_of
 from experiments.parts.setting import Settings
-from experiments.settings import method_names
-from experiments.settings.methods import ccp, composers, features, gsp, pads
+from experiments.settings.method_names import LossName
 from experiments.settings.run_settings import RUN_SECTIONS
-
-# The settings around a loss, and which method has them, by its loss, `--method` and pooling.
-_HAVE: dict[type[Settings], Callable[[method_names.LossName, str, str], bool]] = {
-    composers.RhoSettings: lambda loss, method, pooling: loss.switches,
-    pads.PadsSettings: lambda loss, method, pooling: loss.miner == method_names.PADS,
-    composers.MemorySettings: lambda loss, method, pooling: loss.memory,
-    composers.SelfDistillationSettings: lambda loss, method, pooling: loss.distilled,
-    composers.RegularizerSettings: lambda loss, method, pooling: True,
-    features.FeatureSettings: lambda loss, method, pooling: bool(loss.features),
-    features.TurnSettings: lambda loss, method, pooling: loss.may_take_turns,
-    features.SharedSettings: lambda loss, method, pooling: method_names.SHARED in loss.features,
-    features.GroupSettings: lambda loss, method, pooling: method_names.GROUPS in loss.features,
-    features.DanceSettings: lambda loss, method, pooling: method_names.DANCE in loss.features,
-    ccp.ProjectionSettings: lambda loss, method, pooling: method == "ccp",
-    ccp.AnchorSettings: lambda loss, method, pooling: method == "ccp" and loss.base in method_names.ANCHORED_LOSSES,
-    gsp.PrototypeSettings: lambda loss, method, pooling: method_names.uses_gsp(pooling),
-    gsp.ZeroShotSettings: lambda loss, method, pooling: method_names.uses_gsp(pooling),
-}
-AROUND = tuple(_HAVE)
 
 
 def kinds_of_settings() -> tuple[type[Settings], ...]:
-    """Return the settings of all losses, composers, poolings and networks."""
-    losses, *others = ([part.settings for part in table.values()] for table in TABLES.values())
-    return (*losses, *AROUND, *(kind for kinds in others for kind in kinds))
+    """Return the settings of all losses, methods, poolings and networks."""
+    return tuple(part.settings for table in TABLES.values() for part in table.values())
 
 
-def parts_of(loss: method_names.LossName, method: str, pooling: str, backbone: str = "") -> list[type[Settings]]:
+def parts_of(loss: LossName, method: str, pooling: str, backbone: str = "") -> list[type[Settings]]:
     """Return a method's kinds of settings besides those of every run; an unknown part has none."""
-    base, *others = (part_of(*each) for each in (("loss", loss), ("pooling", pooling), ("backbone", backbone)))
-    kinds = [kind for kind, has in _HAVE.items() if has(loss, method, pooling)]
-    return [*_settings(base), *kinds, *(kind for each in others for kind in _settings(each))]
-
-
-def _settings(part: Part | None) -> list[type[Settings]]:
-    return [part.settings] if part and part.settings.names() else []
+    others = (part_of("pooling", pooling), part_of("backbone", backbone))
+    parts = (part_of("loss", loss), *methods_of(loss, method, pooling), *others)
+    return [part.settings for part in parts if part and part.settings.names()]
 
 
 class Setting(typing.NamedTuple):

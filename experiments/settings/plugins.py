@@ -7,8 +7,7 @@ from absl import flags
 from common.commands import plugins
 from common.commands.plugins import Provider
 from common.errors import InvalidInput, invalid
-from experiments.parts.registry import Registry, providers
-from experiments.settings.parts import AROUND
+from experiments.parts.registry import METHODS, Registry, providers
 from experiments.settings.run_settings import RUN_SECTIONS
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
@@ -43,4 +42,5 @@ def registry_of(provider: Provider) -> Registry:
     """Return the registry of a plug-in, which is named once."""
     if any(each.plugin == provider.plugin for each in providers()):
         raise invalid("--plugin", received=f"{provider.plugin} more than once", expected="every plug-in once")
-    return Registry(provider, {name for kind in (*RUN_SECTIONS, *AROUND) for name in kind.names()})
+    kinds = (*RUN_SECTIONS, *(part.settings for part in METHODS.values()))
+    return Registry(provider, {name for kind in kinds for name in kind.names()})

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 from collections.abc import Mapping
 from typing import TypeVar
 
 from common.backbones.network_names import ALL_BLOCKS, OUTPUT_STRIDE, PROMPTED, TRANSFORMERS
 from common.errors import invalid
 from common.parameters import NOT_NEGATIVE, POSITIVE, NumberRange
-from experiments.parts.registry import part_of
+from common.training.method import Method
+from common.training.methods import Prefixes
+from experiments.parts import kinds
+from experiments.parts.registry import METHODS, PLAIN, methods_of, part_of
 from experiments.parts.setting import Settings, setting
-from experiments.settings.method_names import LossName
+from experiments.settings.method_names import PADS, LossName
 
-Part = TypeVar("Part", bound=Settings)
+AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
 THESIS, OWN_PHOTOS = "thesis", "own_photos"
 RECIPES = (THESIS, "published_code", REVISITING, OWN_PHOTOS)
-METHODS = ("plain", "ccp")
 BUDGETS = ("smoke", "demo", "full")
 RANDOM_START = "random"
 HEAD_STARTS = ("pca", "whitening")  # in closed form
@@ -300,8 +304,8 @@ class DeviceSettings(Settings, title="Devices and precision"):
 
 
 def method_name(loss: str, method: str, pooling: str) -> str:
-    """Return a method's name in tables and folders: loss, `ccp`, pooling."""
-    return "+".join([loss, *(["ccp"] if method == "ccp" else []), pooling])
+    """Return a method's name in tables and folders: loss, `--method` unless it is plain, pooling."""
+    return "+".join([loss, *([] if method == PLAIN else [method]), pooling])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -313,17 +317,6 @@ class RunSettings(
     parts: tuple[Settings, ...] = ()  # the settings of the loss, the pooling and their composers
     # the layer that set each value last, by flag; not part of the identity
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
-
-    def find(self, kind: type[Part]) -> Part | None:
-        """Return the settings of this kind, or None."""
-        return next((part for part in self.parts if isinstance(part, kind)), None)
-
-    def part(self, kind: type[Part]) -> Part:
-        """Return the settings of this kind."""
-        found = self.find(kind)
-        if found is None:
-            raise invalid("method", received=self.name, expected=f"one with settings of {kind.title or kind.__name__}")
-        return found
 
     @property
     def batch_size(self) -> int:
@@ -362,10 +355,27 @@ class RunSettings(
         """The method's name in tables and folders: loss, `ccp`, pooling."""
         return method_name(self.loss, self.method, self.pooling)
 
+    @functools.cached_property
+    def methods(self) -> tuple[Method, ...]:
+        """The methods around the loss, the innermost first."""
+        parts = methods_of(self.loss, self.method, self.pooling)
+        if self.loss.miner and not {"rho", PADS} & {part.name for part in parts}:
+            parts.append(METHODS["rho"])
+        found = [(part.layer, part(self._settings_of(part), miner=self.loss.miner)) for part in parts]
+        found += [(1, Prefixes(lengths=self.prefix_lengths))] if self.matryoshka is not None else []
+        return tuple(method for _, method in sorted(found, key=operator.itemgetter(0)))
+
+    def methods_of(self, kind: type[AnyMethod]) -> list[AnyMethod]:
+        """Return the methods of a class."""
+        return [method for method in self.methods if isinstance(method, kind)]
+
     def own(self, kind: str) -> Settings | None:
         """Return the settings of the part that a flag names; None if there is none."""
         part = part_of(kind, getattr(self, kind))
-        return next((each for each in self.parts if part and type(each) is part.settings), None)
+        return self._settings_of(part) if part else None
+
+    def _settings_of(self, part: kinds.Part) -> Settings | None:
+        return next((each for each in self.parts if type(each) is part.settings), None)
 
 
 RUN_SECTIONS: tuple[type[Settings], ...] = RunSettings.__bases__  # type: ignore[assignment]  # they are settings

@@ -19,7 +19,7 @@ from experiments import reports
 from experiments.protocols.fair_report import FairReport
 from experiments.reports import UnitRun
 from experiments.reports.tables import numbered
-from experiments.runs.unit import unit_label
+from experiments.runs.splits import unit_label
 from experiments.settings.config import by_flag_names
 from experiments.settings.parts import all_settings
 from experiments.site.charts import curve_chart, map_chart

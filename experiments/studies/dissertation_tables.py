@@ -32,11 +32,10 @@ from experiments.plans.fair_table import FairRow, FairTable, MethodsTable
 from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
 from experiments.published.values import DISSERTATION
 from experiments.reports import UnitRun
-from experiments.runs.sampling_teacher import SAMPLING
-from experiments.settings.methods.pads import FIXED
 from experiments.studies.fair_tables import rows_of
 from experiments.studies.generalization_gap import GeneralizationGapTable
 from milbich_dml.distance_bins import SMALLEST
+from milbich_dml.pads import FIXED, SAMPLING
 
 # With rows in `fair_rows.csv`; of table 3.9's seven weights of decorrelation the first and the last are legible.
 _TABLES = (

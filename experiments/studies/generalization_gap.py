@@ -17,11 +17,10 @@ from experiments.plans.study import FinishedCells, StudyOptions, finished_units
 from experiments.published.values import dissertation_value
 from experiments.reports import PlainTable, UnitRun
 from experiments.rows.rows import evaluate_embeddings
-from experiments.runs.evaluation_inputs import EvaluationInputs
+from experiments.runs.evaluation_inputs import EvaluationInputs, embedded
 from experiments.runs.trained_model import TrainedModel, load_trained_model
-from experiments.runs.unit import embedded
-from experiments.settings.loss_building import DISCRIMINATIVE, feature_slices
 from experiments.settings.method_names import SHARED
+from milbich_dml.features import DISCRIMINATIVE, feature_slices
 
 FEATURES, REDRAWN = "features", "drawn head"
 KEPT = "generalization.json"  # in a run's folder

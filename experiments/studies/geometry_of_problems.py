@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ccp_dml.projection_problem import snapshot_path
 from common import retrieval
 from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
-from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.ccp_settings import budget_notes, ccp_settings
 from experiments.studies.geometry import average_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_report import change, state_name

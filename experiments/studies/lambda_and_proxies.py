@@ -26,7 +26,6 @@ from experiments.reports.plots import picture
 from experiments.reports.scores import rows_with, scores_of_trainings
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.methods.ccp import ProjectionSettings
 from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
 
 _EXPONENTS = np.arange(-5, -0.75, 0.25)  # of lambda, from 1e-5 to 1e-1
@@ -41,7 +40,7 @@ class LambdaAndProxies(Study):
     def __init__(self, options: StudyOptions):
         self.options, self.loss = options, options.only_loss("c2")
         self.settings = ccp_settings(options, ablation=True)
-        plain = options.configuration(self.loss, "ccp", settings=self.settings).part(ProjectionSettings)
+        plain = options.configuration(self.loss, "ccp", settings=self.settings)
         self.pool_size = plain.pool_size
         self.candidates = _candidates(self.pool_size)
         self.grid = _scaled(self.candidates, self.pool_size)
@@ -88,7 +87,7 @@ class LambdaAndProxies(Study):
             exponent, proxies = self.candidates[index]
             kind = "initial" if index in self.search.initial else "search"
             points.append((float(exponent), proxies, kind, self._cells_at(index)))
-        without = self.without[0].config.part(ProjectionSettings).proxies_per_class
+        without = self.without[0].config.proxies_per_class
         points.append((None, without, "apart", self.without))
         methods: list[RecordedMethod] = []
         for log_rate, count, kind, cells in points:

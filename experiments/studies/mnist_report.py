@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ccp_dml.projection_problem import snapshot_path
 from common import retrieval
 from common.data import Dataset
 from common.errors import check_given
@@ -24,7 +25,6 @@ from experiments.reports.scores import Scores
 from experiments.reports.tables import cell, write_table
 from experiments.rows.rows import Extras
 from experiments.rows.store import RecordedMethod
-from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_settings import MnistSettings
 from experiments.studies.plane_panels import PlanePanel, plane_panels

@@ -7,9 +7,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 import ccp_dml
+from ccp_dml.projection_problem import snapshot_recorder
 from common import backbones, data, losses, pooling, records, references, retrieval, training
 from common.errors import invalid
-from experiments.runs.projection_snapshots import snapshot_recorder
 from experiments.studies.mnist_settings import MnistSettings
 
 _EVALUATION_BATCH = 500

@@ -7,11 +7,12 @@ import pytest
 
 from common.errors import check_choice
 from experiments.__main__ import commands, module_of
+from experiments.parts.registry import choices_of_method
 from experiments.parts.setting import check_value
 from experiments.preparation.pretrain_settings import GLYPHS
 from experiments.settings import build
 from experiments.settings.parts import all_settings
-from experiments.settings.run_settings import BUDGETS, METHODS
+from experiments.settings.run_settings import BUDGETS
 from tests.support.command_line import run_here
 from tests.support.sources import PACKAGES
 
@@ -99,7 +100,7 @@ NAMED = {  # flags of names, and what accepts one
     "backbone": lambda name: name.startswith("kerashub:") or check_choice("backbone", name, build.BACKBONES),
     "dataset": lambda name: name == GLYPHS or check_choice("dataset", name, build.DATASETS),
     "budget": lambda name: check_choice("budget", name, BUDGETS),
-    "method": lambda name: check_choice("method", name, METHODS),
+    "method": lambda name: check_choice("method", name, choices_of_method()),
 }
 
 

@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, SHARED, LossName
-from experiments.settings.methods.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
-from experiments.settings.methods.pads import is_interval
 from experiments.settings.recipes.draft import OPEN, Draft
 from experiments.settings.run_settings import REVISITING
+from milbich_dml.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
+from milbich_dml.pads import is_interval
 
 PROXY_PACES = {"normsoftmax": 1.0, "arcface": 50.0, "margin": 50.0}  # of learning rates of 1e-5 and 5e-4
 

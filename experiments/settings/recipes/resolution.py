@@ -9,10 +9,9 @@ from common.backbones import PRESET_WEIGHTS, is_preset
 from common.backbones.initial_weights import may_be_transformer
 from common.errors import InvalidInput, check_choice
 from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
+from experiments.parts.registry import choices_of_method
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import uses_gsp
-from experiments.settings.methods.features import IN_TURN
-from experiments.settings.methods.pads import CURRICULA, FIXED, RANDOM, is_interval
 from experiments.settings.parts import all_settings, parts_of
 from experiments.settings.recipes.dissertation import features, pads
 from experiments.settings.recipes.draft import GIVEN, Draft
@@ -25,13 +24,14 @@ from experiments.settings.run_settings import (
     BUDGETS,
     COSINE,
     CROPS_OF_FILES,
-    METHODS,
     OWN_PHOTOS,
     REVISITING,
     RUN_SECTIONS,
     SUPERCLASSES,
     THESIS,
 )
+from milbich_dml.features import IN_TURN
+from milbich_dml.pads import CURRICULA, FIXED, RANDOM, is_interval
 
 _RECIPES = {THESIS: thesis, "published_code": published_code, REVISITING: revisiting, OWN_PHOTOS: own_photos}
 _SHORT_WEIGHT_DECAY = 1e-4  # of short budgets if the recipe has none; their figures here were measured with it
@@ -77,7 +77,7 @@ def draft_of(
     recipe, tuned_by, tuned = named_and_tuned(recipe, loss, method, pooling)
     given = {**tuned, **overrides}
     check_choice("--budget", budget, BUDGETS)
-    check_choice("--method", method, METHODS)
+    check_choice("--method", method, choices_of_method())
     chapter = check_choice("--chapter", given.get("chapter", 3 if method == "ccp" else 5), (3, 5))
     words = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method, "recipe": recipe, "budget": budget}
     draft = Draft(given, words, chapter, protocol)

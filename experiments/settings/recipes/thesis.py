@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ccp_dml.method import conflicts_of_loss
 from common.backbones import PRESET_WEIGHTS, is_preset
 from common.errors import check_choice, invalid
-from experiments.settings.checks import check_method
 from experiments.settings.method_names import ANCHORED_LOSSES, LOSSES, PAIR_LOSSES, uses_gsp
 from experiments.settings.recipes import dissertation
 from experiments.settings.recipes.draft import OPEN, Draft
@@ -173,7 +173,8 @@ def ccp(draft: Draft) -> None:
     that ends below the previous one is undone. At the 1e-3 of networks from scratch, proxies learn at a tenth of that.
     Without these measures, CCP stays far below its plain loss (docs/results/figures.md).
     """
-    check_method(draft.loss, "ccp")
+    for conflict in conflicts_of_loss(draft.loss):
+        raise conflict
     if draft.loss.base not in PAIR_LOSSES or draft.loss.miner or draft.loss.memory:
         received = draft.loss.removesuffix("+".join(["", *draft.loss.features]))
         expected = f"a pair loss: {', '.join(PAIR_LOSSES)}"

@@ -7,7 +7,6 @@ import pytest
 from common.backbones import resnet10, save_parameters
 from common.errors import InvalidInput
 from common.training import within_class_whitening
-from experiments.runs import unit
 from experiments.runs.closed_form import start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trained_model import load_trained_model
@@ -93,7 +92,8 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     assert extras["validation_curve"][0][1] == pytest.approx(before["whitening"]["MAP@R"], abs=5e-3)
     with pytest.raises(InvalidInput, match="--head_start=whitening, whose neck has a bias"):
         trunk_of(trained)
-    monkeypatch.setattr(unit, "closed_form_figures", None)  # the second method of a fold finds those of the first
+    # The second method of a fold finds those of the first.
+    monkeypatch.setattr(closed_form, "closed_form_figures", None)
     other = dataclasses.replace(config, loss=parse_loss("pnca"))
     runs.train(other, fold=0, repeat=0)
     untrained = [json.loads((runs.unit_dir(each, 0, 0) / "untrained.json").read_text()) for each in (config, other)]

@@ -15,9 +15,9 @@ from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit import Unit
 from experiments.settings import build
-from experiments.settings.methods.pads import PadsSettings
 from experiments.settings.places import Places
 from experiments.settings.recipes import resolve
+from milbich_dml.pads import Pads
 from tests.experiments.tiny_study import TinyStudy
 from tests.support.eager_functions import eagerly
 
@@ -176,11 +176,11 @@ def test_the_policy_sees_the_chosen_figures_and_windows(study):
     config = config_of(
         study, "margin+pads", **PADS, pads_state="nmi+distances", pads_windows="2,64", pads_reward="recall"
     )
-    pads, distribution = config.part(PadsSettings), config.part(PadsSettings).distribution()
-    teacher = pads.teacher(distribution, dict, 100, 0, lambda decision: None)
+    (pads,) = config.methods_of(Pads)
+    teacher = pads.policy(pads.distribution(), dict, 100, 0, lambda decision: None)
     assert (teacher.metrics, teacher.reward) == (("NMI", "pi_intra", "pi_inter"), ("R@1",))
     assert teacher.history.size(10) == (20 + 2) * 3 + 10 + 1
-    assert "pads_state" not in config_of(study, "margin+pads", **PADS).part(PadsSettings).stored()
+    assert "pads_state" not in config_of(study, "margin+pads", **PADS).stored()
     with pytest.raises(InvalidInput, match="--pads_windows: received '2,x', expected whole numbers above 0"):
         config_of(study, "margin+pads", pads_windows="2,x")
 

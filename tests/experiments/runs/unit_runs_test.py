@@ -7,6 +7,7 @@ import weakref
 import numpy as np
 import pytest
 
+from common.commands.memory import spare_loaded_modules
 from common.errors import InvalidInput
 from common.files import read_json, write_json
 from common.records import RunDirectory
@@ -17,7 +18,7 @@ from experiments.protocols.recording import record
 from experiments.rows.rows import row_of
 from experiments.rows.store import StudyRows
 from experiments.runs import unit
-from experiments.runs.unit_runs import UnitRuns, spare_loaded_modules
+from experiments.runs.unit_runs import UnitRuns
 from tests.experiments.deployment.small_runs import finish_untrained
 from tests.experiments.tiny_study import TinyStudy
 from tests.support.command_line import run_program
@@ -78,7 +79,7 @@ def test_families_of_the_data_come_into_the_row_and_the_study(study, tmp_path):
 FAULTS = """
 import resource
 import numpy as np
-from experiments.runs import unit
+from common.commands import memory
 
 def faults_of_ten_arrays():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -87,7 +88,7 @@ def faults_of_ten_arrays():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 before = faults_of_ten_arrays()
-unit.keep_freed_memory()
+memory.keep_freed_memory()
 faults_of_ten_arrays()  # the first one is new memory
 print(before, faults_of_ten_arrays())
 """

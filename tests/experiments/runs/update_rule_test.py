@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import gsp_dml.method
 from common.backbones import vision_transformer
 from common.losses import ContrastiveLoss
 from common.pooling import ClassTokenPooling
-from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, FusedAdamW
-from experiments.runs.update_rule import coupled_decay, update_rule
+from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, FusedAdamW, GradientClipping
+from experiments.runs.update_rule import transforms_of, update_rule
 from experiments.settings.build import build_head
 from experiments.settings.recipes import resolve
 
@@ -32,7 +33,8 @@ def moved_without_gradients(config, model):
 
 def moved(config, model, gradient):
     """What a step of equal gradients leaves of each weight, which was one, by its place."""
-    update, variables = update_rule(config, model), list(model.trainable_variables)
+    rates = [rate for method in config.methods_of(gsp_dml.method.Method) for rate in method.rates(model)]
+    update, variables = update_rule(config, model, rates), list(model.trainable_variables)
     update.build(variables, [])
     for variable in variables:
         variable.assign(tf.ones_like(variable))
@@ -51,10 +53,12 @@ def test_adamw_decays_kernels_alone():
 def test_adam_leaves_the_decay_to_the_gradient():
     model = small_model()
     assert all(value == 1.0 for _, _, value in moved_without_gradients(configuration(), model))
-    (decay,) = coupled_decay(configuration(), model)
+    decay, clipping = transforms_of(configuration(clip_norm=1.0, clip_value=1.0), model)
     assert isinstance(decay, CoupledWeightDecay)
+    assert isinstance(clipping, GradientClipping)
     assert decay.rate == 0.1
-    assert coupled_decay(configuration(optimizer="adamw"), model) == []
+    (alone,) = transforms_of(configuration(optimizer="adamw", clip_norm=1.0, clip_value=1.0), model)
+    assert isinstance(alone, GradientClipping)
 
 
 def test_either_rule_is_one_operation_per_variable():

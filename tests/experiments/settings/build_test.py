@@ -6,12 +6,13 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+import gsp_dml.method
 from common.data import CenterCrop, Dataset, Examples, choose_copies, load_cub200
 from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
-from experiments.runs.evaluation_inputs import EvaluationInputs, untrained_embeddings
-from experiments.runs.pooling_weights import has_weights, perplexity_callbacks, pooling_weights_of, target_shares
+from experiments.runs.evaluation_inputs import untrained_embeddings
+from experiments.runs.pooling_weights import has_weights, pooling_weights_of, target_shares
 from experiments.settings import build
 from experiments.settings.recipes import resolve
 
@@ -71,8 +72,7 @@ def test_every_pooling_builds_and_its_weights_sum_to_one(pooling, collages):
         np.testing.assert_allclose(pooled.weights.sum(1), 1, rtol=1e-4)
         assert pooled.map_shape == (6, 6)
         assert all(0 < share < 1 for share in shares.values())
-    callbacks = perplexity_callbacks(model, collages.validation, EvaluationInputs(config, collages).repeated)
-    assert len(callbacks) == pooling.endswith("gsp")
+    assert len(config.methods_of(gsp_dml.method.Method)) == pooling.endswith("gsp")
 
 
 def test_uniform_weights_fall_on_a_box_as_on_its_area(collages):

@@ -2,23 +2,22 @@ import dataclasses
 
 import pytest
 
+import ccp_dml.method
 from common.errors import InvalidInput
+from common.training.methods import Memory
+from experiments.parts.registry import METHODS
 from experiments.settings.config import ExperimentConfig, by_flag_names
 from experiments.settings.method_names import LOSSES
-from experiments.settings.methods.ccp import ProjectionSettings
-from experiments.settings.methods.composers import MemorySettings
-from experiments.settings.parts import AROUND, all_settings
+from experiments.settings.parts import all_settings
 from experiments.settings.recipes import resolve
 
 MEMORY = resolve("cars196", "c1+xbm", "gsp", "thesis", "full", {"xbm_batches": 3})
 
 
 def test_a_part_gives_its_values_and_another_method_has_none():
-    assert MEMORY.part(MemorySettings).xbm_batches == MEMORY.xbm_batches == 3
-    assert MEMORY.find(ProjectionSettings) is None
+    assert MEMORY.methods_of(Memory)[0].batches == MEMORY.xbm_batches == 3
+    assert MEMORY.methods_of(ccp_dml.method.Method) == []
     assert MEMORY.ccp_lambda is None
-    with pytest.raises(InvalidInput, match="Alternating projections"):
-        MEMORY.part(ProjectionSettings)
     with pytest.raises(AttributeError, match="no setting 'xbm_batchs'"):
         _ = MEMORY.xbm_batchs
 
@@ -76,5 +75,5 @@ def test_every_setting_has_one_home_and_a_section():
     assert len(names) == len(set(names)) > 90
     assert {each.section for each in all_settings()} >= {"Training", "Cross-batch memory (+xbm)"}
     assert all(each.section and each.metadata["help"] for each in all_settings())
-    assert {kind.title for kind in AROUND} <= {each.section for each in all_settings()}
+    assert {part.settings.title for part in METHODS.values()} <= {each.section for each in all_settings()}
     assert set(LOSSES) >= {"c1", "ms", "pnca"}

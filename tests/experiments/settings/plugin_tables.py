@@ -93,6 +93,44 @@ def register(registry):
     registry.backbone("strided", strided)
     registry.dataset("stripes", load_stripes, recipe_of="glyphs", needs_files=False)
 '''
+# A method of one file: a callback, a flag, a conflict and a figure.
+COUNTING = '''
+import dataclasses
+
+from common.errors import InvalidInput
+from common.parameters import Count
+from common.records import ResumableCallback
+from common.training.method import Attached, Method
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Counting(Method):
+    """Counting of steps.
+
+    Args:
+        every: steps that count as one.
+    """
+
+    every: Count = 1
+
+    def conflicts(self, config):
+        if config.replicas:
+            yield InvalidInput("--method=counting counts on one device.")
+
+    def attach(self, run):
+        class Counter(ResumableCallback):
+            steps = 0
+
+            def on_train_batch_end(self, batch, logs=None):
+                self.steps += 1
+
+        counter = Counter()
+        return Attached(callbacks=[counter], figures=lambda embeddings: {"counted": counter.steps // self.every})
+
+
+def register(registry):
+    registry.method("counting", Counting)
+'''
 # A run of a few steps with all that it registers.
 ARGUMENTS = [
     *("--dataset=stripes", "--methods=pull+power", "--backbone=strided", "--budget=smoke", "--num_folds=2"),

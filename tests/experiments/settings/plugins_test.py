@@ -9,11 +9,13 @@ from common.commands.plugins import GROUP
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput
 from experiments.parts.registry import providers
+from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.parts import all_settings
+from experiments.settings.places import Places
 from experiments.settings.plugins import check_stored_plugins, registry_of
 from experiments.settings.recipes import draft_of, resolve
-from tests.experiments.settings.plugin_tables import SOURCE, restored_tables
+from tests.experiments.settings.plugin_tables import COUNTING, SOURCE, restored_tables
 
 load_plugins = functools.partial(plugins.load_plugins, registry_of=registry_of)
 METHOD = ("stripes", "pull+xbm", "power", "thesis", "smoke")
@@ -43,6 +45,25 @@ def test_a_plug_in_is_a_built_in_that_lives_elsewhere(plugin):
     assert build.build_backbone(config, dataset).output_shape[-1] == 4
     assert build.build_head(config).pooling.power == 2
     assert build.build_loss(config, 4).loss.scale == 3.0
+
+
+def test_a_method_is_one_file_with_a_callback_a_flag_a_conflict_and_a_figure(tmp_path):
+    path = tmp_path / "counting_plugin.py"
+    path.write_text(COUNTING)
+    load_plugins([str(path)])
+    given = ("synthetic_tokens", "c2", "gap", "thesis", "smoke")
+    config = resolve(*given, {"counting_every": 2, "max_steps": 4}, "counting")
+    assert (config.name, config.counting_every, set(config.providers())) == ("c2+counting+gap", 2, {"method"})
+    assert build.parse_method(config.name) == ("c2", "counting", "gap")
+    assert config.hash("data") != resolve(*given, {"max_steps": 4}).hash("data")
+    with pytest.raises(InvalidInput, match=r"--counting_every: received 0, expected a number in \(0, inf\)"):
+        resolve(*given, {"counting_every": 0}, "counting")
+    with pytest.raises(InvalidInput, match="counts on one device"):
+        resolve(*given, {"strategy": "mirrored", "replicas": 2}, "counting")
+    dataset = build.load_dataset("synthetic_tokens", None, None, 0)
+    runs = UnitRuns(dataset, Places(tmp_path / "runs", allow_cpu=True))
+    runs.train(config, fold=0, repeat=0)
+    assert json.loads((runs.unit_dir(config, 0, 0) / "result.json").read_text())["counted"] == 2
 
 
 def test_settings_become_flags_in_sections_with_ranges_and_help(plugin):

@@ -5,13 +5,14 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.parts.datasets import DATASETS
+from experiments.parts.registry import METHODS
 from experiments.settings import build
-from experiments.settings.methods.composers import RegularizerSettings
 from experiments.settings.parts import all_settings
 from experiments.settings.recipes import departures, draft_of, resolve
 from experiments.settings.recipes.thesis import loss_values
 
-OF_HIER = [name for name in RegularizerSettings.names() if name.startswith("hier_") and name != "hier_weight"]
+OF_REGULARIZERS = METHODS["regularizers"].settings.names()
+OF_HIER = [name for name in OF_REGULARIZERS if name.startswith("hier_") and name != "hier_weight"]
 ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
 
 

@@ -3,12 +3,12 @@ import json
 import numpy as np
 import pytest
 
+from ccp_dml.projection_problem import snapshot_path
 from common.data import Dataset, Examples
 from common.files import write_arrays
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.reports import UnitRun
-from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.figures import FIGURES
 from experiments.studies.geometry_of_problems import direction, draw, in_the_plane, states_of
 

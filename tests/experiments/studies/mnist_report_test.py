@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 
+from ccp_dml.projection_problem import snapshot_path
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import write_arrays
@@ -13,7 +14,6 @@ from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.recording import record
 from experiments.reports import UnitRun
 from experiments.rows.store import StudyRows
-from experiments.runs.projection_snapshots import snapshot_path
 from experiments.studies.mnist_report import (
     State,
     direction,

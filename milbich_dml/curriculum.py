@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from common.records import ResumableCallback
-from experiments.settings.methods.pads import LINEAR, PadsSettings
 from milbich_dml import Decision, SamplingRecord
 from milbich_dml.distance_bins import SMALLEST
+from milbich_dml.pads import LINEAR
 
 _INTERVAL, _LAST_POWER = 0.4, 10.0
 
@@ -19,12 +19,18 @@ class Curriculum(ResumableCallback):
     of the bins to the lower. `non_linear`: weight `(1 - x)^(10 t)` of a bin at the place x in [0, 1], the nearest at 0;
     it begins as drawing by distance does.
 
+    Args:
+        schedule: `linear` or `non_linear`.
+        steps_per_change: update steps between two changes.
+        max_steps: of the training.
+        record: of the distribution, which it changes.
+
     Reference: Milbich's dissertation, table 5.4; its schedules (figure 5.4) are not printed as numbers, these are ours.
     """
 
-    def __init__(self, pads: PadsSettings, max_steps: int, record: SamplingRecord) -> None:
+    def __init__(self, schedule: str, steps_per_change: int, max_steps: int, record: SamplingRecord) -> None:
         super().__init__()
-        self.schedule, self.steps_per_change, self.max_steps = pads.pads_estimator, pads.pads_steps, max_steps
+        self.schedule, self.steps_per_change, self.max_steps = schedule, steps_per_change, max_steps
         self.record, self.distribution = record, record.distribution
         self._steps = 0
 

@@ -1,0 +1,187 @@
+"""Methods: what is done around a metric loss, in hooks that a trainer calls.
+
+A method is one class, such as `ccp_dml.Method`: its constructor has the hyper-parameters, and it overrides the hooks
+that it needs. It is made before TensorFlow is imported and belongs to no run; what a run makes of it, `attach` returns.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from common.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from common.data import Examples, ImageTransform
+    from common.losses import MetricLoss
+    from common.records import ResumableCallback
+    from common.training.embedding_model import EmbeddingModel
+    from common.training.optimizers import GradientTransform
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Inputs(Protocol):
+    """Batches of examples as evaluation reads them."""
+
+    def __call__(self, examples: Examples) -> tf.data.Dataset:
+        """Return the batches of examples, in order."""
+
+    def repeated(self, examples: Examples) -> tf.data.Dataset:
+        """Return batches that are read at each validation."""
+
+
+class Run(Protocol):
+    """A run before its first step, as far as methods may use it.
+
+    Attributes:
+        config: its settings, by the name of their flags.
+        model: with all weights made.
+        training: the images that it learns from, labelled from 0.
+        queries: the images that it validates on.
+        watched: the training images that `Method.hold_back` keeps from the loss.
+        inputs: of images, as evaluation reads them.
+        augmentation: of training images.
+        batches_per_epoch: of the sampler.
+        seed: of the run.
+        folder: of the run.
+    """
+
+    config: Any
+    model: EmbeddingModel
+    training: Examples
+    queries: Examples
+    watched: Examples | None
+    batches_per_epoch: int
+    seed: int
+    folder: pathlib.Path
+
+    @property
+    def inputs(self) -> Inputs: ...  # noqa: D102
+
+    @property
+    def augmentation(self) -> ImageTransform: ...  # noqa: D102
+
+    def embed_test(self) -> np.ndarray:
+        """Return the present embeddings of the test images, `[images, dim]`."""
+
+
+class Attached(NamedTuple):
+    """What a method adds to a run.
+
+    Attributes:
+        transforms: of gradients, in order; weight decay and clipping come after them.
+        callbacks: called after validation has written its metrics.
+        rates: variables that learn at another rate, with its factor.
+        figures: called with the test embeddings of the best weights; returns entries of the result.
+    """
+
+    transforms: Sequence[GradientTransform] = ()
+    callbacks: Sequence[ResumableCallback] = ()
+    rates: Sequence[tuple[tf.Variable, float]] = ()
+    figures: Callable[[Arrays], dict[str, Any]] = lambda embeddings: {}
+
+
+class Sizes(NamedTuple):
+    """The inputs of a loss that are not its own settings.
+
+    Attributes:
+        num_classes: training classes.
+        num_examples: training images; None: not known yet.
+        num_channels: components of the pooled features.
+        task_loss: the loss of a further task, for a number of classes and of components: that of the run if triplets
+            suit it.
+    """
+
+    num_classes: int
+    num_examples: int | None
+    num_channels: int
+    task_loss: Callable[[int, int], MetricLoss]
+
+
+MakeLoss = Callable[[int, int], "MetricLoss"]  # of an embedding's size and of a seed
+
+
+class Passes(NamedTuple):
+    """Images that a method adds to a run, for estimates of its duration."""
+
+    embedded: float = 0.0
+    evaluated: float = 0.0  # embedded, with retrieval figures of them
+
+
+class Method:
+    """A method without any effect: the hooks and traits to override.
+
+    Attributes:
+        num_views: how often each image is in its batch.
+        has_places: whether labels of a batch also include the training images' indices.
+        draws_by_run: whether the losses draw by the seed of the run, not by the one seed of all runs.
+        relative_cost: of a training step, over one without the method.
+    """
+
+    num_views = 1
+    has_places = False
+    draws_by_run = False
+    relative_cost = 1.0
+
+    def conflicts(self, config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401  # settings of any run
+        """Yield what the settings of a run exclude."""
+        del config
+        yield from ()
+
+    def check(self, config: Any, examples: Examples, augmentation: ImageTransform) -> None:  # noqa: ANN401
+        """Raise `InvalidInput` if it cannot train on examples with these labels."""
+
+    def check_batches(self, class_places: np.ndarray | None) -> None:
+        """Raise `InvalidInput` for places of classes in a batch that it cannot use."""
+
+    def hold_back(self, labels: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the indices of learned and of watched images; None: all are learned from."""
+        del labels, seed
+        return None
+
+    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+        """Return the constructor of a loss around another."""
+        del config, sizes
+        return make
+
+    def attach(self, run: Run) -> Attached:
+        """Return what it adds to a run."""
+        del run
+        return Attached()
+
+    def passes(self, config: Any, steps: int, learned: float, classes: float) -> Passes:  # noqa: ANN401
+        """Return the additional images of a run.
+
+        Args:
+            config: settings of the run.
+            steps: update steps.
+            learned: images that it learns from.
+            classes: of these images.
+        """
+        del config, steps, learned, classes
+        return Passes()
+
+
+def merge(result: dict[str, Any], figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Add entries to a result, dictionary by dictionary; return it."""
+    for name, value in figures.items():
+        result[name] = merge(dict(result.get(name, {})), value) if isinstance(value, Mapping) else value
+    return result
+
+
+def with_prefixes(config: Any, what: str) -> InvalidInput:  # noqa: ANN401
+    """Refuse trained prefixes of the embedding beside a method."""
+    return InvalidInput(
+        f"--matryoshka={config.matryoshka} does not go with {config.loss}: {what}. Remove one of the two."
+    )
+
+
+def on_one_device(what: str) -> InvalidInput:
+    """Refuse several devices beside a method."""
+    return InvalidInput(f"--strategy=mirrored does not go with {what}. Remove --strategy and --replicas.")

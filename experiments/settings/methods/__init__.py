@@ -1,1 +1,0 @@
-"""The settings around a loss, each beside the constructor that it feeds."""
