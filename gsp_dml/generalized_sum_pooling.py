@@ -66,7 +66,8 @@ class GeneralizedSumPooling(WeightedPooling):
         prototype_initializer: "feature_memory", "random", a Keras initializer, or an array `[prototypes, channels]`.
         memory_size: images in the feature memory, at least `num_prototypes`.
         memory_features: the feature to remember: "image_averages" (thesis) or "local_features", one per image.
-        memory_delay: images that pass before the memory is filled: average pooling until features mean something.
+        memory_delay: images (of the flag: update steps) that pass before the memory is filled: average pooling until
+            features mean something.
         prototype_regularizer, prototype_constraint: of the prototypes, as of the weights of any Keras layer.
         trainable_transport_ratio: whether mu is a weight that starts at `transport_ratio` (then below 1).
         return_attributes: return a dictionary with "attributes" too.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Mapping
@@ -18,6 +20,7 @@ flags.disclaim_key_flags()  # they belong to the command that asks for them, who
 
 OWN = "This command"  # the section of flags that no other has
 _HELP = ("--help", "-help", "-?", "--?")
+_HELP_ALL = "--help=all"
 _NO_PATHS = ("label", "where", "compared_with", "command_line", "collection")  # texts that may begin with a ~
 _WIDTH = 112
 
@@ -29,6 +32,7 @@ def run_command(
     takes_words: bool = False,
     remedy: Callable[[str], str] = lambda name: "",
     sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]] = lambda own: {OWN: ()},
+    short_sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]] = lambda own: {},
 ) -> None:
     """Run `main` under absl, and exit; see `exit_code_of`.
 
@@ -38,6 +42,8 @@ def run_command(
         remedy: returns a sentence on an unknown flag of this name, or an empty text.
         sections_of: returns flags by the title of their section in `--help`, from the names of this command's. Flags
             that it does not name follow those of `OWN`.
+        short_sections_of: likewise those of a short `--help`, in the order in which one needs them; `--help=all` then
+            shows the rest. Empty: `--help` shows all.
     """
 
     def wrapped(arguments: list[str]) -> None:
@@ -49,8 +55,9 @@ def run_command(
         main()
 
     def parsed(arguments: list[str]) -> list[str]:
-        if not {*_HELP}.isdisjoint(arguments[1:]):
-            print(_help_text(flags.FLAGS, sections_of))
+        if not {*_HELP, _HELP_ALL}.isdisjoint(arguments[1:]):
+            short = None if _HELP_ALL in arguments else short_sections_of
+            print(_help_text(flags.FLAGS, sections_of, short))
             sys.exit(0)
         try:
             rest = flags.FLAGS(arguments)
@@ -119,23 +126,32 @@ def globs_in(text: str | None) -> tuple[str, ...]:
 
 
 def _help_text(
-    values: flags.FlagValues, sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]]
+    values: flags.FlagValues,
+    sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]],
+    short_sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]] | None,
 ) -> str:
     """Return the running command's docstring and its flags by section."""
     own = {flag.name: flag for flag in values.get_key_flags_for_module(sys.argv[0])}
-    sections = sections_of(own)
-    others = sorted(own.keys() - {name for names in sections.values() for name in names})
+    short = short_sections_of(own) if short_sections_of else {}
+    sections = short or sections_of(own)
+    named = {name for names in sections.values() for name in names}
+    others = [] if short else sorted(name for name in own.keys() - named if "." not in name)
     lines = [(sys.modules["__main__"].__doc__ or "").strip()]
     for title, names in sections.items():
         members = [name for name in names if name in own] + (others if title == OWN else [])
         if members:
-            lines += ["", f"{title}:", *(line for name in members for line in _lines_of(own[name]))]
-    return "\n".join(lines)
+            lines += ["", f"{title}:", *(line for name in members for line in _lines_of(own[name], bool(short)))]
+    more = sum("." not in name for name in own.keys() - named)
+    return "\n".join([*lines, *(["", f"{_HELP_ALL} lists {more} more flags."] if short else [])])
 
 
-def _lines_of(flag: flags.Flag) -> list[str]:
-    """Format a flag like absl: name and help, then any default."""
+def _lines_of(flag: flags.Flag, short: bool) -> list[str]:
+    """Format a flag like absl: name and help, then any default; in short, two lines at most, without remarks."""
     name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
     default = f" (default: {flag.default_as_str})" if flag.default_as_str else ""
-    text = f"{name}: {flag.help}{default}"
-    return textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    text, width = f"{name}: {flag.help}{default}", min(_WIDTH, shutil.get_terminal_size((_WIDTH, 0)).columns)
+    lines = textwrap.TextWrapper(width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    if short:
+        lines.max_lines, lines.placeholder = 2, " ..."
+        text = re.split("; |: one of", text)[0]
+    return lines.wrap(text)

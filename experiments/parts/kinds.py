@@ -38,6 +38,13 @@ class Part:
     fixed: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     provider: Provider | None = None
 
+    @property
+    def flags(self) -> dict[str, str]:
+        """The settings' names in configurations, by flag: `ms.positive_scale`."""
+        prefix = self.name.rpartition("+")[2]
+        fields = [field for field in dataclasses.fields(self.settings) if field.metadata]
+        return {f"{prefix}.{field.metadata['argument']}": field.name for field in fields}
+
     def __call__(self, settings: Settings | None, **given: Any) -> Any:
         """Build it from its settings; None: from its defaults.
 

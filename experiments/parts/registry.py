@@ -77,7 +77,7 @@ def _field(name: str, parameter: Parameter, is_stored: bool, stored_as: str | No
         )
     given = float(given) if kind is float and isinstance(given, int) else given
     within = hint.within or (FINITE if kind is float else None)
-    shown = "" if given is dataclasses.MISSING else f" (default: {given})"
+    shown = "" if "default" in parameter.help_text or given is dataclasses.MISSING else f" (default: {given})"
     field = setting(
         f"{name}: {parameter.help_text}{shown}",
         given,
@@ -129,6 +129,17 @@ def methods_of(loss: str, method: str, pooling: str) -> list[Around]:
 def part_of(kind: str, name: str) -> Part | None:
     """Return the part that a flag names, None if it is unknown; of a loss's name, its base."""
     return TABLES[kind].get(name.partition("+")[0] if kind == "loss" else name)
+
+
+def part_flags() -> dict[str, tuple[Part, str]]:
+    """Return the flags of all parts' settings, such as `ms.positive_scale`, with part and name in configurations."""
+    parts = [part for table in TABLES.values() for part in table.values()]
+    return {flag: (part, name) for part in reversed(parts) for flag, name in part.flags.items()}
+
+
+def setting_of(part: Part, name: str) -> Mapping[str, Any]:
+    """Return help, range and choices of a part's setting."""
+    return next(field.metadata for field in dataclasses.fields(part.settings) if field.name == name)
 
 
 class Registry:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import sys
@@ -20,12 +21,13 @@ from common.errors import InvalidInput, check_all, check_choice, invalid, raise_
 from common.progress import write_notice
 from experiments.launch.launch_flags import READ_BY
 from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
-from experiments.parts.registry import choices_of_method
+from experiments.parts.kinds import Part
+from experiments.parts.registry import choices_of_method, part_flags, setting_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.given_values import check_given, check_published_data
 from experiments.settings.method_names import FORM, uses_gsp
-from experiments.settings.parts import all_settings
+from experiments.settings.parts import all_settings, chosen_flags, chosen_parts
 from experiments.settings.places import DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.recipes import draft_of
@@ -74,12 +76,20 @@ def define_experiment_flags(datasets: typing.Iterable[str] = build.DATASETS) -> 
     flags.DEFINE_string("recipe", None, f"Text, code or choice to follow: {recipes} ({by_default}).")
     flags.DEFINE_integer("chapter", None, "Whose settings: 3 (CCP and its baselines) or 5 (GSP and its baselines).")
     flags.DEFINE_string("budget", "full", f"Length of training: {', '.join(BUDGETS)}.")
+    of_parts = part_flags()
     for each in all_settings():
         if each.name not in METHOD_FIELDS:
             within = f"; in {each.metadata['within']}" if each.metadata["within"] else ""
             default = "" if "default: " in each.metadata["help"] else " (default: the recipe's)"
             define_it = define_joined if each.metadata["repeats"] else _DEFINITIONS[each.kind]
-            define_it(each.name, None, f"{each.metadata['help']}{within}{default}.")
+            alone = "".join(f", --{flag}" for flag, (_, name) in of_parts.items() if name == each.name)
+            alone = f"; of one part: {alone[2:]}" if alone else ""
+            define_it(each.name, None, f"{each.metadata['help']}{within}{default}{alone}.")
+    kinds = {each.name: each.kind for each in all_settings()}
+    for flag, (part, name) in of_parts.items():
+        metadata = setting_of(part, name)
+        within = f"; in {metadata['within']}" if metadata["within"] else ""
+        _DEFINITIONS[kinds[name]](flag, None, f"{metadata['help']}{within}; or --{name}.")
 
 
 PLACE_FLAGS = ("data_dir", "cache_dir", "runs_dir")
@@ -118,6 +128,15 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
         "Instead of --loss, --method and --pooling: methods by their names in reports, such as c2+gap,c2+xbm+gap,"
         "c2+ccp+gsp; the fair protocol compares each with the first.",
     ),
+}
+# What `--help` shows, in the order in which one needs it.
+_USUAL: dict[str, tuple[str, ...]] = {
+    "This command": ("id",),
+    "Data": ("dataset", "data_dir", "recipe"),
+    "What is compared": ("methods", "loss", "pooling", "plugin"),
+    "Network": ("backbone", "weights", "trained_from", "image_size", "embedding_dim"),
+    "Training": ("budget", "max_steps", "learning_rate", "classes_per_batch", "samples_per_class", "precision"),
+    "Runs and results": ("explain", "runs_dir", "repeats", "report_only", "record", "launch"),
 }
 _OF_RUNS = (*_WITHOUT_EFFECT, "fold", "repeat", "repeats", "run", "max_cells", *TRACKER_FLAGS)
 
@@ -165,6 +184,7 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
 def overrides_from_flags(values: flags.FlagValues) -> dict:
     """Return the fields set on the command line."""
     names = [each.name for each in all_settings() if each.name not in METHOD_FIELDS or each.name == "chapter"]
+    names += part_flags()
     given = {name: values[name].value for name in names if values[name].present}
     return {name: None if (name, value) == ("trained_from", EVERYTHING) else value for name, value in given.items()}
 
@@ -204,10 +224,15 @@ def _configurations(
     overrides.setdefault("chapter", 3 if is_chapter_3 else 5)
     head = head_without_gpu(values, overrides, said=protocol != "held_out")  # asked for beside another
     overrides |= head
-    drafts = [
-        draft_of(values.dataset, loss, pooling, values.recipe, values.budget, overrides, method, protocol)
-        for loss, method, pooling in named
-    ]
+    backbone = overrides.get("backbone") or ""
+    flags_of = [chosen_flags(loss, method, pooling, backbone) for loss, method, pooling in named]
+    of_others = {flag for each in flags_of for flag in each}
+    drafts = []
+    for (loss, method, pooling), own in zip(named, flags_of):
+        given_here = {name: value for name, value in overrides.items() if name in own or name not in of_others}
+        drafts.append(
+            draft_of(values.dataset, loss, pooling, values.recipe, values.budget, given_here, method, protocol)
+        )
     for draft in drafts:
         draft.set(chapter_source, chapter=overrides["chapter"])
         draft.set(NO_GPU, **head)
@@ -294,7 +319,8 @@ def run_command(main: Callable[..., None], kept: str | None = None) -> None:
 
     if kept is None:
         kept = CHECKPOINTS_KEPT if "checkpoint_seconds" in flags.FLAGS else ""
-    command_line.run_command(prepared, kept, remedy=_remedy, sections_of=_sections_of)
+    sections = {"sections_of": _sections_of, "short_sections_of": _short_sections_of}
+    command_line.run_command(prepared, kept, remedy=_remedy, **sections)
 
 
 def _remedy(name: str) -> str:
@@ -316,3 +342,21 @@ def _sections_of(own: Collection[str]) -> dict[str, list[str]]:
     for name, title in section_of.items():
         sections[title].append(name)
     return sections
+
+
+def _short_sections_of(own: Collection[str]) -> dict[str, Collection[str]]:
+    """Return the flags that most command lines need, and those of the parts that this one names."""
+    if "beta_2" not in own:
+        return {}
+    return {**_USUAL, **{part.settings.title: part.flags for part in _asked_parts()}}
+
+
+def _asked_parts() -> list[Part]:
+    """Return the parts with settings that the command line names; its flags are not parsed yet."""
+    words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:] if "=" in word)
+    losses, methods, poolings = (words.get(name, "").split(",") for name in ("loss", "method", "pooling"))
+    asked = [*itertools.product(losses, methods, poolings)]
+    with contextlib.suppress(InvalidInput):  # raised where the command reads the name
+        asked += [build.parse_method(name) for name in words.get("methods", "").split(",") if name]
+    found = [part for each in asked if any(each) for part in chosen_parts(*each)]
+    return list({part.settings.title: part for part in found if part.name != "regularizers"}.values())

@@ -15,7 +15,7 @@ from common.backbones.by_name import check_backbone_name
 from common.backbones.initial_weights import check_weights, is_file
 from common.errors import InvalidInput, check_all, check_choice
 from experiments.parts.datasets import DATASETS, traits_of
-from experiments.parts.registry import choices_of_method
+from experiments.parts.registry import choices_of_method, part_flags, setting_of
 from experiments.parts.setting import check_value
 from experiments.settings import build
 from experiments.settings.parts import all_settings
@@ -58,7 +58,9 @@ def check_given(
         ("--budget", values.budget, BUDGETS),
         *(("--method", method, choices_of_method()) for _, method, _ in methods),
     )
-    given = [each for each in all_settings() if overrides.get(each.name) is not None]
+    settings = {each.name: each.metadata for each in all_settings()}
+    settings |= {flag: setting_of(part, name) for flag, (part, name) in part_flags().items()}
+    given = [(flag, metadata) for flag, metadata in settings.items() if overrides.get(flag) is not None]
     backbone = overrides.get("backbone")
     check_all(
         [
@@ -67,7 +69,7 @@ def check_given(
             *(functools.partial(check_choice, *each) for each in choices),
             *(functools.partial(build.check_pooling_name, pooling) for _, _, pooling in methods),
             *(functools.partial(build.check_loss_name, loss) for loss, _, _ in methods),
-            *(functools.partial(check_value, each.name, overrides[each.name], each.metadata) for each in given),
+            *(functools.partial(check_value, flag, overrides[flag], metadata) for flag, metadata in given),
             functools.partial(_weights, values.dataset, values.recipe, overrides, trains),
             load,
         ]

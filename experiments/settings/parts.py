@@ -8,6 +8,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
+from experiments.parts.kinds import Part
 from experiments.parts.registry import TABLES, methods_of, part_of
 from experiments.parts.setting import Settings
 from experiments.settings.method_names import LossName
@@ -21,9 +22,19 @@ def kinds_of_settings() -> tuple[type[Settings], ...]:
 
 def parts_of(loss: LossName, method: str, pooling: str, backbone: str = "") -> list[type[Settings]]:
     """Return a method's kinds of settings besides those of every run; an unknown part has none."""
+    return [part.settings for part in chosen_parts(loss, method, pooling, backbone)]
+
+
+def chosen_parts(loss: str, method: str, pooling: str, backbone: str = "") -> list[Part]:
+    """Return a method's parts that have settings."""
     others = (part_of("pooling", pooling), part_of("backbone", backbone))
     parts = (part_of("loss", loss), *methods_of(loss, method, pooling), *others)
-    return [part.settings for part in parts if part and part.settings.names()]
+    return [part for part in parts if part and part.settings.names()]
+
+
+def chosen_flags(loss: str, method: str, pooling: str, backbone: str = "") -> dict[str, str]:
+    """Return the settings of a method's parts by their own flags, such as `ms.positive_scale`."""
+    return {flag: name for part in chosen_parts(loss, method, pooling, backbone) for flag, name in part.flags.items()}
 
 
 class Setting(typing.NamedTuple):

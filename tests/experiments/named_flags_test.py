@@ -32,7 +32,7 @@ def listed():
     """The flags that each command's `--help` lists."""
     found = {}
     for command in COMMANDS:
-        result = run_here(module_of(command), "--help")
+        result = run_here(module_of(command), "--help=all")
         assert result.returncode == 0, (command, result.stderr)
         found[command] = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, flags=re.MULTILINE)) | {"help"}
     return found

@@ -56,7 +56,7 @@ def test_pages_show_its_settings(finished, plugin, tmp_path):
 
 
 def test_help_and_explain_name_its_settings(plugin):
-    text = run_here(MODULE, f"--plugin={plugin}", "--help").stdout
+    text = run_here(MODULE, f"--plugin={plugin}", "--help=all").stdout
     assert "Pull loss (pull):\n  --pull_scale: pull: of the similarities (default: 2.0); in (0, inf)" in text
     explained = done_here(MODULE, "--plugin", str(plugin), *ARGUMENTS, "--pull_scale=3", "--explain")
     lines = [line.split(maxsplit=2) for line in explained.stdout.splitlines()]

@@ -12,7 +12,7 @@ from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.parts.registry import choices_of_method
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import uses_gsp
-from experiments.settings.parts import all_settings, parts_of
+from experiments.settings.parts import all_settings, chosen_flags, parts_of
 from experiments.settings.recipes.dissertation import features, pads
 from experiments.settings.recipes.draft import GIVEN, Draft
 from experiments.settings.recipes.own_photos import own_photos
@@ -74,6 +74,7 @@ def draft_of(
     protocol: str | None = None,
 ) -> Draft:
     """Return the values of `resolve` with their sources; arguments and errors as there."""
+    overrides = _by_setting(overrides, loss, method, pooling)
     recipe, tuned_by, tuned = named_and_tuned(recipe, loss, method, pooling)
     given = {**tuned, **overrides}
     check_choice("--budget", budget, BUDGETS)
@@ -93,6 +94,12 @@ def draft_of(
     draft.set(GIVEN, **overrides)
     draft.set_missing("what has to wait", **late_start)
     return draft
+
+
+def _by_setting(overrides: Mapping[str, Any], loss: str, method: str, pooling: str) -> dict[str, Any]:
+    """Return overrides by their names in configurations, of this method's parts at least."""
+    names = chosen_flags(loss, method, pooling, overrides.get("backbone") or "")
+    return {names.get(name, name): value for name, value in overrides.items()}
 
 
 def shorten(draft: Draft) -> None:
@@ -179,6 +186,7 @@ def unused_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) ->
     backbone = overrides.get("backbone", values["backbone"])
     parts = parts_of(values["loss"], values["method"], values["pooling"], backbone)
     used = {name for kind in (*RUN_SECTIONS, *parts) for name in kind.names()}
+    used |= chosen_flags(values["loss"], values["method"], values["pooling"], backbone).keys()
     used -= {"held_out_fraction"} - values.keys()
     if "protocol" in values:  # no folds there
         used -= {"num_folds", "fold_order"}
@@ -214,4 +222,6 @@ def _refuse_unused(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> N
     if unused:
         flags = ", ".join(f"--{name}" for name in unused)
         method = f"--loss={values['loss']} --pooling={values['pooling']}"
-        raise InvalidInput(f"{flags} would have no effect with {method}. Remove it.")
+        owners = dict.fromkeys(name.partition(".")[0] for name in unused if "." in name)
+        of = f": it belongs to {', '.join(owners)}" if owners else ""
+        raise InvalidInput(f"{flags} would have no effect with {method}{of}. Remove it.")

@@ -4,7 +4,7 @@ from tests.support.command_line import done_here
 
 
 def sections_of(command):
-    result = done_here(f"experiments.{command}", "--help")
+    result = done_here(f"experiments.{command}", "--help=all")
     sections, members = {}, []
     for line in result.stdout.splitlines():
         if re.fullmatch(r"\S.*:", line):
@@ -29,3 +29,15 @@ def test_a_command_without_settings_has_its_own_section():
     sections = sections_of("evaluate")
     assert set(sections) == {"This command"}
     assert {"embeddings", "seed", "json"} <= set(sections["This command"])
+
+
+def test_the_short_help_has_the_usual_flags_and_those_of_the_parts_that_are_named(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = done_here("experiments.fair_eval", "--help").stdout.splitlines()
+    assert len(lines) <= 60
+    assert lines[-1].startswith("--help=all lists ")
+    assert "--ms." not in "".join(lines)
+    text = done_here("experiments.fair_eval", "--help", "--methods=ms+gsp").stdout
+    assert "--ms.positive_scale: ms: " in text
+    assert "--gsp.num_prototypes: gsp: " in text
+    assert "--c2.positive_margin" not in text
