@@ -7,6 +7,7 @@ import pytest
 from common.backbones import resnet10, save_parameters
 from common.errors import InvalidInput
 from common.training import within_class_whitening
+from experiments.runs import closed_form
 from experiments.runs.closed_form import start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trained_model import load_trained_model
@@ -75,9 +76,9 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     trained = load_trained_model(path, dataset=dataset, cache_dir=places.cache_dir)
     batches = EvaluationInputs(config, trained.dataset)
     features = pooled_features(trained.model, batches(trained.training))
-    closed_form = within_class_whitening(features, trained.training.labels, DIM)
+    whitening = within_class_whitening(features, trained.training.labels, DIM)
     kernel, bias = (weight.numpy().astype(np.float64) for weight in trained.model.head.projection.weights)
-    shapes = [matrix @ matrix.T / np.square(matrix).sum() for matrix in (kernel, closed_form.kernel)]  # without signs
+    shapes = [matrix @ matrix.T / np.square(matrix).sum() for matrix in (kernel, whitening.kernel)]  # without signs
     np.testing.assert_allclose(*shapes, atol=2e-3)
     queries = np.load(path / "test_embeddings.npz")["queries"]
     np.testing.assert_allclose(trained.model.embed(batches(trained.dataset.test)), queries, atol=2e-3)
