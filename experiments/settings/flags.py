@@ -319,8 +319,9 @@ def run_command(main: Callable[..., None], kept: str | None = None) -> None:
 
     if kept is None:
         kept = CHECKPOINTS_KEPT if "checkpoint_seconds" in flags.FLAGS else ""
-    sections = {"sections_of": _sections_of, "short_sections_of": _short_sections_of}
-    command_line.run_command(prepared, kept, remedy=_remedy, **sections)
+    command_line.run_command(
+        prepared, kept, remedy=_remedy, sections_of=_sections_of, short_sections_of=_short_sections_of
+    )
 
 
 def _remedy(name: str) -> str:
