@@ -32,9 +32,9 @@ def test_the_command_trains_with_them(plugin):
     places = [f"--runs_dir={plugin.parent / 'runs'}", f"--cache_dir={plugin.parent / 'cache'}"]
     result = run_small_here("experiments.fair_eval", *arguments, *SMALLER, "--logistic_scale=4", *places)
     assert result.returncode == 0, result.stderr
-    for method in ("logistic+gap", "logistic+xbm+gsp"):
+    for method in ("logistic+gap", "logistic+xbm+gsp", "logistic+spread+gap"):
         assert f"\n{method} " in result.stdout
-    assert len(list(plugin.parent.glob("runs/fair/stripes/*/fold*/result.json"))) == 2
+    assert len(list(plugin.parent.glob("runs/fair/stripes/*/fold*/result.json"))) == 3
 
 
 def test_its_flags_are_in_help(plugin):
