@@ -25,9 +25,9 @@ GROUPS = {  # commands without a group are listed last
     "Data and weights": ("prepare_data", "convert_weights", "pretrain"),
     "Training and evaluation": (
         *("fair_eval", "conventional_eval", "revisiting_eval", "tune", "train_final", "export", "evaluate"),
-        *("report", "attention_figures", "diagnostics_study", "posterior_refinement"),
+        *("report", "posterior_refinement"),
     ),
-    "Thesis": ("table", "figure", "mnist_study", "collage_study", "pooling_comparison", "record"),
+    "Thesis": ("table", "figure", "record"),
     "This machine": ("doctor", "clean"),
 }
 _PACKAGES = ("experiments", "photo_search")  # all modules directly in them are commands

@@ -50,7 +50,7 @@ def main() -> None:
         units = protocol.units(values.fold, values.repeat)
         protocol.runs.check(units)
         unit_values = experiment_flags.unit_values(values)
-        tasks = cell_tasks(protocol.runs, fair_cells(units), unit_values, export_model=values.export_model)
+        tasks = cell_tasks(protocol.runs.unit_dir, fair_cells(units), unit_values, export_model=values.export_model)
         failures = launcher.run(tasks)
     elif not values.report_only:
         protocol.run(

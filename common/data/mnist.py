@@ -31,7 +31,7 @@ def load_mnist(data_dir: str | None, *, cache_dir: str | None = None, seed: int 
     The official division: 60,000 digits train and 10,000 test. Unlike in the other data sets, the ten classes of the
     test set are those of the training set: only the images are unseen. `train` is for training; `test` holds the
     queries and, each without itself, the gallery; labels are the digits in both. The fair protocol trains and validates
-    on disjoint classes, so it does not fit; `experiments.mnist_study` loads the digits itself.
+    on disjoint classes, so it does not fit; figure 3.2 loads the digits itself.
 
     Args:
         data_dir: the folder of the files, or the one that holds it under the name `mnist`.

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import pathlib
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from common.backbones.initial_weights import file_to_make
 from common.errors import InvalidInput
@@ -19,7 +19,6 @@ from experiments.plans.study import Cell, Study
 from experiments.plans.study_runs import StudyRuns
 from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS
 from experiments.runs.splits import unit_label
-from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.recipes import departures
 from experiments.settings.run_settings import EVERYTHING, OWN_PHOTOS
@@ -53,13 +52,16 @@ def fair_cells(units: Iterable[tuple[ExperimentConfig, int, int]]) -> list[Cell]
     ]
 
 
+UnitDir = Callable[[ExperimentConfig, int, int], pathlib.Path]  # of a configuration's fold and repeat
+
+
 def cell_tasks(
-    runs: UnitRuns, cells: Iterable[Cell], places: Mapping[str, object], *, export_model: bool
+    unit_dir: UnitDir, cells: Iterable[Cell], places: Mapping[str, object], *, export_model: bool
 ) -> list[RunTask]:
     """Convert cells to launcher tasks; cells of one run directory share a task."""
     tasks: dict[pathlib.Path, RunTask] = {}
     for cell in cells:
-        folder = runs.unit_dir(cell.config, cell.fold, cell.repeat)
+        folder = unit_dir(cell.config, cell.fold, cell.repeat)
         command = unit_command(cell, {**places, "export_model": export_model})
         tasks.setdefault(folder, RunTask(cell.label, command, folder))
     return list(tasks.values())
@@ -76,7 +78,7 @@ def launch_missing(
         missing = missing[: None if max_cells is None else max_cells - len(tried)]
         if not missing:
             return failures
-        ended = launcher.run(cell_tasks(runs.unit_runs, missing, places, export_model=False))
+        ended = launcher.run(cell_tasks(runs.unit_dir, missing, places, export_model=False))
         failures += ended
         tried += missing
         if len(ended) == 0 and any(runs.unit(cell) is None for cell in missing):

@@ -49,6 +49,9 @@ class FinishedCells(Protocol):
     def unit(self, cell: Cell) -> UnitRun | None:
         """Return the finished unit of a cell, or None."""
 
+    def dataset_of(self, name: str) -> Dataset | None:
+        """Return the loaded data set of this name: a variant, or `dataset`."""
+
 
 class Study(abc.ABC):
     """Table or figure.
@@ -57,6 +60,7 @@ class Study(abc.ABC):
         title: in one line.
         notes: for the reader, such as the reductions of a small budget.
         needs_data: whether it reads the data set of the flags.
+        variants: other data sets that cells use, beside the one of the flags.
         protocol: runs of each configuration here and in the thesis; empty if the cells already show them.
         groups: all cells, by row, point or method, if no result decides on them.
     """
@@ -64,8 +68,13 @@ class Study(abc.ABC):
     title: str
     notes: tuple[str, ...]
     needs_data: bool = True
+    variants: Sequence[str] = ()
     protocol: str = ""
     groups: Mapping[Any, Sequence[Cell]] = {}
+
+    def prepared(self, runs: Any, *, train: bool) -> Study:
+        """Return this study with what its cells begin with: found among `runs`, or trained."""
+        return self
 
     @functools.cached_property
     def num_cells(self) -> int:
@@ -119,6 +128,7 @@ class StudyOptions:
         repeats: runs of each fold, with different seeds.
         fold: the validating block of classes, if one validates; None: the first.
         monitors: of `experiments.protocols.conventional.MONITORS`, for tables of that protocol; empty: all.
+        starts: where the networks of figure 5.5 start; empty: everywhere.
         overrides: configuration fields set by hand; they hold for all methods with such fields.
     """
 
@@ -130,6 +140,7 @@ class StudyOptions:
     repeats: int = 1
     fold: int | None = None
     monitors: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def configuration(
@@ -212,7 +223,7 @@ class StudyOptions:
     def digest(self) -> str:
         """Return ten hexadecimal digits that identify the options."""
         values = {**dataclasses.asdict(self), "overrides": sorted(self.overrides.items())}
-        rarely_given = {name for name in ("fold", "monitors") if values[name] in (None, ())}
+        rarely_given = {name for name in ("fold", "monitors", "starts") if values[name] in (None, ())}
         text = repr(sorted((name, value) for name, value in values.items() if name not in rarely_given))
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 

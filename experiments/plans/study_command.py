@@ -105,7 +105,9 @@ def run_study(
     runs: StudyRuns | NothingFinished = NothingFinished()
     if dataset is not None:
         seconds = values.checkpoint_seconds
-        runs = StudyRuns(dataset, experiment_flags.places_from(values), checkpoint_seconds=seconds, tracker=tracker)
+        places_of_runs = experiment_flags.places_from(values)
+        runs = StudyRuns(dataset, places_of_runs, study.variants, checkpoint_seconds=seconds, tracker=tracker)
+    study = study.prepared(runs, train=values.run)
     failures: list[Failure] = []
     if values.run and study.num_cells and isinstance(runs, StudyRuns):
         failures = _run_missing(values, study, runs, launcher)
@@ -126,13 +128,11 @@ def run_study(
     check_no_failures(failures)
 
 
-def refuse_training(values: flags.FlagValues, study_id: str) -> None:
-    """Refuse the flags of trainings, for a study of recorded rows."""
+def refuse_all_but(values: flags.FlagValues, kept: Collection[str], because: str) -> None:
+    """Refuse the other flags of studies, for a study that is no list of cells."""
     settings = (each.name for each in all_settings() if each.name in values)
-    because = f"--id={study_id} trains nothing and reads recorded studies"
-    experiment_flags.refuse_flags(
-        values, "run", "details", *dict.fromkeys((*_ABOUT_TRAINING, *settings)), because=because
-    )
+    others = dict.fromkeys(("run", "details", "study", *_ABOUT_TRAINING, *settings))
+    experiment_flags.refuse_flags(values, *(name for name in others if name not in kept), because=because)
 
 
 def options_of_study(
@@ -172,6 +172,7 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
         repeats=values.repeats,
         fold=values.fold,
         monitors=tuple(values.monitor or ()),
+        starts=tuple(values["starts"].value or ()) if "starts" in values else (),
         overrides=overrides | experiment_flags.head_without_gpu(values, overrides),
     )
 
@@ -209,7 +210,7 @@ def listing(
     if len(known) < study.num_cells:
         lines.append(f"unknown  {study.num_cells - len(known)} more, which follow from the results of these")
     fix = "--run trains what is missing" + ("." if details else ", --details lists its commands.")
-    return "\n".join([*lines, f"{summary}. {fix}" if missing else f"{summary}."])
+    return "\n".join([*lines, f"{summary}. {fix}" if len(done) < study.num_cells else f"{summary}."])
 
 
 def _counts(cells: Sequence[Cell], missing: Sequence[Cell]) -> list[str]:

@@ -21,7 +21,7 @@ from absl import flags
 from common.errors import InvalidInput, check_given
 from experiments import reports
 from experiments.parts.datasets import traits_of
-from experiments.plans.study_command import refuse_training
+from experiments.plans.study_command import refuse_all_but
 from experiments.published.values import fair_published
 from experiments.reports.comparisons import compare
 from experiments.reports.plots import picture
@@ -384,7 +384,7 @@ def recorded_studies(folder: str | os.PathLike) -> list[StudyRows]:
 
 def run_claims(values: flags.FlagValues) -> None:
     """Write the claims of the `--study` studies, or of all recorded planned ones."""
-    refuse_training(values, CLAIMS_ID)
+    refuse_all_but(values, ("study", "runs_dir"), because=f"--id={CLAIMS_ID} trains nothing and reads recorded studies")
     held = held_claims([StudyRows(name) for name in values.study] if values.study else recorded_studies(RECORDED))
     folder = pathlib.Path(values.runs_dir) / "tables" / CLAIMS_ID
     print(claims_table(held, "Claims of the thesis").write(folder, "table_claims"))

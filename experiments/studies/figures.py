@@ -7,17 +7,21 @@ import functools
 from experiments.plans.study import Studies
 from experiments.settings.run_settings import THESIS
 from experiments.studies.ccp_sweeps import batch_size, pool_size
+from experiments.studies.collages import Collages
 from experiments.studies.conditions import CONDITIONS, effect_against
 from experiments.studies.dissertation_figures import dissertation_figures
 from experiments.studies.fair_tables import ccp_summary, gsp_table
+from experiments.studies.finished_runs import correlate_diagnostics, draw_attention
 from experiments.studies.fixed_proxies import FixedProxies
 from experiments.studies.geometry_of_problems import GeometryOfProblems
 from experiments.studies.gsp_sweeps import prototypes, transport_ratio
 from experiments.studies.lambda_and_proxies import LambdaAndProxies
+from experiments.studies.mnist import run_mnist
 from experiments.studies.poolings import Poolings
 from experiments.studies.prototype_combination import PrototypeCombination
 from experiments.studies.token_selection import TokenSelection
 from experiments.studies.toy_transport import ToyTransport
+from experiments.studies.transport_time import TransportTime
 from experiments.studies.zero_shot_prediction import ZeroShotPrediction
 
 FIGURES: Studies = {
@@ -30,15 +34,23 @@ FIGURES: Studies = {
     **{figure: functools.partial(PrototypeCombination, figure) for figure in ("4.2", "4.3", "4.4")},
     "5.2": ToyTransport,
     "5.4": TokenSelection,
+    "5.5": Collages,
     "5.6": ZeroShotPrediction,
     "5.7": functools.partial(gsp_table, item="figure 5.7"),
     "5.8": transport_ratio,
+    "5.9": TransportTime,
     **{figure: functools.partial(prototypes, figure) for figure in ("5.10", "5.11")},
     "5.12": Poolings,
     **dissertation_figures(),
     **{condition: functools.partial(effect_against, condition) for condition in CONDITIONS},
 }
+# Figures that are no list of cells.
+OWN_FIGURES = {"3.2": run_mnist, "attention": draw_attention, "milbich_2.4": correlate_diagnostics}
 # Of flags, where a figure has its own.
-DEFAULTS = {"5.4": {"dataset": "synthetic_tokens"}, **dict.fromkeys(CONDITIONS, {"dataset": "emoji", "recipe": THESIS})}
+DEFAULTS = {
+    "5.4": {"dataset": "synthetic_tokens"},
+    "5.5": {"dataset": "glyph_collage", "repeats": 3},
+    **dict.fromkeys(CONDITIONS, {"dataset": "emoji", "recipe": THESIS}),
+}
 # Thesis section 5.3.4.1; chapter 3 trains once.
 FULL_REPEATS = {"5.7": 3, "5.8": 3, "5.10": 3, "5.11": 3, **dict.fromkeys(dissertation_figures(), 3)}

@@ -26,7 +26,7 @@ from experiments.reports.tables import cell, write_table
 from experiments.rows.rows import Extras
 from experiments.rows.store import RecordedMethod
 from experiments.studies.geometry import mean_covering_radius, mean_distance_between_classes
-from experiments.studies.mnist_settings import MnistSettings
+from experiments.studies.mnist import MnistSettings
 from experiments.studies.plane_panels import PlanePanel, plane_panels
 
 PANEL_NAMES = ("(a)", "(b.1)", "(b.2)", "(b.3)", "(b.4)")
@@ -62,30 +62,33 @@ def as_long_as(runs: Sequence[UnitRun], settings: MnistSettings, repeat: int) ->
 
 
 def trained(
-    settings: MnistSettings,
-    dataset: Dataset,
-    fingerprint: str,
-    repeat: int,
-    *,
-    runs_dir: str,
-    checkpoint_seconds: float,
+    settings: MnistSettings, fingerprint: str, repeat: int, runs_dir: str, dataset: Dataset, checkpoint_seconds: float
 ) -> UnitRun:
-    """Train one network unless it is finished; return its run.
-
-    The run's configuration has no seed, and names the data.
-    """
-    identity = {**settings.as_dict(), "data": fingerprint}
-    digest = hashlib.sha256(repr(sorted(identity.items())).encode()).hexdigest()[:10]
-    name = f"{settings.anchors.replace(' ', '_')}-{digest}"
-    run = RunDirectory(pathlib.Path(runs_dir) / "mnist_study" / name, identity)
-    result = run.read_result()
-    if result is None:
+    """Train one network unless it is finished; return its run."""
+    run = _directory(settings, fingerprint, runs_dir)
+    if run.read_result() is None:
         from experiments.studies.mnist_training import MnistTraining
 
         with run.locked():
-            result = MnistTraining(settings, dataset, run).train(checkpoint_seconds)
-    config = {name: value for name, value in identity.items() if name != "seed"}
-    return UnitRun(run.path, 0, repeat, {**config, "dataset": DATASET}, result)
+            MnistTraining(settings, dataset, run).train(checkpoint_seconds)
+    return check_given("run", finished_run(settings, fingerprint, repeat, runs_dir))
+
+
+def finished_run(settings: MnistSettings, fingerprint: str, repeat: int, runs_dir: str) -> UnitRun | None:
+    """Return a finished run, or None; its configuration names the data and has no seed."""
+    run = _directory(settings, fingerprint, runs_dir)
+    result = run.read_result()
+    if result is None:
+        return None
+    config = {name: value for name, value in settings.as_dict().items() if name != "seed"}
+    return UnitRun(run.path, 0, repeat, {**config, "data": fingerprint, "dataset": DATASET}, result)
+
+
+def _directory(settings: MnistSettings, fingerprint: str, runs_dir: str) -> RunDirectory:
+    identity = {**settings.as_dict(), "data": fingerprint}
+    digest = hashlib.sha256(repr(sorted(identity.items())).encode()).hexdigest()[:10]
+    name = f"{settings.anchors.replace(' ', '_')}-{digest}"
+    return RunDirectory(pathlib.Path(runs_dir) / PROTOCOL / name, identity)
 
 
 def write_report(runs: Sequence[UnitRun], dataset: Dataset, folder: pathlib.Path) -> str:

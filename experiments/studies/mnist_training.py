@@ -10,7 +10,7 @@ import ccp_dml
 from ccp_dml.projection_problem import snapshot_recorder
 from common import backbones, data, losses, pooling, records, references, retrieval, training
 from common.errors import invalid
-from experiments.studies.mnist_settings import MnistSettings
+from experiments.studies.mnist import MnistSettings
 
 _EVALUATION_BATCH = 500
 

@@ -1,4 +1,4 @@
-"""All poolings under the same training: `experiments.pooling_comparison` with units of the fair protocol.
+"""All poolings under the same training, with units of the fair protocol.
 
 Regenerates: thesis figure 5.12 (bars of MAP@R of 17 poolings under C2 and PNCA: (a) Cifar Collage, (b) CUB, mean of
     four models).

@@ -1,7 +1,7 @@
 """Cost of iterations: time of the transport alone, forward and backward.
 
 Regenerates: thesis figure 5.9 (computation time by the number of iterations; gradient in closed form and by autodiff).
-Command: python -m experiments.figure --id=5.9 --run; it runs python -m experiments.studies.transport_time
+Command: python -m experiments.figure --id=5.9
 Expected: autodiff through the iterations takes longer than the closed form, the more so the more iterations there are;
     the exact solver, which is ours, has no iterations. The thesis prints no number.
 Cost: a minute on 2 CPU cores; nothing is trained.
@@ -9,23 +9,39 @@ Cost: a minute on 2 CPU cores; nothing is trained.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import gc
+import pathlib
 import statistics
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
-import tensorflow as tf
-
-from common.errors import InvalidInput, invalid
+import gsp_dml
+from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.reports import PlainTable
 from experiments.reports.plots import picture
-from gsp_dml import partial_transport
 
 RATIO, SMOOTHING = 0.3, 5.0
 ITERATIONS = (1, 5, 10, 25, 50, 100, 150, 200)
+_ROUNDS = {"full": 30, "demo": 10, "smoke": 2}  # in each of which every variant has its turn
+
+
+class TransportTime(Study):
+    """Times of the transport, measured when it is drawn; the budget sets the number of rounds."""
+
+    needs_data = False
+    notes = ()
+
+    def __init__(self, options: StudyOptions):
+        self.title = "Time of the transport over the number of iterations (thesis figure 5.9)"
+        self._rounds = _ROUNDS[options.budget]
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Measure; write the table and the picture."""
+        milliseconds = curve(ITERATIONS, self._rounds)
+        draw(folder / f"{name}.png", ITERATIONS, milliseconds, self._rounds)
+        return curve_table(ITERATIONS, milliseconds, self.title).write(folder, name)
 
 
 def curve(iterations, repeats) -> dict[str, list[list[float]]]:
@@ -34,8 +50,8 @@ def curve(iterations, repeats) -> dict[str, list[list[float]]]:
     Returns:
         By kind of gradient, `[number of iterations, quartile]`; `exact` is the exact solver, with one entry.
     """
-    if repeats < 2:
-        raise invalid("--repeats", received=repeats, expected="at least 2 rounds, which have quartiles")
+    import tensorflow as tf
+
     costs = tf.random.Generator.from_seed(0).uniform([32, 49, 64], 0.5, 1.5)
     steps = {(kind, count): transport_step(kind, count) for kind in ("closed_form", "unrolled") for count in iterations}
     steps["exact", 0] = transport_step("closed_form", None)
@@ -50,6 +66,8 @@ def curve(iterations, repeats) -> dict[str, list[list[float]]]:
 
 def transport_step(gradient: str, num_iterations: int | None):
     """Return a gradient function of costs, by fixed point or (None) exact solver."""
+    import tensorflow as tf
+
     solver = (
         {"solver": "exact"} if num_iterations is None else {"solver": "fixed_point", "num_iterations": num_iterations}
     )
@@ -58,14 +76,14 @@ def transport_step(gradient: str, num_iterations: int | None):
     def step(costs):
         with tf.GradientTape() as tape:
             tape.watch(costs)
-            weights = partial_transport(costs, RATIO, SMOOTHING, gradient=gradient, **solver).weights
+            weights = gsp_dml.partial_transport(costs, RATIO, SMOOTHING, gradient=gradient, **solver).weights
             value = tf.reduce_sum(weights * weights)
         return tape.gradient(value, costs)
 
     return step
 
 
-def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[float]]]) -> PlainTable:
+def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[float]]], title: str = "") -> PlainTable:
     """Tabulate the medians of `curve` by iterations, and of the exact solver."""
     medians = {kind: [quartiles[1] for quartiles in of_kind] for kind, of_kind in milliseconds.items()}
     rows = [
@@ -73,10 +91,10 @@ def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[flo
         for count, closed_form, unrolled in zip(iterations, medians["closed_form"], medians["unrolled"])
     ]
     rows.append(["exact", f"{medians['exact'][0]:.2f}", "-"])
-    return PlainTable("", ["iterations", "closed form ms", "autodiff ms"], rows)
+    return PlainTable(title, ["iterations", "closed form ms", "autodiff ms"], rows)
 
 
-def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:
+def draw(path: pathlib.Path, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:
     """Draw figure 5.9: time by iterations, autodiff, closed form and exact."""
     labels = {
         "unrolled": "k iterations, gradient through each",
@@ -97,26 +115,6 @@ def draw(path: str, iterations, milliseconds: dict[str, list[list[float]]], repe
         )
         axes.title.set_fontsize(9)
         axes.legend(fontsize=8)
-
-
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=30, help="rounds, in each of which every variant has its turn")
-    parser.add_argument("--curve", required=True, help="path of a PNG of time against iterations")
-    return parser
-
-
-def main() -> None:
-    """Measure, draw and print the table."""
-    parser = make_parser()
-    arguments = parser.parse_args()
-    try:
-        milliseconds = curve(ITERATIONS, arguments.repeats)
-    except InvalidInput as error:
-        parser.error(str(error))
-    draw(arguments.curve, ITERATIONS, milliseconds, arguments.repeats)
-    print(curve_table(ITERATIONS, milliseconds).as_text(), end="")
 
 
 Name = TypeVar("Name", bound=Hashable)
@@ -164,7 +162,3 @@ def _no_garbage_collection():
 def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> float:
     """Return the median over the rounds of numerator / denominator."""
     return statistics.median(above / below for above, below in zip(numerator, denominator))
-
-
-if __name__ == "__main__":
-    main()

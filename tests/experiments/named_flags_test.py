@@ -54,7 +54,7 @@ def test_every_command_lists_its_flags(listed):
     assert all(len(flags) > 2 for flags in listed.values()), {name: len(flags) for name, flags in listed.items()}
 
 
-@pytest.mark.parametrize("command", ["fair_eval", "conventional_eval", "revisiting_eval", "table", "collage_study"])
+@pytest.mark.parametrize("command", ["fair_eval", "conventional_eval", "revisiting_eval", "table", "figure"])
 def test_help_lists_every_setting_and_nothing_of_other_packages(command, listed):
     missing = {each.name for each in all_settings()} - listed[command]
     assert missing <= {"method", "protocol", "pooling"}

@@ -167,10 +167,9 @@ def run_module(
 def run_study_here(kind: str, *arguments: str) -> None:
     """`experiments.figure` or `experiments.table` in this process; errors are raised."""
     from experiments import figure, table
-    from experiments.plans.study_command import define_study_flags
 
     with without_flags():
-        define_study_flags({**figure.EXTERNAL_FIGURES, **figure.FIGURES, **table.TABLES})
+        figure.define_figure_flags()
         flags.FLAGS([kind, *arguments])
         {"figure": figure, "table": table}[kind].main()
 

@@ -72,7 +72,7 @@ def study_of(tiny):
 def test_a_cell_is_the_command_that_trains_it_and_its_folder(tiny):
     config = tiny.config("pnca", "gap")
     cells = fair_cells([(config, 1, 0), (config, 1, 1), (config, 1, 0)])
-    first, second = cell_tasks(tiny.runs, cells, unit_values(flags.FLAGS), export_model=False)
+    first, second = cell_tasks(tiny.runs.unit_dir, cells, unit_values(flags.FLAGS), export_model=False)
     assert first.label == "pnca+gap fold 1 repeat 0"
     assert first.folder == tiny.runs.unit_dir(config, 1, 0)
     assert first.arguments[:2] == ("-m", "experiments.fair_eval")

@@ -84,7 +84,7 @@ def test_too_few_methods_end_the_command_and_what_is_left_out_is_named(tmp_path)
     write_run(tmp_path, "pnca+gap", 0, 0.2)
     (damaged,) = tmp_path.rglob("result.json")
     damaged.write_text("{")
-    finished = run_here("experiments.diagnostics_study", f"--runs_dir={tmp_path}")
+    finished = run_here("experiments.figure", "--id=milbich_2.4", f"--runs_dir={tmp_path}")
     assert f"warning: {damaged} is damaged" in finished.stderr
     check_clean_failure(finished, "--runs_dir", "with 0 method(s)", "fair/glyphs", "python -m experiments.fair_eval")
 
@@ -97,4 +97,6 @@ def test_too_few_methods_end_the_command_and_what_is_left_out_is_named(tmp_path)
     ],
 )
 def test_what_the_command_would_not_read_is_refused(arguments, phrases, tmp_path):
-    check_clean_failure(run_here("experiments.diagnostics_study", f"--runs_dir={tmp_path}", *arguments), *phrases)
+    check_clean_failure(
+        run_here("experiments.figure", "--id=milbich_2.4", f"--runs_dir={tmp_path}", *arguments), *phrases
+    )

@@ -138,10 +138,9 @@ OF_COMMANDS = {
     "fair_eval": (GIVEN, [*MISSING, "classes, 75"]),
     "conventional_eval": (GIVEN, [*MISSING, "classes, 100"]),
     "revisiting_eval": ([*GIVEN, "--loss=ms", "--weights=nowhere.npz"], [*MISSING, "classes, 100"]),
-    "pooling_comparison": ([*GIVEN, "--loss=c2"], [*MISSING, "classes, 75"]),
     "tune": (GIVEN, [*MISSING, "classes, 75"]),
     "table": ([*GIVEN, "--id=5.1", "--run"], [*MISSING, "classes, 75"]),
-    "mnist_study": (["--budget=long"], ["--budget: received 'long'", "--data_dir: not given"]),
+    "figure": (["--id=3.2", "--budget=long"], ["--budget: received 'long'", "--data_dir: not given"]),
     "pretrain": (["--output=a/b.npz"], ["--output: received", "--data_dir: not given"]),
 }
 

@@ -14,6 +14,7 @@ from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.recording import record
 from experiments.reports import UnitRun
 from experiments.rows.store import StudyRows
+from experiments.studies.mnist import MnistSettings
 from experiments.studies.mnist_report import (
     State,
     direction,
@@ -23,7 +24,6 @@ from experiments.studies.mnist_report import (
     states_of,
     write_report,
 )
-from experiments.studies.mnist_settings import MnistSettings
 from tools.documents.comparisons import held_against
 from tools.documents.pictures import draw_mnist_problems
 from tools.documents.tables import mnist_problems

@@ -11,7 +11,7 @@ from common.errors import InvalidInput
 from common.files import read_arrays
 from common.records import RunDirectory
 from experiments.studies import mnist_training
-from experiments.studies.mnist_settings import MnistSettings
+from experiments.studies.mnist import MnistSettings
 from experiments.studies.mnist_training import MnistTraining, hold_out
 
 keras = tf.keras

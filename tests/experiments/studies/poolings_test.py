@@ -1,9 +1,6 @@
 import csv
 
-from experiments.rows.rows import Extras
-from experiments.rows.store import StudyRows
 from experiments.settings.recipes import resolve
-from experiments.studies import collages
 from experiments.studies.poolings import report
 from tests.experiments.written_results import drawn_unit
 
@@ -30,23 +27,3 @@ def test_a_difference_is_of_the_same_trainings_and_the_others_are_named(tmp_path
     assert float(differences["c2+gmp"]["detectable"]) > 0
     assert "Not trained yet: c2+gemean." in text
     assert "Not all runs are finished: c2+gsp (1 of 2)." in text
-
-
-def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch):
-    repeats = iter([(0, 1), (0,), (0, 1), ()])  # gap, gsp, gsp + L_ZS, gap distilled
-
-    def trained(dataset, configs):
-        return [
-            [unit_of(tmp_path / "+".join(map(str, names)), "run", repeat) for repeat in next(repeats)]
-            for names in configs
-        ]
-
-    monkeypatch.setattr(collages, "_configuration", lambda options, *names: names)
-    monkeypatch.setattr(collages, "target_share_extras", lambda unit, dataset_of: Extras({}, {}))
-    methods = collages.trained_methods(None, trained, {"": None, "_distilled": None}, "pnca", "scratch", "none")
-    rows = collages.collage_rows(StudyRows.of_methods(methods))
-    compared = {row.method: cell for row in rows if (cell := row.cells.get(("minus gap", "MAP@R")))}
-    assert [row.method for row in rows] == [f"scratch: pnca {name}" for name in ("gap", "gsp", "gsp + L_ZS")]
-    assert set(compared) == {"scratch: pnca gsp + L_ZS"}
-    assert sum(len(method.units) for method in methods) == 5  # all that is finished is recorded
-    assert compared["scratch: pnca gsp + L_ZS"].is_difference

@@ -4,7 +4,7 @@ import struct
 import numpy as np
 import pytest
 
-from tests.support.command_line import check_clean_failure, done_small_here, run_here, run_small_here, run_study_here
+from tests.support.command_line import check_clean_failure, done_small_here, run_here, run_small_here
 
 
 @pytest.fixture(scope="module")
@@ -26,27 +26,33 @@ def digits(tmp_path_factory):
 
 
 def run_study(*arguments):
-    return run_here("experiments.mnist_study", *arguments)
+    return run_here("experiments.figure", "--id=3.2", *arguments)
 
 
 @pytest.mark.slow
-def test_the_study_reports_and_is_not_run_again(digits, tmp_path, capsys):
-    arguments = [f"--data_dir={digits}", f"--runs_dir={tmp_path}", "--budget=smoke", "--repeats=1", "--seed=3"]
+def test_the_study_reports_and_is_not_run_again(digits, tmp_path):
+    arguments = [
+        "--id=3.2",
+        f"--data_dir={digits}",
+        f"--runs_dir={tmp_path}",
+        "--budget=smoke",
+        "--repeats=1",
+        "--seed=3",
+    ]
     arguments += ["--anchors=proxies,samples,fixed proxies", "--learning_rate=0.002", "--checkpoint_seconds=0"]
     arguments += [f"--record={tmp_path / 'rows'}"]
-    first = done_small_here("experiments.mnist_study", *arguments)
+    listed = done_small_here("experiments.figure", *arguments)
+    assert "3 cells: 0 done, 3 missing, about" in listed.stdout
+    first = done_small_here("experiments.figure", *arguments, "--run")
     for phrase in ("(a) problem 1", "MAP@R", "cover", "97.21", "98.06", "fixed proxies", "not comparable"):
         assert phrase in first.stdout
     (proxies,) = tmp_path.glob("mnist_study/proxies-*")
     assert '"learning_rate": 0.002' in (proxies / "config.json").read_text()
     (picture,) = tmp_path.rglob("problems_proxies.png")
     assert picture.read_bytes().startswith(b"\x89PNG")
-    again = run_small_here("experiments.mnist_study", *arguments)
+    again = run_small_here("experiments.figure", *arguments)
     assert again.stdout == first.stdout
     assert "step" not in again.stderr  # no bar of a training
-    run_study_here("figure", "--id=3.2", *(flag for flag in arguments if "anchors" not in flag), "--run")
-    shown = capsys.readouterr().out
-    assert all(phrase in shown for phrase in ("2 cells: 2 done", "(a) problem 1", "97.21", "98.06"))
     assert len(list(tmp_path.rglob("result.json"))) == 3
     labels = [json.loads(line)["label"] for line in (tmp_path / "rows" / "rows.jsonl").read_text().splitlines()]
     assert len(labels) == 3
@@ -63,7 +69,9 @@ def test_without_data_it_says_what_to_fetch(tmp_path):
         ("--anchors=prototypes", "proxies, samples, fixed proxies"),
         ("--budget=huge", "smoke, demo, full"),
         ("--learning_rate=0", "greater than 0"),
-        ("--num_problems=0", "greater than 0"),
+        ("--ccp_max_problems=0", "greater than 0"),
+        ("--loss=c2", "would have no effect"),
+        ("--starts=frozen", "would have no effect"),
     ],
 )
 def test_a_wrong_flag_is_explained(digits, tmp_path, argument, choices):
