@@ -23,11 +23,11 @@ Command: python -m benchmarks.gsp_layer [--repeats=30] [--settings=3]
 
 from __future__ import annotations
 
-import argparse
 import functools
 import statistics
 
 import tensorflow as tf
+from absl import app, flags
 
 from benchmarks.measure import paired_clocks, paired_ratio, peak_growth_gb, print_figures, print_table
 from experiments.studies.transport_time import RATIO, SMOOTHING, transport_step
@@ -143,19 +143,9 @@ def peak_megabytes(gradient: str, num_iterations: int) -> float:
     return 1e3 * peak_growth_gb(lambda: step(costs).numpy())[1]
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Build the command line's parser."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--repeats", type=int, default=30, help="rounds of the first two settings; a quarter for the third"
-    )
-    parser.add_argument("--settings", type=int, default=len(SETTINGS), help="how many of the settings to run")
-    return parser
-
-
-def main() -> None:
-    """Run the benchmark from the command line."""
-    arguments = make_parser().parse_args()
+def main(_: list[str]) -> None:
+    """Measure, and print the tables and the figures."""
+    arguments = flags.FLAGS
     peak_megabytes("unrolled", 1)  # first use of the libraries
     memory = {
         f"{gradient}_{count}": peak_megabytes(gradient, count)
@@ -191,4 +181,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    flags.DEFINE_integer("repeats", 30, "Rounds of the first two settings; a quarter for the third.", lower_bound=1)
+    flags.DEFINE_integer("settings", len(SETTINGS), "How many of the settings to run.", lower_bound=1)
+    app.run(main)

@@ -4,17 +4,13 @@ The code that judges real studies judges them.
 
 Command: python -m benchmarks.interval_coverage [--studies=1000] [--coverage_studies=10000] [--seed=0] [--only=claims]
 
-Six questions:
+Questions, the tables of README and of docs/statistics.md:
 
-- How often does a 95 % interval cover the truth, by number of test classes, design and skewness?
-- How often does it, if classes come in families and count one by one, or by family?
-- How often does a single paired difference of equal methods exclude the truth, with effects of folds and of the
-  choice of settings?
-- How many tables of twelve rows without any difference have a star, and how often does a single interval exclude the
-  truth, if some methods' runs vary more than others'?
-- How often is a figure that is off by a multiple of its margin called reproduced?
-- How often is a verdict inconclusive?
-- How often does a claim hold, or fail, over 3, 5 and 8 data sets, by its true gain and by how data sets differ?
+- How often does a 95 % interval cover the truth, by number of test classes, design and skewness, and for families?
+- How often does a single paired difference of equal methods exclude the truth?
+- How many tables of twelve equal methods have a star?
+- How often is a figure called reproduced, or inconclusive, by its distance from the published one?
+- How often does a claim hold, or fail, over 3, 5 and 8 data sets?
 
 Skewed class effects are gamma variates with a skewness of 2.8. Coverage and stars have more studies than verdicts,
 because their error has to be small beside the two points that they may be off by. Last line: one JSON object.
@@ -22,8 +18,8 @@ because their error has to be small beside the two points that they may be off b
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -337,26 +333,18 @@ def _of_trainings(percent: np.ndarray) -> Interval:
     return reports.class_clustered_interval(reports.ClassScores(scores, np.ones(2)), members=members)
 
 
-def coverages(generator: np.random.Generator, studies: int) -> Iterator[tuple[str, int, list[float]]]:
-    """Yield the simulation, the number of classes, and each design's coverage."""
-    for name, population in (("figure", SINGLE), ("difference", DIFFERENCE)):
-        for skewed in (False, True):
-            for count in CLASS_COUNTS:
-                shares = [
-                    coverage(generator, population, count, design, skewed=skewed, studies=studies) for design in DESIGNS
-                ]
-                yield f"{name}, {'skewed' if skewed else 'normal'}", count, shares
-
-
 def print_coverage(generator: np.random.Generator, studies: int) -> list[float]:
     """Print the table of coverages; return them."""
     found = []
     error = 100 * np.sqrt(0.95 * 0.05 / studies)
     print(f"Coverage of 95 % intervals (%), {studies} studies per figure: a standard error of {error:.2f}")
     print(f"{'':22}{'classes':>8}" + "".join(f"{f'{folds} x {repeats}':>8}" for folds, repeats in DESIGNS))
-    for name, count, shares in coverages(generator, studies):
+    of_scores = itertools.product((("figure", SINGLE), ("difference", DIFFERENCE)), (False, True), CLASS_COUNTS)
+    for (name, population), skewed, count in of_scores:
+        shares = [coverage(generator, population, count, design, skewed=skewed, studies=studies) for design in DESIGNS]
         found += shares
-        print(f"{name:22}{count:8}" + "".join(f"{100 * share:8.1f}" for share in shares), flush=True)
+        title = f"{name}, {'skewed' if skewed else 'normal'}"
+        print(f"{title:22}{count:8}" + "".join(f"{100 * share:8.1f}" for share in shares), flush=True)
     return found
 
 

@@ -10,17 +10,9 @@ import resource
 import statistics
 from collections.abc import Callable, Sequence
 
-from experiments.studies.transport_time import paired_clocks, paired_ratio, paired_seconds
-
-__all__ = [
-    "paired_clocks",
-    "paired_ratio",
-    "paired_seconds",
-    "peak_growth_gb",
-    "print_figures",
-    "print_table",
-    "spread",
-]
+from experiments.studies.transport_time import paired_clocks as paired_clocks
+from experiments.studies.transport_time import paired_ratio as paired_ratio
+from experiments.studies.transport_time import paired_seconds as paired_seconds
 
 
 def spread(seconds: Sequence[float]) -> str:

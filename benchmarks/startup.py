@@ -12,7 +12,6 @@ Command: python -m benchmarks.startup [--repeats=5]
 
 from __future__ import annotations
 
-import argparse
 import os
 import pathlib
 import statistics
@@ -20,8 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+
+from absl import app, flags
 
 from benchmarks.measure import print_figures, print_table, spread
 
@@ -36,40 +35,23 @@ EXIT_CODES = {"refusal": 2}  # of the others: 0
 _ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
-class Start(NamedTuple):
-    """One start.
-
-    Attributes:
-        seconds: by the clock.
-        processor_seconds: of all its threads.
-    """
-
-    seconds: float
-    processor_seconds: float
-
-
-def main() -> None:
+def main(_: list[str]) -> None:
     """Time all starts in turn and print the table and the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5, help="starts of each command")
-    repeats = parser.parse_args().repeats
     with tempfile.TemporaryDirectory() as folder:
         for name in STARTS:
             timed(name, folder)
-        rounds = [{name: timed(name, folder) for name in STARTS} for _ in range(repeats)]
-    found = {name: [each[name] for each in rounds] for name in STARTS}
-    rows = [
-        (" ".join(STARTS[name]), spread([start.seconds for start in starts]), spread(_processor(starts)))
-        for name, starts in found.items()
-    ]
+        rounds = [{name: timed(name, folder) for name in STARTS} for _ in range(flags.FLAGS.repeats)]
+    found = {name: list(zip(*(each[name] for each in rounds))) for name in STARTS}  # by the clock, of the processor
+    rows = [(" ".join(STARTS[name]), spread(clock), spread(processor)) for name, (clock, processor) in found.items()]
     print_table(("start", "s", "processor s"), rows)
-    clock = {f"{name}_s": statistics.median(start.seconds for start in starts) for name, starts in found.items()}
-    processor = {f"{name}_processor_s": statistics.median(_processor(starts)) for name, starts in found.items()}
-    print_figures(clock | processor)
+    figures = {}
+    for name, both in found.items():
+        figures |= {f"{name}{kind}": statistics.median(seconds) for kind, seconds in zip(("_s", "_processor_s"), both)}
+    print_figures(figures)
 
 
-def timed(name: str, folder: str) -> Start:
-    """Time one start of a command in an empty folder.
+def timed(name: str, folder: str) -> tuple[float, float]:
+    """Return the seconds of one start in an empty folder, by the clock and of all its threads.
 
     Args:
         name: of `STARTS`.
@@ -88,12 +70,9 @@ def timed(name: str, folder: str) -> Start:
     if finished.returncode != EXIT_CODES.get(name, 0):
         raise RuntimeError(f"{' '.join(STARTS[name])} ended with {finished.returncode}: {finished.stderr}")
     processor = (after.children_user + after.children_system) - (before.children_user + before.children_system)
-    return Start(seconds, processor)
-
-
-def _processor(starts: Sequence[Start]) -> list[float]:
-    return [start.processor_seconds for start in starts]
+    return seconds, processor
 
 
 if __name__ == "__main__":
-    main()
+    flags.DEFINE_integer("repeats", 5, "Starts of each command.", lower_bound=1)
+    app.run(main)

@@ -1,4 +1,4 @@
-"""Training steps: with input, on a fixed batch, bare, and in PyTorch.
+"""Training steps: with input, on a fixed batch, and bare.
 
 Command: python -m benchmarks.training_step [--repeats=5] [--cases=mobilenet_v2_128,resnet10_32]
 
@@ -15,14 +15,9 @@ slows all of them alike; a ratio is the median over the rounds. Variants:
 - `Keras' Adam`: `step` with Keras' own Adam instead of `FusedAdam`.
 - `folded`: `step` of a model whose frozen batch normalisation is computed inside the convolutions; none for ResNet-10.
 - `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Keras' own Adam.
-- `torch float32`, `torch bfloat16`: torchvision's network, frozen alike, channels last, on a fixed batch; the second
-  under `autocast`. A ratio is to the faster of the two. Needs torchvision (constraints/peers.txt);
-  without it, and for networks missing in torchvision, the column is empty.
 
-Last line: one JSON object; null for figures not measured.
-
+Last line: one JSON object; null for figures not measured:
 `mobilenet_fit_over_minimal`, `resnet10_fit_over_minimal`: `fit` over `minimal` at 128 and at 32 pixels.
-`mobilenet_over_torch`, `resnet50_over_torch`: `step` over PyTorch's better one, at 128 and at 224 pixels.
 `mobilenet_folded_over_unfolded`: `folded` over `step` at 128 pixels.
 `mobilenet_fused_adam_over_keras`: `step` over `Keras' Adam` at 128 pixels.
 """
@@ -30,7 +25,6 @@ Last line: one JSON object; null for figures not measured.
 from __future__ import annotations
 
 import pathlib
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +34,7 @@ import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
-from benchmarks import measure, torch_steps
+from benchmarks import measure
 from common import backbones, losses
 from common.data import (
     CenterCrop,
@@ -76,7 +70,6 @@ class Case(NamedTuple):
         image_size: height and width of the inputs in pixels.
         batch_size: images in a step, a multiple of 4.
         num_steps: timed in a round.
-        torch_name: of torchvision's network, or None.
         reads_files: whether `fit` decodes photographs.
         is_frozen: whether its batch normalisation is.
     """
@@ -85,15 +78,14 @@ class Case(NamedTuple):
     image_size: int
     batch_size: int
     num_steps: int
-    torch_name: str | None = None
     reads_files: bool = True
     is_frozen: bool = True
 
 
 CASES = {
-    "mobilenet_v2_128": Case(backbones.mobilenet_v2, 128, 32, 3, "mobilenet_v2"),
-    "mobilenet_v2_224": Case(backbones.mobilenet_v2, 224, 32, 2, "mobilenet_v2"),
-    "resnet50_224": Case(backbones.resnet50, 224, 8, 2, "resnet50"),
+    "mobilenet_v2_128": Case(backbones.mobilenet_v2, 128, 32, 3),
+    "mobilenet_v2_224": Case(backbones.mobilenet_v2, 224, 32, 2),
+    "resnet50_224": Case(backbones.resnet50, 224, 8, 2),
     "bn_inception_227": Case(backbones.bn_inception, 227, 16, 2),
     "resnet10_32": Case(lambda: backbones.resnet10(3), 32, 64, 20, reads_files=False, is_frozen=False),
 }
@@ -200,7 +192,6 @@ def variants(case: Case, folder: str) -> dict[str, Callable[[], float]]:
     steps = {
         **{name: fixed_step(model, images, labels) for name, model in zip(("step", KERAS_ADAM, "folded"), models[1:])},
         "minimal": minimal_step(case, images, labels),
-        **torch_steps.steps_of(case.torch_name, images.numpy(), labels.numpy(), DIM, MARGINS),
     }
     timed = {name: seconds_of_steps(case.num_steps, step) for name, step in steps.items()}
     found = {"fit": FitSteps(case, models[0], batches), **timed}
@@ -224,9 +215,7 @@ def measured(functions: Mapping[str, Callable[[], float]], repeats: int) -> dict
 
 
 def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
-    """Return the ratios of a case; None for PyTorch if not measured."""
-    peers = [name for name in seconds if name.startswith("torch")]
-    peer = min(peers, key=lambda name: statistics.median(seconds[name]), default=None)
+    """Return the ratios of a case; None where a variant is missing."""
     return {
         "fit_over_minimal": measure.paired_ratio(seconds["fit"], seconds["minimal"]),
         "fit_over_step": measure.paired_ratio(seconds["fit"], seconds["step"]),
@@ -234,7 +223,6 @@ def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
             measure.paired_ratio(seconds["folded"], seconds["step"]) if "folded" in seconds else None
         ),
         "over_keras_adam": measure.paired_ratio(seconds["step"], seconds[KERAS_ADAM]),
-        "over_torch": None if peer is None else measure.paired_ratio(seconds["step"], seconds[peer]),
     }
 
 
@@ -243,8 +231,6 @@ def figures_of(found: Mapping[str, Mapping[str, float | None]]) -> dict[str, flo
     told = {
         "mobilenet_fit_over_minimal": ("mobilenet_v2_128", "fit_over_minimal"),
         "resnet10_fit_over_minimal": ("resnet10_32", "fit_over_minimal"),
-        "mobilenet_over_torch": ("mobilenet_v2_128", "over_torch"),
-        "resnet50_over_torch": ("resnet50_224", "over_torch"),
         "mobilenet_folded_over_unfolded": ("mobilenet_v2_128", "folded_over_unfolded"),
         "mobilenet_fused_adam_over_keras": ("mobilenet_v2_128", "over_keras_adam"),
     }
@@ -254,9 +240,7 @@ def figures_of(found: Mapping[str, Mapping[str, float | None]]) -> dict[str, flo
 def main(argv) -> None:
     """Time the cases one after the other and print table and figures."""
     del argv
-    if torch_steps.MISSING:
-        print(f"PyTorch's steps are left out: {torch_steps.MISSING}.")
-    columns = ["fit", "step", KERAS_ADAM, "folded", "minimal", "torch float32", "torch bfloat16"]
+    columns = ["fit", "step", KERAS_ADAM, "folded", "minimal"]
     rows, found = [], {}
     for name in _FLAGS.cases:
         with tempfile.TemporaryDirectory() as folder:
@@ -267,7 +251,7 @@ def main(argv) -> None:
         rows.append([f"{name} x {CASES[name].batch_size}", *cells, *told])
         keras.backend.clear_session()
     measure.print_table(
-        ["case", *columns, "fit / minimal", "fit / step", "folded / step", f"step / {KERAS_ADAM}", "step / torch"], rows
+        ["case", *columns, "fit / minimal", "fit / step", "folded / step", f"step / {KERAS_ADAM}"], rows
     )
     measure.print_figures(figures_of(found))
 

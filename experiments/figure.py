@@ -1,4 +1,4 @@
-"""One figure of the thesis or the dissertation: its runs, the missing ones, and the picture.
+"""One figure of the thesis: its runs, the missing ones, and the picture.
 
 Regenerates: the figures in `FIGURES`, each in a module of `experiments/studies` that explains it.
 Command: python -m experiments.figure --id=3.6 --dataset=glyphs --budget=demo --run

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from benchmarks import mutation
-from benchmarks.mutation import Result, Results, summary
-from benchmarks.planted_bugs import Bug
+from tests.support import mutation
+from tests.support.mutation import Result, Results, summary
+from tests.support.planted_bugs import Bug
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MODULE = "def double(x):\n    return 2 * x\n\n\ndef half(x):\n    return x / 2\n"
@@ -51,8 +51,8 @@ BUGS = """== caught small/module.py
 # In an interpreter of its own: a process with TensorFlow's threads is not one to fork.
 SCRIPT = """
 import json, pathlib, sys
-from benchmarks.mutation import run_bugs, summary, without_false_alarms
-from benchmarks.planted_bugs import read_bugs
+from tests.support.mutation import run_bugs, summary, without_false_alarms
+from tests.support.planted_bugs import read_bugs
 
 trees, bugs = [pathlib.Path(path) for path in sys.argv[2:]], read_bugs(pathlib.Path(sys.argv[1]))
 found = without_false_alarms(list(run_bugs(bugs, trees, 15.0)), trees[0], 30.0)
@@ -110,7 +110,7 @@ def test_the_table_names_test_or_reason():
 
 
 def test_results_are_kept_until_the_bug_or_its_tests_change(tmp_path):
-    bug = Bug("a", "benchmarks/planted_bugs.py", "1", "2", ("tests/benchmarks/planted_bugs_test.py",))
+    bug = Bug("a", "tests/support/planted_bugs.py", "1", "2", ("tests/benchmarks/planted_bugs_test.py",))
     result = Result("a", "caught", "t.py::test", 1.0)
     path = str(tmp_path / "results.jsonl")
     Results(path).add(bug, result)

@@ -3,8 +3,8 @@ import pathlib
 
 import pytest
 
-from benchmarks.planted_bugs import Bug, read_bugs
 from common.errors import InvalidInput
+from tests.support.planted_bugs import Bug, read_bugs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 

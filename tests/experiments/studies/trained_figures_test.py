@@ -2,9 +2,8 @@
 
 import pytest
 
-from common.errors import InvalidInput
 from experiments.studies import finished_runs
-from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_here, run_study_here
+from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_here, run_small_here
 
 TWO_SHORT_FOLDS = [*ONE_EVALUATION, "--num_folds=2"]
 
@@ -16,7 +15,7 @@ def test_poolings_are_compared_and_a_run_is_looked_into(tmp_path, glyph_cache, m
     first = done_small_here("experiments.figure", *arguments, "--run")
     assert all(name in first.stdout for name in ("pnca+gap", "pnca+gsp", "minus"))
     assert len(list(tmp_path.rglob("figure_5_12.png"))) == 1
-    assert done_small_here("experiments.figure", *arguments).stdout == first.stdout
+    assert done_small_here("experiments.figure", *arguments, "--run").stdout == first.stdout
     (gsp,) = tmp_path.glob("fair/glyph_collage/pnca+gsp-*/fold0-repeat0")
     metrics = (gsp / "metrics.jsonl").read_text()
     assert "position_perplexity" in metrics
@@ -25,8 +24,7 @@ def test_poolings_are_compared_and_a_run_is_looked_into(tmp_path, glyph_cache, m
     done_small_here("experiments.figure", *attention)
     assert (gsp / "attention.png").read_bytes().startswith(b"\x89PNG")
     monkeypatch.setattr(finished_runs, "has_weights", lambda pooling: False)
-    with pytest.raises(InvalidInput, match="--trained_run: gsp on glyph_collage has no attention"):
-        run_study_here("figure", *attention)
+    check_clean_failure(run_small_here("experiments.figure", *attention), "--trained_run: gsp on glyph_collage has no")
 
 
 @pytest.mark.slow
@@ -41,7 +39,7 @@ def test_collages_are_trained_from_a_network_of_glyphs_and_listed_without_it(tmp
         assert f"frozen: pnca {method}" in finished.stdout
     assert "target" in finished.stdout
     assert (tmp_path / "rows" / "rows.jsonl").read_text().count('"target_shares"') == 3
-    assert done_small_here("experiments.figure", *arguments).stdout == finished.stdout
+    assert done_small_here("experiments.figure", *arguments, "--run").stdout == finished.stdout
 
 
 @pytest.mark.parametrize(

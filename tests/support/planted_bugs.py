@@ -1,4 +1,4 @@
-"""The list of bugs that `benchmarks.mutation` plants: format and planting."""
+"""The list of bugs that `tests.support.mutation` plants: format and planting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from common.errors import invalid
 
-LIST = pathlib.Path(__file__).with_name("planted_bugs.txt")
+LIST = pathlib.Path(__file__).resolve().parents[2] / "benchmarks" / "planted_bugs.txt"
 
 
 class Bug(NamedTuple):

@@ -1,13 +1,14 @@
 """Planted bugs, one at a time, and the module's tests that detect them.
 
-Command: python -m benchmarks.mutation [--only=distances_nan,fit_epochs] [--jobs=1] [--seconds=300]
+Command: python -m tests.support.mutation [--only=distances_nan,fit_epochs] [--jobs=1] [--seconds=300]
     [--results=FILE]
 
-The bugs are in `planted_bugs.txt`. Each is planted in a copy of the tree, where the module's own tests (`x_test.py` of
-`x.py`) run until the first one fails, in a process forked after the import of TensorFlow. A bug that no test detects
-survives, even if the tests exceed the limit. The tests that detected bugs run once more without any; those that fail
-there have detected nothing. Bugs listed as equivalent do not count; one that is caught nevertheless is `misjudged`.
-With `--results` the same command continues a stopped one, and repeats only bugs whose module or tests have changed.
+The bugs are in `benchmarks/planted_bugs.txt`. Each is planted in a copy of the tree, where the module's own tests
+(`x_test.py` of `x.py`) run until the first one fails, in a process forked after the import of TensorFlow. A bug that no
+test detects survives, even if the tests exceed the limit. The tests that detected bugs run once more without any; those
+that fail there have detected nothing. Bugs listed as equivalent do not count; one that is caught nevertheless is
+`misjudged`. With `--results` the same command continues a stopped one, and repeats only bugs whose module or tests have
+changed.
 Last line: one JSON object.
 """
 
@@ -28,12 +29,12 @@ from typing import NamedTuple
 
 from absl import app, flags
 
-from benchmarks.forked_tests import FAILED, PASSED, ForkedTests
 from benchmarks.measure import print_figures, print_table
-from benchmarks.planted_bugs import Bug, read_bugs
 from common.errors import InvalidInput, check_choice, check_positive
+from tests.support.forked_tests import FAILED, PASSED, ForkedTests
+from tests.support.planted_bugs import Bug, read_bugs
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAUGHT, SURVIVED, FALSE_ALARM = "caught", "survived", "fails without the bug, too"
 _NOT_COPIED = (".git", ".venv*", ".*_cache", "__pycache__", "*.egg-info", "build", "dist")
 
