@@ -18,8 +18,10 @@ from experiments.studies.collages import STARTS
 from experiments.studies.figures import DEFAULTS, FIGURES, FULL_REPEATS, OWN_FIGURES
 from experiments.studies.mnist import ANCHORS
 
-_OWN_FLAGS = {"3.2": ("anchors",), "5.5": ("starts",), "attention": ("trained_run",)}
-_OWN_FLAGS["milbich_2.4"] = ("protocol", "training", "clustering")
+_OWN_FLAGS = {
+    **{"3.2": ["anchors"], "5.5": ["starts"], "attention": ["trained_run"]},
+    "milbich_2.4": ["protocol", "training", "clustering"],
+}
 
 
 def define_figure_flags() -> None:

@@ -47,7 +47,7 @@ FIGURES: Studies = {
 # Figures that are no list of cells.
 OWN_FIGURES = {"3.2": run_mnist, "attention": draw_attention, "milbich_2.4": correlate_diagnostics}
 # Of flags, where a figure has its own.
-DEFAULTS = {
+DEFAULTS: dict[str, dict[str, object]] = {
     "5.4": {"dataset": "synthetic_tokens"},
     "5.5": {"dataset": "glyph_collage", "repeats": 3},
     **dict.fromkeys(CONDITIONS, {"dataset": "emoji", "recipe": THESIS}),

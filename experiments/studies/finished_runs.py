@@ -56,8 +56,8 @@ def draw_attention(values: flags.FlagValues) -> None:
 
 def correlate_diagnostics(values: flags.FlagValues) -> None:
     """Read the finished runs of a data set, write the tables beside them, print the correlations."""
-    kept = ("dataset", "protocol", "training", "clustering", "runs_dir")
-    kept += ("data_dir", "cache_dir", "seed") if values.training else ()
+    of_training = ("data_dir", "cache_dir", "seed") if values.training else ()
+    kept = ("dataset", "protocol", "training", "clustering", "runs_dir", *of_training)
     refuse_all_but(values, kept, because="it reads finished runs, and data only with --training")
     check_choice("--dataset", values.dataset, build.DATASETS)
     check_choice("--protocol", values.protocol, ("fair", *CONVENTIONAL_PROTOCOLS))

@@ -45,6 +45,7 @@ def flags_in(text):
 
 def commands_of(text):
     """(command, arguments) of every `python -m experiments.COMMAND ...`, also as `dml`, with lines that continue."""
+    text = re.sub(r"<sub>From rows:.*", "", text)  # commands of their time
     joined = re.sub(r"\\\n\s*", " ", text)
     return re.findall(r"(?:python -m (?:experiments|photo_search)\.|(?<!as )\bdml )(\w+)([^`\n#|]*)", joined)
 
