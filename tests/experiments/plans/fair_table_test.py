@@ -35,7 +35,7 @@ def test_a_picture_of_many_rows_has_single_models_alone_and_the_best_first(monke
     monkeypatch.setattr(reports, "interval_bars", lambda groups, path, **others: drawn.update(groups))
 
     def row(place, value):
-        cell = SimpleNamespace(estimate=SimpleNamespace(interval=SimpleNamespace(estimate=value)))
+        cell = SimpleNamespace(bounds=SimpleNamespace(estimate=value))
         sizes = ("single 128-D", "concat. 512-D", "single minus baseline")
         return SimpleNamespace(method=f"method {place}", cells={(size, "MAP@R"): cell for size in sizes})
 

@@ -52,7 +52,7 @@ def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch
     repeats = {"gap": (0, 1), "gsp": (0,), "gsp + L_ZS": (0, 1), "gap, distilled": ()}
     study = Collages(StudyOptions("glyph_collage", "demo", repeats=2, starts=("scratch",)))
     units = {
-        cell: drawn_unit(tmp_path / f"{label}-{cell.repeat}", cell.repeat, [*label.encode(), cell.repeat], 0.8)
+        cell: drawn_unit(tmp_path / label / str(cell.repeat), cell.repeat, [*label.encode(), cell.repeat], 0.8)
         for label, cells in study.groups.items()
         for cell in cells
         if cell.repeat in repeats[label.removeprefix("scratch: pnca ")]
