@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,10 @@ SWEEP = "sweep"  # of a row's extras: the point's place and axes
 INTERVAL = "95 % interval, "
 
 
-@dataclass(frozen=True)
-class SweepPoint:
+Settings = Mapping[str, Any]
+
+
+class SweepPoint(NamedTuple):
     """Configuration of a sweep."""
 
     series: str  # its line
@@ -37,7 +39,7 @@ class SweepPoint:
     baseline: str | None = None  # the line that is subtracted from this one, at the same place
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class SweepAxes:
     """Labels and scales of a sweep's axes.
 
@@ -50,24 +52,72 @@ class SweepAxes:
     logarithmic: bool = False  # x doubles from point to point
 
 
+class Line(NamedTuple):
+    """Method along the axis of a sweep."""
+
+    change: str = ""  # of the loss: `+xbm` or `+ccp`
+    pooling: str | None = None  # None: that of the flags
+    settings: Callable[[Any], Settings] = lambda x: {}  # by the place on the axis
+    name: str = ""  # distinguishes lines of one method
+    values: Sequence[float] | None = None  # places that it has; none of the sweep's: horizontal; None: all
+    is_baseline: bool = False  # subtracted from the other lines
+
+    def series(self, loss: str) -> str:
+        """Return the line's name with a loss."""
+        pooling = "" if self.pooling in (None, "gap") else f"+{self.pooling}"
+        return f"{loss}{self.change}{pooling}" + f", {self.name}" * bool(self.name)
+
+    def configuration(self, options: StudyOptions, loss: str, settings: Settings, varied: Settings) -> ExperimentConfig:
+        """Return the method at a place, whose values are `varied`."""
+        chosen = options if self.pooling is None else options.with_pooling(self.pooling)
+        method = "ccp" if self.change == "+ccp" else "plain"
+        return chosen.configuration(loss + self.change.removesuffix("+ccp"), method, settings=settings, **varied)
+
+
 class Sweep(Study):
-    """Sweep of a hyper-parameter: points on lines, in the order of running."""
+    """Sweep of a hyper-parameter: points on lines, in the order of running.
+
+    Args:
+        title, notes, protocol: as of `Study`.
+        options: of the command.
+        axes: labels and scale.
+        values: places on the x axis.
+        lines: the methods.
+        losses: of each line, unless `--loss` names others.
+        settings: values of all configurations, below the flags.
+        varied: values of all lines by their place, above the flags.
+        places_first: train all lines at one place before the next place.
+    """
 
     def __init__(
         self,
         title: str,
-        points: Sequence[SweepPoint],
         options: StudyOptions,
         axes: SweepAxes,
+        values: Sequence[float],
+        lines: Sequence[Line],
+        losses: Sequence[str],
+        settings: Settings,
         notes: Sequence[str] = (),
         protocol: str = "",
+        *,
+        varied: Callable[[Any], Settings] = lambda x: {},
+        places_first: bool = False,
     ):
         self.title, self.axes, self.notes, self.protocol = title, axes, tuple(notes), protocol
-        one_split = axes.held_out == "validation"
-        self.groups = {
-            point: options.cells(self._label(point.series, point.x), point.config, one_split=one_split)
-            for point in points
-        }
+        places: list[tuple[Line, float | None]] = []
+        for line in lines:
+            places += [(line, x) for x in values if line.values is None or x in line.values] or [(line, None)]
+        if places_first:
+            places.sort(key=lambda place: values.index(place[1]))
+        self.groups = {}
+        for loss, (line, x) in itertools.product(options.losses or losses, places):
+            place = 0 if x is None else x
+            config = line.configuration(options, loss, settings, {**varied(place), **line.settings(place)})
+            baseline = next((of.series(loss) for of in lines if of.is_baseline and not line.is_baseline), None)
+            point = SweepPoint(line.series(loss), x, config, baseline)
+            label = self._label(point.series, x)
+            self.groups[point] = options.cells(label, config, one_split=axes.held_out == "validation")
 
     def _label(self, series: str, x: float | None) -> str:
         return series if x is None else f"{series}, {self.axes.x_label} {x:g}"

@@ -2,9 +2,7 @@
 
 Regenerates: nothing printed: each planned comparison (`--id=planned`) on every recorded data set, its mean over sets
     and a verdict by the rule of docs/results/claims.md; and a forest plot.
-Command: python -m experiments.table --id=claims --study=docs/results/rows/planned_emoji
 Expected: the signs and sizes of thesis tables 3.1 and 5.1, which are printed beside ours.
-Cost: no training; seconds on 2 CPU cores.
 """
 
 from __future__ import annotations

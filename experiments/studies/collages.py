@@ -1,12 +1,8 @@
 """Collages of a relevant image and three distractors: average pooling and GSP.
 
 Regenerates: thesis figure 5.5 (Cifar Collage: bars of MAP@R for GAP, GSP, GSP + L_ZS and distilled data), on glyphs.
-Command: python -m experiments.figure --id=5.5 --budget=demo --run; as in the thesis, with --dataset=cifar_collage
-    --data_dir=DIR --weights=resnet20.npz --starts=pretrained --budget=full (`experiments.pretrain` makes the file from
-    CIFAR-100)
 Expected: thesis section 6.2: 17 points of MAP@R above GAP on Cifar Collage; the bars themselves are not printed. It
     starts from a CIFAR-100 classifier; we chose the other two starts and the number of seeds.
-Cost: about a minute a run, 36 runs and one pre-training on 2 CPU cores; `--budget=smoke` two minutes.
 """
 
 from __future__ import annotations

@@ -2,14 +2,8 @@
 
 Regenerates: thesis tables 3.2a, 3.2b (CCP; BN-Inception and ResNet-50 with 512-D) and 5.2a, 5.2b (GSP on top of XBM;
     BN-Inception with 512-D, ResNet-50 with 128-D and 512-D). The best of three stop on the test set.
-Command: python -m experiments.table --id=3.2a --dataset=glyphs --budget=demo --run; likewise --id=3.2b, --id=5.2a and
-    --id=5.2b
 Expected: the printed cells, beside ours in the table itself. Rows that the thesis quotes from other papers are below
     it; those of losses available here are trained on request (`--loss=panchor`).
-Cost: `--budget=demo` on glyphs 18 runs for table 3.2a and 12 for 5.2a, about a minute each on 2 CPU cores;
-    `--budget=full` on SOP 18 runs of 15 hours (table 3.2a), 18 of 27 hours (3.2b), 12 of 13 hours (5.2a) and 24 of
-    24 hours (5.2b) on an RTX 2080 Ti (estimated); half of them stop on held-out classes, unlike the thesis
-    (`--monitor=test_set` leaves them out); `--budget=smoke` some minutes.
 """
 
 from __future__ import annotations

@@ -5,11 +5,8 @@ Regenerates: figure 2.2 (`--id=milbich_2.2`: batch size, weight decay, size of t
     .6) and 4.4 (`--id=milbich_4.4`: an ensemble of four discriminative heads between one head and DiVA, all of one
     size; DaNCE and its NCE). Of figure 4.4's right half, DeepCluster, RotNet, instance discrimination and MoCo are left
     out. Grids are ours: the figures print none.
-Command: python -m experiments.figure --id=milbich_4.4 --dataset=glyphs --budget=demo --run
 Expected: no value is printed. Text: larger batches and images help; SPC-2 and FRD are good everywhere and better than
     SPC-4, means differ by 1.5 % at most; the ensemble is above one head and clearly below DiVA.
-Cost: 6 (milbich_2.8) to 40 runs (milbich_2.2) with `--budget=demo`, on glyphs one to three minutes each; the list has
-    the cost of `--budget=full`, on CUB up to 780 runs of all losses; `--budget=smoke` seconds for a run.
 """
 
 from __future__ import annotations
@@ -19,9 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from experiments.parts.datasets import traits_of
-from experiments.plans.fair_table import FairRow, FairTable, budget_notes
+from experiments.plans.fair_table import FairRow, FairTable
 from experiments.plans.study import Study, StudyOptions
-from experiments.plans.sweep import Sweep, SweepAxes, SweepPoint
 from experiments.published.values import DISSERTATION
 from experiments.studies.fair_tables import rows_of
 
@@ -40,13 +36,11 @@ _SAMPLERS = {  # (--sampler, images of a class), the first is the baseline
     "DDM": ("distances", 2),
     "FRD": ("frechet", 2),
 }
-_SWITCHES = {"full": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), "demo": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), "smoke": (0.0, 0.3)}
 
 
 def dissertation_figures() -> dict[str, Callable[[StudyOptions], Study]]:
     """Return the studies by their `--id`."""
-    tables = {f"{DISSERTATION}{figure}": functools.partial(_table, figure) for figure in ("2.2", "2.3", "4.4")}
-    return {**tables, f"{DISSERTATION}2.8": switch_probability}
+    return {f"{DISSERTATION}{figure}": functools.partial(_table, figure) for figure in ("2.2", "2.3", "4.4")}
 
 
 def _table(figure: str, options: StudyOptions) -> FairTable:
@@ -88,16 +82,3 @@ def _sampler_rows(loss: str, options: StudyOptions) -> list[FairRow]:
         settings = {"sampler": sampler, "samples_per_class": samples, "classes_per_batch": size // samples}
         rows.append(FairRow(f"{loss}+gap", None, None if variant == "SPC-2" else baseline, settings, variant))
     return rows
-
-
-def switch_probability(options: StudyOptions) -> Sweep:
-    """Return the study of figure 2.8."""
-    loss = options.only_loss("margin+distance+rho")
-    settings = {"chapter": 5, "boundary": 0.6}
-    points = [
-        SweepPoint(loss, share, options.configuration(loss, settings=settings, p_switch=share))
-        for share in _SWITCHES[options.budget]
-    ]
-    title = f"Milbich's dissertation, figure 2.8, on {options.dataset}"
-    notes = ("p_switch 0 is the loss without regularisation.", *budget_notes(options))
-    return Sweep(title, points, options, SweepAxes("p_switch", "test"), notes)

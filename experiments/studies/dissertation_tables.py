@@ -10,11 +10,8 @@ Regenerates: its tables 3.4 (`--id=milbich_3.4`), 3.6 (`--id=milbich_3.6`), 3.7 
     prints no strength of dropout and noise, table 5.4 no schedule: they are ours. Table 4.3 has printed decay and crop
     on photographs beside the recipe's. Table 5.3 has the last distribution, as the mean over all runs; no run keeps its
     policy for another. Of table 5.9 the rows that draw the watched images anew are left out.
-Command: python -m experiments.table --id=milbich_3.8 --dataset=glyphs --budget=demo --run
 Expected: the printed cells (R@1, which is P@1), beside ours in the table itself. The dissertation selects the best
     epoch on the test set, so no cell of the fair protocol is comparable; its protocol is `experiments.revisiting_eval`.
-Cost: 24 (milbich_4.3) to 264 runs (milbich_5.10), whose list has their cost; `--budget=demo` on glyphs one to three
-    minutes for a run; `--budget=smoke` seconds.
 """
 
 from __future__ import annotations

@@ -4,42 +4,28 @@ CCP beside pair losses alone, cross-batch memories and proxy losses.
 
 Regenerates: thesis table 3.1 (13 methods on four data sets under the fair protocol) and its summary, figure 3.4, which
     adds the variants S: one proxy per class, and the small cross-batch memory.
-Command: python -m experiments.table --id=3.1 --dataset=glyphs --budget=demo --run; the summary: experiments.figure
-    --id=3.4
 Expected: the printed cells, beside ours in the table itself. The rows are the variants L; SoftTriple on SOP and
     In-shop is S (one centre per class) as in the thesis. No table prints the variants S of figure 3.4.
-Cost: `--budget=demo` on glyphs 52 runs, about an hour on 2 CPU cores; `--budget=full` on SOP 52 runs of
-    4.2 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 runs, five minutes.
 
 GSP instead of average pooling, under every loss, with XBM and CCP.
 
 Regenerates: thesis table 5.1 (15 rows on four data sets under the fair protocol) and its summary, figure 5.7.
-Command: python -m experiments.table --id=5.1 --dataset=glyphs --budget=demo --run; the summary: experiments.figure
-    --id=5.7
 Expected: the printed cells, beside ours in the table itself (mean and spread of 81 collections: four folds, three
     repeats, as in `--budget=full`). The rest of figure 5.7 is unknown.
-Cost: `--budget=demo` on glyphs 60 runs, about 75 minutes on 2 CPU cores; `--budget=full` on SOP 180 runs
-    of 2.9 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 30 runs, seven minutes.
 
 Contribution of each part of GSP: the zero-shot prediction loss alone, pooling alone, both.
 
 Regenerates: thesis table 5.3 (C2 with L_ZS and GSP on and off, four data sets, fair protocol).
-Command: python -m experiments.table --id=5.3 --dataset=glyphs --budget=demo --run
 Expected: the printed cells, beside ours in the table itself; on CUB 20.58, 20.85 (GSP), 21.08 (L_ZS), 21.52 (both),
     128-D MAP@R.
-Cost: `--budget=demo` on glyphs 16 runs, about 20 minutes on 2 CPU cores; `--budget=full` on CUB 48 runs
-    of 19 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` 8 runs, two minutes.
 
 Losses of the "Revisiting" benchmark, fair protocol, with and without rho-regularisation.
 
 Regenerates: nothing printed: Milbich's dissertation compares these losses (table 2.2, by the command
     `experiments.revisiting_eval`) under a protocol that selects on the test set; here they have four folds, held-out
     classes and intervals. Regularisation is added wherever it applies.
-Command: python -m experiments.table --id=losses --dataset=glyphs --budget=demo --run
 Expected: in the dissertation (CUB, R@1) all of them except the contrastive loss lie between 61.6 and 63.1; regularised
     they gain .2 (margin from 1.2) to 2.4 points (from .6), on SOP -.1 to 1.2. Ours: docs/results/losses.md.
-Cost: `--budget=demo` on glyphs 52 runs of a minute or two on 2 CPU cores; `--budget=full` on SOP 52 runs of
-    2.8 hours on an RTX 2080 Ti (estimated); `--budget=smoke` 26 runs, six minutes.
 """
 
 from __future__ import annotations
@@ -53,7 +39,7 @@ from typing import Any
 
 from experiments.plans.fair_table import FairRow, FairTable
 from experiments.plans.study import StudyOptions
-from experiments.studies.ccp_settings import row_settings
+from experiments.studies.chapters import row_settings
 
 _PAIR_LOSSES = {"c1": "C1", "c2": "C2", "ms": "MS", "triplet": "Triplet"}
 _WITH_MEMORY = ("c1", "c2")

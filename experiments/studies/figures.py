@@ -6,19 +6,24 @@ import functools
 
 from experiments.plans.study import Studies
 from experiments.settings.run_settings import THESIS
-from experiments.studies.ccp_sweeps import batch_size, pool_size
+from experiments.studies.bars import FixedProxies, poolings
 from experiments.studies.collages import Collages
-from experiments.studies.conditions import CONDITIONS, effect_against
 from experiments.studies.dissertation_figures import dissertation_figures
 from experiments.studies.fair_tables import ccp_summary, gsp_table
 from experiments.studies.finished_runs import correlate_diagnostics, draw_attention
-from experiments.studies.fixed_proxies import FixedProxies
 from experiments.studies.geometry_of_problems import GeometryOfProblems
-from experiments.studies.gsp_sweeps import prototypes, transport_ratio
 from experiments.studies.lambda_and_proxies import LambdaAndProxies
 from experiments.studies.mnist import run_mnist
-from experiments.studies.poolings import Poolings
 from experiments.studies.prototype_combination import PrototypeCombination
+from experiments.studies.sweeps import (
+    CONDITIONS,
+    batch_size,
+    effect_against,
+    pool_size,
+    prototypes,
+    switch_probability,
+    transport_ratio,
+)
 from experiments.studies.token_selection import TokenSelection
 from experiments.studies.toy_transport import ToyTransport
 from experiments.studies.transport_time import TransportTime
@@ -40,8 +45,9 @@ FIGURES: Studies = {
     "5.8": transport_ratio,
     "5.9": TransportTime,
     **{figure: functools.partial(prototypes, figure) for figure in ("5.10", "5.11")},
-    "5.12": Poolings,
+    "5.12": poolings,
     **dissertation_figures(),
+    "milbich_2.8": switch_probability,
     **{condition: functools.partial(effect_against, condition) for condition in CONDITIONS},
 }
 # Figures that are no list of cells.
@@ -53,4 +59,4 @@ DEFAULTS: dict[str, dict[str, object]] = {
     **dict.fromkeys(CONDITIONS, {"dataset": "emoji", "recipe": THESIS}),
 }
 # Thesis section 5.3.4.1; chapter 3 trains once.
-FULL_REPEATS = {"5.7": 3, "5.8": 3, "5.10": 3, "5.11": 3, **dict.fromkeys(dissertation_figures(), 3)}
+FULL_REPEATS = {"5.7": 3, "5.8": 3, "5.10": 3, "5.11": 3, **dict.fromkeys((*dissertation_figures(), "milbich_2.8"), 3)}

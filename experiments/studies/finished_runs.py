@@ -3,19 +3,15 @@
 Attention maps of a trained model over test images, in total and by prototype.
 
 Regenerates: the attention maps of thesis figures 5.5 and 5.6.
-Command: python -m experiments.figure --id=attention --trained_run=runs/fair/cars196/pnca+gsp-0123456789/fold0-repeat0
 Expected: weight on the target's tile of collages (thesis figure 5.5); no figure is printed.
-Cost: seconds on a CPU, after the run itself.
 
 Rank correlations of diagnostics with retrieval over all finished runs of a data set: each fold and repeat is one point.
 Diagnostics are of the test embeddings and, with `--training`, of the training embeddings. Folds of one method are
 correlated, so the bootstrap resamples whole methods.
 
 Regenerates: Milbich's dissertation, figure 2.4 (R@1 against pi_intra, pi_inter, pi_ratio and rho), on your own runs.
-Command: python -m experiments.figure --id=milbich_2.4 --dataset=glyphs --training
 Expected: correlation of R@1 with rho of the training embeddings -.63 or lower on each of CUB, Cars196 and SOP; for
     the others it varies between data sets (no other number in the figure is legible).
-Cost: a second per run; `--training` embeds the training images, once (glyphs: some seconds per run on a CPU).
 """
 
 from __future__ import annotations

@@ -2,11 +2,8 @@
 
 Regenerates: thesis figure 3.3 (t-SNE of CUB's unseen classes under C2+CCP, (a) before alternating and (b) through three
     more problems; each panel prints MAP@R, average covering radius and mean distance between classes).
-Command: python -m experiments.figure --id=3.3 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3.1: after (a), the radius falls and the distance between classes rises. The panels' figures
     are lost.
-Cost: one run: two minutes (`--budget=demo` on glyphs) on 2 CPU cores; `--budget=full` on CUB 1 run of
-    28 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` half a minute.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from common.errors import check_given
 from common.files import read_arrays
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
-from experiments.studies.ccp_settings import budget_notes, ccp_settings
+from experiments.studies.chapters import budget_notes, ccp_settings
 from experiments.studies.geometry import average_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_report import change, state_name
 from experiments.studies.plane_panels import PlanePanel, plane_panels

@@ -2,11 +2,8 @@
 
 Regenerates: thesis figure 3.5 (surface of a Gaussian-process regression of validation MAP@R over lambda and the number
     of proxies; CUB, C2 with CCP, an ablation split).
-Command: python -m experiments.figure --id=3.5 --dataset=glyphs --budget=demo --run
 Expected: thesis section 3.3.2.3: lambda 2e-4 with 8 proxies (pool of 12) on CUB; useful lambda from 1e-5 to 1e-1. The
     surface's values and the range of proxies are not printed.
-Cost: `--budget=demo` on glyphs 11 runs, about 12 minutes on 2 CPU cores; `--budget=full` on CUB 26 runs (one
-    split) of 31 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from experiments.reports.plots import picture
 from experiments.reports.scores import rows_with, scores_of_trainings
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.config import ExperimentConfig
-from experiments.studies.ccp_settings import ablation_protocol, budget_notes, ccp_settings
+from experiments.studies.chapters import ablation_protocol, budget_notes, ccp_settings
 
 _EXPONENTS = np.arange(-5, -0.75, 0.25)  # of lambda, from 1e-5 to 1e-1
 _NUM_POINTS = {"full": (8, 25), "demo": (5, 10), "smoke": (2, 3)}  # before the first regression, in all

@@ -1,9 +1,7 @@
 """CCP on MNIST in two dimensions: do alternating projection problems help?
 
 Regenerates: thesis figure 3.2 (panels before and after each problem); samples against proxies (section 3.3.1).
-Command: python -m experiments.figure --id=3.2 --data_dir=mnist --run; `--anchors` selects what stands for the classes
 Expected: MAP@R .85 -> .97 and covering radius .52 -> .27 from (a) to (b.4); 98.06 with samples, 97.21 with proxies.
-Cost: about 40 minutes on 2 CPU cores, a third of it per seed; `--budget=demo --repeats=1` 8, `--budget=smoke` one.
 """
 
 from __future__ import annotations

@@ -2,20 +2,15 @@
 
 Regenerates: nothing printed: the thesis' claims of tables 3.1 and 5.1 and figure 3.7, small enough for a CPU. The plan,
     docs/results/plan.md, was written before the first run.
-Command: python -m experiments.table --id=planned --dataset=emoji --run
 Expected: the signs of the thesis; docs/results/claims.md says how they are judged.
     Emoji with EfficientNet-lite0 choose the settings. Another `--dataset` or `--backbone` at the full budget reads
     them from docs/results/rows/planned_emoji: 64 runs.
-Cost: 96 runs of 220 s on 2 CPU cores, 5.9 hours; `--loss=ms` 20 of them; `--budget=smoke` minutes.
 
 Every loss of this library after short fine-tuning, with equally many trials.
 
 Regenerates: nothing printed. Each loss by name, and variants and regularisers that are flags, beside C2; exploratory.
     The plan, docs/results/plan.md, was written before the first run.
-Command: python -m experiments.table --id=all_losses --dataset=emoji --run
 Expected: Musgrave, Belongie and Lim (A Metric Learning Reality Check, ECCV 2020): tuned alike, losses differ little.
-Cost: 264 runs of 200 steps on each data set, 45 s on 2 CPU cores, 3.3 hours; `--loss=c2` 32 of them;
-    `--budget=smoke` minutes.
 
 Losses without a row need more than a flag, or are not losses of a batch's classes:
 

@@ -2,14 +2,10 @@
 
 Regenerates: thesis figures 4.2 (partition of local features in the plane by 48 prototypes), 4.3 (classes' convex hulls
     of active prototypes) and 4.4 (average and combination of prototypes of three images), and Proposition 4.2.1.
-Command: python -m experiments.figure --id=4.2 --dataset=cifar10 --data_dir=DIR --run; likewise --id=4.3 and --id=4.4
-    (the same cell); --dataset=glyphs --budget=demo needs no data.
 Expected: Proposition 4.2.1 as printed: |PCC - GAP|^2 is at most the covering radius for every image. The caption of
     figure 4.4 claims it of |PCC - GAP|, and prints a radius of 0.057 for the image of a dog. Both bounds must hold here
     for any network (see `gsp_dml.prototype_combination`); a run decides how large radius and error are. The
     loss is not printed; ours is C2, `--loss` selects others.
-Cost: one run of a minute (`--budget=demo` on glyphs) or half an hour (`--budget=full` on CIFAR-10) on 2 CPU
-    cores; `--budget=smoke` half a minute.
 """
 
 from __future__ import annotations

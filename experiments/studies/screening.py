@@ -2,12 +2,9 @@
 
 Regenerates: thesis table 5.4 (2^(4-1) fractional factorial design of resolution IV with the defining relation
     lambda = m mu eps; CUB, C2 and PNCA, the tuning split, validation MAP@R).
-Command: python -m experiments.table --id=5.4 --dataset=glyphs --budget=demo --run
 Expected: the printed cells, beside ours on CUB. Their main effects (high minus low): C2 -0.25 (m), -0.405 (mu),
     -2.785 (eps), -1.83 (lambda); PNCA -0.27, +0.105, -0.675, +0.17. The text's "the lower the better for lambda and mu"
     holds for C2 alone.
-Cost: `--budget=demo` on glyphs 9 runs, about 11 minutes on 2 CPU cores; `--budget=full` on CUB 54 runs (one
-    split, three repeats) of 19 minutes on an RTX 2080 Ti (estimated); `--budget=smoke` two minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, best_validation, finished_units
 from experiments.reports import PlainTable
 from experiments.reports.intervals import interval_of_runs
-from experiments.studies.gsp_sweeps import tuning_configuration, tuning_notes, tuning_protocol
+from experiments.studies.chapters import tuning_notes, tuning_protocol, tuning_settings
 
 
 class Factor(NamedTuple):
@@ -54,15 +51,15 @@ class Screening(Study):
     """Study of the design's eight cells and average pooling, for each loss."""
 
     def __init__(self, options: StudyOptions):
-        self.dataset = options.dataset
+        self.dataset, settings = options.dataset, tuning_settings(options)
         self.groups: dict[tuple, list[Cell]] = {}
         for loss in options.losses or _LOSSES[options.budget]:
             for signs in SIGNS:
                 levels: dict[str, Any] = {factor.field: factor.level(sign) for factor, sign in zip(FACTORS, signs)}
                 label = ", ".join(f"{factor.name} {factor.level(sign):g}" for factor, sign in zip(FACTORS, signs))
-                config = tuning_configuration(options, loss, **levels)
+                config = options.with_pooling("gsp").configuration(loss, settings=settings, **levels)
                 self.groups[loss, signs] = options.cells(f"{loss}+gsp, {label}", config, one_split=True)
-            baseline = tuning_configuration(options, loss, BASELINE)
+            baseline = options.with_pooling(BASELINE).configuration(loss, settings=settings)
             self.groups[loss, None] = options.cells(f"{loss}+{BASELINE}", baseline, one_split=True)
         self.title = f"Screening of GSP's hyper-parameters on {options.dataset} (thesis table 5.4)"
         self.notes, self.protocol = tuning_notes(options), tuning_protocol(options)

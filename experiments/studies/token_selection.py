@@ -1,14 +1,10 @@
 """Token selection by GSP: bags of tokens, half common to all classes, against GAP.
 
 Regenerates: thesis figure 5.4 (tokens, samples and class hulls in the plane, (a) GAP, (b) GSP).
-Command: python -m experiments.figure --id=5.4 --budget=full --run
 Expected: thesis section 6.2: 70 points of MAP@R above GAP; hulls of classes overlap under GAP and are apart under GSP.
     The figures of the two sides, the loss, m, mu and epsilon are not printed; ours are in `SETTINGS`.
     With `--repeats=20` (of the first fold below `full`) the table also gives the number of selecting runs and the
     spread of MAP@R over them.
-Cost: `--budget=full` 12 runs, each until 30 validations without improvement, about an hour on 2 CPU cores
-    (estimated); `--budget=demo` 3 runs of ten seconds (at ten times the learning rate, for a tenth of the steps);
-    `--budget=smoke` half a minute.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 Regenerates: thesis figure 5.2 (10 x 10 picture with a reddish and a bluish patch of 5 x 5 on green, prototypes red and
     blue; pooling weights of the linear programme and of the entropic problem, mu = 0.2).
-Command: python -m experiments.figure --id=5.2
 Expected: thesis section 5.2.2: both weigh the patches and nothing of the ground. The linear programme picks mu n single
     positions, the entropy spreads the weight over a patch. The noise and the smoothing of the figure are not printed;
     ours are chosen.
-Cost: seconds on a CPU; nothing is trained.
 """
 
 from __future__ import annotations

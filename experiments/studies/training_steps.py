@@ -1,12 +1,9 @@
 """Cost of CCP: update steps of each method until its best validation.
 
 Regenerates: thesis table 3.3 (total training steps on SOP and In-shop, mean of the four models, in thousands).
-Command: python -m experiments.table --id=3.3 --dataset=glyphs --budget=demo --run
 Expected: the printed steps, beside ours in the table itself. CCP adds 11 % to C2, 36 % to MS and 33 % to the triplet
     loss on SOP, and 11, 34 and 58 % on In-shop; thesis section 3.3.2.3 says 10 to 35 %. The row labels are lost in our
     text of the thesis; they are those of the authors' supplement of "ASAP DML" (its table 3).
-Cost: `--budget=demo` on glyphs 10 runs, about 15 minutes on 2 CPU cores; `--budget=full` on SOP 40 runs of
-    4.2 hours on an RTX 2080 Ti (estimated); `--budget=smoke` five minutes.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
 from experiments.settings.method_names import PAIR_LOSSES
-from experiments.studies.ccp_settings import budget_notes, ccp_settings, row_settings
+from experiments.studies.chapters import budget_notes, ccp_settings, row_settings
 
 _LOSSES = ("c2", "c2+xbm", "ms", "triplet", "panchor", "pnca", "softtriple")
 _PRINTED = {  # our method: its row

@@ -1,10 +1,8 @@
 """Cost of iterations: time of the transport alone, forward and backward.
 
 Regenerates: thesis figure 5.9 (computation time by the number of iterations; gradient in closed form and by autodiff).
-Command: python -m experiments.figure --id=5.9
 Expected: autodiff through the iterations takes longer than the closed form, the more so the more iterations there are;
     the exact solver, which is ours, has no iterations. The thesis prints no number.
-Cost: a minute on 2 CPU cores; nothing is trained.
 """
 
 from __future__ import annotations

@@ -2,12 +2,8 @@
 
 Regenerates: thesis figure 5.6 (histograms of 8 prototypes over the classes of CIFAR-10 with and without L_ZS, images in
     the colours of their dominant prototypes, and accuracies of zero-shot prediction under l2 and cosine distance).
-Command: python -m experiments.figure --id=5.6 --dataset=cifar10_seen --data_dir=DIR --budget=full --run; no data:
-    --dataset=glyphs --budget=demo
 Expected: thesis section 6.2: L_ZS brings more than 30 points of MAP@R; neither side's figure is printed. The thesis
     prints PNCA and 8 prototypes, but not mu, epsilon, lambda and the ridge.
-Cost: `--budget=demo` on CIFAR-10 2 runs of about five minutes on 2 CPU cores; `--budget=full` 8 of about
-    25 minutes each (both estimated from 250 steps); `--budget=smoke` half a minute.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from common.errors import InvalidInput
 from experiments.preparation.converted_weights import convert
 from experiments.runs import unit_runs
 from experiments.settings import build
-from experiments.studies.conditions import CONDITIONS
 from experiments.studies.figures import FIGURES
+from experiments.studies.sweeps import CONDITIONS
 from experiments.studies.tables import TABLES
 from tests.experiments.tiny_network import tiny_network
 from tests.support.command_line import (

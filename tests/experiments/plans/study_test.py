@@ -1,5 +1,4 @@
 import csv
-import importlib.util
 import json
 from collections import Counter
 
@@ -12,9 +11,10 @@ from experiments.plans.study import StudyOptions
 from experiments.plans.study_command import listing
 from experiments.plans.study_runs import NothingFinished
 from experiments.published.values import published_table
-from experiments.studies.conditions import CONDITIONS
+from experiments.studies.bars import problem_lengths
 from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.figures import FULL_REPEATS as figure_repeats
+from experiments.studies.sweeps import CONDITIONS
 from experiments.studies.tables import FULL_REPEATS as table_repeats
 from experiments.studies.tables import TABLES
 from tests.support.command_line import run_program
@@ -332,7 +332,6 @@ def test_differences_of_figure_3_7_say_what_could_have_been_seen(drawn_cells, tm
 
 
 def test_problems_that_training_cut_off_are_told_apart(drawn_cells):
-    problem_lengths = importlib.import_module("experiments.studies.fixed_proxies").problem_lengths
     (_, _, alternating) = FIGURES["3.7"](options(losses=("c2",))).cells(NothingFinished())
     units = [drawn_cells(lambda cell: 0.4).unit(alternating)]
     assert list(problem_lengths(units).values()) == [[500, 250], [250]]

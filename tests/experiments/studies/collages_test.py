@@ -7,8 +7,8 @@ from experiments.plans.study import StudyOptions
 from experiments.rows.rows import Extras
 from experiments.settings.recipes import resolve
 from experiments.studies import collages
+from experiments.studies.bars import poolings
 from experiments.studies.collages import CIFAR_COLLAGES, Collages, start_notes, start_settings, starts_of
-from experiments.studies.poolings import Poolings
 from tests.experiments.written_results import drawn_unit
 
 
@@ -43,9 +43,9 @@ def test_a_start_from_nowhere_is_named():
     for weights, count in ((None, 1), ("none", 1), ("a.npz", 0)):
         assert len(start_notes("cifar_collage", weights)) == count
     assert start_notes("glyph_collage", None) == []
-    (note,) = Poolings(StudyOptions("cifar_collage", "full")).notes
+    (note,) = poolings(StudyOptions("cifar_collage", "full")).notes
     assert "from scratch" in note
-    assert Poolings(StudyOptions("cifar_collage", "full", overrides={"weights": "imagenet"})).notes == ()
+    assert poolings(StudyOptions("cifar_collage", "full", overrides={"weights": "imagenet"})).notes == ()
 
 
 def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch):

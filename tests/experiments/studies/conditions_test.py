@@ -6,8 +6,8 @@ from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.plans.sweep import recorded_points, sweep
 from experiments.rows.store import StudyRows
-from experiments.studies.conditions import CONDITIONS, effect_against
 from experiments.studies.planned import planned_comparisons
+from experiments.studies.sweeps import CONDITIONS, effect_against
 
 EMOJI = StudyOptions("emoji", "full")
 

@@ -7,9 +7,7 @@ from common.errors import InvalidInput
 from experiments.plans.sweep import draw_recorded_sweep, sweep
 from experiments.reports.scores import training_scores
 from experiments.rows.store import StudyRows
-from experiments.studies import poolings
 from experiments.studies.lambda_and_proxies import draw_lambda_search, lambda_search
-from experiments.studies.poolings import draw_recorded_poolings
 from experiments.studies.prototype_combination import (
     choose_prototypes,
     draw_prototypes,
@@ -175,14 +173,3 @@ def test_rows_of_two_sweeps_or_of_none_are_refused(recorded):
         sweep(study)
     with pytest.raises(InvalidInput, match="is no sweep"):
         sweep(StudyRows(recorded))
-
-
-def test_poolings_are_drawn_by_loss_from_rows(recorded, tmp_path, monkeypatch):
-    study, drawn = StudyRows(recorded), {}
-    monkeypatch.setattr(poolings.reports, "interval_bars", lambda groups, path, title: drawn.update(groups))
-    draw_recorded_poolings(study, tmp_path / "poolings.png", "Poolings")
-    scores = {name: training_scores(study, f"pnca+{name}").estimate("MAP@R") for name in ("gap", "gsp")}
-    best_first = sorted(scores, key=lambda name: -scores[name].estimate)
-    assert list(drawn) == ["pnca"]
-    assert list(drawn["pnca"]) == best_first
-    assert {name: of.estimate for name, of in drawn["pnca"].items()} == {n: s.estimate for n, s in scores.items()}

@@ -1,0 +1,125 @@
+"""Methods side by side: ways of training with proxies (thesis figure 3.7), and all poolings (5.12).
+
+Figure 3.7: (a) bars of MAP@R for a loss, "Loss-Proxy" (one problem, proxies never replaced) and Loss+CCP; (b) histogram
+of update steps per projection problem. Thesis section 6.2: alternating is more than 10 points above fixed proxies on
+SOP and In-shop; the bars, their losses and the histogram's values are not printed.
+
+Figure 5.12: 17 poolings under C2 and PNCA, on Cifar Collage and CUB. Thesis section 5.3.5: GSP is ahead of all others
+on Cifar Collage, which starts from a CIFAR-100 classifier (--weights=resnet20.npz); GeMean is next on CUB.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from experiments.parts.datasets import traits_of
+from experiments.plans.bars import Bar, Bars
+from experiments.plans.study import FinishedCells, StudyOptions, finished_units
+from experiments.reports import UnitRun
+from experiments.reports.plots import picture
+from experiments.settings.build import MAP_POOLINGS
+from experiments.settings.config import ExperimentConfig
+from experiments.settings.recipes.small_images import COLLAGE_GSP
+from experiments.studies.chapters import budget_notes, ccp_settings
+from experiments.studies.collages import start_notes
+
+_POOLING_STEPS = 480  # at the demo budget, so that 38 runs take less than 25 minutes; an evaluation at half of it
+_POOLING_DELAY = 100  # steps before prototypes are chosen among local features
+
+
+def poolings(options: StudyOptions) -> Bars:
+    """Return the study of figure 5.12."""
+    is_small = options.budget == "smoke"
+    bars = []
+    for loss in options.losses or (("c2",) if is_small else ("c2", "pnca")):
+        for pooling in ("gap", "gsp") if is_small else MAP_POOLINGS:
+            config = _pooled(options.with_pooling(pooling), loss)
+            average = None if pooling == "gap" else f"{loss}+gap"
+            bars.append(Bar(config.name, config, loss, pooling, {"minus gap": average} if average else {}, average))
+    title = f"Poolings on {options.dataset} (thesis figure 5.12)"
+    notes = start_notes(options.dataset, options.overrides.get("weights"))
+    return Bars(title, bars, options, notes, is_sorted=True)
+
+
+def _pooled(options: StudyOptions, loss: str) -> ExperimentConfig:
+    """Return a method's configuration; fields set by hand hold for poolings with them."""
+    settings: dict[str, object] = {"chapter": 5}
+    if traits_of(options.dataset).kind == "collages":
+        settings |= {**COLLAGE_GSP, "gsp_memory_delay": _POOLING_DELAY}
+    if options.budget == "demo":
+        settings |= {"max_steps": _POOLING_STEPS, "steps_per_evaluation": _POOLING_STEPS // 2}
+    return options.configuration(loss, settings=settings)
+
+
+_ALONE, _FIXED, _ALTERNATING = "loss alone", "fixed proxies", "alternating (CCP)"
+_COLORS = {True: "#0072B2", False: "#B8C4CE"}  # whole, cut off
+
+
+class FixedProxies(Bars):
+    """Three ways of training for each loss, with the lengths of their problems."""
+
+    def __init__(self, options: StudyOptions):
+        settings = ccp_settings(options)
+        bars = []
+        for loss in options.losses or (("c2",) if options.budget == "smoke" else ("c1", "c2", "ms", "triplet")):
+            alone, fixed, alternating = (f"{loss}, {way}" for way in (_ALONE, _FIXED, _ALTERNATING))
+            against = {f"minus {_ALONE}": alone, f"minus {_FIXED}": fixed}
+            plain = options.configuration(loss, settings=settings)
+            once = options.configuration(loss, "ccp", settings=settings, ccp_max_problems=1)
+            again = options.configuration(loss, "ccp", settings=settings)
+            bars += [Bar(alone, plain, loss, _ALONE), Bar(fixed, once, loss, _FIXED, {}, alone)]
+            bars.append(Bar(alternating, again, loss, _ALTERNATING, against, fixed))
+        title = f"Fixed and alternating proxies on {options.dataset} (thesis figure 3.7)"
+        super().__init__(title, bars, options, budget_notes(options, settings), picture="a")
+
+    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
+        """Write the table, the bars and the histograms of recorded problems."""
+        lines, lengths = [super().render(finished, folder, name)], {}
+        for bar in self.bars.values():
+            units = finished_units(self.groups[bar.label], finished)
+            if bar.name == _ALTERNATING and units:
+                lengths[bar.group] = problem_lengths(units)
+        if any(itertools.chain.from_iterable(of_kind for kinds in lengths.values() for of_kind in kinds.values())):
+            path = folder / f"{name}b.png"
+            draw_lengths(lengths, path, f"Steps of each projection problem, {self.title[self.title.index('on') :]}")
+            lines.append(f"Figure (b): {path}")
+            lines += [f"{loss}: steps of its problems {_listed(kinds)}" for loss, kinds in lengths.items()]
+        return "\n".join(lines)
+
+
+def problem_lengths(units: Sequence[UnitRun]) -> dict[str, list[int]]:
+    """List steps of projection problems, separating those that training's end cut off."""
+    lengths: dict[str, list[int]] = {"ended by validation": [], "cut off by the end of training": []}
+    whole, cut = lengths.values()
+    for unit in units:
+        steps = [problem["steps"] for problem in unit.measured["problems"]]  # none if training ended before the first
+        whole += steps[:-1]
+        cut += steps[-1:]
+    return lengths
+
+
+def _listed(kinds: dict[str, list[int]]) -> str:
+    return "; ".join(f"{', '.join(map(str, values)) or 'none'} ({kind})" for kind, values in kinds.items())
+
+
+def draw_lengths(lengths: Mapping[str, Mapping[str, Sequence[int]]], path: pathlib.Path, title: str) -> None:
+    """Draw a histogram of each loss' `problem_lengths`, their kinds stacked, as PNG."""
+    from matplotlib.ticker import MaxNLocator
+
+    longest = max(max(of_kind, default=0) for kinds in lengths.values() for of_kind in kinds.values())
+    bins = np.linspace(0, longest, 13)
+    with picture(path, 7, 1.1 + 1.5 * len(lengths), rows=len(lengths), sharex=True) as (figure, panels):
+        for panel, (name, kinds) in zip(panels, lengths.items()):
+            colors = [_COLORS[index == 0] for index in range(len(kinds))]
+            style = {"color": colors, "label": list(kinds), "edgecolor": "white"}
+            panel.hist(list(kinds.values()), bins=bins, stacked=True, **style)
+            panel.set_title(name, fontsize="small", loc="left")
+            panel.set_ylabel("problems")
+            panel.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=4))
+        panels[0].legend(frameon=False, fontsize="small")
+        panels[-1].set_xlabel("update steps of a problem")
+        figure.suptitle(title, fontsize="medium")
