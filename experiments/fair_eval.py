@@ -17,6 +17,7 @@ from absl import flags
 
 from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import check_no_failures
+from experiments.recipes.words import configurations_from_flags
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
@@ -25,7 +26,7 @@ from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_fl
 def main() -> None:
     """Train the missing runs of all named methods, then report."""
     values = flags.FLAGS
-    configs = experiment_flags.configurations_from_flags(values)
+    configs = configurations_from_flags(values)
     from experiments.deployment.writing import model_writer
     from experiments.plans.launched_cells import cell_tasks, fair_cells
     from experiments.protocols.fair import Protocol, check_unit_flags

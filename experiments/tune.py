@@ -15,6 +15,7 @@ import pathlib
 from absl import flags
 
 from common.files import check_output_file
+from experiments.recipes.words import configurations_from_flags
 from experiments.runs.start_checks import checked_with_data
 from experiments.runs.unit_runs import follow_pictures
 from experiments.settings import build
@@ -28,7 +29,7 @@ from experiments.tuning.search import PRUNERS, SEARCHES
 def main() -> None:
     """Train the missing trials, then report the best settings."""
     values = flags.FLAGS
-    configs = experiment_flags.configurations_from_flags(values)
+    configs = configurations_from_flags(values)
     load = functools.partial(build.load_dataset_of, configs[0], values.data_dir, values.cache_dir)
     checks = (
         lambda: check_output_file("--output", values.output) if values.output else None,

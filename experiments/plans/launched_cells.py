@@ -18,9 +18,9 @@ from experiments.parts.datasets import traits_of
 from experiments.plans.study import Cell, Study
 from experiments.plans.study_runs import StudyRuns
 from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS
+from experiments.recipes import departures
 from experiments.runs.splits import unit_label
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import departures
 from experiments.settings.run_settings import EVERYTHING, OWN_PHOTOS
 
 

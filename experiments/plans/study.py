@@ -17,12 +17,12 @@ from typing import Any, Protocol
 
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
+from experiments.recipes import resolve, unused_overrides
 from experiments.reports import UnitRun
 from experiments.rows.rows import Extras, no_extras
 from experiments.rows.store import RecordedMethod, StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import parse_method
-from experiments.settings.recipes import resolve, unused_overrides
 
 
 @dataclasses.dataclass(frozen=True)

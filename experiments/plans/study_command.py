@@ -24,6 +24,7 @@ from experiments.plans.study import Cell, Studies, Study, StudyOptions, finished
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
+from experiments.recipes.words import check_dataset_flags, head_without_gpu, set_recipe
 from experiments.reports import UnitRun
 from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.runs.start_checks import checked_with_data
@@ -152,7 +153,7 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
     check_all(
         [
             lambda: experiment_flags.refuse_flags(values, "method"),
-            lambda: experiment_flags.check_dataset_flags(values),
+            lambda: check_dataset_flags(values),
             lambda: check_choice("--budget", values.budget, BUDGETS),
             lambda: experiment_flags.check_distinct("--loss", losses),
             *(functools.partial(build.check_loss_name, loss) for loss in losses),
@@ -161,7 +162,7 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
     )
     if len(values.pooling) != 1:
         raise InvalidInput(f"Invalid --pooling: received {len(values.pooling)} names, expected one.")
-    experiment_flags.set_recipe(values)
+    set_recipe(values)
     overrides = experiment_flags.overrides_from_flags(values)
     return StudyOptions(
         dataset=values.dataset,
@@ -173,7 +174,7 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
         fold=values.fold,
         monitors=tuple(values.monitor or ()),
         starts=tuple(values["starts"].value or ()) if "starts" in values else (),
-        overrides=overrides | experiment_flags.head_without_gpu(values, overrides),
+        overrides=overrides | head_without_gpu(values, overrides),
     )
 
 

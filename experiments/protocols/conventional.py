@@ -20,6 +20,7 @@ from common.errors import InvalidInput, check_all, check_choice
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.fair import Protocol, check_unit_flags
 from experiments.protocols.report_files import print_report
+from experiments.recipes.words import configurations_from_flags
 from experiments.reports import UnitRun
 from experiments.runs.start_checks import checked_with_data
 from experiments.settings import build
@@ -47,7 +48,7 @@ def evaluate(
         raise InvalidInput(
             f"Invalid --monitor: received an empty list, expected one of {', '.join(MONITORS)}, or both."
         )
-    configurations = functools.partial(experiment_flags.configurations_from_flags, values)
+    configurations = functools.partial(configurations_from_flags, values)
     of_test_set, of_held_out = check_all(
         [
             lambda: configurations("conventional", ignored=("held_out_fraction",)),

@@ -14,12 +14,12 @@ from common.errors import InvalidInput
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.report_files import write_parts, write_recall
+from experiments.recipes import departures
 from experiments.reports.plain_tables import TERMINAL_WIDTH
 from experiments.reports.tables import write_table
 from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
 from experiments.runs.splits import few_validation_classes, unit_label
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import departures
 
 
 class MethodReport(abc.ABC):

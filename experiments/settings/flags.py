@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import sys
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 
 from absl import flags
 
-from common import data
-from common.backbones.network_names import HEAD
 from common.commands import command_line
-from common.commands.command_line import OWN, define_joined, refuse_flags
-from common.commands.exit_code import CHECKPOINTS_KEPT, import_tensorflow, sees_gpu
-from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
-from common.progress import write_notice
+from common.commands.command_line import OWN, define_joined
+from common.commands.command_line import refuse_flags as refuse_flags  # one of this module's names
+from common.commands.exit_code import CHECKPOINTS_KEPT, import_tensorflow
+from common.errors import InvalidInput, invalid
 from experiments.launch.launch_flags import READ_BY
-from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.parts.kinds import Part
 from experiments.parts.registry import choices_of_method, part_flags, setting_of
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig
-from experiments.settings.given_values import check_given, check_published_data
-from experiments.settings.method_names import FORM, uses_gsp
-from experiments.settings.parts import all_settings, chosen_flags, chosen_parts
+from experiments.settings.method_names import FORM
+from experiments.settings.parts import all_settings, chosen_parts
 from experiments.settings.places import DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
-from experiments.settings.recipes import draft_of
-from experiments.settings.recipes.draft import DEFAULT, GIVEN
-from experiments.settings.recipes.own_photos import (
-    NO_GPU,
-    OWN_LOSS,
-    fit_to_data,
-    trains_head_alone,
-)
-from experiments.settings.recipes.tuned_recipe import named_recipe
 from experiments.settings.removed import removal_of
-from experiments.settings.run_settings import BUDGETS, EVERYTHING, OWN_PHOTOS, RECIPES, THESIS
+from experiments.settings.run_settings import BUDGETS, EVERYTHING, OWN_LOSS, OWN_PHOTOS, RECIPES, THESIS
 from experiments.settings.tracker_flags import TRACKER_FLAGS, given_tracker_flags
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
@@ -189,118 +174,11 @@ def overrides_from_flags(values: flags.FlagValues) -> dict:
     return {name: None if (name, value) == ("trained_from", EVERYTHING) else value for name, value in given.items()}
 
 
-def configurations_from_flags(
-    values: flags.FlagValues, protocol: str | None = None, ignored: typing.Iterable[str] = ()
-) -> list[ExperimentConfig]:
-    """Check all flags; return one configuration for each named method.
-
-    With `--explain`, print every value with the layer that set it last, and exit. All methods of one command follow
-    one chapter's settings: 3 if one of them is CCP without GSP, else 5, which has CCP with GSP. Flags of `ignored`
-    fields belong to another protocol of the same command.
-
-    Raises:
-        InvalidInput: everything that is wrong, missing data included.
-    """
-    try:
-        return _configurations(values, protocol, ignored)
-    except InvalidInput as error:
-        check_all([functools.partial(raise_all, [error]), lambda: check_published_data(values)])
-        raise
-
-
-def _configurations(
-    values: flags.FlagValues, protocol: str | None, ignored: typing.Iterable[str]
-) -> list[ExperimentConfig]:
-    set_recipe(values)
-    if named_recipe(values.recipe) == OWN_PHOTOS:
-        values.set_default("loss", OWN_LOSS)
-    overrides = {name: value for name, value in overrides_from_flags(values).items() if name not in ignored}
-    named = _methods(values)
-    found: list[data.Dataset | None] = []
-    given = values, named, overrides, protocol
-    check_all([lambda: check_dataset_flags(values), lambda: found.append(check_given(*given))])
-    chapter_source = GIVEN if "chapter" in overrides else "the methods that are compared"
-    is_chapter_3 = any(method == "ccp" and not uses_gsp(pooling) for _, method, pooling in named)
-    overrides.setdefault("chapter", 3 if is_chapter_3 else 5)
-    head = head_without_gpu(values, overrides, said=protocol != "held_out")  # asked for beside another
-    overrides |= head
-    backbone = overrides.get("backbone") or ""
-    flags_of = [chosen_flags(loss, method, pooling, backbone) for loss, method, pooling in named]
-    of_others = {flag for each in flags_of for flag in each}
-    drafts = []
-    for (loss, method, pooling), own in zip(named, flags_of):
-        given_here = {name: value for name, value in overrides.items() if name in own or name not in of_others}
-        drafts.append(
-            draft_of(values.dataset, loss, pooling, values.recipe, values.budget, given_here, method, protocol)
-        )
-    for draft in drafts:
-        draft.set(chapter_source, chapter=overrides["chapter"])
-        draft.set(NO_GPU, **head)
-        if found[0] is not None:
-            fit_to_data(draft, found[0], overrides)
-    configs = [ExperimentConfig.of(draft.values, draft.sources) for draft in drafts]
-    if not configs:
-        raise InvalidInput("Invalid --loss, --method or --pooling: received an empty list, expected at least one name.")
-    check_distinct("--methods, --loss, --method or --pooling", [config.name for config in configs])
-    if "explain" in values and values.explain:
-        for config, draft in zip(configs, drafts):
-            draft.set_missing(DEFAULT, **config.as_dict())
-            plugins = "".join(f"{kind} by the {provider}\n" for kind, provider in config.providers().items())
-            print(f"{config.name}\n{plugins}{draft.as_text()}\n")
-        sys.exit(0)
-    return configs
-
-
-def set_recipe(values: flags.FlagValues) -> None:
-    """Set the recipe of the data if `--recipe` is missing."""
-    if values.recipe is None:
-        values.set_default("recipe", traits_of(values.dataset).default_recipe)
-
-
-def head_without_gpu(values: flags.FlagValues, overrides: Mapping[str, Any], *, said: bool = True) -> dict[str, str]:
-    """Return and announce the cut of a machine without a GPU.
-
-    It is empty if a flag or the recipe says what is trained.
-    """
-    on_nodes = "launch" in values and values.launch == "slurm" and values.gpus > 0
-    if on_nodes or not trains_head_alone(named_recipe(values.recipe), overrides) or sees_gpu():
-        return {}
-    if said:
-        write_notice(
-            f"{NO_GPU}: only the head of the network is trained (--trained_from={HEAD}). "
-            f"--trained_from={EVERYTHING} trains all of it."
-        )
-    return {"trained_from": HEAD}
-
-
-def check_dataset_flags(values: flags.FlagValues) -> None:
-    """Refuse an unknown `--dataset`, or flags of other data sets."""
-    check_choice("--dataset", values.dataset, build.DATASETS)
-    traits = traits_of(values.dataset)
-    if not traits.needs_files:
-        refuse_flags(values, "data_dir", because=f"{values.dataset} needs no files")
-    for reason in dict.fromkeys(OF_CUSTOM_DATA.values()):
-        names = [name for name, why in OF_CUSTOM_DATA.items() if why == reason and name not in traits.takes]
-        refuse_flags(values, *(name for name in names if name in values), because=f"{values.dataset} {reason}")
-
-
 def check_distinct(name: str, values: typing.Sequence[str]) -> None:
     """Raise `InvalidInput` for repeated names, which would be compared with themselves."""
     repeated = sorted({value for value in values if values.count(value) > 1})
     if repeated:
         raise invalid(name, received=f"{', '.join(repeated)} more than once", expected="every name once")
-
-
-def _methods(values: flags.FlagValues) -> list[tuple[str, str, str]]:
-    """Return (loss, method, pooling) of `--methods`, or of all flag combinations."""
-    if "methods" not in values or not values["methods"].present:
-        return list(itertools.product(values.loss, values.method, values.pooling))
-    clashing = [f"--{name}" for name in ("loss", "method", "pooling") if values[name].present]
-    if clashing:
-        raise InvalidInput(f"--methods already sets the loss, method and pooling. Remove {', '.join(clashing)}.")
-    if not values.methods:
-        raise InvalidInput("Invalid --methods: received an empty list, expected at least one, such as c2+gap.")
-    return [build.parse_method(name) for name in values.methods]
 
 
 def run_command(main: Callable[..., None], kept: str | None = None) -> None:

@@ -75,12 +75,12 @@ def build_loss(
 def _base_loss(config: RunSettings, num_classes: int, dim: int, **given: str) -> losses.MetricLoss:
     """Build the loss that the name begins with."""
     sizes = {"num_classes": num_classes, "embedding_dim": dim, "normalization": config.normalization}
-    return LOSSES[parse_loss(config.loss).base](config.own("loss"), **sizes, **given)
+    return config.loss.part(config.own("loss"), **sizes, **given)
 
 
 def _loss_of_tasks(config: RunSettings, num_classes: int, dim: int) -> losses.MetricLoss:
     """Build the name's loss if it is one of triplets, else the dissertation's margin loss."""
-    if LOSSES[parse_loss(config.loss).base].of_triplets:
+    if config.loss.part.of_triplets:
         return _base_loss(config, num_classes, dim)
     return losses.MarginLoss(None, 0.2, 1.2, normalization=config.normalization)
 

@@ -51,7 +51,6 @@ class LossNames(Collection[str]):
 
 PAIR_LOSSES = LossNames(lambda loss: not loss.has_proxies)
 PROXY_LOSSES = LossNames(lambda loss: loss.has_proxies)
-ANCHORED_LOSSES = LossNames(lambda loss: loss.sees_one_side)
 PADS, PAIRS = "pads", "multi_similarity"
 HEADS, SHARED, GROUPS, INTRA, DANCE = FEATURES
 S2SD = "s2sd"
@@ -84,6 +83,11 @@ class LossName(str):
         self.memory, self.distilled = takes("xbm"), takes(S2SD)
         self.features = tuple(word for word in FEATURES if takes(word))
         self.rest = tuple(rest)
+
+    @property
+    def part(self) -> Loss:
+        """The registered loss."""
+        return LOSSES[self.base]
 
     @property
     def may_take_turns(self) -> bool:

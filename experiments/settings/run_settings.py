@@ -22,7 +22,7 @@ AnyMethod = TypeVar("AnyMethod", bound=Method)
 
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
-THESIS, OWN_PHOTOS = "thesis", "own_photos"
+THESIS, OWN_PHOTOS, OWN_LOSS = "thesis", "own_photos", "ms"
 RECIPES = (THESIS, "published_code", REVISITING, OWN_PHOTOS)
 BUDGETS = ("smoke", "demo", "full")
 RANDOM_START = "random"

@@ -14,11 +14,11 @@ from experiments import reports
 from experiments.protocols.conventional_report import ConventionalReport, RevisitingReport
 from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import MethodReport, report_of
+from experiments.recipes import departures
+from experiments.recipes.thesis import HELD_OUT_FRACTION
 from experiments.reports.scores import Scores, figures_row
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import departures
-from experiments.settings.recipes.thesis import HELD_OUT_FRACTION
 from experiments.settings.run_settings import FINAL, REVISITING
 
 _MOST_TOLD = 2  # fields in a label; beyond them the configuration's hash says more

@@ -19,11 +19,11 @@ import numpy as np
 from experiments.parts.datasets import traits_of
 from experiments.plans.bars import Bar, Bars
 from experiments.plans.study import FinishedCells, StudyOptions, finished_units
+from experiments.recipes.small_images import COLLAGE_GSP
 from experiments.reports import UnitRun
 from experiments.reports.plots import picture
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes.small_images import COLLAGE_GSP
 from experiments.studies.chapters import budget_notes, ccp_settings
 from experiments.studies.collages import start_notes
 

@@ -23,6 +23,8 @@ from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.protocols.extras import target_share_extras
 from experiments.protocols.fair import trained_units
+from experiments.recipes import resolve
+from experiments.recipes.small_images import COLLAGE_GSP
 from experiments.reports import UnitRun
 from experiments.reports.scores import figures_row, labels_of, scores_of_trainings
 from experiments.reports.tables import cell, write_table
@@ -31,8 +33,6 @@ from experiments.rows.store import StudyRows
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import resolve
-from experiments.settings.recipes.small_images import COLLAGE_GSP
 
 GLYPHS = "glyph_collage"
 CIFAR_COLLAGES = ("cifar_collage", "cifar_collage_published_code", "cifar10_collage")

@@ -32,13 +32,13 @@ import numpy as np
 from experiments.parts.library import EMOJI_CLUTTER
 from experiments.plans.fair_table import FairRow, choose_rows
 from experiments.plans.study import StudyOptions
+from experiments.recipes.small_images import EMOJI, EMOJI_CCP
+from experiments.recipes.thesis import loss_values
 from experiments.reports import PlainTable, cell_text
 from experiments.reports.scores import rows_with, scores_of_trainings
 from experiments.reports.tables import cell
 from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings.method_names import LOSSES, PROXY_LOSSES
-from experiments.settings.recipes.small_images import EMOJI, EMOJI_CCP
-from experiments.settings.recipes.thesis import loss_values
 from experiments.studies.tuned_table import TunedRow, TunedTable, recorded_trials
 
 

@@ -20,7 +20,7 @@ from experiments.parts.library import EMOJI_CLUTTER
 from experiments.plans.fair_table import budget_notes as short_runs
 from experiments.plans.study import StudyOptions
 from experiments.plans.sweep import Line, Settings, Sweep, SweepAxes
-from experiments.settings.recipes.small_images import EMOJI
+from experiments.recipes.small_images import EMOJI
 from experiments.studies.chapters import (
     ablation_protocol,
     budget_notes,

@@ -12,12 +12,12 @@ from absl import flags
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
+from experiments.recipes import resolve
+from experiments.recipes.own_photos import fitted_values
+from experiments.recipes.tuned_recipe import FILE_ENDING
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import resolve
-from experiments.settings.recipes.own_photos import fitted_values
-from experiments.settings.recipes.tuned_recipe import FILE_ENDING
 from experiments.tuning.search import Search, SearchRules, open_storage, optuna, search_folder
 from experiments.tuning.search_space import Parameter, check_every_parameter_is_used, parse_space
 

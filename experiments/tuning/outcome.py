@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from common.files import write_json
+from experiments.recipes.tuned_recipe import TunedRecipe
 from experiments.reports import PlainTable
 from experiments.reports.plots import picture
-from experiments.settings.recipes.tuned_recipe import TunedRecipe
 from experiments.tuning.search import Search, in_words, optuna, was_pruned
 from experiments.tuning.search_space import Parameter
 

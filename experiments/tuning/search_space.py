@@ -9,9 +9,9 @@ from typing import Any
 
 from common.errors import InvalidInput, invalid
 from experiments.parts.setting import check_value
+from experiments.recipes.tuned_recipe import FIXED
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.parts import Setting, all_settings
-from experiments.settings.recipes.tuned_recipe import FIXED
 
 FORM = "NAME, NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A|B|C"
 SPAN = 10.0  # factor either way from the recipe's value, for ranges without bounds

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from common.data import load_image_folder
+from experiments.recipes import resolve
+from experiments.recipes.small_images import CIFAR
 from experiments.rows.store import StudyRows
-from experiments.settings.recipes import resolve
-from experiments.settings.recipes.small_images import CIFAR
 from tests.common.data import cifar_fixture
 from tests.support.command_line import (
     ONE_EVALUATION,

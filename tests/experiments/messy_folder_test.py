@@ -3,8 +3,8 @@ import os
 
 import pytest
 
+from experiments.recipes import resolve
 from experiments.settings import build
-from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import write_photos
 from tests.support.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, done_here, run_here
 

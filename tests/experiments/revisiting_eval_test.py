@@ -8,8 +8,8 @@ from common.errors import InvalidInput
 from common.files import write_arrays, write_json
 from experiments.protocols.conventional_report import RevisitingReport
 from experiments.protocols.report import write_report
+from experiments.recipes import resolve
 from experiments.reports import collect_method
-from experiments.settings.recipes import resolve
 from tests.experiments.written_results import finished_result
 from tests.support.command_line import check_clean_failure, done_small_here, run_here
 

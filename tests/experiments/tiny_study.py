@@ -6,12 +6,12 @@ import tensorflow as tf
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
+from experiments.recipes import resolve
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from gsp_dml.perplexity_callback import pooled_features
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.written_results import finished_result

@@ -17,8 +17,8 @@ from experiments.protocols.fair import Protocol
 from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import write_report
 from experiments.published.conventional import revisiting_published
+from experiments.recipes import resolve
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from experiments.site.groups import read_studies
 from tests.experiments.written_results import finished_result
 

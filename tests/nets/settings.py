@@ -23,6 +23,7 @@ from absl.testing import flagsaver
 from PIL import Image
 
 from common.errors import InvalidInput
+from experiments.recipes.words import configurations_from_flags
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig, by_flag_names, identity_digest
 from experiments.settings.parts import all_settings
@@ -180,7 +181,7 @@ def outcome(case: str) -> str:
     try:
         with flagsaver.flagsaver(), contextlib.redirect_stdout(printed):
             flags.FLAGS(["command", *words.split()])
-            configs = experiment_flags.configurations_from_flags(flags.FLAGS, protocol[1] if protocol else None)
+            configs = configurations_from_flags(flags.FLAGS, protocol[1] if protocol else None)
             found = " ".join(f"{config.name} {config.hash(DATA)}" for config in configs)
     except (InvalidInput, flags.Error) as error:
         found = f"refused: {error}"

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import InvalidInput
+from experiments.recipes import resolve
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, by_flag_names
-from experiments.settings.recipes import resolve
 from experiments.settings.run_settings import BUDGETS, OWN_PHOTOS, RECIPES
 
 NUM_EXAMPLES = 150

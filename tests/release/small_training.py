@@ -10,10 +10,10 @@ from tensorflow import keras
 
 from common.commands.exit_code import CHECKPOINTS_KEPT, exit_code_of
 from common.data.glyph_fonts import load_glyph_fonts
+from experiments.recipes import resolve
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 
 MAX_STEPS = 24
 SETTINGS = {

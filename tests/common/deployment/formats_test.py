@@ -10,8 +10,8 @@ from PIL import Image, ImageOps
 from common.deployment import deployable_model, load_embedder
 from common.deployment.formats import FORMATS, write_format
 from common.errors import InvalidInput
+from experiments.recipes import resolve
 from experiments.settings import build
-from experiments.settings.recipes import resolve
 from tests.common.deployment.small_models import HAS_ONNX, needs_onnx, of_images, of_tokens
 from tests.support.colour_profiles import DISPLAY_P3
 

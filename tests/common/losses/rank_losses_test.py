@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from common.losses import FastAPLoss, PenalizedNegativesLoss, RecallAtKLoss, RoadmapLoss, SmoothAPLoss
+from experiments.recipes import resolve
 from experiments.settings.build import build_loss
-from experiments.settings.recipes import resolve
 
 TEMPERATURE = 0.1
 

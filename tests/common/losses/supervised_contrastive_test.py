@@ -5,8 +5,8 @@ import pytest
 
 from common.errors import InvalidInput
 from common.losses import SupervisedContrastiveLoss
+from experiments.recipes import resolve
 from experiments.settings.build import build_loss
-from experiments.settings.recipes import resolve
 
 
 @pytest.mark.parametrize("anchors", ["embeddings", "references"])

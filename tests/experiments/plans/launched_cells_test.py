@@ -14,10 +14,11 @@ from experiments.plans.launched_cells import cell_tasks, fair_cells, launch_miss
 from experiments.plans.study import Cell
 from experiments.plans.study_command import define_study_flags
 from experiments.plans.study_runs import StudyRuns
+from experiments.recipes import resolve
+from experiments.recipes.words import configurations_from_flags
 from experiments.settings import flags as experiment_flags
 from experiments.settings.flags import (
     METHODS_FLAGS,
-    configurations_from_flags,
     define,
     define_experiment_flags,
     define_run_flags,
@@ -25,7 +26,6 @@ from experiments.settings.flags import (
 )
 from experiments.settings.parts import all_settings
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from tests.experiments.tiny_study import TinyStudy
 from tests.support.command_line import SMALL_PHOTOGRAPHS, run_here, without_flags
 
@@ -194,7 +194,7 @@ def test_a_unit_gets_every_setting_that_is_not_the_recipes(loss):
 
 def own_configurations(monkeypatch, arguments, *, has_gpu):
     """The configurations of `fair_eval` with these arguments, on a machine with or without a GPU."""
-    monkeypatch.setattr("experiments.settings.flags.sees_gpu", lambda: has_gpu)
+    monkeypatch.setattr("experiments.recipes.words.sees_gpu", lambda: has_gpu)
     with without_flags():
         define_experiment_flags()
         define_run_flags()

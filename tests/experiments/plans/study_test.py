@@ -172,10 +172,11 @@ PARSE_COMMANDS = """
 import json, shlex, sys
 from absl import flags
 from absl.testing import flagsaver
+from experiments.recipes.words import configurations_from_flags
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
-from experiments.settings import given_values
-given_values.check_weights = lambda *names: None  # their files are made by other commands
+from experiments.recipes import words
+words.check_weights = lambda *names: None  # their files are made by other commands
 experiment_flags.define_experiment_flags()
 experiment_flags.define_run_flags()
 flags.DEFINE_string("monitor", None, "")
@@ -185,7 +186,7 @@ for command in json.load(sys.stdin):
     saved = flagsaver.save_flag_values()
     flags.FLAGS(shlex.split(command)[2:])
     ignored = ("held_out_fraction",) if flags.FLAGS.monitor == "test_set" else ()
-    (config,) = experiment_flags.configurations_from_flags(flags.FLAGS, protocols[flags.FLAGS.monitor], ignored)
+    (config,) = configurations_from_flags(flags.FLAGS, protocols[flags.FLAGS.monitor], ignored)
     parsed.append([config.as_dict(), flags.FLAGS.fold, flags.FLAGS.repeat, flags.FLAGS.repeats, flags.FLAGS.runs_dir])
     flagsaver.restore_flag_values(saved)
 json.dump(parsed, sys.stdout)

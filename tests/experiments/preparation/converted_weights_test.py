@@ -11,8 +11,8 @@ from common.errors import InvalidInput
 from experiments import convert_weights
 from experiments.preparation import converted_weights
 from experiments.preparation.converted_weights import convert
+from experiments.recipes import resolve
 from experiments.settings import build
-from experiments.settings.recipes import resolve
 from tests.support.command_line import check_clean_failure, run_here
 from tests.support.local_server import local_server
 

@@ -7,11 +7,11 @@ from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.fair import Protocol
+from experiments.recipes import resolve
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import noisy_pictures
 
 OVERRIDES = {

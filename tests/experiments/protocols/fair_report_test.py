@@ -4,7 +4,7 @@ import pytest
 
 from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import lines_of
-from experiments.settings.recipes import resolve
+from experiments.recipes import resolve
 
 
 def method(*results, missing=()):

@@ -19,12 +19,12 @@ from experiments.protocols.posterior_refinement import (
     runs_in,
     write_report,
 )
+from experiments.recipes import resolve
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import build
-from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.written_results import finished_result
 from tests.support.command_line import check_clean_failure, run_here

@@ -16,9 +16,9 @@ from experiments.published.conventional import (
     revisiting_table,
 )
 from experiments.published.values import published_table
+from experiments.recipes import resolve
 from experiments.reports import incomparable_reasons
 from experiments.settings import build
-from experiments.settings.recipes import resolve
 
 LOSSES = ("c1", "c2", "ms", "triplet", "c1+xbm", "c2+xbm", "pnca", "panchor", "softtriple")
 POOLINGS = ("gap", "gap+gmp", "gsp", "gmp+gsp", "gemean+gsp")

@@ -13,6 +13,7 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import write_json
 from common.training import EmbeddingModel
+from experiments.recipes import resolve
 from experiments.runs.cached_training import features_below_cut
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.start_checks import _can_be_cut
@@ -20,7 +21,6 @@ from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
 from tests.support.interrupted_training import stop_after_second_checkpoint
 

@@ -7,6 +7,7 @@ import pytest
 from common.backbones import resnet10, save_parameters
 from common.errors import InvalidInput
 from common.training import within_class_whitening
+from experiments.recipes import resolve
 from experiments.runs import closed_form
 from experiments.runs.closed_form import start_head
 from experiments.runs.evaluation_inputs import EvaluationInputs
@@ -16,7 +17,6 @@ from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.method_names import parse_loss
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
 
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")

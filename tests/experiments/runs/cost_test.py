@@ -5,8 +5,8 @@ import pytest
 
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
+from experiments.recipes import resolve
 from experiments.runs.cost import duration, estimated_seconds, rate_of
-from experiments.settings.recipes import resolve
 from experiments.studies.demo import Demo
 from experiments.studies.figures import FIGURES
 from experiments.studies.figures import FULL_REPEATS as FIGURE_REPEATS

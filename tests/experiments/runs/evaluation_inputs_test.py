@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
+from experiments.recipes import resolve
 from experiments.runs.evaluation_inputs import MEGABYTE, EvaluationInputs, decoded_bytes
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from tests.experiments.tiny_study import TinyStudy
 
 SIZE = 32

@@ -10,13 +10,13 @@ import milbich_dml
 from common import data, losses, retrieval
 from common.errors import InvalidInput
 from experiments.protocols.report_files import feature_lines
+from experiments.recipes import resolve
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit import Unit
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from milbich_dml.pads import Pads
 from tests.experiments.tiny_study import TinyStudy
 from tests.support.eager_functions import eagerly

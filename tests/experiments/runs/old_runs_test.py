@@ -11,9 +11,9 @@ import pytest
 from common.errors import InvalidInput
 from common.files import read_json
 from common.records import RunDirectory
+from experiments.recipes import resolve
 from experiments.reports import collect
 from experiments.runs.trained_model import stored_configuration
-from experiments.settings.recipes import resolve
 
 RUNS = pathlib.Path(__file__).parent / "old_runs"
 PLAIN = RUNS / "fair/glyphs/c2+gap-d094554b07/fold0-repeat0"

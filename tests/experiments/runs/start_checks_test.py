@@ -9,12 +9,12 @@ from common.errors import InvalidInput
 from common.retrieval.search import blocked_search
 from experiments.protocols.fair import Protocol
 from experiments.protocols.fair_report import FairReport
+from experiments.recipes import resolve
 from experiments.runs import start_checks
 from experiments.runs.start_checks import check_configurations, check_hours, check_unit, checked_with_data
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from tests.support.command_line import run_here
 
 FOLDED = {"fold_batch_norm": True, "frozen_batch_norm": True}

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from common.training import EmbeddingModel
+from experiments.recipes import resolve
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
 
 SETTINGS = {

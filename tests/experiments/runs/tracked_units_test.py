@@ -3,8 +3,8 @@ import json
 import pytest
 
 from common.training.trackers import TENSORBOARD, TrackerChoice
+from experiments.recipes import resolve
 from experiments.runs.unit_runs import follow_pictures, tracked_unit
-from experiments.settings.recipes import resolve
 from tests.common.training.trackers.tracked_run_test import Memory
 from tests.experiments.tiny_study import TinyStudy
 from tests.support.command_line import check_clean_failure, run_here

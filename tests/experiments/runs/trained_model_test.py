@@ -11,11 +11,11 @@ from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from experiments import reports
+from experiments.recipes import resolve
 from experiments.runs.trained_model import data_of_run, load_trained_model, tell_of_other_data
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from experiments.site.drawn_run import DataFolder
 from experiments.site.groups import read_studies
 from tests.experiments.patterned_images import write_photos

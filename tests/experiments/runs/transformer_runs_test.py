@@ -10,6 +10,7 @@ from common.deployment import load_embedder
 from common.errors import InvalidInput
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import model_writer
+from experiments.recipes import resolve
 from experiments.runs.pooling_weights import image_batches
 from experiments.runs.start_checks import check_unit
 from experiments.runs.trained_model import load_trained_model
@@ -17,7 +18,6 @@ from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
 from experiments.settings.plugins import Registry
-from experiments.settings.recipes import resolve
 from tests.experiments.patterned_images import patterned_images
 from tests.experiments.settings.plugin_tables import restored_tables
 from tests.support import presets

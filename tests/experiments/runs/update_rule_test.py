@@ -7,9 +7,9 @@ from common.backbones import vision_transformer
 from common.losses import ContrastiveLoss
 from common.pooling import ClassTokenPooling
 from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, FusedAdamW, GradientClipping
+from experiments.recipes import resolve
 from experiments.runs.update_rule import transforms_of, update_rule
 from experiments.settings.build import build_head
-from experiments.settings.recipes import resolve
 
 keras = tf.keras
 

@@ -11,10 +11,10 @@ from common.data import CenterCrop, Dataset, Examples, choose_copies, load_cub20
 from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
+from experiments.recipes import resolve
 from experiments.runs.evaluation_inputs import untrained_embeddings
 from experiments.runs.pooling_weights import has_weights, pooling_weights_of, target_shares
 from experiments.settings import build
-from experiments.settings.recipes import resolve
 
 keras = tf.keras
 pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")

@@ -1,8 +1,8 @@
 import pytest
 
 from common.errors import InvalidInput
+from experiments.recipes import resolve
 from experiments.settings import build
-from experiments.settings.recipes import resolve
 
 DIVA = "margin+distance+shared+intra+dance"
 MIRRORED = {"strategy": "mirrored", "replicas": 2}

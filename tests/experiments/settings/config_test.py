@@ -6,10 +6,10 @@ import ccp_dml.method
 from common.errors import InvalidInput
 from common.training.methods import Memory
 from experiments.parts.registry import METHODS
+from experiments.recipes import resolve
 from experiments.settings.config import ExperimentConfig, by_flag_names
 from experiments.settings.method_names import LOSSES
 from experiments.settings.parts import all_settings
-from experiments.settings.recipes import resolve
 
 MEMORY = resolve("cars196", "c1+xbm", "gsp", "thesis", "full", {"xbm_batches": 3})
 

@@ -1,7 +1,7 @@
 import pytest
 
 from experiments.published.conventional import revisiting_conditions
-from experiments.settings.recipes import draft_of, resolve
+from experiments.recipes import draft_of, resolve
 
 DIVA = "margin+distance+shared+intra+dance"
 

@@ -6,7 +6,7 @@ import pytest
 from common.backbones import resnet10, save_parameters
 from common.backbones.initial_weights import check_weights, file_to_make, weights_file
 from common.errors import InvalidInput
-from experiments.settings.recipes import resolve
+from experiments.recipes import resolve
 
 SOURCE = 64 * "a"
 

@@ -9,10 +9,10 @@ from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from experiments.plans.study import StudyOptions
+from experiments.recipes import resolve
 from experiments.runs.unit import Unit
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.settings.recipes import resolve
 from experiments.studies.fair_tables import gsp_table
 from gsp_dml.zero_shot_halves import half_of
 

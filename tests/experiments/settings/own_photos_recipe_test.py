@@ -8,9 +8,9 @@ from common.backbones.parameter_files import OWN_NAMES
 from common.backbones.pretrained_weights import named_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
+from experiments.recipes import draft_of, resolve
+from experiments.recipes.own_photos import NO_GPU, check_fits, fit_to_data, fitted_values, training_classes
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.recipes import draft_of, resolve
-from experiments.settings.recipes.own_photos import NO_GPU, check_fits, fit_to_data, fitted_values, training_classes
 
 
 def dataset_of(num_train, copies=30, **parts):

@@ -1,7 +1,7 @@
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.recipes import resolve
+from experiments.recipes import resolve
 from tests.support.command_line import done_here, run_here
 
 

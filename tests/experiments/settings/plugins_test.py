@@ -9,12 +9,12 @@ from common.commands.plugins import GROUP
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput
 from experiments.parts.registry import providers
+from experiments.recipes import draft_of, resolve
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.parts import all_settings
 from experiments.settings.places import Places
 from experiments.settings.plugins import check_stored_plugins, registry_of
-from experiments.settings.recipes import draft_of, resolve
 from tests.experiments.settings.plugin_tables import COUNTING, SOURCE, restored_tables
 
 load_plugins = functools.partial(plugins.load_plugins, registry_of=registry_of)

@@ -8,8 +8,8 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.parts.datasets import DATASETS
+from experiments.recipes import resolve
 from experiments.settings.parts import all_settings
-from experiments.settings.recipes import resolve
 
 DOCUMENTATION = pathlib.Path(__file__).resolve().parents[3] / "docs" / "thesis.md"
 BENCHMARKS = ("cub200", "cars196", "sop", "inshop")

@@ -6,10 +6,10 @@ import pytest
 from common.errors import InvalidInput
 from experiments.parts.datasets import DATASETS
 from experiments.parts.registry import METHODS
+from experiments.recipes import departures, draft_of, resolve
+from experiments.recipes.thesis import loss_values
 from experiments.settings import build
 from experiments.settings.parts import all_settings
-from experiments.settings.recipes import departures, draft_of, resolve
-from experiments.settings.recipes.thesis import loss_values
 
 OF_REGULARIZERS = METHODS["regularizers"].settings.names()
 OF_HIER = [name for name in OF_REGULARIZERS if name.startswith("hier_") and name != "hier_weight"]

@@ -8,8 +8,8 @@ from common.errors import InvalidInput
 from common.losses import ContrastiveLoss, ProxyNCALoss
 from common.pooling import GlobalAveragePooling
 from experiments.parts.registry import Registry
+from experiments.recipes import resolve
 from experiments.settings import build
-from experiments.settings.recipes import resolve
 from tests.experiments.settings.plugin_tables import restored_tables
 
 

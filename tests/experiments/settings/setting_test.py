@@ -3,10 +3,10 @@ import math
 import pytest
 
 from common.errors import InvalidInput
+from experiments.recipes import resolve
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.method_names import LOSSES
 from experiments.settings.parts import all_settings
-from experiments.settings.recipes import resolve
 
 METHODS = [  # loss, method, pooling, more settings
     ("c2", "ccp", "gsp", {}),

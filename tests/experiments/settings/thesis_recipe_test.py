@@ -2,8 +2,8 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.parts.datasets import DATASETS
+from experiments.recipes import resolve
 from experiments.settings.build import build_loss
-from experiments.settings.recipes import resolve
 
 
 def ccp(dataset, loss="c2", budget="full", recipe="thesis", **overrides):

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.recipes import draft_of, resolve
-from experiments.settings.recipes.draft import GIVEN
-from experiments.settings.recipes.tuned_recipe import TunedRecipe, named_recipe
+from experiments.recipes import draft_of, resolve
+from experiments.recipes.draft import GIVEN
+from experiments.recipes.tuned_recipe import TunedRecipe, named_recipe
 
 TUNED = TunedRecipe("thesis", {"c2+gap": {"learning_rate": 5e-4}, "c2+ccp+gap": {"ccp_start": 4}}, {"trials": 20})
 

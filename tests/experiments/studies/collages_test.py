@@ -4,8 +4,8 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
+from experiments.recipes import resolve
 from experiments.rows.rows import Extras
-from experiments.settings.recipes import resolve
 from experiments.studies import collages
 from experiments.studies.bars import poolings
 from experiments.studies.collages import CIFAR_COLLAGES, Collages, start_notes, start_settings, starts_of

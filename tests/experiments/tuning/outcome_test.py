@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from experiments.settings.recipes import draft_of, resolve
+from experiments.recipes import draft_of, resolve
 from experiments.tuning import outcome
 from experiments.tuning.outcome import Outcome
 from experiments.tuning.search import Search, SearchRules

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from common.errors import InvalidInput
-from experiments.settings.recipes import resolve
+from experiments.recipes import resolve
 from experiments.tuning.search_space import Parameter, check_every_parameter_is_used, parse_space
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.errors import InvalidInput
 from common.training import NotFinite
-from experiments.settings.recipes import resolve
+from experiments.recipes import resolve
 from experiments.tuning import search as tuning_search
 from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, in_words, take_trial, was_pruned
 from experiments.tuning.search_space import parse_space

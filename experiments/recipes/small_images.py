@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.settings.recipes.draft import Draft
+from experiments.recipes.draft import Draft
 from experiments.settings.run_settings import OWN_PHOTOS
 
 # Section 5.3.2 for Cifar Collage (16 classes of 4 images in a batch); fewer classes if a fold, or the data set, has no

@@ -10,16 +10,16 @@ from common.backbones.initial_weights import may_be_transformer
 from common.errors import InvalidInput, check_choice
 from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.parts.registry import choices_of_method
+from experiments.recipes.dissertation import features, pads
+from experiments.recipes.draft import GIVEN, Draft
+from experiments.recipes.own_photos import own_photos
+from experiments.recipes.published_code import published_code
+from experiments.recipes.revisiting import revisiting
+from experiments.recipes.thesis import thesis
+from experiments.recipes.tuned_recipe import named_and_tuned
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import uses_gsp
 from experiments.settings.parts import all_settings, chosen_flags, parts_of
-from experiments.settings.recipes.dissertation import features, pads
-from experiments.settings.recipes.draft import GIVEN, Draft
-from experiments.settings.recipes.own_photos import own_photos
-from experiments.settings.recipes.published_code import published_code
-from experiments.settings.recipes.revisiting import revisiting
-from experiments.settings.recipes.thesis import thesis
-from experiments.settings.recipes.tuned_recipe import named_and_tuned
 from experiments.settings.run_settings import (
     BUDGETS,
     COSINE,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.parts.datasets import traits_of
-from experiments.settings.method_names import PROXY_LOSSES, parse_loss
+from experiments.settings.method_names import parse_loss
 
 GIVEN = "given on the command line"
 OPEN = "ours, where the thesis is open"
@@ -31,7 +31,7 @@ class Draft:
         self.values: dict[str, Any] = {}
         self.sources: dict[str, str] = {}
         self.loss = parse_loss(words["loss"])
-        self.by_proxy = self.loss.base in PROXY_LOSSES
+        self.by_proxy = self.loss.part.has_proxies
         self.pooling, self.method, self.recipe, self.budget = (
             words[name] for name in ("pooling", "method", "recipe", "budget")
         )

@@ -12,12 +12,11 @@ from common import backbones, data
 from common.deployment.untrained import IMAGE_SIZE
 from common.errors import InvalidInput, invalid, raise_all
 from experiments.parts.datasets import DATASETS, traits_of
-from experiments.settings.recipes.draft import Draft
-from experiments.settings.recipes.small_images import EMOJI, small_images
-from experiments.settings.recipes.thesis import around_the_loss, conventional, loss
+from experiments.recipes.draft import Draft
+from experiments.recipes.small_images import EMOJI, small_images
+from experiments.recipes.thesis import around_the_loss, conventional, loss
 from experiments.settings.run_settings import FINAL, OWN_PHOTOS, RunSettings
 
-OWN_LOSS = "ms"
 NO_GPU = "no GPU is seen"  # a source
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
 _OF_WHOLE_NETWORKS = (  # settings that say what is trained, or have no effect on cached features of the backbone

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.settings.recipes.dissertation import CHAPTER_3_IMAGES, STEPS_PER_EPOCH, chapter_of
-from experiments.settings.recipes.draft import Draft
-from experiments.settings.recipes.published_code import CONVENTIONAL_LOSSES
-from experiments.settings.recipes.thesis import most_classes, thesis
+from experiments.recipes.dissertation import CHAPTER_3_IMAGES, STEPS_PER_EPOCH, chapter_of
+from experiments.recipes.draft import Draft
+from experiments.recipes.published_code import CONVENTIONAL_LOSSES
+from experiments.recipes.thesis import most_classes, thesis
 
 _LOSSES: dict[str, dict[str, Any]] = {
     **CONVENTIONAL_LOSSES,

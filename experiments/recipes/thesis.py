@@ -15,10 +15,11 @@ from typing import Any
 from ccp_dml.method import conflicts_of_loss
 from common.backbones import PRESET_WEIGHTS, is_preset
 from common.errors import check_choice, invalid
-from experiments.settings.method_names import ANCHORED_LOSSES, LOSSES, PAIR_LOSSES, uses_gsp
-from experiments.settings.recipes import dissertation
-from experiments.settings.recipes.draft import OPEN, Draft
-from experiments.settings.recipes.small_images import EMOJI_CCP, small_images
+from experiments.parts.registry import POOLINGS
+from experiments.recipes import dissertation
+from experiments.recipes.draft import OPEN, Draft
+from experiments.recipes.small_images import EMOJI_CCP, small_images
+from experiments.settings.method_names import PAIR_LOSSES, uses_gsp
 from experiments.settings.run_settings import CONVENTIONAL_PROTOCOLS
 
 NETWORK = {"backbone": "bn_inception", "weights": "imagenet"}
@@ -66,7 +67,7 @@ def loss(draft: Draft) -> None:
         values = {"temperature": {3: 0.1, 5: 0.11}[draft.chapter]}
     else:
         values = loss_values(base, draft.dataset)
-    initializer = {"proxy_initializer": "he_normal"} if "proxy_initializer" in LOSSES[base].settings.names() else {}
+    initializer = {"proxy_initializer": "he_normal"} if "proxy_initializer" in draft.loss.part.settings.names() else {}
     draft.set(f"{source}, losses", **initializer, **values)
 
 
@@ -142,8 +143,9 @@ def around_the_loss(draft: Draft) -> None:
         ccp(draft)
     if uses_gsp(draft.pooling):
         gsp(draft)
-    if draft.pooling.endswith("_64x128"):  # one feature of 128 channels for each of 64 prototypes
-        draft.set("the pooling", embedding_dim=64 * 128)
+    pooling = POOLINGS.get(draft.pooling)
+    if pooling and pooling.embedding_dim:
+        draft.set("the pooling", embedding_dim=pooling.embedding_dim)
 
 
 def memory(draft: Draft) -> None:
@@ -175,7 +177,7 @@ def ccp(draft: Draft) -> None:
     """
     for conflict in conflicts_of_loss(draft.loss):
         raise conflict
-    if draft.loss.base not in PAIR_LOSSES or draft.loss.miner or draft.loss.memory:
+    if draft.by_proxy or draft.loss.miner or draft.loss.memory:
         received = draft.loss.removesuffix("+".join(["", *draft.loss.features]))
         expected = f"a pair loss: {', '.join(PAIR_LOSSES)}"
         raise invalid("--loss with --method=ccp", received=received, expected=expected)
@@ -193,7 +195,7 @@ def ccp(draft: Draft) -> None:
         draft.set(source, pool_size=EMOJI_CCP["pool_size"])
     elif not draft.traits.photographs:
         draft.set(OPEN, proxy_multiplier=0.1)
-    if draft.loss.base in ANCHORED_LOSSES:
+    if draft.loss.part.sees_one_side:
         draft.set(OPEN, ccp_anchors="embeddings")
 
 

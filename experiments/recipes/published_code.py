@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from experiments.recipes.draft import Draft
+from experiments.recipes.thesis import thesis
 from experiments.settings.method_names import uses_gsp
-from experiments.settings.recipes.draft import Draft
-from experiments.settings.recipes.thesis import thesis
 
 CONVENTIONAL_LOSSES: dict[str, dict[str, Any]] = {
     "c2": {"positive_margin": 0.0, "negative_margin": 1.0},

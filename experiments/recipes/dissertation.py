@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from experiments.recipes.draft import OPEN, Draft
 from experiments.settings.method_names import DANCE, GROUPS, HEADS, INTRA, PADS, SHARED, LossName
-from experiments.settings.recipes.draft import OPEN, Draft
 from experiments.settings.run_settings import REVISITING
 from milbich_dml.features import BY_SLICE, IN_TURN, JOINT, STANDARDIZED
 from milbich_dml.pads import is_interval
