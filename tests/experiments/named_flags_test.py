@@ -94,7 +94,7 @@ def check_setting(name, value):
 
 
 REFUSED = {("budget", "short"), ("image_size", "0")}  # which a page gives as mistakes
-OF_PLUGINS = {("dataset", "omniglot_0"), ("dataset", "omniglot_1")}
+OF_PLUGINS = {("dataset", "omniglot_0"), ("dataset", "omniglot_1"), ("method", "spread")}
 NAMED = {  # flags of names, and what accepts one
     "loss": build.check_loss_name,
     "pooling": lambda name: check_choice("pooling", name, build.POOLINGS),
