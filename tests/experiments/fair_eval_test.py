@@ -162,7 +162,7 @@ def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
         (["--loss=triplett"], ["'triplett'", "triplet", "c1+xbm"]),
         (["--fold=4", "--budget=smoke"], ["--fold", "0 to 3"]),
         (["--methods=c2+gap,c2+gapp", "--budget=smoke"], ["'gapp'", "gap"]),
-        (["--methods=c2+gap", "--loss=c2"], ["--methods", "remove --loss"]),
+        (["--methods=c2+gap", "--loss=c2"], ["--methods", "Remove --loss"]),
         (["--no_such_flag"], ["no_such_flag"]),
         (["glyphs"], ["'glyphs'", "--flags"]),
         (["--loss=c2", "--positive_margin=nan"], ["--positive_margin", "nan", "finite"]),
