@@ -40,6 +40,7 @@ def test_the_command_trains_with_them(plugin):
 def test_its_flags_are_in_help(plugin):
     text = run_here("experiments.fair_eval", f"--plugin={plugin}", "--help=all").stdout
     assert "Logistic loss (logistic):\n  --logistic_scale: logistic: a (default: 8.0); in (0, inf)" in text
-    assert "--logistic_boundary: logistic: m, the similarity above which negatives cost most" in text
-    assert "(default: 0.5); in (-1, 1)" in " ".join(text.split())
+    words = " ".join(text.split())
+    assert "--logistic_boundary: logistic: m, the similarity above which negatives cost most" in words
+    assert "(default: 0.5); in (-1, 1)" in words
     assert "Two convolutions with stride 4 (two_convolutions):\n  --two_convolutions_width" in text

@@ -11,9 +11,9 @@ import tempfile
 from common.commands.exit_code import GPU_DRIVERS, import_tensorflow
 from common.errors import InvalidInput, check_keras
 
-EXTRAS = {  # module by extra of setup.py
+EXTRAS = {  # module by extra of pyproject.toml
     **{"faiss": "faiss", "heif": "pillow_heif", "keras-hub": "keras_hub", "mlflow": "mlflow", "onnx": "tf2onnx"},
-    **{"parquet": "pyarrow", "serve": "fastapi", "slurm": "submitit", "torch": "torch", "tune": "optuna"},
+    **{"parquet": "pyarrow", "serve": "fastapi", "slurm": "submitit", "tune": "optuna"},
     "wandb": "wandb",
 }
 GPU = "Device: GPU"  # with one, `device_line` begins so

@@ -16,6 +16,7 @@ from gsp_dml import prototype_costs
 from tests.conformance.gradient_cases import CASES, CHANNELS, COMPILED, vectors
 from tests.conformance.gradient_check import GradientCheck
 from tests.conformance.inexact_arithmetic import PROCESSORS
+from tests.support.sources import PACKAGES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROWS = 67
@@ -24,7 +25,7 @@ BOUND = 1e-4
 # Each file with a `tf.custom_gradient`, and the cases that check it.
 CUSTOM_GRADIENTS = {
     "ccp_dml/compiled_loss.py": {"CompiledLoss"},
-    "common/ops/gradient_reversal.py": {"reverse_gradient"},
+    "milbich_dml/decorrelation.py": {"reverse_gradient"},
     "common/training/gradients.py": set(),  # by weights, of micro batches: `losses_test`
     "common/pooling/weighted_pooling.py": {"weighted_sum"},
     "gsp_dml/partial_transport.py": {"partial_transport", "partial_transport, fixed point"},
@@ -49,7 +50,7 @@ def all_cases(is_wanted=lambda name: True):
 def test_the_table_has_every_custom_gradient():
     found = {
         str(path.relative_to(ROOT))
-        for package in ("common", "gsp_dml", "ccp_dml", "experiments", "photo_search")
+        for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
         if re.search(r"^\s*@tf\.custom_gradient$", path.read_text(), re.MULTILINE)
     }

@@ -98,7 +98,7 @@ def test_the_first_problem_waits_for_a_network_that_has_seen_digits(tmp_path):
     assert start == -(-3 // SETTINGS.steps_per_evaluation) * SETTINGS.steps_per_evaluation
     _, result = train(tmp_path / "samples", start_steps=3, anchors="samples", max_steps=4)
     assert result["problems"][0]["start_step"] == 0
-    with pytest.raises(InvalidInput, match="--start_steps"):
+    with pytest.raises(InvalidInput, match="--ccp_start"):
         MnistSettings(start_steps=-1)
 
 
