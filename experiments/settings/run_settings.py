@@ -143,9 +143,8 @@ class NetworkSettings(Settings, title="Network"):
     """The network, its embedding, and its trained layers."""
 
     backbone: str = setting(
-        "network before the pooling: this project's (lower case; `mobilenet_v2` reads an .npz file made of PyTorch's "
-        "weights), one of keras.applications (`MobileNetV2`, another file format; downloads its own weights), or "
-        "`kerashub:PRESET`, a preset of keras-hub's or a folder with one"
+        "network before the pooling: this project's in lower case (`mobilenet_v2`, weights as .npz), one of "
+        "keras.applications (`MobileNetV2`, which downloads its own), or `kerashub:PRESET` (a preset's name or folder)"
     )
     weights: str = setting("initial backbone parameters: `imagenet`, `none`, `preset` (kerashub), or an .npz file")
     output_stride: int = setting(
