@@ -14,7 +14,6 @@ from typing import Any
 from common.data import Dataset
 from common.errors import invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
-from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import MethodReport, write_report
 from experiments.reports import UnitRun, collect_method
 from experiments.runs.unit_runs import UnitRuns, follow_pictures
@@ -111,26 +110,6 @@ class Protocol:
         """Add the report's pictures to the tracker."""
         names = ", ".join(dict.fromkeys(config.name for config in self.configs))
         follow_pictures(self.runs.tracker, self.report_dir, f"{self.title}: {names}")
-
-
-def trained_units(
-    dataset: Dataset,
-    configs: list[ExperimentConfig],
-    places: Places,
-    *,
-    repeats: int,
-    checkpoint_seconds: float = 30.0,
-    report_only: bool = False,
-) -> list[list[UnitRun]]:
-    """Train the missing runs of one split; return the finished ones by configuration.
-
-    Units are those of the first fold (a data set with a validation set of its own, such as the collages, trains on all
-    its training classes there), so that a study and `fair_eval` share their run directories.
-    """
-    protocol = Protocol(FairReport, dataset, [(config,) for config in configs], places, repeats=repeats)
-    if not report_only:
-        protocol.run(fold=0, checkpoint_seconds=checkpoint_seconds)
-    return [protocol.finished([method], fold=0) for method in protocol.methods()]
 
 
 def check_unit_flags(num_folds: int, repeats: int, fold: int | None, repeat: int | None) -> None:

@@ -22,7 +22,8 @@ from experiments.parts.datasets import traits_of
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.protocols.extras import target_share_extras
-from experiments.protocols.fair import trained_units
+from experiments.protocols.fair import Protocol
+from experiments.protocols.fair_report import FairReport
 from experiments.recipes import resolve
 from experiments.recipes.small_images import COLLAGE_GSP
 from experiments.reports import UnitRun
@@ -189,7 +190,10 @@ def pretrained_backbone(options: StudyOptions, runs: StudyRuns, *, train: bool) 
     config = resolve("glyphs", **method_of, overrides={"chapter": 5})
     glyphs = build.load_dataset("glyphs", None, runs.cache_dir, config.seed)
     dataset = without_unseen_letters(glyphs, runs.dataset)
-    (units,) = trained_units(dataset, [config], runs.places, repeats=1, report_only=not train)
+    protocol = Protocol(FairReport, dataset, [(config,)], runs.places, repeats=1)  # shared with `fair_eval`
+    if train:
+        protocol.run(fold=0)
+    units = protocol.finished(protocol.methods(), fold=0)
     if not units:
         return None
     path = units[0].path / "backbone.npz"
