@@ -51,7 +51,7 @@ def main(_: list[str]) -> None:
 
 
 def timed(name: str, folder: str) -> tuple[float, float]:
-    """Return the seconds of one start in an empty folder, by the clock and of all its threads.
+    """Return the seconds of one start: by the clock, and of all its threads.
 
     Args:
         name: of `STARTS`.

@@ -44,7 +44,7 @@ def import_when_used(package: str) -> None:
 
 
 def module_of(package: str, name: str) -> str:
-    """Return the module that a package fetches a name from, without importing it; for other modules themselves."""
+    """Return the module that has a package's name, without importing it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
         return package

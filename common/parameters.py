@@ -64,7 +64,7 @@ class Hint(NamedTuple):
 
 
 def hint_of(annotation: Any, namespace: Mapping[str, Any]) -> Hint:  # noqa: ANN401
-    """Read an annotation, which may be text; names that the namespace lacks are other types."""
+    """Read an annotation, which may be text; unknown names are other types."""
     parts = [*_members(annotation, {**_HERE, **namespace})]
     simple = [hint for part in parts if (hint := _of_type(part)) is not None]
     optional = type(None) in parts

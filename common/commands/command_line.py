@@ -146,7 +146,7 @@ def _help_text(
 
 
 def _lines_of(flag: flags.Flag, short: bool) -> list[str]:
-    """Format a flag like absl: name and help, then any default; in short, two lines at most, without remarks."""
+    """Format a flag as name, help and default; `short` keeps at most two lines."""
     name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
     default = f" (default: {flag.default_as_str})" if flag.default_as_str else ""
     text, width = f"{name}: {flag.help}{default}", min(_WIDTH, shutil.get_terminal_size((_WIDTH, 0)).columns)

@@ -141,7 +141,7 @@ def without_fill(contents: bytes) -> bytes:
 
 
 def jpeg_parts(contents: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield for each part of a JPEG file its begin, the place of its marker behind fill bytes, and the marker."""
+    """Yield the begin, the marker's place and the marker of each JPEG part."""
     place = 2
     while contents[place : place + 1] == b"\xff":
         marker = _FILL.match(contents, place).end()  # type: ignore[union-attr]

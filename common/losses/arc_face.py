@@ -170,7 +170,7 @@ class ArcFaceLoss(MarginSoftmaxLoss):
         margin: m in radians, in [0, π/2].
         scale: s, greater than 0.
         initializer: of the class vectors; see `ProxyBank`.
-        centers_per_class: vectors of each class, of which the nearest counts.
+        centers_per_class: vectors of each class; the nearest one counts.
         **kwargs: those of `MarginSoftmaxLoss`, `ProxyLoss` and `MetricLoss`. Inner products beyond -1..1, which unit
             vectors do not have, count as these.
 

@@ -1,1 +1,1 @@
-"""Parts of a run by name: losses, poolings, networks, data sets. Their constructors make the flags."""
+"""Parts of a run by name; their constructors make the flags."""

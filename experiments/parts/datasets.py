@@ -1,4 +1,4 @@
-"""The data sets by name, with their traits: known without loading data, and without TensorFlow."""
+"""Data sets by name, with traits known without loading data or TensorFlow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_CUSTOM_DATA: Mapping[str, str] = {
 
 
 def traits_of(dataset: str) -> DataSet:
-    """Return a data set's traits, default ones if it is of a plug-in that is not loaded."""
+    """Return a data set's traits; defaults if its plug-in is not loaded."""
     refuse = functools.partial(_refuse, dataset)
     return DATASETS.get(dataset) or DataSet(name=dataset, constructor=refuse, settings=Settings, follows=dataset)
 

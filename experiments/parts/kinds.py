@@ -1,4 +1,4 @@
-"""Kinds of parts: losses, poolings, networks and data sets, with what an experiment has to know of each."""
+"""Kinds of parts, with what an experiment has to know of each."""
 
 from __future__ import annotations
 

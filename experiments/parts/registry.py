@@ -33,7 +33,7 @@ def settings_of(
     omits: Collection[str] = (),
     stored_as: Mapping[str, str] | None = None,
 ) -> type[Settings]:
-    """Make the settings of a part from its constructor: those arguments that neither the experiment nor the name gives.
+    """Make a part's settings from the constructor's arguments that a user may choose.
 
     A parameter `scale: Positive = 8.0` of a loss `logistic` becomes the flag `logistic_scale`, with its `Args:` entry
     as help.
@@ -127,12 +127,12 @@ def methods_of(loss: str, method: str, pooling: str) -> list[Around]:
 
 
 def part_of(kind: str, name: str) -> Part | None:
-    """Return the part that a flag names, None if it is unknown; of a loss's name, its base."""
+    """Return the part that a flag names, or None; of a loss's name, its base."""
     return TABLES[kind].get(name.partition("+")[0] if kind == "loss" else name)
 
 
 def part_flags() -> dict[str, tuple[Part, str]]:
-    """Return the flags of all parts' settings, such as `ms.positive_scale`, with part and name in configurations."""
+    """Return part and stored name of each flag such as `ms.positive_scale`."""
     parts = [part for table in TABLES.values() for part in table.values()]
     return {flag: (part, name) for part in reversed(parts) for flag, name in part.flags.items()}
 

@@ -82,7 +82,7 @@ def signature_of(constructor: Constructor) -> Signature:
 
 
 def _of_source(module: str, name: str) -> Signature:
-    """Read a signature from the source of a module, or of the one that a package fetches the name from."""
+    """Read a signature from a module's source, following lazy packages."""
     place = module_of(module, name)
     source = _parsed(place)
     node = next((each for each in source.body if getattr(each, "name", None) == name), None)

@@ -1,4 +1,4 @@
-"""Methods side by side on one split or the first fold: a table with differences, and bars of MAP@R."""
+"""Methods side by side on one split: differences, and bars of MAP@R."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def run_study(
 
 
 def refuse_all_but(values: flags.FlagValues, kept: Collection[str], because: str) -> None:
-    """Refuse the other flags of studies, for a study that is no list of cells."""
+    """Refuse flags that a study without a list of cells does not read."""
     settings = (each.name for each in all_settings() if each.name in values)
     others = dict.fromkeys(("run", "details", "study", *_ABOUT_TRAINING, *settings))
     experiment_flags.refuse_flags(values, *(name for name in others if name not in kept), because=because)

@@ -181,7 +181,7 @@ class Unit:
         }
 
     def _figures(self, before: dict[str, dict], attached: list[Attached]) -> tuple[dict, dict[str, np.ndarray]]:
-        """Evaluate the best weights on the test set; return the result's entries and the embeddings."""
+        """Evaluate the best weights; return the result's entries and the embeddings."""
         embeddings = self.embedded(self.dataset.test, self.dataset.gallery)
         result: dict = {
             "config_hash": self.config_hash,

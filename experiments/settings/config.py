@@ -61,7 +61,7 @@ class ExperimentConfig(RunSettings):
         return next((getattr(part, name) for part in self.parts if name in type(part).names()), None)
 
     def replace(self, **values: Any) -> ExperimentConfig:
-        """Return a copy with other values, by flag name; settings of parts that it no longer has are dropped."""
+        """Return a copy with other values, by flag name, dropping settings of lost parts."""
         sources = {name: source for name, source in self.sources.items() if name not in values}
         after = {**self.as_dict(), **values}
         names = {name for kind in _kinds_of(after) for name in kind.names()}

@@ -224,14 +224,14 @@ def _sections_of(own: Collection[str]) -> dict[str, list[str]]:
 
 
 def _short_sections_of(own: Collection[str]) -> dict[str, Collection[str]]:
-    """Return the flags that most command lines need, and those of the parts that this one names."""
+    """Return the usual flags, and those of the parts that are named."""
     if "beta_2" not in own:
         return {}
     return {**_USUAL, **{part.settings.title: part.flags for part in _asked_parts()}}
 
 
 def _asked_parts() -> list[Part]:
-    """Return the parts with settings that the command line names; its flags are not parsed yet."""
+    """Return the parts that the command line names, before it is parsed."""
     words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:] if "=" in word)
     losses, methods, poolings = (words.get(name, "").split(",") for name in ("loss", "method", "pooling"))
     asked = [*itertools.product(losses, methods, poolings)]
