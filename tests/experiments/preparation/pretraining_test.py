@@ -11,6 +11,7 @@ from experiments.preparation import pretraining
 from experiments.preparation.pretrain_settings import PretrainSettings
 from experiments.preparation.pretraining import load_images, pretrain
 from tests.common.data import cifar_fixture as fixture
+from tests.experiments.tiny_network import tiny_network
 from tests.support.command_line import check_clean_failure, done_here, done_small_here, run_here
 
 SETTINGS = PretrainSettings(
@@ -54,6 +55,7 @@ def test_the_command_writes_what_weights_reads_and_only_reads_a_finished_run(tmp
 
 @pytest.mark.usefixtures("functions_run_eagerly")
 def test_it_learns_and_goes_on_exactly(tmp_path, monkeypatch):
+    monkeypatch.setattr(pretraining.backbones, "resnet10", tiny_network)
     whole = RunDirectory(tmp_path / "whole", {})
     result = pretrain(SETTINGS, DATASET, whole, checkpoint_seconds=0)
     assert result["steps"] == 12

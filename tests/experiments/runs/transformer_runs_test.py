@@ -189,7 +189,7 @@ def test_a_run_of_low_rank_updates_is_exported_merged(network, precision, limit,
     assert difference < limit
 
 
-@pytest.mark.parametrize("blocks", ["all", "first"])
+@pytest.mark.parametrize("blocks", ["first", pytest.param("all", marks=pytest.mark.release)])
 def test_a_run_trains_prompts_alone(blocks, runs, dataset, tmp_path):
     config = configuration("vit_small_16", "cls", num_prompts=3, prompt_blocks=blocks, learning_rate=0.1)
     loaded = assert_runs_loads_and_deploys(runs, config, dataset, tmp_path)

@@ -2,6 +2,7 @@ import ctypes
 import dataclasses
 import gc
 import re
+import shutil
 import weakref
 
 import numpy as np
@@ -29,11 +30,21 @@ def study(tmp_path):
     return TinyStudy(tmp_path)
 
 
-@pytest.fixture
-def finished(study):
-    """The folder of a finished run of an untrained network, and its configuration."""
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """The folder of a study, the place in it of a finished run of an untrained network, and its configuration."""
+    study = TinyStudy(tmp_path_factory.mktemp("original"))
     config = study.config("c2", "gap")
-    return finish_untrained(study, config), config
+    path = finish_untrained(study, config)
+    return study.folder, path.relative_to(study.folder), config
+
+
+@pytest.fixture
+def finished(original, study):
+    """A copy of that folder, and its configuration."""
+    folder, run, config = original
+    shutil.copytree(folder, study.folder, dirs_exist_ok=True)
+    return study.folder / run, config
 
 
 def damage(path):

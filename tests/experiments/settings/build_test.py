@@ -147,8 +147,7 @@ def test_compressed_copies_are_another_run_and_read_by_it_alone(tmp_path):
         resolve("glyphs", "c2", "gap", "thesis", "full", {"copies": "compressed"})
 
 
-@pytest.mark.slow
-@pytest.mark.default_stack
+@pytest.mark.release  # half a minute of EfficientNet-lite0; that such copies are read is asked above
 def test_compressed_copies_keep_the_untrained_figure_within_the_bound_of_the_documents(shared_data, tmp_path):
     """On all 294 photographs: the 146 of the test half alone are too few to tell a tenth."""
     loaded = load_cub200(shared_data("cub200_2010_10classes"))

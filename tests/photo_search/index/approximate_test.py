@@ -6,6 +6,7 @@ import pytest
 from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex
 from photo_search.index.approximate import best_of, recall_of, without_own_row
+from tests.support.samples import sampled
 
 NAMES = [str(row) for row in range(3000)]
 
@@ -20,8 +21,7 @@ def clustered(count=1500, dim=16, seed=0):
     return (centers[rng.integers(0, 150, count)] + 0.4 * rng.normal(size=(count, dim))).astype(np.float32)
 
 
-@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-@pytest.mark.parametrize("kind", ["hnsw", "ivf_pq"])
+@sampled("kind, metric", ["hnsw", "ivf_pq"], ["cosine", "euclidean"])
 def test_the_stated_recall_is_that_of_new_queries(kind, metric, tmp_path):
     faiss_or_skip()
     index = EmbeddingIndex.build(clustered(), NAMES[:1500], metric=metric)
