@@ -1,6 +1,6 @@
 import pytest
 
-from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_here, run_here
+from tests.support.command_line import ONE_EVALUATION, done_here, run_here
 
 MODULE = "experiments.conventional_eval"
 
@@ -24,17 +24,3 @@ def test_glyphs_are_evaluated_under_both_rules_and_only_reported_afterwards(tmp_
         assert phrase in reported.stdout.removesuffix(both.stdout)
     names = {"/".join(path.parts[-5:-3]) for path in tmp_path.rglob("result.json")}
     assert names == {"conventional/glyphs", "held_out/glyphs"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "phrases"),
-    [
-        (["--monitor=validation"], ["--monitor", "'validation'", "test_set, held_out"]),
-        (["--monitor="], ["--monitor", "empty list"]),
-        (["--fold=1"], ["fold"]),
-        (["--dataset=sop", "--method=plain,cpp"], ["--method", "'cpp'", "plain, ccp"]),
-    ],
-)
-def test_bad_input_is_one_clear_line(arguments, phrases, tmp_path):
-    check_clean_failure(run_here(MODULE, "--budget=smoke", f"--runs_dir={tmp_path}", *arguments), *phrases)
-    assert list(tmp_path.rglob("config.json")) == []

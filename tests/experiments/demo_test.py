@@ -10,7 +10,7 @@ from experiments.settings import build
 from experiments.studies.demo import fair_queries, found_by, stratified
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.tiny_network import tiny_network
-from tests.support.command_line import ONE_EVALUATION, check_clean_failure, run_here, run_small_here
+from tests.support.command_line import ONE_EVALUATION, run_small_here
 
 
 def few_emoji(data_dir=None, *, cache_dir, seed=0):
@@ -55,11 +55,6 @@ def test_the_demo_ends_with_a_short_table_a_page_and_a_picture(demo, tmp_path):
         assert image.width > 800
     again = demo()
     assert (again.returncode, again.stdout) == (0, first.stdout)
-
-
-def test_another_data_set_is_refused(tmp_path):
-    finished = run_here("experiments.demo", "--dataset=glyphs", f"--runs_dir={tmp_path}")
-    check_clean_failure(finished, "--dataset", "glyphs", "emoji")
 
 
 def test_a_query_does_not_find_itself():

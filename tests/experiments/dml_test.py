@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from experiments.__main__ import GROUPS, commands, listing, module_of
-from tests.support.command_line import check_clean_failure, run_here, run_program
+from tests.support.command_line import run_here, run_program
 
 
 def test_every_command_is_listed_once_on_a_line_of_its_own():
@@ -47,32 +47,6 @@ def test_a_command_says_and_returns_what_its_module_does(arguments):
 def test_commands_of_photo_search_keep_their_old_modules_for_one_release():
     for name in GROUPS["Photos"]:
         assert run_here(f"experiments.{name}", "--help").stdout == run_here(f"photo_search.{name}", "--help").stdout
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("fair-evl", ["'fair-evl'", "Did you mean fair_eval?"]),
-        ("serch", ["Did you mean search?"]),
-        ("__init__", ["'__init__'", "`dml` lists all"]),
-        ("settings.removed", ["'settings.removed'"]),
-        ("../x", ["'../x'"]),
-    ],
-)
-def test_an_unknown_command_is_refused_with_the_nearest_name(given, said):
-    check_clean_failure(run_here("experiments", given), *said)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["evaluate", "--shards=8", "--shards_dir=parts"], ["--shards is gone", "--sample_queries"]),
-        (["rehearse", "--dataset=sop"], ["rehearse is gone", "--budget=smoke"]),
-        (["zoo", "make", "emoji"], ["zoo is gone", "train_final", "--model"]),
-    ],
-)
-def test_what_is_gone_is_refused_with_what_to_use_instead(arguments, said):
-    check_clean_failure(run_here("experiments", *arguments), *said)
 
 
 def test_nothing_near_is_named_for_nonsense():

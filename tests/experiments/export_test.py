@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from common.deployment import load_embedder
-from tests.support.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, check_clean_failure, done_small_here, run_here
+from tests.support.command_line import ONE_EVALUATION, SMALL_PHOTOGRAPHS, done_small_here
 
 FEW = [*ONE_EVALUATION, "--num_folds=2", "--loss=c2", "--pooling=gap"]
 
@@ -84,21 +84,3 @@ def test_the_final_model_stands_beside_the_folds(finished):
     (model,) = (method.parents[2] / "final").rglob("model.keras")
     assert f"Written: {model}" in said.stdout
     assert np.isfinite(load_embedder(model).embed(np.zeros((1, 40, 40, 3), np.uint8))).all()
-
-
-@pytest.mark.parametrize(
-    ("module", "arguments", "phrases"),
-    [
-        ("export", [], ["--run", "--backbone"]),
-        ("export", ["--run=nowhere"], ["nowhere is no run directory"]),
-        (
-            "export",
-            ["--run=nowhere", "--format=torch"],
-            ["received 'torch'", "keras, keras_float16, savedmodel, tflite, onnx"],
-        ),
-        ("export", ["--run=nowhere", "--num_checked=0"], ["num_checked"]),
-        ("train_final", ["--run=nowhere"], ["a folder with the runs of all folds", "Give the folder of a method"]),
-    ],
-)
-def test_bad_input_ends_with_one_message(module, arguments, phrases):
-    check_clean_failure(run_here(f"experiments.{module}", *arguments), *phrases)

@@ -12,7 +12,6 @@ from tests.common.data import cifar_fixture
 from tests.support.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
-    check_clean_failure,
     done_here,
     done_small_here,
     run_here,
@@ -148,35 +147,6 @@ def test_runs_have_the_recalls_of_their_data_set_also_if_they_did_not_measure_th
     assert [text.split()[:2] for text in scored.stdout.splitlines() if text.startswith("R@")] == [
         [name, f"{100 * value:.2f}"] for name, value in expected.items()
     ]
-
-
-def test_missing_data_say_what_to_get_and_what_needs_no_download(tmp_path):
-    finished = run_here(MODULE, "--dataset=sop", "--loss=pnca", "--pooling=gsp", cwd=tmp_path)
-    check_clean_failure(finished, "Stanford Online Products", "Ebay_train.txt", "--data_dir", "glyphs")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "phrases"),
-    [
-        (["--dataset=cub"], ["'cub'", "cub200", "glyphs"]),
-        (["--loss=triplett"], ["'triplett'", "triplet", "c1+xbm"]),
-        (["--fold=4", "--budget=smoke"], ["--fold", "0 to 3"]),
-        (["--methods=c2+gap,c2+gapp", "--budget=smoke"], ["'gapp'", "gap"]),
-        (["--methods=c2+gap", "--loss=c2"], ["--methods", "Remove --loss"]),
-        (["--no_such_flag"], ["no_such_flag"]),
-        (["glyphs"], ["'glyphs'", "--flags"]),
-        (["--loss=c2", "--positive_margin=nan"], ["--positive_margin", "nan", "finite"]),
-        (["--decoded_images_mb=-1"], ["--decoded_images_mb", "-1"]),
-        (["--checkpoint_seconds=nan"], ["--checkpoint_seconds", "nan", "finite"]),
-        (["--data_dir=/nope"], ["--data_dir", "no effect", "glyphs needs no files"]),
-        (["--loss=pnca,pnca"], ["pnca+gap more than once"]),
-        (["--methods="], ["--methods", "empty list", "c2+gap"]),
-    ],
-)
-def test_bad_input_is_one_clear_line_and_leaves_nothing(arguments, phrases, tmp_path):
-    places = [f"--{name}={tmp_path / name}" for name in ("cache_dir", "runs_dir")]
-    check_clean_failure(run_here(MODULE, *places, *arguments, cwd=tmp_path), *phrases)
-    assert list(tmp_path.iterdir()) == []
 
 
 DIVA = "margin+distance+shared+intra+dance+gap"

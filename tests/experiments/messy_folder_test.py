@@ -48,12 +48,6 @@ def test_what_cannot_be_used_is_left_out_and_named(photos):
     assert "others than" not in shown.stderr
 
 
-@pytest.mark.parametrize("flag", ["--min_images=3", "--skip_unreadable", "--label_column=genus", "--exclude=x"])
-def test_other_data_sets_are_used_as_a_whole(flag):
-    finished = run_here("experiments.fair_eval", "--dataset=glyphs", "--explain", flag)
-    check_clean_failure(finished, flag.partition("=")[0], "would have no effect")
-
-
 def test_few_classes_are_explained_by_what_the_user_has(photos):
     for label in range(6, 16):
         for path in (photos / f"class{label:02}").iterdir():

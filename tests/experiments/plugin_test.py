@@ -75,10 +75,3 @@ def test_help_and_explain_name_its_settings(plugin):
 def test_other_commands_take_its_names(plugin, tmp_path, command, arguments, expected):
     result = done_here(f"experiments.{command}", f"--plugin={plugin}", f"--runs_dir={tmp_path}", *arguments)
     assert expected in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("argument", "message"), [("--plugin=", "--plugin: received ''"), ("--loss=pull", "or a loss of a --plugin")]
-)
-def test_a_plug_in_that_is_not_there(argument, message):
-    check_clean_failure(run_here(MODULE, argument), message)

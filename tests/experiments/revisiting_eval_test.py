@@ -11,7 +11,7 @@ from experiments.protocols.report import write_report
 from experiments.recipes import resolve
 from experiments.reports import collect_method
 from tests.experiments.written_results import finished_result
-from tests.support.command_line import check_clean_failure, done_small_here, run_here
+from tests.support.command_line import done_small_here
 
 MODULE = "experiments.revisiting_eval"
 
@@ -144,8 +144,3 @@ def test_glyphs_are_evaluated_with_nmi_at_every_epoch(tmp_path, glyph_cache):
     assert all(0 < record["NMI"] < 1 for record in records)
     stored = json.loads((path.parent / "result.json").read_text())["diagnostics"]
     assert {"rho", "pi_ratio", "uniformity"} <= stored.keys()
-
-
-def test_another_recipe_is_refused(tmp_path):
-    finished = run_here(MODULE, "--recipe=thesis", f"--runs_dir={tmp_path}")
-    check_clean_failure(finished, "--recipe would have no effect", "its own recipe")

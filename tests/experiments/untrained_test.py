@@ -143,27 +143,3 @@ def test_larger_maps_differ_in_the_embedding_and_on_the_card(tmp_path):
         digests.append(load_embedder(output).digest)
         assert ("| Output stride | 16 |" in (output.parent / "README.md").read_text()) == bool(flags)
     assert digests[0] != digests[1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "phrases"),
-    [
-        (["--backbone=nosuch"], ["--backbone", "nosuch"]),
-        (["--backbone=bn_inception"], ["--weights", "imagenet", "convert_weights"]),
-        (["--backbone=efficientnet_lite0", "--weights=none"], ["random ones find nothing"]),
-        (["--backbone=efficientnet_lite0", "--pooling=gsp"], ["prototypes", "fair_eval"]),
-        (["--backbone=efficientnet_lite0", "--pooling=cls"], ["a transformer"]),
-        (["--backbone=efficientnet_lite0", "--image_size=0"], ["--image_size"]),
-        (["--backbone=MobileNetV2", "--output_stride=16"], ["--output_stride", "mobilenet_v2, resnet50 have another"]),
-        (
-            ["--backbone=efficientnet_lite0", "--output_stride=8"],
-            ["--output_stride: received 8, expected one of 32, 16"],
-        ),
-        (["--backbone=token_embedding"], ["a network of images"]),
-        (["--backbone=efficientnet_lite0", "--num_checked=3"], ["--num_checked", "without a run"]),
-        (["--backbone=efficientnet_lite0", "--run=runs"], ["exactly one"]),
-        (["--run=runs", "--pooling=gap"], ["--pooling", "a run has its own"]),
-    ],
-)
-def test_what_needs_training_is_refused(arguments, phrases, tmp_path):
-    check_clean_failure(run_here("experiments.export", *arguments, f"--output={tmp_path / 'm.keras'}"), *phrases)

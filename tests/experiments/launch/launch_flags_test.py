@@ -6,7 +6,6 @@ import pytest
 from common.errors import InvalidInput
 from experiments.launch import launch_flags
 from experiments.launch.launch_flags import READ_BY, check_launch, check_slurm
-from tests.support.command_line import check_clean_failure, run_here
 
 NEVER = "--report_only trains nothing. Remove one of them"
 
@@ -30,25 +29,6 @@ def test_slurm_needs_submitit_and_its_programs(monkeypatch):
         check_slurm()
     monkeypatch.setattr(shutil, "which", lambda name: name)
     check_slurm()
-
-
-@pytest.mark.parametrize(
-    ("module", "arguments", "phrases"),
-    [
-        ("fair_eval", ["--launch=lokal"], ["--launch", "'lokal'", "local, slurm"]),
-        ("fair_eval", ["--launch=local", "--report_only"], ["--launch=local", "--report_only"]),
-        ("fair_eval", ["--workers=2"], ["--workers", "--launch=local"]),
-        ("fair_eval", ["--launch=local", "--workers=0"], ["--workers"]),
-        ("table", ["--id=3.3", "--launch=local"], ["--launch=local", "--run"]),
-        ("table", ["--id=claims", "--launch=local"], ["--launch", "trains nothing"]),
-        ("figure", ["--id=5.2", "--run", "--launch=local"], ["--launch", "no effect"]),
-        ("conventional_eval", ["--launch=local"], ["no units to launch", "experiments.fair_eval"]),
-    ],
-)
-def test_commands_refuse_before_anything_starts(module, arguments, phrases, tmp_path):
-    finished = run_here(f"experiments.{module}", *arguments, cwd=tmp_path)
-    check_clean_failure(finished, *phrases)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["account", "a=1,a=2", "=1"])

@@ -17,9 +17,7 @@ from tests.experiments.tiny_network import tiny_network
 from tests.support.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
-    check_clean_failure,
     done_here,
-    run_here,
     run_study_here,
 )
 
@@ -216,46 +214,6 @@ def test_tuning_has_the_thesis_repeats_at_the_full_budget(arguments, count, tmp_
     assert f"\n{count} cells: 0 done" in listed
     assert listed.count(f"--fold={2 if '--fold=2' in arguments else 0}") == count
     assert "thesis section 5.3.4.1: one split, 3 runs." in listed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "phrases"),
-    [
-        (["--id=3.6", "--data_dir=/nope"], ["--data_dir", "no effect", "glyphs needs no files"]),
-        (["--id=3.4", "--loss=c1,c1"], ["--loss", "c1 more than once"]),
-        ([], ["--id", "not given", "3.5, 3.6, 3.7, 3.8"]),
-        (["--id=5.4", "--dataset=glyphs"], ["--dataset", "synthetic_tokens"]),
-        (["--id=5.6", "--loss=c1,c2"], ["--loss", "one loss"]),
-        (["--id=5.8", "--transport_ratio=0.5"], ["--transport_ratio", "varies"]),
-        (["--id=9.9"], ["--id", "'9.9'", "3.5"]),
-        (["--id=3.6", "--method=ccp"], ["--method", "no effect"]),
-        (["--id=3.6", "--temperature=0.2"], ["--temperature", "no effect"]),
-        (["--id=3.6", "--max_cells=2"], ["--max_cells", "--run"]),
-        (["--id=3.6", "--loss=pnca"], ["pnca", "pair loss"]),
-        (["--id=3.3", "--fold=1"], ["--fold", "no effect"]),
-        (["--id=3.6", "--monitor=test_set"], ["--monitor", "no effect"]),
-        (["--id=3.6", "--pooling=gap,gsp"], ["--pooling", "expected one"]),
-        (["--id=3.6", "--budget=tiny"], ["--budget", "'tiny'", "smoke"]),
-        (["--id=3.6", "--dataset=cub"], ["--dataset", "'cub'", "glyphs"]),
-        (["--id=3.6", "--dataset=cub200", "--run"], ["CUB_200_2011", "--data_dir"]),
-    ],
-)
-def test_bad_input_is_named(arguments, phrases, tmp_path, glyph_cache):
-    with pytest.raises(InvalidInput) as error:
-        run_study_here("figure", *arguments, f"--runs_dir={tmp_path}", f"--cache_dir={glyph_cache}")
-    assert [phrase for phrase in phrases if phrase not in str(error.value)] == []
-
-
-def test_bad_input_is_one_clear_line(tmp_path):
-    for arguments, phrase in ((["--id=9.9"], "'9.9'"), (["--id=3.6", "--loss=pnca"], "pair loss")):
-        check_clean_failure(run_here("experiments.figure", *arguments, f"--runs_dir={tmp_path}"), phrase)
-
-
-def test_the_flags_of_one_command_are_not_those_of_the_next(tmp_path, capsys):
-    run_study_here("table", "--id=5.2a", f"--runs_dir={tmp_path}", "--budget=smoke", "--details")
-    assert capsys.readouterr().out.count("--monitor=test_set") == 6  # two rows, three repeats
-    run_study_here("figure", "--id=3.8", f"--runs_dir={tmp_path}", "--budget=smoke")
-    assert "4 cells: 0 done" in capsys.readouterr().out
 
 
 def test_units_are_given_the_budget_of_decoded_images(image_folder, tmp_path, monkeypatch):

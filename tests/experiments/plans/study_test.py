@@ -1,8 +1,10 @@
 import csv
-import json
+import shlex
 from collections import Counter
 
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
 from common.backbones.initial_weights import file_to_make
 from common.errors import InvalidInput
@@ -11,13 +13,15 @@ from experiments.plans.study import StudyOptions
 from experiments.plans.study_command import listing
 from experiments.plans.study_runs import NothingFinished
 from experiments.published.values import published_table
+from experiments.recipes import words
+from experiments.settings import flags as experiment_flags
 from experiments.studies.bars import problem_lengths
 from experiments.studies.figures import DEFAULTS, FIGURES
 from experiments.studies.figures import FULL_REPEATS as figure_repeats
 from experiments.studies.sweeps import CONDITIONS
 from experiments.studies.tables import FULL_REPEATS as table_repeats
 from experiments.studies.tables import TABLES
-from tests.support.command_line import run_program
+from tests.support.command_line import without_flags
 from tests.support.samples import sampled
 
 ELSEWHERE = ("5.2", "5.5", "5.9")  # no training, or on several data sets (trained_figures_test)
@@ -168,29 +172,20 @@ def test_repeats_are_cells_of_their_own():
     assert len(cells) == 12
 
 
-PARSE_COMMANDS = """
-import json, shlex, sys
-from absl import flags
-from absl.testing import flagsaver
-from experiments.recipes.words import configurations_from_flags
-from experiments.settings import build
-from experiments.settings import flags as experiment_flags
-from experiments.recipes import words
-words.check_weights = lambda *names: None  # their files are made by other commands
-experiment_flags.define_experiment_flags()
-experiment_flags.define_run_flags()
-flags.DEFINE_string("monitor", None, "")
-protocols = {"test_set": "conventional", "held_out": "held_out", None: None}
-parsed = []
-for command in json.load(sys.stdin):
-    saved = flagsaver.save_flag_values()
-    flags.FLAGS(shlex.split(command)[2:])
-    ignored = ("held_out_fraction",) if flags.FLAGS.monitor == "test_set" else ()
-    (config,) = configurations_from_flags(flags.FLAGS, protocols[flags.FLAGS.monitor], ignored)
-    parsed.append([config.as_dict(), flags.FLAGS.fold, flags.FLAGS.repeat, flags.FLAGS.repeats, flags.FLAGS.runs_dir])
-    flagsaver.restore_flag_values(saved)
-json.dump(parsed, sys.stdout)
-"""
+def parsed(commands, monkeypatch):
+    """What `fair_eval` or another command would train, the unit, and the folder for runs, for each line."""
+    monkeypatch.setattr(words, "check_weights", lambda *names: None)  # their files are made by other commands
+    protocols = {"test_set": "conventional", "held_out": "held_out", None: None}
+    with without_flags():
+        experiment_flags.define_experiment_flags()
+        experiment_flags.define_run_flags()
+        flags.DEFINE_string("monitor", None, "")
+        for command in commands:
+            with flagsaver.flagsaver():
+                flags.FLAGS(shlex.split(command)[2:])
+                ignored = ("held_out_fraction",) if flags.FLAGS.monitor == "test_set" else ()
+                (config,) = words.configurations_from_flags(flags.FLAGS, protocols[flags.FLAGS.monitor], ignored)
+                yield config.as_dict(), *(flags.FLAGS[name].value for name in ("fold", "repeat", "repeats", "runs_dir"))
 
 
 def named_weights(config):
@@ -198,7 +193,7 @@ def named_weights(config):
     return file_to_make(config.backbone, config.weights) or config.weights
 
 
-def test_the_listed_commands_train_exactly_the_cells():
+def test_the_listed_commands_train_exactly_the_cells(monkeypatch):
     cells = []
     for study_id in STUDIES:
         own = {} if study_id in ("3.8", "conditions_batch") else {"samples_per_class": 2, "frozen_batch_norm": True}
@@ -209,21 +204,18 @@ def test_the_listed_commands_train_exactly_the_cells():
             known = make_study(study_id, dataset, budget, overrides=own, repeats=2).cells(NothingFinished())
             cells += known[:: max(3, len(known) // 8)]
     commands = [unit_command(cell, {"runs_dir": "my runs", "data_dir": None}) for cell in cells]
-    finished = run_program(["-c", PARSE_COMMANDS], text=json.dumps(commands))
-    assert finished.returncode == 0, finished.stderr
-    parsed = json.loads(finished.stdout)
     expected = [
-        [
+        (
             {**cell.config.as_dict(), "weights": named_weights(cell.config)},
             None if cell.config.protocol else cell.fold,
             cell.repeat,
             2 if cell.repeat and not cell.config.protocol else 1,
             "my runs",
-        ]
+        )
         for cell in cells
     ]
     assert len(cells) > 60
-    assert parsed == json.loads(json.dumps(expected))
+    assert list(parsed(commands, monkeypatch)) == expected
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from experiments.preparation import converted_weights
 from experiments.preparation.converted_weights import convert
 from experiments.recipes import resolve
 from experiments.settings import build
-from tests.support.command_line import check_clean_failure, run_here
 from tests.support.local_server import local_server
 
 
@@ -184,12 +183,6 @@ def test_pytorch_files(torch, parameters, folder, arrange, zipped):
     assert_written(folder("output.npz"), parameters)
     expected = {plain: ("bn1.num_batches_tracked",), in_a_training_script: ("bn1.num_batches_tracked", "epoch")}
     assert result.ignored == expected.get(arrange, ())
-
-
-@pytest.mark.slow
-def test_the_command(tmp_path):
-    finished = run_here("experiments.convert_weights", "--input=x.npz", f"--output={tmp_path / 'y.npz'}")
-    check_clean_failure(finished, "'x.npz'", "path of an existing file")
 
 
 def test_keras_networks_are_made_for_the_image_size():

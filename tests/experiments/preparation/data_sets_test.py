@@ -19,7 +19,6 @@ from experiments.settings import build
 from tests.support.command_line import (
     ONE_EVALUATION,
     SMALL_PHOTOGRAPHS,
-    check_clean_failure,
     done_small_here,
     run_here,
     start_module,
@@ -158,13 +157,6 @@ def test_a_killed_download_is_continued(cars_archive, tmp_path):
     assert [asked for _, asked in server.requests] == [None, f"bytes={quarter}-"]
 
 
-@pytest.mark.slow
-def test_check_of_what_is_missing_ends_in_one_message(tmp_path):
-    missing = run_here(MODULE, "--dataset=cub200", f"--data_dir={tmp_path}", "--check")
-    check_clean_failure(missing, "CUB_200_2011.tgz", "https://data.caltech.edu")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("name", "archive"), [("cifar_collage", "cifar-100"), ("cifar10_collage_distilled", "cifar-10")]
 )
@@ -263,19 +255,3 @@ def test_data_without_copies_have_no_kind_of_them(glyph_cache, tmp_path, monkeyp
     with pytest.raises(InvalidInput, match="--copies.*shards.*glyphs, whose images are not copied"):
         prepare("mnist", str(tmp_path), str(tmp_path / "cache"), copies="shards")
     assert not list(tmp_path.rglob("copies.json"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "phrase"),
-    [
-        (["--dataset=glyphs"], "one of cars196"),
-        (["--dataset=sop", "--mirror=ftp://somewhere"], "--mirror"),
-        (["--dataset=sop", "--copies=shard"], "Did you mean shards?"),
-        (["--dataset=sop", "--copies=shards", "--check"], "--copies would have no effect"),
-        (["--dataset=sop", "--exclude=x"], "--exclude would have no effect"),
-    ],
-)
-def test_wrong_flags_are_refused(arguments, phrase, tmp_path):
-    check_clean_failure(run_here(MODULE, *arguments, cwd=tmp_path), phrase)
-    assert list(tmp_path.iterdir()) == []

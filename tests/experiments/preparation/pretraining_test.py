@@ -12,7 +12,7 @@ from experiments.preparation.pretrain_settings import PretrainSettings
 from experiments.preparation.pretraining import load_images, pretrain
 from tests.common.data import cifar_fixture as fixture
 from tests.experiments.tiny_network import tiny_network
-from tests.support.command_line import check_clean_failure, done_here, done_small_here, run_here
+from tests.support.command_line import done_here, done_small_here
 
 SETTINGS = PretrainSettings(
     backbone="resnet10", max_steps=12, steps_per_evaluation=4, classes_per_batch=4, samples_per_class=4
@@ -112,7 +112,3 @@ def test_the_loss_is_the_cross_entropy():
 def test_wrong_data_are_refused(arguments, message):
     with pytest.raises(InvalidInput, match=message):
         load_images(*arguments)
-
-
-def test_wrong_flags_are_refused():
-    check_clean_failure(run_here("experiments.pretrain", "--backbone=vgg"), "--backbone", "resnet20")

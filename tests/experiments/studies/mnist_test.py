@@ -59,10 +59,6 @@ def test_the_study_reports_and_is_not_run_again(digits, tmp_path):
     assert {"proxies", "samples"} < set(labels)
 
 
-def test_without_data_it_says_what_to_fetch(tmp_path):
-    check_clean_failure(run_study(f"--runs_dir={tmp_path}"), "--data_dir", "train-images-idx3-ubyte", "mnist.npz")
-
-
 @pytest.mark.parametrize(
     ("argument", "choices"),
     [

@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.studies import finished_runs
-from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_here, run_small_here
+from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_small_here
 
 TWO_SHORT_FOLDS = [*ONE_EVALUATION, "--num_folds=2"]
 
@@ -40,21 +40,3 @@ def test_collages_are_trained_from_a_network_of_glyphs_and_listed_without_it(tmp
     assert "target" in finished.stdout
     assert (tmp_path / "rows" / "rows.jsonl").read_text().count('"target_shares"') == 3
     assert done_small_here("experiments.figure", *arguments, "--run").stdout == finished.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "phrases"),
-    [
-        (["--id=5.5", "--starts=imagenet"], ["--starts", "imagenet", "scratch", "pretrained", "frozen"]),
-        (["--id=5.5", "--pooling=gsp"], ["--pooling", "would have no effect"]),
-        (["--id=5.5", "--method=ccp"], ["--method", "would have no effect"]),
-        (["--id=5.5", "--dataset=glyphs"], ["--dataset", "glyph_collage"]),
-        (["--id=5.8", "--starts=frozen"], ["--starts", "would have no effect"]),
-        (["--id=5.9", "--loss=c2"], ["--loss", "nothing is trained"]),
-        (["--id=attention", "--loss=c2"], ["--loss", "would have no effect"]),
-        (["--id=attention"], ["--trained_run", "not given"]),
-    ],
-)
-def test_what_a_figure_does_not_have_is_refused(arguments, phrases, tmp_path):
-    check_clean_failure(run_here("experiments.figure", *arguments, f"--runs_dir={tmp_path}"), *phrases)
-    assert list(tmp_path.iterdir()) == []

@@ -28,7 +28,7 @@ from photo_search.photos.findings import (
     planned_moves,
     write_clinic,
 )
-from tests.support.command_line import check_clean_failure, run_here
+from tests.support.command_line import run_here
 
 
 @pytest.fixture
@@ -267,17 +267,3 @@ def test_from_an_index_to_moved_photos(collection, tmp_path):
     assert "1 moves planned; --yes makes them." in planned.stdout
     assert clinic(f"--apply={file}", f"--images={tmp_path / 'photos'}", output, "--yes").returncode == 0
     assert (tmp_path / "clinic" / "removed" / "owl" / "11.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "Missing --images"),
-        (["--index=nowhere"], "nowhere"),
-        (["--index=nowhere", "--yes"], "only --apply moves files"),
-        (["--apply=decisions.csv"], "Invalid --images"),
-        (["--apply=decisions.csv", "--images=/", "--shown=3"], "--apply only moves files"),
-    ],
-)
-def test_the_command_refuses_in_a_line(arguments, words):
-    check_clean_failure(clinic(*arguments), words)

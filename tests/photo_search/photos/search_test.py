@@ -310,10 +310,3 @@ def test_a_shell_answers_line_by_line_by_one_network(model, photos, run_here, mo
     assert [row[0] for row in rows] == ["photos/owl/1.png", "1", "2", "photos/jay/\\udcff.png", "1", "2"]
     assert rows[4][1:] == ["1.0000", "jay", "photos/jay/0.png"]
     assert [line.split()[0] for line in shown.err.splitlines()] == ["error:", "error:"]
-
-
-def test_another_action_is_refused_in_one_message(tmp_path):
-    finished = search("find", tmp_path, "--k=2")
-    check_clean_failure(
-        finished, "action", "'find'", "one of embed, index, sync, remove, neighbours, shell, map, push, duplicates"
-    )
