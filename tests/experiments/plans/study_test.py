@@ -82,6 +82,7 @@ def complete(study, runs):
     return cells
 
 
+@pytest.mark.one_in(2)
 @sampled("study_and_data, budget", STUDIES_AND_DATA, BUDGETS)
 def test_every_study_resolves_all_of_its_cells(study_and_data, budget, drawn_cells):
     study_id, dataset = study_and_data

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.backbones import CutNetwork, resnet10, resnet50, save_parameters
+from common.backbones import CutNetwork, resnet50, save_parameters
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import write_json
@@ -22,11 +22,13 @@ from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
 from tests.experiments.patterned_images import patterned_images
+from tests.experiments.tiny_network import tiny_network
 from tests.support.interrupted_training import stop_after_second_checkpoint
 
 pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 
 FOLD = EmbeddingModel.fold_batch_norm
+NETWORK = "resnet20"  # of one convolution here; what layers are for is asked of `resnet10`
 SETTINGS = {
     "num_folds": 2,
     "embedding_dim": 16,
@@ -40,6 +42,12 @@ SETTINGS = {
     "trained_from": "head",
     "views": 3,
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_convolution():
+    with mock.patch.dict(build.BACKBONES, {NETWORK: tiny_network}):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +76,7 @@ slow = [pytest.mark.slow, pytest.mark.default_stack]  # cuts, features and resum
 CASES = {
     "average": {},
     "memory": {"loss": "c1+xbm", "xbm_batches": 3},
-    "last_stage": {"trained_from": "layer3"},
+    "last_stage": {"backbone": "resnet10", "trained_from": "layer3"},
     "gsp": {"loss": "pnca", "pooling": "gsp", "num_prototypes": 8, "gsp_memory_size": 32},
     "ccp": {"method": "ccp", "ccp_start": 4, "proxies_per_class": 2, "pool_size": 4},
 }
@@ -80,7 +88,7 @@ def by_speed(*cases):
 
 @pytest.mark.parametrize("case", by_speed("average", "ccp"))
 def test_figures_are_those_of_uncached_training_with_the_same_views(case, runs):
-    settings = {"backbone": "resnet10", **CASES[case]}
+    settings = {"backbone": NETWORK, **CASES[case]}
     cached, cached_metrics, cached_queries = trained(runs, configuration(**settings))
     plain, plain_metrics, plain_queries = trained(runs, configuration(**settings, cached_features=False))
     assert cached["test"]["MAP@R"] == pytest.approx(plain["test"]["MAP@R"], abs=1e-3)
@@ -93,7 +101,7 @@ def test_figures_are_those_of_uncached_training_with_the_same_views(case, runs):
 @pytest.mark.parametrize("case", [pytest.param("memory", marks=pytest.mark.release), *by_speed("last_stage", "gsp")])
 def test_nothing_but_the_rounding_to_float16_differs_from_uncached_training(case, dataset, runs, tmp_path, monkeypatch):
     """From a random network at 1e-3 the rounding grows; with it in the uncached network nothing is left to grow."""
-    settings = {"backbone": "resnet10", **CASES[case]}
+    settings = {"backbone": NETWORK, **CASES[case]}
     cached, cached_metrics, cached_queries = trained(runs, configuration(**settings))
     monkeypatch.setattr(CutNetwork, "call", rounding_call)
     rounding = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
@@ -114,12 +122,12 @@ def losses(metrics):
 
 def test_other_views_give_other_figures(runs):
     """The tolerance above tells: with one view fewer, the losses differ by more."""
-    three, two = (losses(trained(runs, configuration(backbone="resnet10", views=views))[1]) for views in (3, 2))
+    three, two = (losses(trained(runs, configuration(backbone=NETWORK, views=views))[1]) for views in (3, 2))
     assert three != pytest.approx(two, rel=3e-3)
 
 
 def test_a_stopped_run_goes_on_bit_for_bit_from_the_same_files(dataset, runs, tmp_path, monkeypatch):
-    config = configuration(backbone="resnet10")
+    config = configuration(backbone=NETWORK)
     whole, whole_metrics, queries = trained(runs, config)
     stopped = UnitRuns(dataset, Places(str(tmp_path / "runs"), runs.cache_dir))
     stop_after_second_checkpoint(monkeypatch)
@@ -141,10 +149,10 @@ def modification_times(cache_dir):
 
 def test_folds_and_methods_share_the_features_of_one_network(dataset, runs, tmp_path):
     network = tmp_path / "network.npz"
-    save_parameters(resnet10(3), network)
+    save_parameters(tiny_network(3), network)
     cache = tmp_path / "cache"
     own = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(cache)))
-    shared = {"weights": str(network), "backbone": "resnet10", "max_steps": 2}
+    shared = {"weights": str(network), "backbone": NETWORK, "max_steps": 2}
     own.train(configuration(**shared), 0, 0)
     files = modification_times(cache)
     assert len(files) == 2
@@ -165,7 +173,7 @@ def test_folded_batch_norm_trains_above_the_cut_from_the_same_features(dataset, 
 
 
 def test_the_run_holds_the_whole_network_and_embeds_images(dataset, runs):
-    config = configuration(backbone="resnet10")
+    config = configuration(backbone=NETWORK)
     _, _, queries = trained(runs, config)
     loaded = load_trained_model(runs.unit_dir(config, 0, 0), dataset=dataset)
     embeddings = loaded.model.embed(image_batches(loaded.dataset.test, loaded.config, loaded.dataset))
@@ -173,7 +181,7 @@ def test_the_run_holds_the_whole_network_and_embeds_images(dataset, runs):
 
 
 def test_a_run_that_was_begun_with_other_features_is_refused(dataset, runs):
-    config = configuration(backbone="resnet10", seed=5)
+    config = configuration(backbone=NETWORK, seed=5)
     path = runs.unit_dir(config, 0, 0)
     path.mkdir(parents=True)
     write_json(path / "features.json", {"training": "other", "evaluation": "other"})
@@ -185,7 +193,7 @@ def test_a_disk_that_is_too_small_is_said_before_anything_is_computed(dataset, r
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     small = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
     with pytest.raises(InvalidInput, match=r"--cache_dir.*0\.0 GB free.*256 images, up to 3 views.*fewer --views"):
-        small.train(configuration(backbone="resnet10"), 0, 0)
+        small.train(configuration(backbone=NETWORK), 0, 0)
     assert not modification_times(tmp_path)
 
 
