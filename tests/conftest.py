@@ -135,6 +135,15 @@ def pytest_unconfigure():
         command_server().close()
 
 
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A Chromium for all tests of this process that look at pages; they skip where there is none."""
+    from tests.support.browser import Page, need_chromium
+
+    with Page(need_chromium(), tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
 def _found(name, is_there):
     folder = folder_of_real_data()
     if folder is None or not is_there(folder / name):

@@ -71,9 +71,10 @@ class Page:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.events = []
-        self.call("Page.navigate", url=url)
-        self._wait_for("Page.loadEventFired")
+        for address in ("about:blank", url):  # a part of the page that is open would be no new page
+            self.events = []
+            self.call("Page.navigate", url=address)
+            self._wait_for("Page.loadEventFired")
         self.evaluate(
             "Promise.all([...document.images].map(image => { image.loading = 'eager'; return image.decode(); }))"
         )

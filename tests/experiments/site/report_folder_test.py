@@ -16,7 +16,6 @@ from experiments.site import drawn_run
 from experiments.site.groups import read_studies
 from experiments.site.pages import link_to
 from experiments.site.report_folder import DrawingOptions, write_report
-from tests.support.browser import Page, need_chromium
 
 OPTIONS = DrawingOptions(num_queries=3, num_neighbors=4, num_images=2, num_prototypes=2, num_classes=6)
 VOID = {"meta", "link", "img", "br"}
@@ -233,13 +232,6 @@ def test_a_browser_shows_every_page_without_complaint(browser, report, width, sc
         assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
         paper = browser.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    chromium = need_chromium()
-    with Page(chromium, tmp_path_factory.mktemp("profile")) as page:
-        yield page
 
 
 def test_what_is_no_folder_of_runs_is_refused(report, tmp_path, tiny_study):

@@ -2,14 +2,12 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
 
 from experiments.recipes import draft_of, resolve
-from experiments.tuning import outcome
 from experiments.tuning.outcome import Outcome
 from experiments.tuning.search import Search, SearchRules
-from experiments.tuning.search_space import Parameter, parse_space
+from experiments.tuning.search_space import parse_space
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install '.[tune]')")
 PARAMETERS = ["learning_rate=1e-4..1e-2:log", "sampler=rounds|spc"]
@@ -76,19 +74,3 @@ def test_nothing_is_drawn_of_nothing(tmp_path):
     text = Outcome([search], "thesis", 4, tmp_path).write(tmp_path / "recipe.json")
     assert "c2+gap" in text
     assert not (tmp_path / "c2+gap.png").exists()
-
-
-def test_an_axis_goes_over_all_of_the_range():
-    axes = Figure().subplots()
-    outcome.show_range(axes, Parameter("rate", float, 1e-4, 1e-2, log=True), [])
-    assert axes.get_xscale() == "log"
-    assert axes.get_xlim()[0] < 1e-4 < 1e-2 < axes.get_xlim()[1]
-    outcome.show_range(axes, Parameter("share", float, 0.0, 1.0), [])
-    assert axes.get_xscale() == "linear"
-    assert axes.get_xlim() == (-0.05, 1.05)
-
-
-def test_choices_stand_in_their_order():
-    axes = Figure().subplots()
-    outcome.show_range(axes, Parameter("samples_per_class", int, choices=(2, 4, 8)), [2, 4, 8])
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["2", "4", "8"]

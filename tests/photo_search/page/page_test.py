@@ -6,16 +6,8 @@ import pytest
 from photo_search.page.service import PhotoService
 from tests.photo_search.conftest import HOSTILE_LABEL, LIMITS, running
 from tests.photo_search.page.hostile_files import animation
-from tests.support.browser import Page, need_chromium
 
 NAMES = "[...document.querySelectorAll('#found li .faint')].map(each => each.textContent)"
-
-
-@pytest.fixture
-def browser(tmp_path):
-    chromium = need_chromium()
-    with Page(chromium, tmp_path / "profile") as opened:
-        yield opened
 
 
 def wait_for(browser, expression, seconds=60):

@@ -12,7 +12,6 @@ from photo_search.index import EmbeddingIndex
 from photo_search.photos import photo_map
 from photo_search.photos.photo_map import arranged, write_map
 from tests.photo_search.conftest import write_photo
-from tests.support.browser import Page, need_chromium
 
 EMBEDDINGS = np.float32([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [0.2, 1]])
 
@@ -81,22 +80,18 @@ def test_similar_embeddings_lie_together_at_the_same_places_each_time():
 
 
 @pytest.mark.parametrize("width", [400, 1200])
-def test_a_click_shows_the_photo_and_its_neighbours(page, width, tmp_path):
-    chromium = need_chromium()
-    with Page(chromium, tmp_path / "profile") as browser:
-        browser.open(page.as_uri(), width=width)
-        click = (
-            "(() => { resize(); const [x, y] = spot(4), edge = canvas.getBoundingClientRect();"
-            " for (const kind of ['pointerdown', 'pointerup']) canvas.dispatchEvent(new PointerEvent(kind,"
-            " {pointerId: 1, clientX: edge.left + x, clientY: edge.top + y, bubbles: true})); return current; })()"
-        )
-        browser.evaluate("canvas.setPointerCapture = () => {}")  # of a pointer that no hand moves
-        assert browser.evaluate(click) == 4
-        assert browser.evaluate("element('label').textContent") == "b"
-        assert (
-            browser.evaluate("[...element('near').children].map(each => each.title.split('/').pop())")[0] == "lost.png"
-        )
-        assert browser.evaluate("document.documentElement.scrollWidth") <= width
-        browser.evaluate("element('find').value = 'wide'; element('find').dispatchEvent(new Event('input'))")
-        assert browser.evaluate("element('state').textContent") == "1 of 5 photos match"
-        assert browser.complaints() == []
+def test_a_click_shows_the_photo_and_its_neighbours(browser, page, width):
+    browser.open(page.as_uri(), width=width)
+    click = (
+        "(() => { resize(); const [x, y] = spot(4), edge = canvas.getBoundingClientRect();"
+        " for (const kind of ['pointerdown', 'pointerup']) canvas.dispatchEvent(new PointerEvent(kind,"
+        " {pointerId: 1, clientX: edge.left + x, clientY: edge.top + y, bubbles: true})); return current; })()"
+    )
+    browser.evaluate("canvas.setPointerCapture = () => {}")  # of a pointer that no hand moves
+    assert browser.evaluate(click) == 4
+    assert browser.evaluate("element('label').textContent") == "b"
+    assert browser.evaluate("[...element('near').children].map(each => each.title.split('/').pop())")[0] == "lost.png"
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    browser.evaluate("element('find').value = 'wide'; element('find').dispatchEvent(new Event('input'))")
+    assert browser.evaluate("element('state').textContent") == "1 of 5 photos match"
+    assert browser.complaints() == []

@@ -5,7 +5,6 @@ import pytest
 
 from photo_search.photos.shown import Tile, aligned, shown_path, shown_text, write_csv, write_strips
 from tests.photo_search.conftest import write_photo
-from tests.support.browser import Page, need_chromium
 
 HOSTILE = "<img src=x onerror=alert(1)> \"'&\n\u202e"
 
@@ -34,15 +33,13 @@ def test_every_text_is_escaped_and_every_photo_embedded(page):
 
 
 @pytest.mark.parametrize("width", [380, 1400])
-def test_a_browser_shows_it_without_complaint(page, width, tmp_path):
-    chromium = need_chromium()
-    with Page(chromium, tmp_path / "profile") as browser:
-        browser.open(page.as_uri(), width=width)
-        assert browser.complaints() == []
-        assert browser.evaluate("document.documentElement.scrollWidth") <= width
-        assert browser.evaluate("[...document.images].length") == 4
-        assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
-        assert all(url == page.as_uri() or url.startswith("data:") for url in browser.requests())
+def test_a_browser_shows_it_without_complaint(browser, page, width):
+    browser.open(page.as_uri(), width=width)
+    assert browser.complaints() == []
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate("[...document.images].length") == 4
+    assert browser.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+    assert all(url == page.as_uri() or url.startswith("data:") for url in browser.requests())
 
 
 def test_a_spreadsheet_computes_no_cell(tmp_path):
