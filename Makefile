@@ -11,7 +11,7 @@ ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   tests/benchmarks/input_pipeline_test.py tests/benchmarks/peer_losses_test.py
 THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml milbich_dml experiments/runs experiments/settings/build_test.py experiments/fair_eval_test.py) \
   $(addprefix tests/common/, backbones deployment losses miners ops pooling references retrieval/search training keras_classes_test.py) \
-  $(addprefix tests/common/data/, $(addsuffix _test.py, images image_files image_formats input_pipeline fixed_views two_views philox))
+  $(addprefix tests/common/data/, $(addsuffix _test.py, images image_files image_formats input_pipeline views))
 # A file stays together, for its fixtures train once; `tests/conftest.py` puts those with slow tests first.
 PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 # Three workers fill two cores: tests wait for servers and processes of theirs, and threads of libraries for one another.

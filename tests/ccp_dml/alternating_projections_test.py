@@ -187,9 +187,9 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, rules):
     assert_all_equal(resumed.model.update.variables, whole.model.update.variables)
 
 
-def test_a_single_problem(tmp_path):
+def test_a_single_problem():
     training = ScriptedTraining(ProjectionRules(max_problems=1), given=[0.5] * 8)
-    training.run(tmp_path, epochs=8)
+    training.replay()
     assert [problem.steps for problem in training.projections.problems] == [16]
 
 
@@ -202,9 +202,9 @@ def test_problems_of_given_steps(tmp_path):
     assert_all_equal(training.term.targets(), training.network_of(training.seen[3]))
 
 
-def test_no_problem_begins_when_training_is_over(tmp_path):
+def test_no_problem_begins_when_training_is_over():
     training = ScriptedTraining(given=[0.5] * 4)
-    training.run(tmp_path, epochs=4)  # the third evaluation without improvement is the last one
+    training.replay()  # the third evaluation without improvement is the last one
     assert [problem.steps for problem in training.projections.problems] == [8]
     assert list(training.embedded) == [0]
 
@@ -335,10 +335,10 @@ def test_alternation_stops_after_two_failures_in_a_row(tmp_path, capfd):
     assert json.loads(json.dumps(training.projections.state())) == training.projections.state()
 
 
-def test_one_better_problem_between_them_forgives_a_failure(tmp_path):
+def test_one_better_problem_between_them_forgives_a_failure():
     given = [*FALLS[:7], 0.5, 0.4, 0.3, 0.7]
     training = ScriptedTraining(ProjectionRules(patience=1, goes_back=True, max_failures=2), given=given)
-    training.run(tmp_path, epochs=11)
+    training.replay()
     outcomes = [outcome for outcome, *_ in outcomes_of(training)]
     assert outcomes == ["converged", "went back", "converged", "went back", None]
 
@@ -366,9 +366,9 @@ def test_a_first_problem_below_the_in_batch_loss_begins_anew_from_it_and_the_las
         (ProjectionRules(start_patience=2, patience=2), [*CONVERGES, 0.5, 0.591, 0.4], None),
     ],
 )
-def test_conditions_that_are_not_met_are_said_once_and_kept(tmp_path, capfd, rules, given, said):
+def test_conditions_that_are_not_met_are_said_once_and_kept(capfd, rules, given, said):
     training = ScriptedTraining(rules, given=given)
-    training.run(tmp_path, epochs=len(given))
+    training.replay()
     notes = [note for problem in training.projections.problems for note in problem.notes]
     warnings = [line for line in capfd.readouterr().err.splitlines() if "warning: " in line]
     assert len(notes) == len(warnings) == (said is not None)

@@ -64,13 +64,6 @@ def test_a_function_wins_over_the_module_of_its_name(package, module_first):
     assert first() == 1
 
 
-def test_a_name_can_be_replaced(package, monkeypatch):
-    monkeypatch.setattr(package, "first", lambda: 3)
-    assert package.first() == 3
-    monkeypatch.undo()
-    assert package.first() == 1
-
-
 def test_a_package_without_source_is_refused(package):
     package.__spec__.loader = None
     with pytest.raises(ImportError, match=r"names of planted_package are read from its source.*install it with that"):

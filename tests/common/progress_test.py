@@ -1,5 +1,3 @@
-import pathlib
-import re
 import sys
 import time
 
@@ -8,8 +6,6 @@ from tqdm import tqdm
 
 from common import progress
 from common.progress import SECONDS_BETWEEN_LINES, progress_bar
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Clock:
@@ -76,14 +72,3 @@ def test_a_terminal_has_a_bar_that_is_redrawn(monkeypatch, capsys):
     bar.close()
     assert isinstance(bar, tqdm)
     assert "\rsteps: 100%" in capsys.readouterr().err
-
-
-def test_no_other_module_makes_a_bar():
-    """They would write a line's worth of carriage returns into each log; `write_notice` is free."""
-    found = [
-        path.relative_to(ROOT).as_posix()
-        for package in ("common", "gsp_dml", "ccp_dml", "milbich_dml", "experiments", "photo_search")
-        for path in (ROOT / package).rglob("*.py")
-        if re.search(r"\b(?:tqdm|trange)\(", path.read_text(encoding="utf-8"))
-    ]
-    assert found == ["common/progress.py"]

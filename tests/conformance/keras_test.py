@@ -196,7 +196,7 @@ def assert_nearly_the_same_steps(found, expected, start):
     assert np.linalg.norm(found - expected) <= 0.1 * np.linalg.norm(expected - start) + 1e-6
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["drawn by the batch", *WITHOUT_WEIGHTS])
 def test_plain_model_saves_loads_and_trains_on(name, tmp_path):
     drawn = losses.MinedLoss(losses.TripletLoss(), "semi_hard", draws_by="batch")
@@ -218,7 +218,7 @@ def test_plain_model_refuses_weights_that_it_would_not_train(name):
     np.testing.assert_array_equal(model.get_weights()[0], before[0])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["MultiSimilarityLoss", *IN_METRIC_MODEL])
 def test_metric_model_saves_loads_and_trains_on(name, tmp_path):
     model = model_of(name)
@@ -230,7 +230,7 @@ def test_metric_model_saves_loads_and_trains_on(name, tmp_path):
         assert changed != ("groups" in weight.name), "proxies move, memories fill, counters advance; groups stay"
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(9)
 @pytest.mark.filterwarnings("ignore:.*(has not used its memory|no projection problem)")
 @pytest.mark.parametrize("name", IN_METRIC_MODEL)
 def test_metric_model_exports_clones_and_saves_weights(name, tmp_path):
@@ -392,7 +392,7 @@ def test_plain_model_under_xla(name):
     np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", IN_METRIC_MODEL)
 def test_metric_model_in_half_precision(name):
     start, expected = steps_of_model(name, run_eagerly=True)
@@ -402,7 +402,7 @@ def test_metric_model_in_half_precision(name):
             assert_nearly_the_same_steps(half, full, before)
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("name", IN_METRIC_MODEL)
 def test_metric_model_under_xla(name):
     expected, found = (

@@ -93,7 +93,7 @@ def assert_equal_for_sizes(compiled, eager, sizes):
             np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 @each_loss_with_a_provider
 def test_function_of_unknown_batch_size_equals_eager(create, references):
     eager = value_and_gradient_of(remember(create()), references)
@@ -102,7 +102,7 @@ def test_function_of_unknown_batch_size_equals_eager(create, references):
 
 @pytest.mark.slow
 @pytest.mark.default_stack
-@pytest.mark.one_in(9)  # odd, so that both providers have their turn
+@pytest.mark.one_in(21)  # odd, so that both providers have their turn
 @each_loss_with_a_provider
 def test_xla_equals_eager(create, references):
     if isinstance(create(), milbich_dml.InTurnLoss):
@@ -185,7 +185,7 @@ def test_which_losses_take_several_labels():
     assert not taking & set(others.split())
 
 
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(14)
 def test_a_label_that_stops_a_loss_makes_it_not_a_number_under_xla(create):
     loss, (embeddings, labels) = create(), random_batch()
     labels[5] = NUM_CLASSES
@@ -348,7 +348,7 @@ def test_checkpoint_restores_the_state(create, tmp_path):
     np.testing.assert_allclose(restored(*batch), loss(*batch), rtol=1e-6)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_micro_batches_have_the_gradient_of_the_batch(create):
     inputs, labels = (tf.constant(of) for of in random_batch())
     layers = [keras.Input([DIM], dtype="float64"), keras.layers.Dense(DIM, "tanh", dtype="float64")]

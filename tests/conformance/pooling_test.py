@@ -139,7 +139,7 @@ def test_the_output_has_the_declared_shape_and_does_not_depend_on_training(creat
             assert np.isfinite(output).all()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7)
 def test_a_function_of_unknown_batch_size_equals_eager(create):
     layer = trained_layer(create)
     signature = [tf.TensorSpec([None, HEIGHT, WIDTH, CHANNELS])]
@@ -149,7 +149,7 @@ def test_a_function_of_unknown_batch_size_equals_eager(create):
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7)
 def test_xla_equals_eager(create):
     layer = trained_layer(create)
     assert_same(tf.function(layer, jit_compile=True)(random_maps(5)), layer(random_maps(5)), 1e-4)
@@ -247,7 +247,7 @@ def test_the_configuration_restores_the_layer(create):
     assert_same(again(random_maps(5)), layer(random_maps(5)), 0)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", POOLINGS)
 def test_a_keras_file_restores_the_model_and_its_memory(name, tmp_path):
     model = fitted_model(POOLINGS[name], run_eagerly=name not in FITTED_IN_A_GRAPH)

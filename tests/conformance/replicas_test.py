@@ -25,7 +25,7 @@ ON_FOUR = [f"{loss}/{composition}" for loss, composition in zip(KINDS[::2], COMP
 LEFT_OUT = (*KINDS, "MinedLoss by batch")
 OTHERS = [loss for loss in LOSSES if loss not in LEFT_OUT]
 WHOLE = [f"{loss}/{composition}" for loss in (*KINDS, *OTHERS) for composition in COMPOSITIONS]
-SAMPLE = [f"{loss}/{COMPOSITIONS[turn % len(COMPOSITIONS)]}" for turn, loss in enumerate(OTHERS[::3])]
+SAMPLE = [f"{loss}/{COMPOSITIONS[turn % len(COMPOSITIONS)]}" for turn, loss in enumerate(OTHERS[::5])]
 
 # The row of decorrelation weighs its gradient by 10, and so does a difference.
 BOUNDS = {"DecorrelationLoss": 1e-4}

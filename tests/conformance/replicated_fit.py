@@ -1,6 +1,6 @@
 """A program: models trained on one device and on replicas by Keras' `fit`, and how far apart their weights are.
 
-python -m tests.conformance.replicated_fit mirrored FOLDER
+python -m tests.conformance.replicated_fit mirrored FOLDER NAME ...
 python -m tests.conformance.replicated_fit worker FOLDER NAME ...   (with TF_CONFIG; writes what it has trained)
 python -m tests.conformance.replicated_fit one FOLDER NAME ...
 """
@@ -163,27 +163,24 @@ def difference(found, expected):
     return max(float(np.max(np.abs(one - other))) for one, other in zip(found, expected, strict=True))
 
 
-def mirrored(folder):
+def mirrored(folder, names):
     devices = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
     two = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
     one = tf.distribute.get_strategy()
-    return {
-        **{name: difference(trained(two, name), trained(one, name)) for name in MODELS},
-        **{
-            name: difference(
-                *(trained_on_hosts(each, name, folder / f"{name}-{count}") for count, each in ((2, two), (1, one)))
-            )
-            for name in SHORT
-        },
-    }
+
+    def weights(strategy, name):
+        place = folder / f"{name}-{strategy.num_replicas_in_sync}"
+        return trained_on_hosts(strategy, name, place) if name in SHORT else trained(strategy, name)
+
+    return {name: difference(weights(two, name), weights(one, name)) for name in names}
 
 
 def main(action, folder, *names):
     tf.get_logger().setLevel("ERROR")
     folder = pathlib.Path(folder)
     if action == "mirrored":
-        (folder / "differences.json").write_text(json.dumps(mirrored(folder)))
+        (folder / "differences.json").write_text(json.dumps(mirrored(folder, names)))
         return
     if action == "one":
         host, strategy = "one", tf.distribute.get_strategy()

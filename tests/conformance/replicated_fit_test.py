@@ -10,17 +10,21 @@ from tests.support.command_line import run_program, start_program
 from tests.support.mlflow_server import free_port
 
 PROGRAM = ["-m", "tests.conformance.replicated_fit"]
-NAMES = ("proxies_and_memory", "pooled_with_zero_shot", "chance_constrained", "embedding_model")
-NAMES += ("low_rank_updates",) if IS_KERAS_3 else ()
+ALONE = pytest.mark.release  # its loss, or its model, is in one of the others
+NAMES = [pytest.param("proxies_and_memory", marks=ALONE), "pooled_with_zero_shot", "chance_constrained"]
+NAMES += ["embedding_model", *([pytest.param("low_rank_updates", marks=ALONE)] if IS_KERAS_3 else [])]
 SHORT = ("memory_in_parts", "ccp_in_parts", "gsp")
 OLD = (3, 0) <= KERAS_VERSION < (3, 10)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(OLD, reason="replicas need Keras 3.10 or newer, or 2.15")]
 
 
 @pytest.fixture(scope="module")
-def differences(tmp_path_factory):
+def differences(request, tmp_path_factory):
+    """Of each model that a test of this session asks for."""
+    asked = [item for item in request.session.items if "differences" in getattr(item, "fixturenames", ())]
     folder = tmp_path_factory.mktemp("mirrored")
-    finished = run_program([*PROGRAM, "mirrored", str(folder)], timeout=900)
+    names = [item.callspec.params["name"] for item in asked]
+    finished = run_program([*PROGRAM, "mirrored", str(folder), *names], timeout=900)
     assert finished.returncode == 0, finished.stderr
     return json.loads((folder / "differences.json").read_text())
 
@@ -30,7 +34,7 @@ def test_two_replicas_train_like_one_device(differences, name):
     assert differences[name] < 1e-4
 
 
-@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("name", [pytest.param("memory_in_parts", marks=ALONE), *SHORT[1:]])
 def test_after_five_steps_they_differ_by_rounding_alone(differences, name):
     assert differences[name] < 1e-5
 
@@ -55,14 +59,15 @@ def on_two_hosts(action, folder, names, monkeypatch):
 
 
 @pytest.mark.skipif(not IS_KERAS_3, reason="several hosts are tried on Keras 3 alone")
-def test_two_hosts_train_like_one_device_and_resume_after_one_has_failed(tmp_path, monkeypatch):
+@pytest.mark.parametrize("names", [SHORT[:1], pytest.param(SHORT, marks=pytest.mark.release)], ids=["one", "all"])
+def test_two_hosts_train_like_one_device_and_resume_after_one_has_failed(tmp_path, monkeypatch, names):
     """The failing ones are of the first name; all are compared with a device that trains without a stop."""
-    assert on_two_hosts("failing", tmp_path, SHORT[:1], monkeypatch) == [1, -9]
+    assert on_two_hosts("failing", tmp_path, names[:1], monkeypatch) == [1, -9]
     assert "Another host has failed or cannot be reached" in (tmp_path / "failing0.txt").read_text()
-    assert (tmp_path / "shared" / SHORT[0] / "checkpoint.npz").exists()
-    assert run_program([*PROGRAM, "one", str(tmp_path), *SHORT], timeout=900).returncode == 0
-    assert on_two_hosts("worker", tmp_path, SHORT, monkeypatch) == [0, 0]
-    for name in SHORT:
+    assert (tmp_path / "shared" / names[0] / "checkpoint.npz").exists()
+    assert run_program([*PROGRAM, "one", str(tmp_path), *names], timeout=900).returncode == 0
+    assert on_two_hosts("worker", tmp_path, names, monkeypatch) == [0, 0]
+    for name in names:
         expected = weights_in(tmp_path / f"one-{name}.npz")
         for index in range(2):
             found = weights_in(tmp_path / f"{index}-{name}.npz")

@@ -57,24 +57,6 @@ def test_two_programs_are_the_function_and_its_gradient(given, returned):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_the_forward_program_hands_on_no_copy_of_the_features():
-    pooling = CompiledPooling(DEFAULTS._replace(return_plan=False))
-
-    @tf.function
-    def step(features, prototypes):
-        with tf.GradientTape() as tape:
-            tape.watch(features)
-            loss = tf.reduce_sum(pooling(PoolingInputs(features, prototypes, None, None, None))[0] ** 2)
-        return tape.gradient(loss, features)
-
-    graph = step.get_concrete_function(*inputs()[:2]).graph
-    programs = [node for node in graph.get_operations() if "PartitionedCall" in node.type]
-    sizes = [[output.shape.num_elements() for output in program.outputs] for program in programs]
-    assert len(programs) == 2
-    assert BATCH * POSITIONS * CHANNELS not in sizes[0]
-    assert BATCH * POSITIONS * CHANNELS in sizes[1]  # their gradient
-
-
 def test_without_prototypes_padding_does_not_count():
     mask = tf.constant([[True] * 7, [True] * 4 + [False] * 3, [False] * 5 + [True] * 2])
     given = inputs(mask=mask, has_prototypes=tf.constant(False))

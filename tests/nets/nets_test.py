@@ -10,7 +10,7 @@ from tests.nets import exports
 from tests.support.served_process import ROOT
 
 
-@pytest.mark.slow
+@pytest.mark.release  # a minute; `python -m tests.nets` has them before each landing
 def test_hashes_refusals_and_explained_values_are_as_stored_and_come_without_tensorflow():
     command = [sys.executable, "-m", "tests.nets", "--settings"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

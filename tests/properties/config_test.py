@@ -11,7 +11,7 @@ from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, by_flag_names
 from experiments.settings.run_settings import BUDGETS, OWN_PHOTOS, RECIPES
 
-NUM_EXAMPLES = 150
+NUM_EXAMPLES = 60
 LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+random+rho"))]
 OVERRIDES = st.fixed_dictionaries(
     {},
@@ -69,7 +69,7 @@ def test_different_configurations_or_data_have_different_hashes(config, other):
 def test_what_is_out_of_range_is_refused_by_name(name):
     config = resolve("cub200", "c2", "gsp", "thesis", "full", {})
 
-    @settings(max_examples=40)
+    @settings(max_examples=20)
     @given(value=OUT_OF_RANGE[name])
     def refuses(value):
         with pytest.raises(InvalidInput, match=f"--{name}"):

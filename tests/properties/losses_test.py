@@ -49,7 +49,7 @@ def loss(request):
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @settings(max_examples=NUM_EXAMPLES)
 @given(batch=batches())
 def test_value_is_finite_and_not_negative_and_so_is_the_gradient(loss, batch):
@@ -64,7 +64,7 @@ def test_value_is_finite_and_not_negative_and_so_is_the_gradient(loss, batch):
 
 
 @pytest.mark.slow
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @settings(max_examples=NUM_EXAMPLES)
 @given(batch=batches(), references=batches(), ignored=batches())
 def test_references_that_are_not_valid_do_not_matter(loss, batch, references, ignored):

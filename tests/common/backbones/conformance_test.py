@@ -60,7 +60,11 @@ BACKBONES = {
 }
 
 
-@pytest.fixture(scope="module", params=BACKBONES)
+# The other layout of ResNet-50 has the same blocks.
+ENTRIES = [*list(BACKBONES)[:-1], pytest.param("resnet50_keras", marks=pytest.mark.release)]
+
+
+@pytest.fixture(scope="module", params=ENTRIES)
 def entry(request):
     """(model with frozen batch norm, channels, features, side of the map, parameters)"""
     build, *facts = BACKBONES[request.param]

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from common.backbones import efficientnet_lite0, folded_network, mobilenet_v2, resnet50
-from common.backbones.network_names import DILATED
 from common.backbones.pretrained_weights import named_parameters, save_parameters
 from common.errors import InvalidInput
 
@@ -33,10 +32,6 @@ def networks(request, tmp_path_factory):
 
 def images_of(size):
     return np.random.default_rng(1).integers(0, 256, (2, *size, 3)).astype(np.float32)
-
-
-def test_the_networks_are_those_that_commands_accept():
-    assert set(NETWORKS) == set(DILATED)
 
 
 def test_weights_and_layers_are_the_same(networks):
@@ -67,12 +62,6 @@ def test_folded_saved_and_read_back(networks, tmp_path):
     np.testing.assert_allclose(folded(images), expected, atol=1e-5 * np.abs(expected).max())
     dilated.save(tmp_path / "network.keras")
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "network.keras")(images), expected)
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_other_strides_are_refused(name):
-    with pytest.raises(InvalidInput, match="output_stride: received 8, expected one of 32, 16"):
-        NETWORKS[name](output_stride=8)
 
 
 def test_resnet50_is_dilated_in_torchvisions_layout_only():

@@ -1,9 +1,23 @@
+import shlex
+
 import numpy as np
 import pytest
 
-from common.backbones import load_parameters, read_arrays, read_record, resnet10, save_parameters
+from common.backbones import (
+    checkpoints_of,
+    conversion_command,
+    conversion_instructions,
+    load_parameters,
+    published_checkpoint,
+    read_arrays,
+    read_record,
+    resnet10,
+    save_parameters,
+)
 from common.backbones.parameter_files import parameters_digest, write_arrays
+from common.backbones.published_checkpoints import CHECKPOINTS
 from common.errors import InvalidInput
+from experiments.preparation.converted_weights import BACKBONES
 
 SOURCE = 64 * "a"
 
@@ -65,3 +79,23 @@ def test_a_network_is_saved_and_loaded_with_a_record(tmp_path):
     result = load_parameters(resnet10(), path)
     assert result.ignored == ()
     assert read_record(path).parameters_sha256 == parameters_digest(read_arrays(path))
+
+
+def test_a_file_is_known_by_its_digest_and_for_its_network_alone():
+    found = published_checkpoint("bn_inception", "52deb4733" + 55 * "0")
+    assert found.url == "http://data.lip6.fr/cadene/pretrainedmodels/bn_inception-52deb4733.pth"
+    assert published_checkpoint("resnet50", "52deb4733" + 55 * "0") is None
+    assert published_checkpoint("bn_inception", "52deb473" + 56 * "0") is None
+    assert published_checkpoint("resnet10", "52deb4733" + 55 * "0") is None
+
+
+@pytest.mark.parametrize("backbone", sorted({checkpoint.backbone for checkpoint in CHECKPOINTS}))
+def test_instructions_are_one_command_that_there_is(backbone):
+    instructions = conversion_instructions(backbone)
+    assert backbone in BACKBONES
+    assert conversion_command(backbone) in instructions
+    assert checkpoints_of(backbone)[0].url in instructions
+    assert f"then give --weights={backbone}.npz." in instructions
+    words = shlex.split(conversion_command(backbone))
+    assert words[:3] == ["python", "-m", "experiments.convert_weights"]
+    assert f"--output={backbone}.npz" in words

@@ -108,14 +108,13 @@ def test_a_reader_that_has_gone_ends_a_command_quietly():
         assert shown.read() == ""
 
 
-def test_tensorflow_is_imported_without_a_notice():
-    program = "from common.commands.exit_code import import_tensorflow as get; print(get().__name__)"
-    finished = run_program(["-c", program], fresh="the server has imported it")
-    assert (finished.stdout, finished.stderr) == ("tensorflow\n", "")
-
-
 @pytest.mark.parametrize(
-    "command", [("search", "duplicates", "--index=index", "--threshold=0.99"), ("fair_eval", "--fold=9"), ("doctor",)]
+    "command",
+    [
+        ("search", "duplicates", "--index=index", "--threshold=0.99"),
+        pytest.param(("fair_eval", "--fold=9"), marks=pytest.mark.release),
+        ("doctor",),
+    ],
 )
 def test_no_command_shows_a_notice_of_tensorflow(command, tmp_path):
     """`duplicates` compares embeddings and loads no model; `fair_eval` refuses; `doctor` looks for devices."""

@@ -76,12 +76,3 @@ def test_tensorflow_and_numpy_take_them():
     assert np.array(names, object).dtype == object
     assert pickle.loads(pickle.dumps(names)).tolist() == PATHS
     assert repr(names[:2]) == "FileNames(['a/1.jpg', '/a/1.jpg'], 2 files)"
-
-
-def test_a_name_takes_its_own_length_and_four_bytes():
-    folder = "/some/place/with/a/long/name/class_"
-    paths = [f"{folder}{number // 100:06d}/photograph_{number:08d}.jpg" for number in range(5000)]
-    names = FileNames(paths)
-    assert names.nbytes == 5000 * (4 + len("photograph_00000000.jpg"))
-    assert names[::2].nbytes == names.nbytes // 2
-    assert np.array(paths).nbytes > 9 * names.nbytes

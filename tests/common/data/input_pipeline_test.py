@@ -1,7 +1,6 @@
 import dataclasses
 import hashlib
 import itertools
-import sys
 import time
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from common.data import input_pipeline
 from common.data.batches import ClassBalancedBatches
 from common.data.dataset import Examples
 from common.data.image_files import read_image
@@ -81,14 +79,6 @@ def test_batches_that_are_transformed_together_have_the_bits_of_each_alone(in_me
         np.testing.assert_array_equal(labels, LABELS[indices])
 
 
-@pytest.mark.parametrize(("side", "together"), [(12, 16), (256, 3), (640, 1)])  # batches of 2.6 KB, 1.2 MB and 7.4 MB
-def test_large_batches_in_memory_are_transformed_one_by_one(side, together):
-    examples = Examples(labels=np.zeros(1, int), inputs=np.zeros([1, side, side, 3], np.uint8))
-    content = input_pipeline._content(examples, RandomShift(1))
-    assert content.steps_at_once(RandomShift(1), 6) == together
-    assert content.steps_at_once(ThesisCrop(8), 6) == 1  # works image by image
-
-
 def test_a_last_block_may_have_fewer_batches(in_memory):
     class FewBatches:
         batch_size, batches_per_epoch = 6, 6
@@ -98,22 +88,6 @@ def test_a_last_block_may_have_fewer_batches(in_memory):
 
     found = hashes(training_batches(in_memory, FewBatches(), RandomShift(2), seed=5), 100)
     assert found == hashes(training_batches(in_memory, index_batches(), RandomShift(2), seed=5), 18)
-
-
-@pytest.mark.parametrize("works_on_batches", [True, False])
-def test_what_is_mapped_is_traced_as_it_is_written(in_memory, works_on_batches):
-    """AutoGraph runs a rewritten copy of the source, out of a file of its own."""
-    files = set()
-
-    class Tracing(Identity):
-        def __call__(self, image, seed=(0, 0)):
-            files.add(sys._getframe().f_code.co_filename)
-            return image
-
-    Tracing.works_on_batches = works_on_batches
-    training_batches(in_memory, index_batches(), Tracing(), seed=0)
-    evaluation_batches(in_memory, Tracing(), 4)
-    assert files == {__file__}
 
 
 class SlowWhereDark(Identity):
@@ -234,13 +208,6 @@ def copies(files, tmp_path_factory):
     return [prepare_images(files, cache, 24, copies=kind) for kind in ("files", "shards")]
 
 
-def test_wrong_numbers_are_refused(in_memory):
-    with pytest.raises(InvalidInput, match="seed"):
-        training_batches(in_memory, index_batches(), Identity(), seed=-1)
-    with pytest.raises(InvalidInput, match="batch_size"):
-        evaluation_batches(in_memory, Identity(), 0)
-
-
 def test_seeds_are_a_function_of_seed_epoch_and_place():
     base = example_seeds(0, 1, 2, 64)
     assert base.shape == (64, 2)
@@ -249,19 +216,6 @@ def test_seeds_are_a_function_of_seed_epoch_and_place():
     assert example_seeds(0, 1, 2, 2).tolist() == [[1192088880, 1893443930], [629676634, 621002049]]  # on every stack
     for other in ((1, 1, 2), (0, 2, 2), (0, 1, 3)):
         assert not np.isin(example_seeds(*other, 64), base).any()
-
-
-def test_an_augmentation_in_memory_is_traced_once_for_each_shape(in_memory, monkeypatch):
-    traced, shift = [], RandomShift._shift
-    monkeypatch.setattr(RandomShift, "_shift", lambda self, *given: traced.append(self) or shift(self, *given))
-    tf.keras.backend.clear_session()
-    made = [hashes(training_batches(in_memory, index_batches(), RandomShift(2), seed=5), 3) for _ in range(2)]
-    assert made[0] == made[1]
-    assert traced == [RandomShift(2)]
-    training_batches(in_memory, index_batches(), RandomShift(1), seed=5)
-    evaluation_batches(Examples(labels=LABELS, inputs=in_memory.inputs[:, :9]), RandomShift(2), 4)
-    assert traced == [RandomShift(2), RandomShift(1), RandomShift(2)]
-    tf.keras.backend.clear_session()  # lets go of what the traces call
 
 
 def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, monkeypatch):

@@ -82,6 +82,7 @@ def test_a_rounded_file_has_kernels_of_half_precision(models, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.default_stack
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("pooling", "name"),
     [

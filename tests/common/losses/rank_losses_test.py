@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from common.losses import FastAPLoss, PenalizedNegativesLoss, RecallAtKLoss, RoadmapLoss, SmoothAPLoss
-from experiments.recipes import resolve
-from experiments.settings.build import build_loss
 
 TEMPERATURE = 0.1
 
@@ -120,10 +118,3 @@ def test_towards_temperature_zero_they_are_the_exact_figures():
     np.testing.assert_allclose(RecallAtKLoss((2,), 1e-5, 0.02)(embeddings, labels), 1 - np.mean(recalls), atol=1e-5)
     assert float(RecallAtKLoss((1,), 0.01, 1e3)(embeddings, labels)) == 0.0  # no more than k are found
     assert float(RoadmapLoss(1e-5, slope=1e-6, calibration_weight=0.0)(embeddings, labels)) >= float(smooth)
-
-
-def test_settings_are_flags():
-    config = resolve("cub200", "recall_at_k", "gap", "thesis", "full", {"largest_k": 5})
-    assert build_loss(config, 4).ks == (1, 2, 4)
-    ccp = resolve("cub200", "roadmap", "gap", "thesis", "full", {"ccp_anchors": "references"}, "ccp")
-    assert build_loss(ccp, 4).loss.anchors == "references"

@@ -118,6 +118,7 @@ def largest_tensor_under_xla(function, *arguments):
     return max(np.prod([int(size) for size in shape.split(",")]) for shape in shapes)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mining", ["none", "semi_hard", "nearest_semi_hard"])
 def test_memory_is_linear_in_the_references_under_xla(mining):
     sizes = []

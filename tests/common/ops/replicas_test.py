@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.losses import ContrastiveLoss, MultiSimilarityLoss, TripletLoss
+from common.losses import ContrastiveLoss, TripletLoss
 from common.ops import replicas
 
 
@@ -26,13 +26,6 @@ def test_one_device_gathers_nothing():
     assert int(replicas.first_row_of_replica(tf.constant(3))) == 0
 
 
-def test_a_strategy_of_one_device_is_one_replica():
-    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-    assert strategy.run(lambda: tf.constant(replicas.num_replicas())).numpy() == 1
-    with strategy.scope():
-        assert replicas.num_replicas() == 1
-
-
 def test_a_loss_of_a_part_warns_once_for_each_loss(strategy):
     embeddings, labels = np.random.default_rng(0).normal(size=(4, 3)), np.array([0, 0, 1, 1])
     with pytest.warns(UserWarning, match=r"^TripletLoss is called in each of 2 replicas .*MetricModel"):
@@ -44,11 +37,6 @@ def test_a_loss_of_a_part_warns_once_for_each_loss(strategy):
             ContrastiveLoss()(embeddings, labels)
     with pytest.warns(UserWarning, match="ContrastiveLoss"):
         ContrastiveLoss()(embeddings, labels)
-
-
-def test_it_warns_in_the_call_of_keras_too(strategy):
-    with pytest.warns(UserWarning, match="MultiSimilarityLoss"):
-        MultiSimilarityLoss()(y_true=np.array([0, 0, 1, 1]), y_pred=np.eye(4, 3))
 
 
 def test_one_replicas_thread_says_nothing_of_another(strategy):

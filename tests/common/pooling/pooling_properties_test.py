@@ -151,6 +151,7 @@ def test_spatial_weights_sum_to_one(name):
     assert np.all(masked.numpy()[~mask.reshape(BATCH, -1)] == 0.0)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [name for name in CONSTRUCTORS if name != "gsop"])
 def test_unknown_size_of_maps_equals_known_size(name):
     layer, features = built(name, "float32", shape=(None, None, None, CHANNELS)), random_features(dtype=np.float32)

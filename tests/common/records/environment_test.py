@@ -7,6 +7,7 @@ import pytest
 import common
 from common.records import environment
 from common.records.environment import commit_of
+from common.records.training_cost import TrainingCost
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -71,3 +72,14 @@ def test_threads_and_vector_instructions_are_stated(monkeypatch):
     assert all(isinstance(name, str) for name in found["vector_instructions"] or [])
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "many")
     assert environment()["threads"] is None
+
+
+def test_sessions_add_up_also_with_one_that_measured_energy(monkeypatch):
+    now = iter([0.0, 10.0, 100.0, 105.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    first = TrainingCost()
+    state = first.state()
+    assert state == {"seconds": 10.0}
+    second = TrainingCost()
+    second.restore({**state, "joules": {"cpu_packages": 50.0, "gpus": None}}, [])  # as older checkpoints have it
+    assert second.as_dict() == {"train_seconds": 15.0}

@@ -11,11 +11,9 @@ from common.training import (
     EmbeddingModel,
     MetricModel,
     ProxyRateOptimizer,
-    TracedFunctions,
     model_above_cut,
 )
 from common.training.devices import precision_policy, scaled_optimizer
-from tests.support.eager_functions import eagerly
 from tests.support.samples import sampled
 
 keras = tf.keras
@@ -125,27 +123,6 @@ def test_weights_are_made_from_an_image_of_each_of_two_classes(labels):
     model.metric_loss.call = lambda embeddings, labels, references=None: tf.reduce_sum(embeddings)
     model.build_from_batch(images(), tf.constant(labels))
     np.testing.assert_array_equal(seen[0], images()[[3, 0]])
-
-
-def test_shared_traces_are_for_graphs_alone():
-    class Seen(TracedFunctions):
-        names = ()
-
-        def function(self, kind, name, *given):
-            self.names += (name,)
-            return super().function(kind, name, *given)
-
-    for is_eager, names in ((True, ()), (False, ("training", "embeddings"))):
-        model = small_model()
-        labels = np.array([0, 0, 1, 1, 2, 2])
-        model.build_from_batch(images(), labels)
-        model.compile_training(ProxyRateOptimizer(keras.optimizers.Adam(1e-4)))
-        traces = Seen()
-        model.share_traces(traces, "kind")
-        with eagerly(is_eager):
-            model.fit(tf.data.Dataset.from_tensors((images(), labels)), verbose=0)
-            assert model.embed(tf.data.Dataset.from_tensors(images())).shape == (6, 4)
-        assert traces.names == names
 
 
 @pytest.mark.parametrize("num_views", [1, 2])

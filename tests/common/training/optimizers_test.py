@@ -1,9 +1,14 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from sklearn.covariance import LedoitWolf
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from common.errors import InvalidInput
 from common.training import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
+from common.training.closed_forms import principal_components, within_class_whitening
+from common.training.gradients import apply_gradients, are_finite, loss_and_gradients, loss_scale
 from tests.common.training.adam_formula import adam_by_hand
 
 keras = tf.keras
@@ -112,3 +117,122 @@ def test_a_cosine_moves_network_and_proxies_and_ends_at_zero():
     assert [float(schedule(tf.constant(step))) for step in (4, 9)] == pytest.approx([0.0, 0.0], abs=1e-9)
     with pytest.raises(InvalidInput, match="max_steps"):
         CosineSchedule(1e-2, 0)
+
+
+def optimizer(scaled, rate=0.5):
+    inner = keras.optimizers.SGD(rate)
+    return keras.mixed_precision.LossScaleOptimizer(inner, initial_scale=8.0) if scaled else inner
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_gradients_are_those_of_the_loss_itself_and_dense(scaled):
+    used, unused = tf.Variable([1.0, 2.0]), tf.Variable([[3.0]])
+    update = optimizer(scaled)
+    update.build([used, unused])
+    seen = []
+
+    def compute_loss():
+        seen.append(1)
+        return tf.reduce_sum(used**2)
+
+    loss, gradients = loss_and_gradients(compute_loss, [used, unused], update)
+    assert (float(loss), len(seen)) == (5.0, 1)
+    np.testing.assert_array_equal(gradients[0], [2.0, 4.0])
+    np.testing.assert_array_equal(gradients[1], [[0.0]])
+    apply_gradients(update, gradients, [used, unused])
+    np.testing.assert_array_equal(used, [0.0, 0.0])
+    np.testing.assert_array_equal(unused, [[3.0]])
+
+
+def test_a_gradient_of_half_precision_survives_the_scale():
+    variable = tf.Variable([1.0])
+    smallest = 2.0**-25  # beyond float16, and within it times 8
+
+    def compute_loss():
+        return tf.reduce_sum(
+            tf.cast(tf.cast(variable, tf.float16) * tf.constant(1.0, tf.float16), tf.float32) * smallest
+        )
+
+    found = {}
+    for scaled in (False, True):
+        update = optimizer(scaled)
+        update.build([variable])
+        found[scaled] = float(loss_and_gradients(compute_loss, [variable], update)[1][0][0])
+    assert found == {False: 0.0, True: smallest}
+
+
+def test_finite_means_all_of_them():
+    assert are_finite([tf.constant([1.0]), tf.constant([[2.0]])])
+    for value in (np.nan, np.inf):
+        assert not are_finite([tf.constant([1.0]), tf.constant([[value]])])
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_step_that_is_not_finite_is_left_out_at_both_paces(broken):
+    slow, fast = tf.Variable([1.0]), tf.Variable([2.0])
+    update = ProxyRateOptimizer(optimizer(True), multiplier=4.0)
+    update.build([slow], [fast])
+    gradients = [tf.constant([0.25]), tf.constant([0.5])]
+    update.apply([g * np.inf if i == broken else g for i, g in enumerate(gradients)], [slow, fast], [fast])
+    np.testing.assert_array_equal([slow[0], fast[0]], [1.0, 2.0])
+    scales = [float(loss_scale(each)) for each in (update.optimizer, update.proxy_optimizer)]
+    assert scales == [4.0, 4.0]
+    update.apply(gradients, [slow, fast], [fast])
+    np.testing.assert_array_equal([slow[0], fast[0]], [1.0 - 0.5 * 0.25, 2.0 - 4.0 * 0.5 * 0.5])
+
+
+CLASSES, CHANNELS = 6, 9
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return np.arange(120) % CLASSES
+
+
+@pytest.fixture(scope="module")
+def features(labels):
+    rng = np.random.default_rng(3)
+    within = rng.normal(size=(len(labels), CHANNELS)) @ rng.normal(size=(CHANNELS, CHANNELS))
+    return (5 + within + rng.normal(0, 2, (CLASSES, CHANNELS))[labels]).astype(np.float32)
+
+
+def test_principal_components_are_scikit_learns(features):
+    ours, theirs = principal_components(features, 4)(features), PCA(4).fit_transform(features.astype(np.float64))
+    np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=1e-5)
+    np.testing.assert_allclose(ours.mean(axis=0), 0, atol=1e-9)
+
+
+def test_whitening_without_shrinkage_is_linear_discriminant_analysis(features, labels):
+    ours = within_class_whitening(features, labels, CLASSES - 1, shrinkage=0)(features)
+    theirs = LinearDiscriminantAnalysis(solver="svd").fit(features, labels).transform(features)
+    inner, expected = ours @ ours.T, theirs @ theirs.T  # whatever the signs of the axes
+    np.testing.assert_allclose(inner, expected, rtol=1e-4, atol=1e-2)
+
+
+def test_the_covariance_within_classes_is_shrunk_as_scikit_learns_is(features, labels):
+    means = np.stack([features[labels == label].mean(axis=0) for label in range(CLASSES)])
+    covariance = LedoitWolf(assume_centered=True).fit((features - means[labels]).astype(np.float64)).covariance_
+    whitened = within_class_whitening(features, labels, CHANNELS)
+    np.testing.assert_allclose(whitened.kernel.T @ covariance @ whitened.kernel, np.eye(CHANNELS), atol=1e-4)
+
+
+def test_directions_without_variance_within_classes_stay_finite(labels):
+    features = np.random.default_rng(0).normal(size=(len(labels), CHANNELS))
+    features[:, :2] = np.eye(CLASSES)[labels, :2]
+    whitened = within_class_whitening(features, labels, CHANNELS, shrinkage=0)
+    assert np.isfinite(whitened.kernel).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"dim": CHANNELS + 1}, "dim: received 10, expected 1 to 9, with 120 items of 9 channels"),
+        ({"features": np.full((120, CHANNELS), np.nan)}, "features: received 'NaN or infinite values'"),
+        ({"labels": np.zeros(7, int)}, "labels: received .7,., expected one of each item"),
+        ({"labels": np.arange(120)}, "labels: received 'classes without variance'"),
+        ({"shrinkage": 1.5}, "shrinkage"),
+    ],
+)
+def test_bad_arguments_are_refused(features, labels, change, message):
+    with pytest.raises(InvalidInput, match=f"Invalid {message}"):
+        within_class_whitening(**{"features": features, "labels": labels, "dim": 2, **change})

@@ -102,29 +102,6 @@ def test_limits_of_patterns_compare_as_the_numbers_do():
     assert not (numbers < pattern_limits(np.float32([np.inf]))[0]).any()
 
 
-@pytest.mark.parametrize(
-    ("flags", "one_dnn", "expected"),
-    [
-        ("avx2 amx_bf16", "1", True),
-        ("avx512_bf16 avx2", "1", True),
-        ("avx2", "1", False),
-        ("amx_bf16", "0", False),
-        (None, "1", False),
-    ],
-)
-def test_instructions_are_looked_up(flags, one_dnn, expected, tmp_path, monkeypatch):
-    if flags:
-        (tmp_path / "cpuinfo").write_text(f"processor: 0\nflags : {flags}\n")
-    monkeypatch.setattr(coarse_bounds, "_PROCESSORS", tmp_path / "cpuinfo")
-    monkeypatch.setattr(coarse_bounds, "sums_are_float32", lambda: True)
-    coarse_bounds.is_fast.cache_clear()
-    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", one_dnn)
-    try:
-        assert coarse_bounds.is_fast() is expected
-    finally:
-        coarse_bounds.is_fast.cache_clear()
-
-
 @pytest.fixture
 def counted(monkeypatch):
     """Counts coarse tiles and float32 tiles of a search that is coarse on any processor."""
@@ -202,21 +179,3 @@ def test_copies_beyond_the_budget_inner_products_and_short_rows_stay_float32(cou
     monkeypatch.setattr(blocked_search, "COARSE_BYTES", coarse_bounds.coarse_bytes(1500, 24))
     neighbors_of(embeddings, None)
     assert counted["coarse"] > 0
-
-
-@needs_float32_sums
-def test_blocks_of_queries_share_what_they_hold_of_the_gallery(counted, monkeypatch):
-    """A copy for each block would take more than all else at a million embeddings."""
-    made = []
-
-    def remembered(*parts):
-        made.append(CoarseSlack(*parts))
-        return made[-1]
-
-    monkeypatch.setattr(blocked_search, "CoarseSlack", remembered)
-    neighbors_of(classes_around_centers(250, 0.4)[0], None)
-    assert len(made) == 24
-    for other in made[1:]:
-        for name in ("gallery_radius", "gallery_margin"):
-            assert np.shares_memory(getattr(other.slack, name), getattr(made[0].slack, name))
-        assert np.shares_memory(other.gallery_factors, made[0].gallery_factors)
