@@ -21,7 +21,7 @@ import numpy as np
 
 STEP = 1e-5  # of a coordinate; rounding leaves about 1e-16 / STEP, the third derivative STEP^2
 FEW_INPUTS = 200  # numbers up to which every coordinate is asked
-NUM_DIRECTIONS = 32  # in each input with more
+NUM_DIRECTIONS = 16  # in each input with more
 
 
 class Derivatives(NamedTuple):

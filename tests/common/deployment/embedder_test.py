@@ -182,7 +182,7 @@ def test_versions_of_keras_that_run_code_of_a_model(version, is_safe):
     assert is_safe or version in risk
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("kind", ["JPEG", pytest.param("PNG", marks=pytest.mark.release)])
 def test_photos_are_shown_as_exif_and_profile_say_unless_the_model_is_of_before(colour, tmp_path, kind):
     embedder, expected, _ = colour
     image = Image.fromarray(drawn(5, 4, 3)).resize((SIZE + 9, SIZE + 2))
@@ -198,7 +198,7 @@ def test_photos_are_shown_as_exif_and_profile_say_unless_the_model_is_of_before(
     for reading, seen in seen_in.items():
         embedder.reading = reading
         crop = CenterCrop(SIZE)(np.asarray(seen))[None]
-        for items in ([path], [path.read_bytes()]):
+        for items in ([path], [path.read_bytes()])[: 1 + (reading is Reading.SHOWN)]:
             np.testing.assert_allclose(embedder.embed(items), expected(crop), atol=0.01 if kind == "JPEG" else 1e-6)
     assert embedder.reading is Reading.SHOWN
 

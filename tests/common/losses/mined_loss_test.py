@@ -16,8 +16,10 @@ from common.losses import (
 from common.losses.mined_loss import MINERS
 from common.miners import rho_regularized
 from common.references import References
+from tests.support.samples import sampled
 
 BATCH, DIM = 24, 6
+DRAWING = [name for name in MINERS if name != "multi_similarity"]
 
 
 def random_batch(seed=0, size=BATCH):
@@ -35,9 +37,7 @@ def triplets_of(loss, embeddings, labels, references=None):
     return list(zip(*(part.numpy() for part in triplets)))
 
 
-@pytest.mark.parametrize("rho_probability", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("miner", [name for name in MINERS if name != "multi_similarity"])
+@sampled("rho_probability, given, miner", [0.0, 0.5, 1.0], [False, True], DRAWING)
 def test_equals_loops_over_the_triplets(loops, miner, given, rho_probability):
     embeddings, labels = random_batch()
     references = References(*random_batch(1, 30), np.arange(30) != 3) if given else None

@@ -33,6 +33,7 @@ def nearest_semi_hard(anchor, positives, negatives, margin, distance):
 TERMS = {"none": all_triplets, "semi_hard": semi_hard, "nearest_semi_hard": nearest_semi_hard}
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("anchors", ["embeddings", "references"])
 @pytest.mark.parametrize(("margin", "power"), [(0.0, 1), (0.0961, 1), (0.7, 1), (0.3, 2)])
 @pytest.mark.parametrize("mining", TERMS)
