@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,10 +15,7 @@ from common.data.memory_batches import CRITERIA
 from common.errors import InvalidInput, check_given, invalid
 from common.parameters import Count, CountOrZero, NotNegative
 from common.training import method
-from common.training.method import Attached, MakeLoss, Passes, Run, Sizes
-
-if TYPE_CHECKING:
-    from common.data import Examples, ImageTransform
+from common.training.method import Attached, MakeLoss, Passes, Prepared, Run, Sizes, Work
 
 _PATIENCES_PER_PROBLEM = 3  # recorded problems with a patience of three validations last about nine
 
@@ -92,14 +89,14 @@ class Method(method.Method):
                 "another task. Give --feature_schedule=joint."
             )
 
-    def check(self, config: Any, examples: Examples, augmentation: ImageTransform) -> None:  # noqa: ANN401
+    def check(self, run: Prepared) -> None:
         """Refuse settings with impossible pools or rules, without needing a model."""
-        self._pools(_embeds_nothing, examples, augmentation, config.seed)
-        self.rules(config.monitor)
+        self._pools(_embeds_nothing, run)
+        self.rules(run.metric)
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Compare with proxies of the classes."""
-        waits = self.rules(config.monitor).waits
+        waits = self.rules(sizes.metric).waits
 
         def around(dim: int, seed: int) -> losses.MetricLoss:
             loss, proxies = make(dim, seed), references.ProxyBank(sizes.num_classes, self.proxies_per_class, dim)
@@ -115,19 +112,19 @@ class Method(method.Method):
         term = ccp_dml.ProximalTerm([*model.backbone.trainable_variables, *model.head.trainable_variables], self.weight)
         found = losses.loss_of_kind(model.metric_loss, ccp_dml.ChanceConstrainedLoss)
         size = model.feature_sizes[0] if model.feature_sizes else None  # the proxies are of the first feature
-        pools = self._pools(lambda inputs: model.embed(inputs)[:, :size], run.training, run.augmentation, run.seed)
+        pools = self._pools(lambda inputs: model.embed(inputs)[:, :size], run)
         recorder = snapshot_recorder(run.folder, run.embed_test) if self.keeps_problems else None
         projections = ccp_dml.AlternatingProjections(
-            check_given("ChanceConstrainedLoss", found), term, pools, self.rules(run.config.monitor), recorder
+            check_given("ChanceConstrainedLoss", found), term, pools, self.rules(run.metric), recorder
         )
         return Attached(
             [term], [projections], figures=lambda _: {"problems": [each.as_dict() for each in projections.problems]}
         )
 
-    def passes(self, config: Any, steps: int, learned: float, classes: float) -> Passes:  # noqa: ANN401
+    def passes(self, work: Work) -> Passes:
         """Return the images of the pools."""
-        problem = _PATIENCES_PER_PROBLEM * self.patience * config.steps_per_evaluation
-        return Passes(-(-(steps - self.start) // problem) * classes * self.pool_size)
+        problem = _PATIENCES_PER_PROBLEM * self.patience * work.steps_per_evaluation
+        return Passes(-(-(work.steps - self.start) // problem) * work.classes * self.pool_size)
 
     def rules(self, metric: str) -> ccp_dml.ProjectionRules:
         """Return the rules that begin and end problems by a validation metric."""
@@ -146,14 +143,9 @@ class Method(method.Method):
             problem_steps=self.problem_steps,
         )
 
-    def _pools(
-        self,
-        embed: Callable[[Iterable], np.ndarray],
-        examples: Examples,
-        augmentation: ImageTransform,
-        seed: int,
-    ) -> ccp_dml.ClassPools:
-        return ccp_dml.ClassPools(embed, examples, augmentation, self.pool_size, self.proxies_per_class, seed)
+    def _pools(self, embed: Callable[[Iterable], np.ndarray], run: Prepared) -> ccp_dml.ClassPools:
+        of_run = run.training, run.augmentation
+        return ccp_dml.ClassPools(embed, *of_run, self.pool_size, self.proxies_per_class, run.seed)
 
 
 def conflicts_of_loss(name: str) -> Iterator[InvalidInput]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from common import losses
 from common.errors import InvalidInput, check_given, invalid
 from common.parameters import Count, NotNegative, Positive, TwoOrMore
 from common.training import method
-from common.training.method import Attached, MakeLoss, Passes, Run, Sizes
+from common.training.method import Attached, MakeLoss, Passes, Prepared, Run, Sizes, Work
 from common.training.methods import CONCATENATED, figures_of_slices
 
 HEADS, SHARED, GROUPS, INTRA, DANCE = FEATURES = ("heads", "shared", "groups", "intra", "dance")
@@ -40,29 +40,15 @@ _FIRST = {STANDARDIZED: "standardized", BY_FEATURES: "none", BY_SLICE: "centred"
 _IMAGES_OF_INTRA = 3  # an anchor, a positive and a negative of one class
 
 
-def words_of(loss: str) -> tuple[str, ...]:
-    """Return the words of features in a loss's name."""
-    return tuple(word for word in loss.split("+")[1:] if word in FEATURES)
+def feature_names(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the features that these words of a loss's name stand for, in order."""
+    return (DISCRIMINATIVE, *(_HEADS if HEADS in words else words))
 
 
-def feature_names(config: Any) -> tuple[str, ...]:  # noqa: ANN401
-    """Return the embedding's features in order; empty for a single one."""
-    words = words_of(config.loss)
-    words = _HEADS if words == (HEADS,) else words
-    return () if not words or config.single_encoder else (DISCRIMINATIVE, *words)
-
-
-def feature_sizes_of(config: Any) -> tuple[int, ...] | None:  # noqa: ANN401
-    """Return the components of each of `feature_names`; None for a single feature."""
-    names = feature_names(config)
-    return milbich_dml.feature_sizes(config.embedding_dim, len(names)) if names else None
-
-
-def feature_slices(config: Any) -> dict[str, slice]:  # noqa: ANN401
-    """Return the slice of each of `feature_names` in the embedding, if several."""
-    sizes = feature_sizes_of(config) or ()
-    ends = itertools.accumulate(sizes)
-    return {name: slice(end - size, end) for name, size, end in zip(feature_names(config), sizes, ends)}
+def feature_slices(words: Sequence[str], sizes: Sequence[int] | None) -> dict[str, slice]:
+    """Return the slice of each of `feature_names` in the embedding; none without several `sizes`."""
+    ends = itertools.accumulate(sizes or ())
+    return {name: slice(end - size, end) for name, size, end in zip(feature_names(words), sizes or (), ends)}
 
 
 class Task(method.Method):
@@ -70,7 +56,7 @@ class Task(method.Method):
 
     word: str
 
-    def task(self, config: Any, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:  # noqa: ANN401
+    def task(self, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:
         """Build the loss of its slice."""
         raise NotImplementedError
 
@@ -82,6 +68,7 @@ class Features(method.Method):
     Reference: Milbich's dissertation, equations 4.11 and 4.12, and algorithm 1.
 
     Args:
+        words: those of `FEATURES` in the loss's name.
         weight: features that are trained jointly: weight of each task beside the discriminative one (alpha) (default:
             the recipe's).
         decorrelation: weight of the adversarial decorrelation from the discriminative one.
@@ -90,14 +77,14 @@ class Features(method.Method):
 
     draws_by_run = True
 
+    words: tuple[str, ...]
     weight: NotNegative | None = None
     decorrelation: NotNegative
     reduction: Literal["mean", "sum"]
 
     def conflicts(self, config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401
         """Yield sizes, schedules and batches that the features cannot have."""
-        words = words_of(config.loss)
-        count = 1 if config.single_encoder else (4 if HEADS in words else 1 + len(words))
+        words, count = self.words, 1 if config.single_encoder else len(feature_names(self.words))
         if config.embedding_dim < count:
             yield InvalidInput(
                 f"Invalid --embedding_dim: received {config.embedding_dim} for the {count} features of {config.loss}, "
@@ -117,9 +104,16 @@ class Features(method.Method):
         if config.prefix_lengths:
             yield method.with_prefixes(config, "several features, which are slices themselves")
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def feature_sizes(self, dim: int, methods: Sequence[method.Method]) -> tuple[int, ...] | None:
+        """Return the components of each feature; None if all tasks are on the whole embedding."""
+        if any(isinstance(each, SharedFeature) and each.single_encoder for each in methods):
+            return None
+        return milbich_dml.feature_sizes(dim, len(feature_names(self.words)))
+
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Add the tasks of the other features, each on its slice."""
-        in_turn, tasks = config.feature_schedule == IN_TURN, {each.word: each for each in config.methods_of(Task)}
+        tasks = {each.word: each for each in sizes.methods if isinstance(each, Task)}
+        in_turn = any(getattr(each, "schedule", JOINT) == IN_TURN for each in tasks.values())
 
         def task(name: str, dim: int, seed: int) -> losses.MetricLoss:
             if name in _HEADS:
@@ -128,7 +122,7 @@ class Features(method.Method):
                 return losses.MinedLoss(
                     sizes.task_loss(sizes.num_classes, dim), "intra_class", seed=seed + _DRAWS[name]
                 )
-            return tasks[name].task(config, sizes, dim, seed + _DRAWS[name])
+            return tasks[name].task(sizes, dim, seed + _DRAWS[name])
 
         def of_both(dim: int, seed: int) -> losses.MetricLoss:
             """Put both tasks on all components: one encoder (Milbich, equation 3.5)."""
@@ -137,8 +131,8 @@ class Features(method.Method):
             return milbich_dml.InTurnLoss(both) if in_turn else losses.WeightedSumLoss(both, [1.0, self.weight or 0.0])
 
         def of_slices(dim: int, seed: int) -> losses.MetricLoss:
-            del dim
-            slices = dict(zip(names, of_sizes))
+            of_sizes = check_given("sizes", self.feature_sizes(dim, sizes.methods))
+            slices = dict(zip(feature_names(self.words), of_sizes))
             others = {name: task(name, size, seed) for name, size in slices.items() if name != DISCRIMINATIVE}
             return milbich_dml.feature_tasks_loss(
                 make(of_sizes[0], seed),
@@ -150,12 +144,12 @@ class Features(method.Method):
                 in_turn=in_turn,
             )
 
-        names, of_sizes = feature_names(config), feature_sizes_of(config) or ()
-        return of_slices if names else of_both
+        single = any(isinstance(each, SharedFeature) and each.single_encoder for each in tasks.values())
+        return of_both if single else of_slices
 
     def attach(self, run: Run) -> Attached:
         """Return the figures of each feature."""
-        slices = feature_slices(run.config)
+        slices = feature_slices(self.words, run.model.feature_sizes)
         if not slices:
             return Attached()
         whole = {**slices, CONCATENATED: slice(None)}
@@ -211,7 +205,7 @@ class SharedFeature(Task):
 
     def conflicts(self, config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401
         """Yield features and miners that do not go together."""
-        if self.single_encoder and (words_of(config.loss) != (SHARED,) or config.decorrelation):
+        if self.single_encoder and (config.loss.features != (SHARED,) or config.decorrelation):
             yield InvalidInput(
                 f"--single_encoder puts both tasks on all components, and received {config.loss} with "
                 f"--decorrelation={config.decorrelation}. Expected `shared` as the only other feature and "
@@ -229,9 +223,8 @@ class SharedFeature(Task):
                 "Give --shared_negatives=distance or semi_hard, or the margin loss."
             )
 
-    def task(self, config: Any, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:  # noqa: ANN401
+    def task(self, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:
         """Build the loss of triplets across classes."""
-        del config
         mined = losses.MinedLoss(sizes.task_loss(sizes.num_classes, dim), check_given("miner", self.miner), seed=seed)
         return milbich_dml.PermutedLabelsLoss(mined, seed) if self.triplets == "permuted" else mined
 
@@ -243,6 +236,7 @@ class ImageGroups(Task):
     Reference: Milbich's dissertation, section 3.1.2.
 
     Args:
+        words: as of `Features`.
         schedule: as of `SharedFeature`.
         num_groups: number of groups that k-means finds.
         epochs: epochs until images are grouped anew.
@@ -253,6 +247,7 @@ class ImageGroups(Task):
     word = GROUPS
     has_places = True
 
+    words: tuple[str, ...]
     schedule: Literal["in_turn", "joint"]
     num_groups: TwoOrMore
     epochs: Count
@@ -263,23 +258,24 @@ class ImageGroups(Task):
         if config.replicas:
             yield method.on_one_device(f"{config.loss}, whose groups are found on one device")
 
-    def check(self, config: Any, examples: Any, augmentation: Any) -> None:  # noqa: ANN401
+    def check(self, run: Prepared) -> None:
         """Raise `InvalidInput` if there are fewer images than groups."""
-        del config, augmentation
-        if self.num_groups > len(examples):
-            expected = f"2 to {len(examples)}, the images that a run learns from"
+        if self.num_groups > len(run.training):
+            expected = f"2 to {len(run.training)}, the images that a run learns from"
             raise invalid("--num_groups", received=self.num_groups, expected=expected, fix="Give fewer.")
 
-    def task(self, config: Any, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:  # noqa: ANN401
+    def task(self, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:
         """Build the loss of groups, which one-class labels stand for at first."""
-        del config
         mined = losses.MinedLoss(sizes.task_loss(self.num_groups, dim), "distance_weighted", seed=seed)
         return milbich_dml.GroupLabelsLoss(mined, sizes.num_examples or self.num_groups)
 
     def attach(self, run: Run) -> Attached:
         """Group the images of the untrained network; return the callback that regroups."""
         found = losses.loss_of_kind(run.model.metric_loss, milbich_dml.GroupLabelsLoss)
-        loss, columns = check_given("GroupLabelsLoss", found), feature_slices(run.config)[GROUPS]
+        loss, columns = (
+            check_given("GroupLabelsLoss", found),
+            feature_slices(self.words, run.model.feature_sizes)[GROUPS],
+        )
         labels = run.training.labels
 
         def vectors(number: int) -> np.ndarray:
@@ -301,10 +297,9 @@ class ImageGroups(Task):
         regrouping.group()
         return Attached(callbacks=[regrouping], figures=figures)
 
-    def passes(self, config: Any, steps: int, learned: float, classes: float) -> Passes:  # noqa: ANN401
+    def passes(self, work: Work) -> Passes:
         """Return the images of all groupings."""
-        del classes
-        return Passes(learned * (1 + steps * config.batch_size // (self.epochs * learned)))
+        return Passes(work.learned * (1 + work.steps * work.batch_size // (self.epochs * work.learned)))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -345,18 +340,17 @@ class Dance(Task):
                 "over the attributes of one view. Give --zero_shot_weight=0."
             )
 
-    def task(self, config: Any, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:  # noqa: ANN401
+    def task(self, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:
         """Build the contrast between the two views of each image in the batch."""
-        del sizes, seed
+        del seed
         return milbich_dml.DistanceAdaptedContrastLoss(
-            self.queue_batches * config.batch_size,
+            self.queue_batches * sizes.batch_size,
             dim,
             temperature=self.temperature,
             weights=self.weights,
-            normalization=config.normalization,
+            normalization=sizes.normalization,
         )
 
-    def passes(self, config: Any, steps: int, learned: float, classes: float) -> Passes:  # noqa: ANN401
+    def passes(self, work: Work) -> Passes:
         """Return the second views."""
-        del learned, classes
-        return Passes(steps * config.batch_size)
+        return Passes(work.steps * work.batch_size)

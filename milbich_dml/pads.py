@@ -17,7 +17,7 @@ from common.errors import InvalidInput, check_given, invalid
 from common.files import write_arrays
 from common.parameters import Count, NumberRange, Positive
 from common.training import method
-from common.training.method import Attached, MakeLoss, Passes, Run, Sizes
+from common.training.method import Attached, MakeLoss, Passes, Run, Sizes, Work
 from milbich_dml.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
 
 ALL_BINS = "all"
@@ -113,9 +113,9 @@ class Pads(method.Method):
             raise invalid("images that --pads_images holds back", received=received, expected=expected, fix=fix)
         return kept, held
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Draw the loss's triplets by the distribution."""
-        del config, sizes
+        del sizes
         return lambda dim, seed: losses.MinedLoss(make(dim, seed), self.distribution(), seed=seed)
 
     def distribution(self) -> milbich_dml.SamplingDistribution:
@@ -151,9 +151,9 @@ class Pads(method.Method):
         if self.estimator in CURRICULA:
             from milbich_dml.curriculum import Curriculum  # loads Keras
 
-            teacher: Any = Curriculum(self.estimator, self.steps, run.config.max_steps, record)
+            teacher: Any = Curriculum(self.estimator, self.steps, run.max_steps, record)
         else:
-            teacher = self.policy(distribution, measure, run.config.max_steps, run.seed, record.observe)
+            teacher = self.policy(distribution, measure, run.max_steps, run.seed, record.observe)
         return Attached(callbacks=[teacher, record], figures=figures)
 
     def policy(
@@ -178,12 +178,11 @@ class Pads(method.Method):
             self._windows,
         )
 
-    def passes(self, config: Any, steps: int, learned: float, classes: float) -> Passes:  # noqa: ANN401
+    def passes(self, work: Work) -> Passes:
         """Return the images that the policy sees in all its decisions."""
-        del config, classes
         if self.estimator in (FIXED, *CURRICULA):
             return Passes()
-        watched = steps // self.steps * self.images * learned
+        watched = work.steps // self.steps * self.images * work.learned
         return Passes(watched, watched)
 
     @functools.cached_property

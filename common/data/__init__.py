@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from common.data.dataset_fingerprint import count_test_copies, dataset_fingerprint, is_of_names
     from common.data.emoji import load_emoji
     from common.data.emoji_clutter import load_emoji_clutter
+    from common.data.evaluation_inputs import EvaluationInputs
     from common.data.file_names import FileNames
     from common.data.fixed_views import fixed_views, view_numbers
     from common.data.glyph_collage import load_glyph_collage
@@ -70,6 +71,7 @@ __all__ = [
     "CenterCrop",
     "ClassBalancedBatches",
     "Dataset",
+    "EvaluationInputs",
     "Examples",
     "FileNames",
     "Identity",

@@ -17,7 +17,7 @@ from common.errors import InvalidInput
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from common.data import Examples, ImageTransform
+    from common.data import EvaluationInputs, Examples, ImageTransform
     from common.losses import MetricLoss
     from common.records import ResumableCallback
     from common.training.embedding_model import EmbeddingModel
@@ -26,46 +26,42 @@ if TYPE_CHECKING:
 Arrays = Mapping[str, np.ndarray]
 
 
-class Inputs(Protocol):
-    """Batches of examples as evaluation reads them."""
-
-    def __call__(self, examples: Examples) -> tf.data.Dataset:
-        """Return the batches of examples, in order."""
-
-    def repeated(self, examples: Examples) -> tf.data.Dataset:
-        """Return batches that are read at each validation."""
-
-
-class Run(Protocol):
-    """A run before its first step, as far as methods may use it.
+class Prepared(Protocol):
+    """A run before its model is made, as far as methods may use it.
 
     Attributes:
-        config: its settings, by the name of their flags.
-        model: with all weights made.
         training: the images that it learns from, labelled from 0.
         queries: the images that it validates on.
         watched: the training images that `Method.hold_back` keeps from the loss.
         inputs: of images, as evaluation reads them.
         augmentation: of training images.
+        metric: of validation, which decides.
+        max_steps: most update steps.
         batches_per_epoch: of the sampler.
         seed: of the run.
-        folder: of the run.
     """
 
-    config: Any
-    model: EmbeddingModel
     training: Examples
     queries: Examples
     watched: Examples | None
+    inputs: EvaluationInputs
+    augmentation: ImageTransform
+    metric: str
+    max_steps: int
     batches_per_epoch: int
     seed: int
+
+
+class Run(Prepared, Protocol):
+    """A run before its first step.
+
+    Attributes:
+        model: with all weights made.
+        folder: of the run.
+    """
+
+    model: EmbeddingModel
     folder: pathlib.Path
-
-    @property
-    def inputs(self) -> Inputs: ...  # noqa: D102
-
-    @property
-    def augmentation(self) -> ImageTransform: ...  # noqa: D102
 
     def embed_test(self) -> np.ndarray:
         """Return the present embeddings of the test images, `[images, dim]`."""
@@ -94,6 +90,10 @@ class Sizes(NamedTuple):
         num_classes: training classes.
         num_examples: training images; None: not known yet.
         num_channels: components of the pooled features.
+        batch_size: images in a batch.
+        normalization: of embeddings and proxies, see `EmbeddingModel`.
+        metric: of validation, which decides.
+        methods: all of the run.
         task_loss: the loss of a further task, for a number of classes and of components: that of the run if triplets
             suit it.
     """
@@ -101,10 +101,24 @@ class Sizes(NamedTuple):
     num_classes: int
     num_examples: int | None
     num_channels: int
+    batch_size: int
+    normalization: str
+    metric: str
+    methods: tuple[Method, ...]
     task_loss: Callable[[int, int], MetricLoss]
 
 
 MakeLoss = Callable[[int, int], "MetricLoss"]  # of an embedding's size and of a seed
+
+
+class Work(NamedTuple):
+    """How much a run does, for estimates of its duration."""
+
+    steps: int
+    batch_size: int
+    steps_per_evaluation: int
+    learned: float  # images that it learns from
+    classes: float  # of these images
 
 
 class Passes(NamedTuple):
@@ -134,8 +148,8 @@ class Method:
         del config
         yield from ()
 
-    def check(self, config: Any, examples: Examples, augmentation: ImageTransform) -> None:  # noqa: ANN401
-        """Raise `InvalidInput` if it cannot train on examples with these labels."""
+    def check(self, run: Prepared) -> None:
+        """Raise `InvalidInput` if it cannot train on a run's labels."""
 
     def check_batches(self, class_places: np.ndarray | None) -> None:
         """Raise `InvalidInput` for places of classes in a batch that it cannot use."""
@@ -145,9 +159,14 @@ class Method:
         del labels, seed
         return None
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def feature_sizes(self, dim: int, methods: Sequence[Method]) -> tuple[int, ...] | None:
+        """Return the components of the features that it divides an embedding into; None: it divides nothing."""
+        del dim, methods
+        return None
+
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Return the constructor of a loss around another."""
-        del config, sizes
+        del sizes
         return make
 
     def attach(self, run: Run) -> Attached:
@@ -155,16 +174,9 @@ class Method:
         del run
         return Attached()
 
-    def passes(self, config: Any, steps: int, learned: float, classes: float) -> Passes:  # noqa: ANN401
-        """Return the additional images of a run.
-
-        Args:
-            config: settings of the run.
-            steps: update steps.
-            learned: images that it learns from.
-            classes: of these images.
-        """
-        del config, steps, learned, classes
+    def passes(self, work: Work) -> Passes:
+        """Return the additional images of a run."""
+        del work
         return Passes()
 
 

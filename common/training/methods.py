@@ -30,9 +30,9 @@ class DrawnTriplets(Method):
     miner: str
     p_switch: Share = 0.0
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Restrict the loss to drawn triplets."""
-        del config, sizes
+        del sizes
         return lambda dim, seed: losses.MinedLoss(make(dim, seed), self.miner, self.p_switch, seed)
 
 
@@ -46,15 +46,15 @@ class Prefixes(Method):
 
     lengths: tuple[int, ...]
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Add the losses of all prefixes."""
-        del config, sizes
+        del sizes
         return lambda dim, seed: losses.MatryoshkaLoss([make(each, seed) for each in self.lengths], self.lengths)
 
     def attach(self, run: Run) -> Attached:
         """Return the figures of each prefix."""
         slices = {f"first {length}": slice(length) for length in self.lengths}
-        on_sphere = run.config.normalization == "unit"
+        on_sphere = run.model.normalization == "unit"
         return Attached(figures=lambda arrays: {"features": figures_of_slices(arrays, slices, on_sphere)})
 
 
@@ -84,12 +84,11 @@ class Memory(Method):
         if self.terms == "union" and self.holds_batch:
             raise InvalidInput("--xbm_terms=union beside --xbm_holds_batch has each image twice. Remove one of them.")
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Compare with embeddings of earlier batches, too."""
-        del sizes
         return lambda dim, seed: losses.CrossBatchMemoryLoss(
             make(dim, seed),
-            memory_size=self.batches * config.batch_size,
+            memory_size=self.batches * sizes.batch_size,
             embedding_dim=dim,
             start_step=self.start,
             fill_before_start=self.fills_first,
@@ -127,9 +126,8 @@ class SelfDistillation(Method):
         if config.prefix_lengths:
             yield method.with_prefixes(config, "larger embeddings, which teach the whole one")
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Add the losses of the larger embeddings, with draws of their own."""
-        del config
         dims = [int(word) for word in self.dims.split(",")]
 
         def distilled(dim: int, seed: int) -> losses.MetricLoss:
@@ -185,10 +183,9 @@ class Regularizers(Method):
                 flags = ", ".join(f"--{name}" for name in changed)
                 raise InvalidInput(f"{flags} would have no effect: --{weight} is 0. Give it, too.")
 
-    def wrap(self, make: MakeLoss, config: Any, sizes: Sizes) -> MakeLoss:  # noqa: ANN401
+    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Add the regularisers to the loss."""
-        del sizes
-        space = {"normalization": config.normalization}
+        space: dict[str, Any] = {"normalization": sizes.normalization}
 
         def hierarchy(dim: int, seed: int) -> losses.MetricLoss:
             of_relations = self.hier_proxies, self.hier_neighbors, self.hier_triplets, self.hier_margin

@@ -15,7 +15,6 @@ from common.data import Dataset, Examples
 from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.training.test_embeddings import read_test_embeddings
-from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.settings.config import ExperimentConfig
 
@@ -76,8 +75,7 @@ class RunModel:
         chosen = np.unique(np.linspace(0, len(test) - 1, num_checked).astype(int))
         self._examples = test.subset(chosen)
         self._stored = read_test_embeddings(path)["queries"][chosen]
-        batches = image_batches(self._examples, self.config, self.trained.dataset)
-        self._network = self.trained.model.embed(batches)
+        self._network = self.trained.model.embed(self.trained.inputs(self._examples))
         self._originals: Examples | None = None
         if test.are_copies_of(loaded):
             self._originals = loaded.subset(chosen[:_NUM_ORIGINALS])
@@ -122,7 +120,7 @@ class RunModel:
         if PREPROCESSING in layers and not takes_crops:
             transform = layers[PREPROCESSING].transform
             margin = transform.shorter_side - transform.size
-        for batch in image_batches(self._examples, self.config, self.trained.dataset):
+        for batch in self.trained.inputs(self._examples):
             inputs = batch.numpy()
             if inputs.dtype != np.int32:
                 inputs = inputs.astype(np.float32)
@@ -168,7 +166,7 @@ def model_of(trained: TrainedModel, reading: Reading = Reading.SHOWN) -> keras.M
     return deployable_model(
         trained.model.backbone,
         trained.model.head,
-        normalization=config.normalization,
+        normalization=trained.model.normalization,
         preprocessing=preprocessing,
         input_shape=input_shape,
         feature_sizes=trained.model.feature_sizes,

@@ -25,9 +25,9 @@ from experiments.deployment.run_model import Agreement, RunModel
 from experiments.parts.datasets import traits_of
 from experiments.reports.scores import Scores
 from experiments.reports.training_effect import training_did_not_help
-from experiments.runs.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
 from experiments.runs.trained_model import run_configuration
 from experiments.settings import build
+from experiments.settings.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
 
 if TYPE_CHECKING:
     from common.deployment.formats import Embed

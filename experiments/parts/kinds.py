@@ -103,7 +103,7 @@ class Around(Part):
     """
 
     flag: ClassVar = "method"
-    given: ClassVar = ("miner",)
+    given: ClassVar = ("miner", "words")
     has: Callable[[Collection[str], Loss | None], bool]
     layer: int = 9
     selected: bool = True

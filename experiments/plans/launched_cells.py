@@ -19,9 +19,9 @@ from experiments.plans.study import Cell, Study
 from experiments.plans.study_runs import StudyRuns
 from experiments.protocols.conventional import DEFAULT_REPEATS, MONITORS
 from experiments.recipes import departures
-from experiments.runs.splits import unit_label
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.run_settings import EVERYTHING, OWN_PHOTOS
+from experiments.settings.splits import unit_label
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 import gsp_dml
 from experiments.reports.plots import picture
-from experiments.runs.pooling_weights import image_batches, pooling_weights_of
+from experiments.runs.pooling_weights import pooling_weights_of
 from experiments.runs.trained_model import TrainedModel
 from gsp_dml.attention_maps import as_rgb, attention_overlay
 
@@ -23,7 +23,7 @@ def attention_of(trained: TrainedModel, num_images: int, num_prototypes: int) ->
     _, first_of_class = np.unique(test.labels, return_index=True)
     chosen = first_of_class[np.unique(np.linspace(0, len(first_of_class) - 1, num_images).astype(int))]
     examples = test.subset(chosen)
-    images = np.concatenate([np.asarray(batch) for batch in image_batches(examples, trained.config, trained.dataset)])
+    images = np.concatenate([np.asarray(batch) for batch in trained.inputs(examples)])
     batches = tf.data.Dataset.from_tensor_slices(images).batch(16)
     pooled = pooling_weights_of(trained.model, batches)
     names = trained.dataset.class_names

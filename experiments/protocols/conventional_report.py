@@ -27,9 +27,9 @@ from experiments.reports.scores import Scores
 from experiments.reports.tables import cell
 from experiments.reports.verdicts import error_of_mean
 from experiments.rows.run_folders import UnitRun
-from experiments.runs.evaluation_inputs import normalized_mutual_information
-from experiments.runs.splits import MONITORED
+from experiments.runs.evaluation import normalized_mutual_information
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.splits import MONITORED
 
 EXPLANATION = (
     "Optimism of the protocol: best of the repeats that stop on the test set, minus mean of the repeats that stop on "

@@ -14,8 +14,6 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.reports.correlations import spearman_interval
 from experiments.rows.run_folders import UnitRun
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 
 GAP = "generalisation gap"
@@ -39,10 +37,9 @@ def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clusteri
     if stored is not None and ("NMI" in stored["figures"] or not clustering):
         return stored
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
-    training = split_of(trained.dataset, trained.config, unit.fold, unit.repeat).training
-    embeddings = trained.model.embed(image_batches(training, trained.config, trained.dataset))
-    figures = diagnostics.diagnose(embeddings, training.labels, clustering=clustering).as_dict()
-    scores = retrieval.evaluate_retrieval(embeddings, training.labels).as_dict()
+    embeddings = trained.model.embed(trained.inputs(trained.training))
+    figures = diagnostics.diagnose(embeddings, trained.training.labels, clustering=clustering).as_dict()
+    scores = retrieval.evaluate_retrieval(embeddings, trained.training.labels).as_dict()
     write_json(path, {"figures": figures, "scores": {metric: scores[metric] for metric in TABLE_METRICS}})
     return check_given("diagnostics", read_json(path))
 

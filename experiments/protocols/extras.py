@@ -13,7 +13,7 @@ from common.files import read_json, write_json
 from experiments.parts.datasets import traits_of
 from experiments.reports import UnitRun
 from experiments.rows.rows import Extras, no_extras
-from experiments.runs.pooling_weights import image_batches, pooling_weights_of, target_shares
+from experiments.runs.pooling_weights import pooling_weights_of, target_shares
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
 
@@ -59,8 +59,7 @@ def target_share_extras(
     if shares is None and not str(unit.config["dataset"]).endswith("_distilled"):
         dataset = dataset_of(unit)
         trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
-        batches = image_batches(dataset.test, trained.config, dataset)
-        shares = target_shares(trained.model, dataset.test, batches) or {}
+        shares = target_shares(trained.model, dataset.test, trained.inputs(dataset.test)) or {}
         with contextlib.suppress(OSError):
             write_json(path, shares)
     rounded = {name: round(value, _DIGITS) for name, value in (shares or {}).items()}
@@ -78,7 +77,7 @@ def token_extras(unit: UnitRun, dataset: Dataset | None, cache_dir: str | None =
 
     trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
     test, samples = trained.dataset.test, unit.test_embeddings()["queries"]
-    pooled = pooling_weights_of(trained.model, image_batches(test, trained.config, trained.dataset))
+    pooled = pooling_weights_of(trained.model, trained.inputs(test))
     on_own = np.sum(pooled.weights * (test.arrays < NUM_CLASS_TOKENS), axis=1).mean()
     values = {"weight_on_own": float(on_own), "in_other_hulls": share_in_other_hulls(samples, test.labels)}
     values = {name: round(value, _DIGITS) for name, value in values.items()}

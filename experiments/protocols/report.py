@@ -18,8 +18,8 @@ from experiments.recipes import departures
 from experiments.reports.plain_tables import TERMINAL_WIDTH
 from experiments.reports.tables import write_table
 from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
-from experiments.runs.splits import few_validation_classes, unit_label
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.splits import few_validation_classes, unit_label
 
 
 class MethodReport(abc.ABC):

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common import training
-from common.data import Examples
+from common.data import EvaluationInputs, Examples
 from common.errors import InvalidInput, check_given, invalid
 from common.files import read_json, write_json
 from common.progress import progress_bar, write_notice
 from common.retrieval.metrics import TABLE_METRICS
 from experiments.rows.rows import evaluate_embeddings
 from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
-from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trunk import pooled_features
-from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START, RunSettings
+from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -52,10 +51,10 @@ def _measured_before(unit: Unit) -> dict[str, dict]:
     if unit.queries is not dataset.test:
         places.append((unit.queries, unit.gallery))
     evaluated = [unit.embedded(*place, output="averages") for place in places]
-    found = [{UNTRAINED: figures_on_sphere(arrays, unit.config.dataset)} for arrays in evaluated]
+    found = [{UNTRAINED: figures_on_sphere(arrays, unit.of)} for arrays in evaluated]
     closed: list[dict] = [{} for _ in evaluated]
     if not unit.repeat:
-        closed = closed_form_figures(unit.model, unit.config, unit.inputs, unit.training, evaluated)
+        closed = closed_form_figures(unit, evaluated)
     validated = [figures | others for figures, others in zip(found[1:], closed[1:], strict=True)]
     return {**found[0], CLOSED_FORM: closed[0], VALIDATED_BEFORE: validated[0] if validated else {}}
 
@@ -66,7 +65,7 @@ def _digest_of_features(unit: Unit) -> str:
     Two networks and preparations of images that agree in each bit of a batch are taken to be the same.
     """
     batch = unit.model.embed(unit.inputs(unit.dataset.test).take(1), output="averages")
-    digest = hashlib.sha256(repr((unit.fingerprint, unit.config.embedding_dim)).encode())
+    digest = hashlib.sha256(repr((unit.fingerprint, unit.embedding_dim)).encode())
     names, labels = unit.image_names, unit.training.labels
     images = unit.training.arrays if names is None else np.array([*map(os.fsencode, names.tolist())])
     for array in (batch, labels, images):
@@ -74,25 +73,23 @@ def _digest_of_features(unit: Unit) -> str:
     return digest.hexdigest()
 
 
-def start_head(
-    model: training.EmbeddingModel, config: RunSettings, inputs: EvaluationInputs, examples: Examples
-) -> None:
-    """Set the head's linear layer to its closed form, unless it starts at random.
+def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInputs, examples: Examples) -> None:
+    """Set the head's linear layer to its closed form, unless its `name` is `random`.
 
     The kernel gets the norm that a random one has in the mean, so that learning rates mean the same. Embeddings of unit
     length do not change by it.
     """
-    if config.head_start == RANDOM_START:
+    if name == RANDOM_START:
         return
     projection = check_given("projection", model.head.projection)
     channels, dim = projection.kernel.shape
     most = min(channels, len(examples) - 1)
     if dim > most:
         expected = f"at most {most}, for {channels} channels of {len(examples):,} images"
-        raise invalid(f"--embedding_dim with --head_start={config.head_start}", received=dim, expected=expected)
+        raise invalid(f"--embedding_dim with --head_start={name}", received=dim, expected=expected)
     with _bar(examples) as bar:
         features = pooled_features(model, inputs(examples), bar.update)
-    found = closed_form(config.head_start, features, examples.labels, dim)
+    found = closed_form(name, features, examples.labels, dim)
     scale = np.sqrt(2 * channels * dim / (channels + dim)) / np.linalg.norm(found.kernel)  # Glorot's, over its own
     projection.set_weights([found.kernel * scale, found.bias * scale])
 
@@ -104,21 +101,16 @@ def closed_form(name: str, features: np.ndarray, labels: np.ndarray, dim: int) -
     return training.within_class_whitening(features, labels, dim)
 
 
-def closed_form_figures(
-    model: training.EmbeddingModel,
-    config: RunSettings,
-    inputs: EvaluationInputs,
-    examples: Examples,
-    evaluated: Sequence[Mapping[str, np.ndarray]],
-) -> list[dict[str, dict[str, float]]]:
+def closed_form_figures(unit: Unit, evaluated: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, dict[str, float]]]:
     """Evaluate every closed form of the backbone's average features, without training.
 
     Metrics of each of the `evaluated` sets are by name of `HEAD_STARTS`. One that the features do not have (few
     channels or training images) is left out with a notice.
     """
+    examples = unit.training
     with _bar(examples) as bar:
-        features = model.embed(inputs(examples), output="averages", advance=bar.update)
-    dim = min(config.embedding_dim, features.shape[1], len(features) - 1)
+        features = unit.model.embed(unit.inputs(examples), output="averages", advance=bar.update)
+    dim = min(unit.embedding_dim, features.shape[1], len(features) - 1)
     figures: list[dict[str, dict[str, float]]] = [{} for _ in evaluated]
     for name in HEAD_STARTS:
         try:
@@ -127,7 +119,7 @@ def closed_form_figures(
             write_notice(f"no figures of {name} without training: {error}")
             continue
         for arrays, of_set in zip(evaluated, figures, strict=True):
-            of_set[name] = figures_on_sphere(arrays, config.dataset, found)
+            of_set[name] = figures_on_sphere(arrays, unit.of, found)
     return figures
 
 

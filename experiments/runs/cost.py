@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from common.data.memory_batches import CRITERIA
 from common.errors import check_given
+from common.training.method import Work
 from experiments.parts.datasets import Size, traits_of
 from experiments.reports import UnitRun
 from experiments.settings.config import ExperimentConfig
@@ -111,7 +112,8 @@ def _seconds(config: ExperimentConfig, rate: Rate, steps: int) -> float:
     if config.sampler in CRITERIA:
         embedded += learned * evaluations
     classes = size.classes * learned / size.training
-    added = [method.passes(config, steps, learned, classes) for method in config.methods]
+    work = Work(steps, config.batch_size, config.steps_per_evaluation, learned, classes)
+    added = [method.passes(work) for method in config.methods]
     passes = (embedded + sum(each.embedded for each in added)) * rate.seconds_per_embedding
     passes += sum(each.evaluated for each in added) * rate.seconds_per_watched_image
     return rate.start_seconds + training + passes

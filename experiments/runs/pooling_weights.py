@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from common import data, training
-from common.data import Dataset, Examples
+from common import training
+from common.data import Examples
 from common.errors import InvalidInput, check_given
 from common.progress import progress_bar
-from experiments.settings import build
-from experiments.settings.config import ExperimentConfig
 from gsp_dml.attention_maps import box_coverage, coverage_auc, target_share, weighted_feature_norm
 
 if TYPE_CHECKING:
@@ -58,12 +56,6 @@ def _weights(pooling, features, map_shape) -> np.ndarray:
         return np.full(features.shape[:2], 1 / features.shape[1])
     maps = tf.reshape(features, [tf.shape(features)[0], *map_shape, features.shape[-1]])
     return np.asarray(pooling.spatial_weights(maps))
-
-
-def image_batches(examples: Examples, config: ExperimentConfig, dataset: Dataset) -> tf.data.Dataset:
-    """Return examples' inputs, in order, as evaluation reads them."""
-    preprocessing = build.build_preprocessing(config, dataset)
-    return data.evaluation_batches(examples, preprocessing, build.evaluation_batch_size(config))
 
 
 def target_shares(

@@ -18,10 +18,11 @@ from common.progress import write_notice
 from experiments.parts.datasets import traits_of
 from experiments.preparation.machine import GPU, device_line
 from experiments.runs.cost import seconds_on_processor
-from experiments.runs.splits import Split, split_of
 from experiments.settings import build
+from experiments.settings.built_run import BuiltRun
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
+from experiments.settings.splits import Split, split_of
 
 MOST_HOURS = 24  # of training on a processor that begin without --allow_cpu
 
@@ -130,7 +131,7 @@ def _check_on_split(config: ExperimentConfig, dataset: Dataset, fold: int, repea
 
     def methods() -> None:
         for method in config.methods:
-            method.check(config, training, build.build_augmentation(config, dataset))
+            method.check(BuiltRun(config, dataset, fold, repeat))
 
     check_all(
         [

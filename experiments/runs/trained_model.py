@@ -20,12 +20,11 @@ from common.errors import InvalidInput, check_choice
 from common.files import difference, read_json
 from common.records import RunDirectory
 from common.records.run_directory import read_finished_result
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, by_flag_names, changed_identity
 from experiments.settings.parts import all_settings
 from experiments.settings.plugins import check_stored_plugins
+from experiments.settings.splits import split_of
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +36,7 @@ class TrainedModel(NamedTuple):
     dataset: Dataset  # with prepared images
     model: training.EmbeddingModel
     training: Examples
+    inputs: data.EvaluationInputs
     loaded: Dataset | None = None  # the data set without prepared images, in the reading of the run (see `data_of_run`)
 
 
@@ -109,15 +109,18 @@ def load_trained_model(
     training = split_of(dataset, config, *place).training
     places = np.unique(training.labels, return_index=True)[1][:2]
     two_classes = training.subset(places)
-    labels = np.stack([two_classes.labels, places], axis=1) if build.has_places(config) else two_classes.labels
-    inputs = next(iter(image_batches(two_classes, config, dataset)))
+    labels = two_classes.labels
+    if any(method.has_places for method in config.methods):
+        labels = np.stack([labels, places], axis=1)
+    inputs = build.build_inputs(config, dataset)
+    images = next(iter(inputs(two_classes)))
     # Which layout a ResNet-50 has was decided by the file that it began from.
     for layout in (None, "torchvision") if config.backbone == "resnet50" else (None,):
         model = build.build_model(config, dataset, training.num_classes, num_examples=len(training), layout=layout)
-        model.build_from_batch(inputs, tf.constant(labels))
+        model.build_from_batch(images, tf.constant(labels))
         if [tuple(weight.shape) for weight in model.weights] == [weight.shape for weight in weights]:
             model.set_weights(weights)
-            return TrainedModel(config, dataset, model, training, loaded)
+            return TrainedModel(config, dataset, model, training, inputs, loaded)
     raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
 
 

@@ -10,10 +10,8 @@ import numpy as np
 from common import training
 from common.data import Examples
 from common.errors import InvalidInput, check_given
-from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import TrainedModel
 from experiments.settings.config import ExperimentConfig
-from milbich_dml.features import feature_sizes_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -37,7 +35,7 @@ def trunk_of(trained: TrainedModel) -> Trunk:
     dataset = trained.dataset
 
     def features(examples: Examples) -> np.ndarray:
-        return pooled_features(trained.model, image_batches(examples, trained.config, dataset))
+        return pooled_features(trained.model, trained.inputs(examples))
 
     gallery = dataset.gallery
     return Trunk(
@@ -73,7 +71,7 @@ def pooled_features(
 
 def _neck(trained: TrainedModel) -> np.ndarray:
     head, loss = trained.model.head, trained.config.loss
-    if feature_sizes_of(trained.config) is not None:
+    if trained.model.feature_sizes is not None:
         raise InvalidInput(
             f"Invalid --run: received one with --loss={loss}, whose features are brought to length one by one, so "
             "that no metric matrix has their norm. Expected a run with one feature."

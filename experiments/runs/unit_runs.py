@@ -21,14 +21,14 @@ from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, TrackedRun, TrackerChoice
 from experiments import reports
 from experiments.rows.rows import check_of_one_run, evaluate_embeddings, row_of
-from experiments.runs.evaluation_inputs import EvaluationInputs, embedded
-from experiments.runs.splits import few_validation_classes, split_of, unit_label
+from experiments.runs.evaluation import embedded
 from experiments.runs.start_checks import check_hours, check_unit
 from experiments.runs.trained_model import load_trained_model, tell_of_other_data
 from experiments.runs.unit import Unit, Watcher
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
+from experiments.settings.splits import few_validation_classes, split_of, unit_label
 
 
 class UnitRuns:
@@ -195,8 +195,7 @@ def _mend(run: RunDirectory, result: dict, dataset: Dataset, cache_dir: str | No
         write_notice(f"warning: {error}")
         with run.locked():
             trained = load_trained_model(run.path, dataset=dataset, cache_dir=cache_dir)
-            inputs, test = EvaluationInputs(trained.config, trained.dataset), trained.dataset.test
-            arrays = embedded(trained.model, inputs, test, trained.dataset.gallery)
+            arrays = embedded(trained.model, trained.inputs, trained.dataset.test, trained.dataset.gallery)
             check_of_one_run(run.path, "weights", evaluate_embeddings(arrays).as_dict(), result.get("test"))
             write_arrays(run.path / TEST_EMBEDDINGS, arrays)
         return

@@ -21,13 +21,11 @@ from experiments.settings.loss_building import build_batches as build_batches
 from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
 from experiments.settings.loss_building import check_loss_name as check_loss_name
 from experiments.settings.loss_building import drawing_seed as drawing_seed
-from experiments.settings.loss_building import has_places as has_places
 from experiments.settings.loss_building import memory_of as memory_of
 from experiments.settings.loss_building import num_views_of
 from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
 from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
-from milbich_dml.features import feature_sizes_of
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -177,13 +175,14 @@ def build_augmentation(config: RunSettings, dataset: data.Dataset):
     return AUGMENTATIONS[config.crop](config)
 
 
-def build_preprocessing(config: RunSettings, dataset: data.Dataset):
-    """Return the evaluation's preprocessing: a centre crop of files, else identity."""
+def build_inputs(config: RunSettings, dataset: data.Dataset, decoded_images_mb: float = 0) -> data.EvaluationInputs:
+    """Return a reader of images for evaluation: a centre crop of files, else as they are."""
+    preprocessing: Any = data.Identity()
     if dataset.readers is not None:
-        return dataset.readers.evaluation
-    if dataset.kind != "image_files":
-        return data.Identity()
-    return data.CenterCrop(config.image_size, antialias=config.evaluation_antialias)
+        preprocessing = dataset.readers.evaluation
+    elif dataset.kind == "image_files":
+        preprocessing = data.CenterCrop(config.image_size, antialias=config.evaluation_antialias)
+    return data.EvaluationInputs(preprocessing, evaluation_batch_size(config), decoded_images_mb)
 
 
 def evaluation_batch_size(config: RunSettings) -> int:
@@ -240,7 +239,7 @@ def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     if config.head_start != RANDOM_START:
         flag = f"--head_start={config.head_start}"
         _check_linear_layer(config, flag)
-        if feature_sizes_of(config) is not None:
+        if feature_sizes_of(config):
             expected = "a loss with one feature: the closed form is one embedding"
             raise invalid(f"--loss with {flag}", received=config.loss, expected=expected, fix="Or remove --head_start.")
     if distilled:
@@ -273,6 +272,12 @@ def _check_linear_layer(config: RunSettings, flag: str) -> None:
         at = f"{config.pooling} on --backbone={config.backbone}"
         expected = "a pooling with one linear layer behind it, such as gap, gmp or gemean"
         raise invalid(f"--pooling with {flag}", received=at, expected=expected, fix=f"Or remove {flag.split('=')[0]}.")
+
+
+def feature_sizes_of(config: RunSettings) -> tuple[int, ...] | None:
+    """Return the components of each feature of the embedding; None for a single feature."""
+    sizes = (method.feature_sizes(config.embedding_dim, config.methods) for method in config.methods)
+    return next(filter(None, sizes), None)
 
 
 def build_attribute_loss(config: RunSettings, num_classes: int) -> ZeroShotPredictionLoss | None:

@@ -29,11 +29,6 @@ def num_views_of(config: RunSettings) -> int:
     return max([1, *(method.num_views for method in config.methods)])
 
 
-def has_places(config: RunSettings) -> bool:
-    """Return whether labels of a batch also include the training images' indices."""
-    return any(method.has_places for method in config.methods)
-
-
 def drawing_seed(config: RunSettings, seed: int) -> int:
     """Return the losses' seed: the unit's or the configuration's, see `build_loss`."""
     return seed if any(method.draws_by_run for method in config.methods) else config.seed
@@ -67,8 +62,10 @@ def build_loss(
         return _loss_of_tasks(config, num_classes, dim)
 
     make: MakeLoss = base
+    of_run = config.batch_size, config.normalization, config.monitor, config.methods
+    sizes = Sizes(num_classes, num_examples, num_channels, *of_run, task_loss)
     for method in config.methods:
-        make = method.wrap(make, config, Sizes(num_classes, num_examples, num_channels, task_loss))
+        make = method.wrap(make, sizes)
     return make(config.embedding_dim, config.seed if seed is None else drawing_seed(config, seed))
 
 

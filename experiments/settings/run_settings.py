@@ -360,7 +360,8 @@ class RunSettings(
         parts = methods_of(self.loss, self.method, self.pooling)
         if self.loss.miner and not {"rho", PADS} & {part.name for part in parts}:
             parts.append(METHODS["rho"])
-        found = [(part.layer, part(self._settings_of(part), miner=self.loss.miner)) for part in parts]
+        of_loss = {"miner": self.loss.miner, "words": self.loss.features}
+        found = [(part.layer, part(self._settings_of(part), **of_loss)) for part in parts]
         found += [(1, Prefixes(lengths=self.prefix_lengths))] if self.matryoshka is not None else []
         return tuple(method for _, method in sorted(found, key=operator.itemgetter(0)))
 

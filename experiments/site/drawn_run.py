@@ -17,8 +17,8 @@ from common.errors import InvalidInput
 from experiments.protocols.attention import attention_of, overlays
 from experiments.reports import UnitRun
 from experiments.reports.training_effect import training_did_not_help
-from experiments.runs.evaluation_inputs import untrained_embeddings
-from experiments.runs.pooling_weights import has_weights, image_batches
+from experiments.runs.evaluation import untrained_embeddings
+from experiments.runs.pooling_weights import has_weights
 from experiments.runs.trained_model import data_of_run, load_trained_model
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -175,7 +175,7 @@ class DrawnRun(NamedTuple):
         chosen = examples.subset(indices)
         if chosen.paths is not None:
             tiles = [{**tile, "file": os.path.abspath(path)} for tile, path in zip(tiles, chosen.file_names)]
-        images = np.concatenate([np.asarray(batch) for batch in image_batches(chosen, self.config, dataset)])
+        images = np.concatenate([np.asarray(batch) for batch in build.build_inputs(self.config, dataset)(chosen)])
         return [{**tile, "image": self.drawings.image(image)} for tile, image in zip(tiles, images)]
 
 

@@ -19,9 +19,9 @@ from experiments import reports
 from experiments.protocols.fair_report import FairReport
 from experiments.reports import UnitRun
 from experiments.reports.tables import numbered
-from experiments.runs.splits import unit_label
 from experiments.settings.config import by_flag_names
 from experiments.settings.parts import all_settings
+from experiments.settings.splits import unit_label
 from experiments.site.charts import curve_chart, map_chart
 from experiments.site.groups import Study
 

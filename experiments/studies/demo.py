@@ -30,7 +30,7 @@ from experiments import reports
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
 from experiments.reports import PlainTable, UnitRun
 from experiments.reports.scores import Scores
-from experiments.runs.evaluation_inputs import untrained_embeddings
+from experiments.runs.evaluation import untrained_embeddings
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import neighbors_of
 

@@ -17,7 +17,7 @@ from experiments.plans.study import FinishedCells, StudyOptions, finished_units
 from experiments.published.values import dissertation_value
 from experiments.reports import PlainTable, UnitRun
 from experiments.rows.rows import evaluate_embeddings
-from experiments.runs.evaluation_inputs import EvaluationInputs, embedded
+from experiments.runs.evaluation import embedded
 from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.settings.method_names import SHARED
 from milbich_dml.features import DISCRIMINATIVE, feature_slices
@@ -95,12 +95,16 @@ def generalization(trained: TrainedModel, *seed: int) -> dict[str, dict[str, flo
 
     Reference: Milbich's dissertation, table 3.6 (f; φ with random weights is read as a drawn linear head on f).
     """
-    dataset, inputs = trained.dataset, EvaluationInputs(trained.config, trained.dataset)
+    dataset, inputs = trained.dataset, trained.inputs
     sides = {"training": (trained.training, None), "test": (dataset.test, dataset.gallery)}
+    slices = feature_slices(trained.config.loss.features, trained.model.feature_sizes)
+    slices = slices or {DISCRIMINATIVE: slice(None)}
     found: dict[str, dict[str, float]] = {}
     for side, examples in sides.items():
         embeddings, features = (embedded(trained.model, inputs, *examples, output) for output in _OUTPUTS)
-        slices = feature_slices(trained.config) or {DISCRIMINATIVE: slice(None)}
+        slices = feature_slices(trained.config.loss.features, trained.model.feature_sizes) or {
+            DISCRIMINATIVE: slice(None)
+        }
         kinds = {name: _mapped(embeddings, operator.itemgetter((..., columns))) for name, columns in slices.items()}
         dim = kinds[DISCRIMINATIVE]["queries"].shape[1]
         shape = features["queries"].shape[1], dim

@@ -23,10 +23,10 @@ from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
 from experiments.reports import UnitRun
 from experiments.runs.cost import duration
-from experiments.runs.splits import unit_seed
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.run_settings import BUDGETS
+from experiments.settings.splits import unit_seed
 
 ANCHORS = ("proxies", "samples", "fixed proxies")
 BUDGET_SETTINGS: dict[str, dict[str, Any]] = {

@@ -25,7 +25,6 @@ from experiments.reports.plots import picture
 from experiments.reports.scores import rows_with
 from experiments.rows.rows import Extras
 from experiments.rows.store import StudyRows
-from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
 from gsp_dml import PrototypeCombination as Combination
 from gsp_dml import prototype_combination
@@ -145,7 +144,7 @@ def plane_features(
     test = trained.dataset.test
     classes = np.unique(test.labels)[:NUM_CLASSES]
     chosen = np.concatenate([np.flatnonzero(test.labels == label)[:IMAGES_PER_CLASS] for label in classes])
-    batches = image_batches(test.subset(chosen), trained.config, trained.dataset)
+    batches = trained.inputs(test.subset(chosen))
     kernel = check_given("projection", trained.model.head.projection).kernel
     features = [tf.matmul(trained.model.backbone(inputs, training=False), kernel).numpy() for inputs in batches]
     local = np.concatenate([maps.reshape(len(maps), -1, 2) for maps in features]).astype(np.float64)

@@ -27,7 +27,6 @@ from experiments.reports.intervals import interval_of_runs
 from experiments.reports.scores import Scores, rows_with, scores_of_trainings
 from experiments.rows.rows import Extras
 from experiments.rows.store import StudyRows
-from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
 from gsp_dml.zero_shot_evaluation import FITS, ZeroShotAccuracy, zero_shot_accuracy
 
@@ -122,7 +121,7 @@ def attributes_of(
         attributes = read_arrays(path)["attributes"]
     else:
         trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
-        batches = image_batches(trained.dataset.test, trained.config, trained.dataset)
+        batches = trained.inputs(trained.dataset.test)
         outputs = tf.function(lambda inputs: trained.model.outputs_of(inputs, training=False)["attributes"])
         attributes = np.concatenate([outputs(inputs).numpy() for inputs in batches])
         write_arrays(path, {"attributes": attributes})

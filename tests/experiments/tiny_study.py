@@ -7,11 +7,10 @@ from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
 from experiments.recipes import resolve
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
+from experiments.settings.splits import split_of
 from gsp_dml.perplexity_callback import pooled_features
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.written_results import finished_result
@@ -77,7 +76,7 @@ class TinyStudy:
         """Weights of a model whose prototypes have been chosen, as training does."""
         training = split_of(self.dataset, config, 0, 0).training
         model = build.build_model(config, self.dataset, training.num_classes)
-        images = next(iter(image_batches(training, config, self.dataset)))
+        images = next(iter(build.build_inputs(config, self.dataset)(training)))
         model.build_from_batch(images[:8], tf.constant(training.labels[:8]))
         features, _ = pooled_features(model, images)
         model.head.pooling.collect(features)

@@ -11,8 +11,8 @@ from experiments import reports
 from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
 from experiments.recipes import resolve
 from experiments.rows.rows import concatenated_embeddings, evaluate_embeddings
-from experiments.runs.splits import split_of
 from experiments.settings.places import Places
+from experiments.settings.splits import split_of
 from experiments.site.groups import read_studies
 from tests.experiments.tiny_study import OVERRIDES, TinyStudy
 

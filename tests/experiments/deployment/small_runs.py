@@ -5,9 +5,8 @@ import contextlib
 import numpy as np
 import tensorflow as tf
 
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
 from experiments.settings import build
+from experiments.settings.splits import split_of
 
 
 def finish_untrained(study, config, fold=0):
@@ -16,8 +15,9 @@ def finish_untrained(study, config, fold=0):
     training = split_of(dataset, config, fold, 0).training
     model = build.build_model(config, dataset, training.num_classes)
     two = training.subset(np.unique(training.labels, return_index=True)[1][:2])
-    model.build_from_batch(next(iter(image_batches(two, config, dataset))), tf.constant(two.labels))
-    queries = model.embed(image_batches(dataset.test, config, dataset))
+    inputs = build.build_inputs(config, dataset)
+    model.build_from_batch(next(iter(inputs(two))), tf.constant(two.labels))
+    queries = model.embed(inputs(dataset.test))
     return study.finish(config, fold, weights=model.get_weights(), queries=queries)
 
 

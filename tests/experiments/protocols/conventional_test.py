@@ -8,10 +8,9 @@ from common.retrieval import evaluate_retrieval
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.fair import Protocol
 from experiments.recipes import resolve
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings.places import Places
+from experiments.settings.splits import split_of
 from tests.experiments.patterned_images import noisy_pictures
 
 OVERRIDES = {
@@ -78,7 +77,7 @@ def test_held_out_training_classes_decide_in_the_unbiased_unit(finished, dataset
     trained = load_trained_model(path, dataset=dataset)
     split = split_of(dataset, trained.config, 0, 0)
     assert len(np.unique(split.queries.labels)) == 3
-    embeddings = trained.model.embed(image_batches(split.queries, trained.config, dataset))
+    embeddings = trained.model.embed(trained.inputs(split.queries))
     recomputed = evaluate_retrieval(embeddings, split.queries.labels)
     assert result["validation"]["best"]["P@1"] == pytest.approx(recomputed.precision_at_1)
 

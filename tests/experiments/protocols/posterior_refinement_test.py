@@ -20,11 +20,10 @@ from experiments.protocols.posterior_refinement import (
     write_report,
 )
 from experiments.recipes import resolve
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
 from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import build
+from experiments.settings.splits import split_of
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.written_results import finished_result
 from tests.support.command_line import check_clean_failure, run_here
@@ -45,10 +44,10 @@ def run(tmp_path_factory):
     identity = {**config.identity(build.data_fingerprint(dataset)), "fold": 1, "repeat": 0}
     directory = RunDirectory(tmp_path_factory.mktemp("run"), identity)
     model = build.build_model(config, dataset, 6)
-    batch = next(iter(image_batches(dataset.train.subset(np.arange(2)), config, dataset)))
+    batch = next(iter(build.build_inputs(config, dataset)(dataset.train.subset(np.arange(2)))))
     model.build_from_batch(batch, np.arange(2))
     parts = (dataset.test, dataset.gallery)
-    embeddings = [model.embed(image_batches(examples, config, dataset)) for examples in parts]
+    embeddings = [model.embed(build.build_inputs(config, dataset)(examples)) for examples in parts]
     directory.write_result({"test": {"P@1": 0.5}}, {"queries": embeddings[0]}, model.get_weights())
     return directory.path, dataset, embeddings
 

@@ -9,17 +9,15 @@ import pytest
 import tensorflow as tf
 
 from common.backbones import CutNetwork, resnet50, save_parameters
-from common.data import Dataset, Examples
 from common.errors import InvalidInput
 from common.files import write_json
 from common.training import EmbeddingModel
 from experiments.recipes import resolve
-from experiments.runs.cached_training import features_below_cut
-from experiments.runs.pooling_weights import image_batches
 from experiments.runs.start_checks import _can_be_cut
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
+from experiments.settings.built_run import origin_of_features
 from experiments.settings.places import Places
 from tests.experiments.patterned_images import patterned_images
 from tests.experiments.tiny_network import tiny_network
@@ -176,7 +174,7 @@ def test_the_run_holds_the_whole_network_and_embeds_images(dataset, runs):
     config = configuration(backbone=NETWORK)
     _, _, queries = trained(runs, config)
     loaded = load_trained_model(runs.unit_dir(config, 0, 0), dataset=dataset)
-    embeddings = loaded.model.embed(image_batches(loaded.dataset.test, loaded.config, loaded.dataset))
+    embeddings = loaded.model.embed(loaded.inputs(loaded.dataset.test))
     np.testing.assert_allclose(embeddings, queries, atol=2e-3)
 
 
@@ -235,17 +233,10 @@ def test_what_is_not_given_follows_from_the_cut_and_the_crop(overrides, cached, 
     assert {"trained_from", "cached_features", "views"} & config.as_dict().keys() >= overrides.keys() - {"crop"}
 
 
-def test_features_of_compressed_copies_are_others(monkeypatch, tmp_path):
-    examples = Examples(np.zeros(1, int), paths=np.array(["photo.jpg"]))
-    model = SimpleNamespace(backbone=SimpleNamespace(lower=None))
-    origins = []
-    store = SimpleNamespace(training=SimpleNamespace(digest=""), evaluation=SimpleNamespace(digest=""))
-    monkeypatch.setattr("common.training.cache_features", lambda *given, **_: origins.append(given[5]) or store)
-    for copies in ("exact", "compressed"):
-        config = resolve("cub200", "c2", "gap", "thesis", "full", {"trained_from": "head", "copies": copies})
-        dataset, run = Dataset("cub200", examples, examples), SimpleNamespace(path=tmp_path)
-        features_below_cut(model, config, dataset, "data", str(tmp_path), run)
-    assert origins[1] == {**origins[0], "copies": "compressed"}
+def test_features_of_compressed_copies_are_others():
+    given = [{"trained_from": "head", "copies": copies} for copies in ("exact", "compressed")]
+    exact, compressed = (origin_of_features(resolve("cub200", "c2", "gap", "thesis", "full", each)) for each in given)
+    assert compressed == {**exact, "copies": "compressed"}
 
 
 @pytest.mark.release  # half a minute, most of it the building of four networks

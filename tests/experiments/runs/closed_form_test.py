@@ -10,7 +10,6 @@ from common.training import within_class_whitening
 from experiments.recipes import resolve
 from experiments.runs import closed_form
 from experiments.runs.closed_form import start_head
-from experiments.runs.evaluation_inputs import EvaluationInputs
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.trunk import pooled_features, trunk_of
 from experiments.runs.unit_runs import UnitRuns
@@ -47,9 +46,9 @@ def dataset():
 
 def started(config, dataset):
     model = build.build_model(config, dataset, dataset.train.num_classes, seed=0)
-    inputs = EvaluationInputs(config, dataset)
+    inputs = build.build_inputs(config, dataset)
     model(next(iter(inputs(dataset.train))))
-    start_head(model, config, inputs, dataset.train)
+    start_head(model, config.head_start, inputs, dataset.train)
     return model, inputs(dataset.train)
 
 
@@ -74,7 +73,7 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     runs.train(config, fold=0, repeat=0)
     path = runs.unit_dir(config, 0, 0)
     trained = load_trained_model(path, dataset=dataset, cache_dir=places.cache_dir)
-    batches = EvaluationInputs(config, trained.dataset)
+    batches = trained.inputs
     features = pooled_features(trained.model, batches(trained.training))
     whitening = within_class_whitening(features, trained.training.labels, DIM)
     kernel, bias = (weight.numpy().astype(np.float64) for weight in trained.model.head.projection.weights)

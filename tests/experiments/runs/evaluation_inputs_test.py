@@ -7,14 +7,14 @@ import weakref
 import numpy as np
 import pytest
 
+from common.data import EvaluationInputs, evaluation_batches
+from common.data.evaluation_inputs import MEGABYTE, decoded_bytes
 from common.errors import InvalidInput
 from experiments.recipes import resolve
-from experiments.runs.evaluation_inputs import MEGABYTE, EvaluationInputs, decoded_bytes
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
+from experiments.settings.splits import split_of
 from tests.experiments.tiny_study import TinyStudy
 
 SIZE = 32
@@ -36,10 +36,15 @@ SETTINGS = {
 pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 
 
+def with_data(inputs, dataset):
+    inputs.dataset = dataset
+    return inputs
+
+
 @pytest.fixture
 def inputs(tmp_path):
     study = TinyStudy(tmp_path)
-    return EvaluationInputs(study.config("c2", "gap"), study.dataset)
+    return with_data(build.build_inputs(study.config("c2", "gap"), study.dataset), study.dataset)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +59,7 @@ def photographs(dataset, tmp_path):
     prepared = build.prepare_dataset(dataset, config, str(tmp_path / "cache"))
 
     def with_budget(num_bytes):
-        return EvaluationInputs(config, prepared, num_bytes / MEGABYTE)
+        return with_data(build.build_inputs(config, prepared, num_bytes / MEGABYTE), prepared)
 
     return with_budget
 
@@ -82,7 +87,7 @@ def test_the_same_examples_have_one_pipeline_that_can_be_read_again(inputs):
     first, second = read(batches), read(inputs(examples))
     assert inputs(examples) is batches
     np.testing.assert_array_equal(first, second)
-    np.testing.assert_array_equal(first, read(image_batches(examples, inputs.config, inputs.dataset)))
+    np.testing.assert_array_equal(first, read(evaluation_batches(examples, inputs.preprocessing, inputs.batch_size)))
 
 
 def test_other_examples_have_their_own(inputs):
@@ -92,7 +97,7 @@ def test_other_examples_have_their_own(inputs):
 
 
 def test_arrays_in_memory_are_not_kept_a_second_time(inputs):
-    inputs = EvaluationInputs(inputs.config, inputs.dataset, 512)
+    inputs = with_data(EvaluationInputs(inputs.preprocessing, inputs.batch_size, 512), inputs.dataset)
     examples = inputs.dataset.test
     batches = inputs(examples)
     assert decoded_bytes(examples, batches) is None
@@ -102,7 +107,7 @@ def test_arrays_in_memory_are_not_kept_a_second_time(inputs):
 def test_repeated_images_are_decoded_once_and_are_the_same_bits(photographs):
     inputs = photographs(10 * MEGABYTE)
     examples = inputs.dataset.test
-    expected = read(image_batches(examples, inputs.config, inputs.dataset))
+    expected = read(evaluation_batches(examples, inputs.preprocessing, inputs.batch_size))
     batches = inputs.repeated(examples)
     assert expected.dtype == np.uint8
     assert decoded_bytes(examples, batches) == size_of(examples) == expected.nbytes
@@ -117,7 +122,7 @@ def test_a_reading_that_is_broken_off_changes_no_later_one(photographs, monkeypa
     inputs = photographs(10 * MEGABYTE)
     examples = inputs.dataset.test
     next(iter(inputs.repeated(examples)))
-    expected = read(image_batches(examples, inputs.config, inputs.dataset))
+    expected = read(evaluation_batches(examples, inputs.preprocessing, inputs.batch_size))
     for _ in range(2):
         np.testing.assert_array_equal(read(inputs.repeated(examples)), expected)
 

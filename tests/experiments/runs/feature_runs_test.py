@@ -11,12 +11,11 @@ from common import data, losses, retrieval
 from common.errors import InvalidInput
 from experiments.protocols.report_files import feature_lines
 from experiments.recipes import resolve
-from experiments.runs.pooling_weights import image_batches
-from experiments.runs.splits import split_of
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit import Unit
 from experiments.settings import build
 from experiments.settings.places import Places
+from experiments.settings.splits import split_of
 from milbich_dml.pads import Pads
 from tests.experiments.tiny_study import TinyStudy
 from tests.support.eager_functions import eagerly
@@ -90,7 +89,7 @@ def test_a_run_tells_the_figures_of_each_feature(loss, given, names, study):
     assert sorted(result.get("features", [])) == sorted(names)
     saved = np.load(folder / "test_embeddings.npz")["queries"]
     again = load_trained_model(folder, dataset=study.dataset)
-    images = image_batches(again.dataset.test, again.config, again.dataset)
+    images = again.inputs(again.dataset.test)
     np.testing.assert_allclose(again.model.embed(images), saved, atol=1e-5)
     if names:
         assert result["features"]["concatenated"]["MAP@R"] == pytest.approx(result["test"]["MAP@R"])
@@ -129,7 +128,7 @@ def test_a_distilled_run_embeds_without_its_larger_embeddings(study):
     assert len({part.seed for part in loss.parts}) == 3
     assert int(loss.step.numpy()) == 2
     saved = np.load(folder / "test_embeddings.npz")["queries"]
-    images = image_batches(again.dataset.test, again.config, again.dataset)
+    images = again.inputs(again.dataset.test)
     assert saved.shape[1] == 16
     np.testing.assert_allclose(again.model.embed(images), saved, atol=1e-5)
 
@@ -317,7 +316,7 @@ def test_tasks_of_weight_zero_leave_the_first_feature_as_it_is_alone(study):
         unit = Unit(config, study.dataset, 0, 0, study.begin(config), "hash", Places())
         tf.keras.utils.set_random_seed(0)
         model = build.build_model(config, unit.dataset, unit.training.num_classes, seed=config.seed)
-        batches = iter(unit._batches_from(0))
+        batches = iter(unit.batches_from(0))
         first = next(batches)
         model.build_from_batch(*first)
         if found:
@@ -326,7 +325,7 @@ def test_tasks_of_weight_zero_leave_the_first_feature_as_it_is_alone(study):
             for weight, value in zip(model.backbone.weights, found[0][1]):
                 weight.assign(value)
         start = model.head.projection.kernel.numpy()[:, :4], [weight.numpy() for weight in model.backbone.weights]
-        model.compile_training(build_update(config, model))
+        model.compile_training(unit.optimizer(model))
         reported = [float(model.train_step(batch)["loss"]) for batch in (first, *(next(batches) for _ in range(3)))]
         boundaries = losses.loss_of_kind(model.metric_loss, losses.MarginLoss).boundaries.numpy()
         kernel = model.head.projection.kernel.numpy()[:, :4]
@@ -336,9 +335,3 @@ def test_tasks_of_weight_zero_leave_the_first_feature_as_it_is_alone(study):
         for one, other in zip(plain_values, values, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
     assert np.abs(found[0][0] - found[0][3]).max() > 1e-3
-
-
-def build_update(config, model):
-    from experiments.runs.update_rule import update_rule
-
-    return update_rule(config, model)

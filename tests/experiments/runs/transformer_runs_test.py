@@ -11,7 +11,6 @@ from common.errors import InvalidInput
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import model_writer
 from experiments.recipes import resolve
-from experiments.runs.pooling_weights import image_batches
 from experiments.runs.start_checks import check_unit
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
@@ -90,7 +89,7 @@ def assert_runs_loads_and_deploys(runs, config, dataset, tmp_path):
     print(config.name, "losses", losses)
     assert np.isfinite(losses).all()
     loaded = load_trained_model(path, dataset=dataset)
-    again = loaded.model.embed(image_batches(loaded.dataset.test, loaded.config, loaded.dataset))
+    again = loaded.model.embed(loaded.inputs(loaded.dataset.test))
     np.testing.assert_allclose(again, queries, atol=1e-2 if config.cached_features else 1e-5)
     model_writer(dataset, runs.cache_dir)(path)
     images, embeddings = tmp_path / "images.npy", tmp_path / "embeddings.npy"
@@ -179,7 +178,7 @@ def test_a_run_of_low_rank_updates_is_exported_merged(network, precision, limit,
     before = {id(weight): np.array(weight) for weight in loaded.model.backbone.weights}
     assert {weight.name for weight in loaded.model.backbone.trainable_weights} == {"lora_kernel_a", "lora_kernel_b"}
     assert all(before[id(w)].any() for w in loaded.model.backbone.trainable_weights)  # B left its zeros
-    images = image_batches(loaded.dataset.test, loaded.config, loaded.dataset)
+    images = loaded.inputs(loaded.dataset.test)
     np.testing.assert_allclose(loaded.model.embed(images), queries, atol=1e-5)
     model_writer(dataset, runs.cache_dir)(path)
     exported = load_embedder(path / "model.keras").model

@@ -12,7 +12,7 @@ from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.retrieval import evaluate_retrieval
 from experiments.recipes import resolve
-from experiments.runs.evaluation_inputs import untrained_embeddings
+from experiments.runs.evaluation import untrained_embeddings
 from experiments.runs.pooling_weights import has_weights, pooling_weights_of, target_shares
 from experiments.settings import build
 

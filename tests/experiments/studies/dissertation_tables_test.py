@@ -6,9 +6,9 @@ from experiments.plans.fair_table import FairTable
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.published.values import dissertation_value, published_table
+from experiments.settings.build import feature_sizes_of
 from experiments.studies.dissertation_tables import VARIANT, dissertation_tables
 from experiments.studies.tables import FULL_REPEATS, TABLES
-from milbich_dml.features import feature_sizes_of
 
 STUDIES = dissertation_tables()
 

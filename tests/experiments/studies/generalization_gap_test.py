@@ -9,7 +9,6 @@ from common.retrieval import evaluate_retrieval
 from experiments.plans.study import StudyOptions
 from experiments.reports import UnitRun
 from experiments.rows.rows import evaluate_embeddings
-from experiments.runs.pooling_weights import image_batches
 from experiments.runs.trained_model import load_trained_model
 from experiments.studies import generalization_gap
 from experiments.studies.dissertation_tables import dissertation_tables
@@ -110,14 +109,14 @@ def test_each_feature_the_backbone_and_a_drawn_head_are_searched_on_both_sides(l
     start = 0
     for name, size in sizes.items():
         for side, examples in parts.items():
-            vectors = trained.model.embed(image_batches(examples, trained.config, trained.dataset))
+            vectors = trained.model.embed(trained.inputs(examples))
             vectors = vectors[:, start : start + size]
             distances = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
             np.fill_diagonal(distances, np.inf)
             expected = np.mean(labels[side][distances.argmin(axis=1)] == labels[side])
             assert found[name][side] == pytest.approx(expected)
         start += size
-    features = trained.model.embed(image_batches(parts["test"], trained.config, trained.dataset), output="features")
+    features = trained.model.embed(trained.inputs(parts["test"]), output="features")
     assert found[FEATURES]["test"] == evaluate_retrieval(features, labels["test"]).as_dict()["P@1"]
     projected = features @ drawn
     projected /= np.linalg.norm(projected, axis=1, keepdims=True)

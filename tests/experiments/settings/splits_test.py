@@ -6,8 +6,8 @@ import pytest
 from common.data import Dataset, Examples, with_superclasses
 from common.errors import InvalidInput
 from experiments.recipes import resolve
-from experiments.runs.splits import few_validation_classes, split_of
 from experiments.settings.loss_building import build_batches
+from experiments.settings.splits import few_validation_classes, split_of
 
 
 def examples(classes, marker):

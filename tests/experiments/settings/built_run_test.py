@@ -8,8 +8,9 @@ from common.losses import ContrastiveLoss
 from common.pooling import ClassTokenPooling
 from common.training import CoupledWeightDecay, EmbeddingHead, EmbeddingModel, FusedAdam, FusedAdamW, GradientClipping
 from experiments.recipes import resolve
-from experiments.runs.update_rule import transforms_of, update_rule
 from experiments.settings.build import build_head
+from experiments.settings.built_run import BuiltRun
+from tests.experiments.patterned_images import patterned_images
 
 keras = tf.keras
 
@@ -26,6 +27,10 @@ def configuration(**overrides):
     return resolve("cifar10", "c1", "cls", "thesis", "demo", given)
 
 
+def built(config):
+    return BuiltRun(config, patterned_images(40, 4), 0, 0)
+
+
 def moved_without_gradients(config, model):
     """What a step without any gradient leaves of each weight, by its place."""
     return moved(config, model, 0.0)
@@ -34,7 +39,7 @@ def moved_without_gradients(config, model):
 def moved(config, model, gradient):
     """What a step of equal gradients leaves of each weight, which was one, by its place."""
     rates = [rate for method in config.methods_of(gsp_dml.method.Method) for rate in method.rates(model)]
-    update, variables = update_rule(config, model, rates), list(model.trainable_variables)
+    update, variables = built(config).optimizer(model, rates), list(model.trainable_variables)
     update.build(variables, [])
     for variable in variables:
         variable.assign(tf.ones_like(variable))
@@ -53,18 +58,18 @@ def test_adamw_decays_kernels_alone():
 def test_adam_leaves_the_decay_to_the_gradient():
     model = small_model()
     assert all(value == 1.0 for _, _, value in moved_without_gradients(configuration(), model))
-    decay, clipping = transforms_of(configuration(clip_norm=1.0, clip_value=1.0), model)
+    decay, clipping = built(configuration(clip_norm=1.0, clip_value=1.0)).transforms(model)
     assert isinstance(decay, CoupledWeightDecay)
     assert isinstance(clipping, GradientClipping)
     assert decay.rate == 0.1
-    (alone,) = transforms_of(configuration(optimizer="adamw", clip_norm=1.0, clip_value=1.0), model)
+    (alone,) = built(configuration(optimizer="adamw", clip_norm=1.0, clip_value=1.0)).transforms(model)
     assert isinstance(alone, GradientClipping)
 
 
 def test_either_rule_is_one_operation_per_variable():
     model = small_model()
     for name, fused in (("adam", FusedAdam), ("adamw", FusedAdamW)):
-        update = update_rule(configuration(optimizer=name, beta_2=0.97), model)
+        update = built(configuration(optimizer=name, beta_2=0.97)).optimizer(model)
         assert [type(update.optimizer), type(update.proxy_optimizer)] == [fused, fused]
         assert (update.optimizer.beta_1, update.optimizer.beta_2) == (0.9, 0.97)
 
