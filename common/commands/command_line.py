@@ -31,8 +31,8 @@ def run_command(
     *,
     takes_words: bool = False,
     remedy: Callable[[str], str] = lambda name: "",
-    sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]] = lambda own: {OWN: ()},
-    short_sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]] = lambda own: {},
+    sections_of: Callable[[], Mapping[str, Collection[str]]] = lambda: {OWN: ()},
+    short_sections_of: Callable[[], Mapping[str, Collection[str]]] = dict,
 ) -> None:
     """Run `main` under absl, and exit; see `exit_code_of`.
 
@@ -40,8 +40,8 @@ def run_command(
         kept: a sentence on what a stopped command has kept.
         takes_words: whether `main` receives, and checks, all words that are no flags.
         remedy: returns a sentence on an unknown flag of this name, or an empty text.
-        sections_of: returns flags by the title of their section in `--help`, from the names of this command's. Flags
-            that it does not name follow those of `OWN`.
+        sections_of: returns flags by the title of their section in `--help`. Flags that it does not name follow those
+            of `OWN`.
         short_sections_of: likewise those of a short `--help`, in the order in which one needs them; `--help=all` then
             shows the rest. Empty: `--help` shows all.
     """
@@ -127,13 +127,13 @@ def globs_in(text: str | None) -> tuple[str, ...]:
 
 def _help_text(
     values: flags.FlagValues,
-    sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]],
-    short_sections_of: Callable[[Collection[str]], Mapping[str, Collection[str]]] | None,
+    sections_of: Callable[[], Mapping[str, Collection[str]]],
+    short_sections_of: Callable[[], Mapping[str, Collection[str]]] | None,
 ) -> str:
     """Return the running command's docstring and its flags by section."""
     own = {flag.name: flag for flag in values.get_key_flags_for_module(sys.argv[0])}
-    short = short_sections_of(own) if short_sections_of else {}
-    sections = short or sections_of(own)
+    short = short_sections_of() if short_sections_of else {}
+    sections = short or sections_of()
     named = {name for names in sections.values() for name in names}
     others = [] if short else sorted(name for name in own.keys() - named if "." not in name)
     lines = [(sys.modules["__main__"].__doc__ or "").strip()]

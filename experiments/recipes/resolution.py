@@ -10,12 +10,9 @@ from common.backbones.initial_weights import may_be_transformer
 from common.errors import InvalidInput, check_choice
 from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
 from experiments.parts.registry import choices_of_method
+from experiments.parts.signatures import constructor_of
 from experiments.recipes.dissertation import features, pads
 from experiments.recipes.draft import GIVEN, Draft
-from experiments.recipes.own_photos import own_photos
-from experiments.recipes.published_code import published_code
-from experiments.recipes.revisiting import revisiting
-from experiments.recipes.thesis import thesis
 from experiments.recipes.tuned_recipe import named_and_tuned
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import uses_gsp
@@ -24,42 +21,22 @@ from experiments.settings.run_settings import (
     BUDGETS,
     COSINE,
     CROPS_OF_FILES,
-    OWN_PHOTOS,
-    REVISITING,
+    RECIPES,
     RUN_SECTIONS,
     SUPERCLASSES,
-    THESIS,
 )
 from milbich_dml.features import IN_TURN
 from milbich_dml.pads import CURRICULA, FIXED, RANDOM, is_interval
 
-_RECIPES = {THESIS: thesis, "published_code": published_code, REVISITING: revisiting, OWN_PHOTOS: own_photos}
 _SHORT_WEIGHT_DECAY = 1e-4  # of short budgets if the recipe has none; their figures here were measured with it
 _IMAGE_SIZE = 224  # of photographs for transformers; a multiple of patches of 14 and of 16 pixels
 _SMOKE_IMAGE_SIZE = 112
 NUM_VIEWS = 4  # of a training image; each takes as much room as the evaluation's view
 
 
-def resolve(
-    dataset: str,
-    loss: str,
-    pooling: str,
-    recipe: str,
-    budget: str,
-    overrides: dict,
-    method: str = "plain",
-    protocol: str | None = None,
-) -> ExperimentConfig:
-    """Return the complete configuration: recipe, then budget, then flags.
-
-    Args:
-        recipe: one of `run_settings.RECIPES`, or a file from `experiments.tune`.
-        budget: `full` (the recipe as it is), `demo` (minutes on a CPU) or `smoke` (seconds; checks that all runs).
-
-    Raises:
-        InvalidInput: unknown names, or an override that would have no effect.
-    """
-    draft = draft_of(dataset, loss, pooling, recipe, budget, overrides, method, protocol)
+def resolve(*words: Any, **others: Any) -> ExperimentConfig:  # noqa: ANN401  # those of `draft_of`
+    """Return the configuration of a draft; arguments and errors as of `draft_of`."""
+    draft = draft_of(*words, **others)
     return ExperimentConfig.of(draft.values, draft.sources)
 
 
@@ -73,7 +50,15 @@ def draft_of(
     method: str = "plain",
     protocol: str | None = None,
 ) -> Draft:
-    """Return the values of `resolve` with their sources; arguments and errors as there."""
+    """Return all settings with their sources: recipe, then budget, then flags.
+
+    Args:
+        recipe: one of `run_settings.RECIPES`, or a file from `experiments.tune`.
+        budget: `full` (the recipe as it is), `demo` (minutes on a CPU) or `smoke` (seconds; checks that all runs).
+
+    Raises:
+        InvalidInput: unknown names, or an override that would have no effect.
+    """
     overrides = _by_setting(overrides, loss, method, pooling)
     recipe, tuned_by, tuned = named_and_tuned(recipe, loss, method, pooling)
     given = {**tuned, **overrides}
@@ -82,7 +67,7 @@ def draft_of(
     chapter = check_choice("--chapter", given.get("chapter", 3 if method == "ccp" else 5), (3, 5))
     words = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method, "recipe": recipe, "budget": budget}
     draft = Draft(given, words, chapter, protocol)
-    _RECIPES[recipe](draft)
+    constructor_of(RECIPES[recipe])(draft)
     if budget != "full":
         shorten(draft)
     features(draft)
@@ -99,6 +84,9 @@ def draft_of(
 def _by_setting(overrides: Mapping[str, Any], loss: str, method: str, pooling: str) -> dict[str, Any]:
     """Return overrides by their names in configurations, of this method's parts at least."""
     names = chosen_flags(loss, method, pooling, overrides.get("backbone") or "")
+    twice = [f"--{name} and --{flag}" for flag, name in names.items() if {flag, name} <= overrides.keys()]
+    if twice:
+        raise InvalidInput(f"{', '.join(twice)} are two names of one setting. Give one of them.")
     return {names.get(name, name): value for name, value in overrides.items()}
 
 

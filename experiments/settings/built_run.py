@@ -129,7 +129,8 @@ class BuiltRun:
 
     def rate_callbacks(self) -> list[ResumableCallback]:
         """Return the callbacks of the learning rate."""
-        config, callbacks = self.config, list[ResumableCallback]()
+        config = self.config
+        callbacks: list[ResumableCallback] = []
         if config.learning_rate_schedule == COSINE:
             callbacks.append(training.LearningRateRecord())
         if config.rate_drop_step is not None and config.rate_drop_factor is not None:

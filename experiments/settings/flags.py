@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import sys
 import typing
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from absl import flags
@@ -21,7 +22,7 @@ from experiments.parts.kinds import Part
 from experiments.parts.registry import choices_of_method, part_flags, setting_of
 from experiments.settings import build
 from experiments.settings.method_names import FORM
-from experiments.settings.parts import all_settings, chosen_parts
+from experiments.settings.parts import Setting, all_settings, chosen_parts
 from experiments.settings.places import DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.removed import removal_of
@@ -181,10 +182,12 @@ def check_distinct(name: str, values: typing.Sequence[str]) -> None:
         raise invalid(name, received=f"{', '.join(repeated)} more than once", expected="every name once")
 
 
-def run_command(main: Callable[..., None], kept: str | None = None) -> None:
+def run_command(main: Callable[..., None], kept: str | None = None, *, compares: bool = False) -> None:
     """Run `main`; see `command_line.run_command`.
 
-    `kept` is a sentence on what a stopped command has kept, by default that of training commands.
+    Args:
+        kept: a sentence on what a stopped command has kept, by default that of training commands.
+        compares: whether it has the flags of `define_experiment_flags`; a short `--help` then shows the usual ones.
     """
 
     def prepared() -> None:
@@ -197,9 +200,9 @@ def run_command(main: Callable[..., None], kept: str | None = None) -> None:
 
     if kept is None:
         kept = CHECKPOINTS_KEPT if "checkpoint_seconds" in flags.FLAGS else ""
-    command_line.run_command(
-        prepared, kept, remedy=_remedy, sections_of=_sections_of, short_sections_of=_short_sections_of
-    )
+    sections = functools.partial(_sections_of, all_settings() if compares else ())
+    short = _short_sections if compares else dict
+    command_line.run_command(prepared, kept, remedy=_remedy, sections_of=sections, short_sections_of=short)
 
 
 def _remedy(name: str) -> str:
@@ -211,9 +214,9 @@ def _remedy(name: str) -> str:
     return removal_of(f"--{name}")
 
 
-def _sections_of(own: Collection[str]) -> dict[str, list[str]]:
+def _sections_of(of_settings: Sequence[Setting]) -> dict[str, list[str]]:
     """Return flags by the title of their section in `--help`, in order."""
-    settings = {each.name: each.section for each in all_settings()} if "beta_2" in own else {}
+    settings = {each.name: each.section for each in of_settings}
     first = next(iter(settings.values()), OWN)
     section_of = dict.fromkeys(_OF_RUNS, _RUNS) | dict.fromkeys(_OF_LAUNCHES, _LAUNCH)
     section_of |= dict.fromkeys(_METHODS, first) | settings
@@ -223,10 +226,8 @@ def _sections_of(own: Collection[str]) -> dict[str, list[str]]:
     return sections
 
 
-def _short_sections_of(own: Collection[str]) -> dict[str, Collection[str]]:
+def _short_sections() -> dict[str, Collection[str]]:
     """Return the usual flags, and those of the parts that are named."""
-    if "beta_2" not in own:
-        return {}
     return {**_USUAL, **{part.settings.title: part.flags for part in _asked_parts()}}
 
 

@@ -23,7 +23,8 @@ AnyMethod = TypeVar("AnyMethod", bound=Method)
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
 THESIS, OWN_PHOTOS, OWN_LOSS = "thesis", "own_photos", "ms"
-RECIPES = (THESIS, "published_code", REVISITING, OWN_PHOTOS)
+# Functions by name, found when they are needed.
+RECIPES = {each: f"experiments.recipes.{each}:{each}" for each in (THESIS, "published_code", REVISITING, OWN_PHOTOS)}
 BUDGETS = ("smoke", "demo", "full")
 RANDOM_START = "random"
 HEAD_STARTS = ("pca", "whitening")  # in closed form

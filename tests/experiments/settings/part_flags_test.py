@@ -30,6 +30,11 @@ def test_a_flag_of_a_part_that_is_not_chosen_says_whose_it_is():
         resolved("c2", ms__threshold=0.4)
 
 
+def test_two_names_of_one_setting_are_refused():
+    with pytest.raises(InvalidInput, match="--ms_alpha and --ms.positive_scale are two names of one setting"):
+        resolved("ms", ms__positive_scale=3.0, ms_alpha=2.0)
+
+
 def test_of_several_methods_a_part_s_flag_sets_its_own_alone():
     arguments = ["--dataset=glyphs", "--methods=c1+gap,triplet+gap", "--explain", "--c1.margin=0.25"]
     values = done_here("experiments.fair_eval", *arguments).stdout
