@@ -178,7 +178,7 @@ def test_a_folder_of_a_method_stands_for_its_finished_runs(tmp_path):
 
 def test_a_head_that_projects_first_has_no_metric_matrix(trunk):
     head = EmbeddingHead(build.POOLINGS["gap"](None), 4, project_first=True)
-    trained = TrainedModel(trunk.config, None, types.SimpleNamespace(head=head), None)
+    trained = TrainedModel(trunk.config, None, types.SimpleNamespace(head=head, feature_sizes=None), None, None)
     with pytest.raises(InvalidInput, match="--run: received one with --pooling=gap, which projects before it pools"):
         trunk_of(trained)
 
@@ -208,4 +208,4 @@ def test_features_side_by_side_have_no_metric_matrix(tmp_path):
     config = resolve("glyphs", "margin+shared", "gap", "thesis", "smoke", OVERRIDES)
     model = build.build_model(config, dataset, 6)
     with pytest.raises(InvalidInput, match="received one with --loss=margin.shared, whose features are brought"):
-        trunk_of(TrainedModel(config, dataset, model, dataset.train))
+        trunk_of(TrainedModel(config, dataset, model, dataset.train, None))

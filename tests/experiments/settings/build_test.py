@@ -108,7 +108,7 @@ def test_evaluation_of_files_has_the_filter_and_the_copies_of_its_recipe(recipe,
     examples = Examples(np.zeros(1, int), paths=np.array([str(tmp_path / "image.png")]))
     dataset = Dataset("files", examples, examples)
     config = resolve("cub200", "c2", "gap", recipe, "full", {})
-    assert build.build_preprocessing(config, dataset) == CenterCrop(227, antialias=has_filter)
+    assert build.build_inputs(config, dataset).preprocessing == CenterCrop(227, antialias=has_filter)
     prepared = build.prepare_dataset(dataset, config, str(tmp_path / "cache"))
     assert [part.paths[0] == examples.paths[0] for part in (prepared.train, prepared.test)] == [not has_filter] * 2
 
