@@ -1,6 +1,5 @@
 """A headless Chromium over its debugging pipe: what a page logs and asks for, how wide it is, how it looks."""
 
-import base64
 import json
 import os
 import select
@@ -105,14 +104,6 @@ class Page:
         """The addresses that the page asked for."""
         sent = [event for event in self.events if event["method"] == "Network.requestWillBeSent"]
         return [event["params"]["request"]["url"] for event in sent]
-
-    def screenshot(self, path) -> None:
-        """The whole page as PNG."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(data))
 
     def call(self, method: str, **parameters) -> dict:
         """The answer to a command of the debugging protocol."""

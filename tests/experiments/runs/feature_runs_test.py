@@ -18,22 +18,15 @@ from experiments.settings.places import Places
 from experiments.settings.splits import split_of
 from milbich_dml.pads import Pads
 from tests.experiments.tiny_study import TinyStudy
-from tests.support.eager_functions import eagerly
 
 DIVA = "margin+distance+shared+intra+dance"
 SIZES = {"embedding_dim": 16, "samples_per_class": 4, "decorrelation": 1.0}
 PADS = {"pads_steps": 3, "pads_bins": 10, "pads_start": "all"}
-pytestmark = pytest.mark.usefixtures("tiny_network")
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 
 
 class Stopped(Exception):
     pass
-
-
-@pytest.fixture(scope="module", autouse=True)
-def without_graphs():
-    with eagerly(True):
-        yield
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 import json
 import math
-import subprocess
 import sys
+import time
 
 import pytest
 
@@ -11,6 +11,7 @@ from experiments.recipes import resolve
 from experiments.tuning import search as tuning_search
 from experiments.tuning.search import RANDOM_TRIALS, Search, SearchRules, in_words, take_trial, was_pruned
 from experiments.tuning.search_space import parse_space
+from tests.support.command_line import start_program
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed (pip install '.[tune]')")
 PARAMETERS = ["learning_rate=1e-4..1e-1:log", "samples_per_class=2..8"]
@@ -208,22 +209,24 @@ def test_a_storage_that_cannot_be_opened(address):
 
 
 HOLD = """
-import pathlib, sys
+import pathlib, sys, time
 from experiments.tuning.search import take_trial
 lock = take_trial(pathlib.Path(sys.argv[1]), 3)
-print(lock is not None, flush=True)
-sys.stdin.read()
+pathlib.Path(sys.argv[1], "held" if lock else "refused").touch()
+time.sleep(600)
 """
 
 
 def test_a_trial_is_held_by_one_process_until_it_ends(tmp_path):
-    command = [sys.executable, "-c", HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout.readline() == "True\n"
-        assert take_trial(tmp_path, 3) is None
-        with take_trial(tmp_path, 4):
-            pass
-        other.kill()
+    other = start_program(["-c", HOLD, str(tmp_path)])
+    while not (tmp_path / "held").exists():
+        assert other.poll() is None
+        time.sleep(0.02)
+    assert take_trial(tmp_path, 3) is None
+    with take_trial(tmp_path, 4):
+        pass
+    other.kill()
+    other.wait()
     with take_trial(tmp_path, 3) as lock:
         assert lock is not None
         assert take_trial(tmp_path, 3) is None
