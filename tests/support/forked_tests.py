@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
+import tests
+
 PASSED, FAILED, TOO_LONG, DIED = "passed", "failed", "time limit", "died"
 _FAILED_STATUS = (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)  # interrupted: a file cannot be imported
 
@@ -131,6 +133,7 @@ def _move_to(tree: pathlib.Path) -> None:
         if name.partition(".")[0] in packages:
             del sys.modules[name]
     os.chdir(tree)
+    tests.__path__ = [str(tree / "tests")]  # alone: tf2onnx installs a `tests/common.py`
     sys.path[:] = [str(tree), *(path for path in sys.path if path not in left_behind)]
     sys.dont_write_bytecode = True
     os.environ.update(PYTHONPATH=str(tree), PYTHONDONTWRITEBYTECODE="1")
