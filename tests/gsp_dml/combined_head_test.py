@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from gsp_dml import CombinedSumHead, GeneralizedSumPooling
 
 keras = tf.keras
@@ -89,8 +88,3 @@ def test_the_mask_of_keras_arrives_and_keeps_padding_out_of_the_memory():
     model(padded, training=True)
     averages = np.asarray(head.projection(tf.reduce_mean(embedding(short), axis=1)))
     np.testing.assert_allclose(head.pooling.memory, averages, rtol=1e-5, atol=1e-7)
-
-
-def test_an_unknown_aggregation_lists_the_choices():
-    with pytest.raises(InvalidInput, match=r"aggregation.*'median'.*generalized_mean"):
-        head_of("median")

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.losses import MarginLoss, MinedLoss, loss_of_kind
 from common.references import References
 from milbich_dml import (
@@ -153,18 +152,3 @@ def test_weight_zero_leaves_the_gradient_of_the_first_slice():
 def test_sizes_add_up_with_the_rest_first(dim, number, expected):
     assert feature_sizes(dim, number) == expected
     assert sum(expected) == dim
-
-
-def test_what_does_not_fit_is_refused():
-    shared = {"shared": task("shared", 4)}
-    for arguments, message in (
-        (({}, (4,)), "tasks: received .* expected at least one of disc_2, disc_3, disc_4, shared"),
-        (({"other": disc()}, (4, 4)), "tasks: received .*other.*, expected at least one of"),
-        ((shared, (4, 4, 4)), "sizes: received .* expected 2 numbers, for disc, shared"),
-    ):
-        with pytest.raises(InvalidInput, match=message):
-            feature_tasks_loss(disc(), *arguments)
-    with pytest.raises(InvalidInput, match="in_turn: received .*intra.* expected shared or groups as the only task"):
-        feature_tasks_loss(disc(), {"intra": task("intra", 4)}, (4, 4), in_turn=True)
-    with pytest.raises(InvalidInput, match="num_features: received 6, expected 1 to 5, the components"):
-        feature_sizes(5, 6)

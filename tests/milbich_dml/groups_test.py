@@ -151,9 +151,3 @@ def test_neighbors_inside_groups_are_right_more_often():
     right = np.nansum(found.correctness(labels) * np.bincount(found.sizes, minlength=6)[1:])
     assert right / np.sum(found.sizes > 1) > nearest + 0.2
     assert 0.1 < found.coverage < 0.9
-
-
-@pytest.mark.parametrize("wrong", [{"largest": 1}, {"largest": 11}, {"percentile": 0}, {"num_random": 0}])
-def test_refusals(wrong):
-    with pytest.raises(InvalidInput, match=next(iter(wrong))):
-        compact_groups(np.eye(10), **wrong)

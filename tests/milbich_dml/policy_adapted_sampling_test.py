@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from milbich_dml import PolicyAdaptedSampling, PolicyRules, SamplingDistribution
 from milbich_dml import policy_adapted_sampling as module
 from milbich_dml.policy_adapted_sampling import FACTORS
@@ -124,18 +123,6 @@ def test_a_restored_teacher_before_its_first_decision():
     run(other, 1)
     run(teacher, 1)
     assert other.state() == teacher.state()
-
-
-def test_arguments_out_of_range_are_refused():
-    with pytest.raises(InvalidInput, match=r"reward: received \(\), expected one figure or more"):
-        PolicyAdaptedSampling(SamplingDistribution(), dict, ("R@1", "NMI"), (), 30, 100)
-    with pytest.raises(InvalidInput, match="steps_per_decision: received 0, expected a number greater than 0"):
-        teacher_of([], steps_per_decision=0)
-    with pytest.raises(InvalidInput, match="estimator: received 'q_learning', expected one of ppo_a2c"):
-        PolicyRules("q_learning")
-    teacher = PolicyAdaptedSampling(SamplingDistribution(), lambda: {"NMI": 0.5}, ("R@1",), ("R@2",), 1, 100)
-    with pytest.raises(InvalidInput, match="figures of the teacher: received .* expected also R@1, R@2"):
-        teacher.decide()
 
 
 BUMP = np.exp(-((np.arange(5) - 4.0) ** 2) / (2 * 0.7**2))  # e of a distribution on each bin alone

@@ -87,18 +87,3 @@ def test_without_a_connection(monkeypatch):
     monkeypatch.setattr(keras.applications, "MobileNet", unreachable)
     with pytest.raises(InvalidInput, match=r"a connection to the internet.*https://storage.*without top"):
         keras_backbone("MobileNet", weights="imagenet")
-
-
-def test_wrong_arguments(tmp_path):
-    with pytest.raises(InvalidInput, match="'AlexNet', expected one of ConvNeXtBase.*Xception"):
-        keras_backbone("AlexNet")
-    with pytest.raises(InvalidInput, match="input_channels"):
-        keras_backbone("MobileNet", 2)
-    with pytest.raises(InvalidInput, match=r"an \.h5 file of Keras for MobileNet"):
-        keras_backbone("MobileNet", weights="mobilenet.npz")
-    with pytest.raises(InvalidInput, match="path of an existing file"):
-        keras_backbone("MobileNet", weights=str(tmp_path / "none.h5"))
-    with pytest.raises(InvalidInput, match="image_size.*NASNetMobile is made for one size"):
-        keras_backbone("NASNetMobile")
-    with pytest.raises(InvalidInput, match=r"\(16, 16\), expected images that are large enough"):
-        keras_backbone("VGG16", image_size=16)

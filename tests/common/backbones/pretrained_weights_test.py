@@ -136,23 +136,3 @@ def test_unreadable_files(spoil, tmp_path):
     spoil(path)
     with pytest.raises(InvalidInput, match=r"expected an \.npz file with one array per parameter.*Reading it failed"):
         load_parameters(every_kind_of_layer(), path)
-
-
-def test_what_cannot_be_loaded_or_saved_is_refused(tmp_path):
-    model = every_kind_of_layer()
-    np.save(tmp_path / "weights.npy", np.zeros(3))
-    with pytest.raises(InvalidInput, match="a single array"):
-        load_parameters(model, tmp_path / "weights.npy")
-    with pytest.raises(InvalidInput, match="'imagnet', expected .none., .imagenet. or the path of an existing file"):
-        initialize_weights(model, "imagnet")
-    with pytest.raises(InvalidInput, match="path of an existing file"):
-        initialize_weights(model, tmp_path)
-    with pytest.raises(InvalidInput, match="no ImageNet weights for resnet10"):
-        resnet10(weights="imagenet")
-    with pytest.raises(InvalidInput, match=r'ends with "\.npz"'):
-        save_parameters(model, tmp_path / "weights.h5")
-    with pytest.raises(InvalidInput, match="can be written to"):
-        save_parameters(model, tmp_path / "weights.npy" / "weights.npz")
-    tokens = keras.Input((3, 2))
-    with pytest.raises(ValueError, match="memory.*LSTM"):
-        named_parameters(keras.Model(tokens, keras.layers.LSTM(2, name="memory")(tokens)))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from common.errors import InvalidInput
 from common.ops.distances import pairwise_distances, pairwise_inner_products, pairwise_squared_distances
 from common.ops.hyperbolic import exponential_map, pairwise_hyperbolic_distances
 from common.ops.normalization import mean_norm, normalize, normalize_groups
@@ -132,12 +131,6 @@ def test_groups_are_normalised_apart(mode):
     x = np.random.default_rng(0).normal(size=(4, 3, 7))
     expected = np.concatenate([normalize(part, mode) for part in (x[..., :2], x[..., 2:6], x[..., 6:])], axis=-1)
     np.testing.assert_array_equal(normalize_groups(tf.constant(x), mode, [2, 4, 1]), expected)
-
-
-@pytest.mark.parametrize("sizes", [[], [3, 3], [7, 0]])
-def test_groups_that_do_not_fit_are_refused(sizes):
-    with pytest.raises(InvalidInput, match="sizes: received .* expected positive numbers that add up to the 7"):
-        normalize_groups(tf.zeros([2, 7]), "unit", sizes)
 
 
 def tangents(seed, longest, count=12, dim=5):

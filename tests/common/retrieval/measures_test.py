@@ -279,15 +279,6 @@ def test_infinite_weights_forbid():
     assert found.cost == 8
 
 
-@pytest.mark.parametrize(
-    ("others", "gap", "received"),
-    [(np.zeros((2, 2)), 0.0, "dimension 2"), (np.full((2, 1), np.nan), 0.0, "NaN"), (np.zeros((2, 1)), -1.0, "-1")],
-)
-def test_refusals(others, gap, received):
-    with pytest.raises(InvalidInput, match=received):
-        match_sequences(np.zeros((3, 1)), others, disorder=0, repetition=0, gap=gap)
-
-
 FINE = np.random.default_rng(0).integers(0, 9, 50)
 LEVELS = np.stack([FINE, FINE // 3, FINE // 6], axis=1)
 POINTS = np.random.default_rng(1).integers(-2, 3, (50, 3)).astype(np.float32)  # with ties

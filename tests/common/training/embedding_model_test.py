@@ -55,15 +55,6 @@ def test_projection_and_a_maximum_do_not_commute():
     np.testing.assert_allclose(before(features)["embeddings"], projected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_frozen_head_leaves_statistics_alone():
-    head = EmbeddingHead(SecondOrderAttentionPooling(), 7, trainable=False)
-    head(images())
-    before = head.get_weights()
-    head(images(), training=True)
-    for weight, expected in zip(head.get_weights(), before):
-        np.testing.assert_array_equal(weight, expected)
-
-
 @pytest.mark.parametrize(("project_first", "channels"), [(False, 3), (True, 7)])
 def test_weights_of_the_pooling_are_for_the_channels_that_it_sees(project_first, channels):
     head = EmbeddingHead(DeLFPooling(4), 7, project_first=project_first)
