@@ -11,7 +11,6 @@ import numpy as np
 import ccp_dml
 from ccp_dml.projection_problem import snapshot_recorder
 from common import losses, references
-from common.data.memory_batches import CRITERIA
 from common.errors import InvalidInput, check_given, invalid
 from common.parameters import Count, CountOrZero, NotNegative
 from common.training import method
@@ -74,7 +73,7 @@ class Method(method.Method):
     def conflicts(self, config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401
         """Yield losses, samplers and schedules that CCP does not go with."""
         yield from conflicts_of_loss(config.loss)
-        if config.sampler in CRITERIA:
+        if config.batches.by_embeddings:
             fix = "CCP goes back to earlier weights in the middle of what its batches were chosen for."
             yield invalid(
                 "--sampler", received=config.sampler, expected="one of labels alone with --method=ccp", fix=fix

@@ -163,7 +163,7 @@ def _of_intra(config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401
             "and negative are drawn in the same way. Expected the margin loss (margin+distance+intra), whose boundary "
             "keeps them apart."
         )
-    if config.samples_per_class < _IMAGES_OF_INTRA or config.sampler == "spc_r":
+    if config.samples_per_class < _IMAGES_OF_INTRA or not config.batches.of_classes:
         yield InvalidInput(
             f"{config.loss}: `intra` draws triplets within a class, and received "
             f"--samples_per_class={config.samples_per_class} with --sampler={config.sampler}. Expected three or more "

@@ -135,12 +135,14 @@ class Method:
         num_views: how often each image is in its batch.
         has_places: whether labels of a batch also include the training images' indices.
         draws_by_run: whether the losses draw by the seed of the run, not by the one seed of all runs.
+        distils: whether it teaches by larger embeddings or by pooled features, which one linear layer has to follow.
         relative_cost: of a training step, over one without the method.
     """
 
     num_views = 1
     has_places = False
     draws_by_run = False
+    distils = False
     relative_cost = 1.0
 
     def conflicts(self, config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401  # settings of any run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -23,17 +23,17 @@ class DrawnTriplets(Method):
     """Triplets that a miner draws; rho-regularised, their negative is sometimes a positive.
 
     Args:
-        miner: see `common.losses.MinedLoss`.
+        miner: returns one for `common.losses.MinedLoss`.
         p_switch: how often the positive takes the negative's place, in [0, 1].
     """
 
-    miner: str
+    miner: Callable[[], Any]
     p_switch: Share = 0.0
 
     def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
         """Restrict the loss to drawn triplets."""
         del sizes
-        return lambda dim, seed: losses.MinedLoss(make(dim, seed), self.miner, self.p_switch, seed)
+        return lambda dim, seed: losses.MinedLoss(make(dim, seed), self.miner(), self.p_switch, seed)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,6 +109,8 @@ class SelfDistillation(Method):
         temperature: temperature of the similarities.
         start: update steps before features are distilled.
     """
+
+    distils = True
 
     dims: str = "512,1024,1536,2048"
     weight: NotNegative = 50.0

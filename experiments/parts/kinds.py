@@ -145,6 +145,46 @@ class Pooling(Part):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Miner(Part):
+    """A miner, a word of a loss's name: one of `MinedLoss` by its name, or a layer as it describes."""
+
+    flag: ClassVar = "miner"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sampler(Part):
+    """A sampler of batches: a `common.data.TrainingBatches` with `class_places`, the place of a class in each batch.
+
+    Args:
+        of_classes: whether a batch has `--classes_per_batch` different classes.
+        of_superclasses: whether it needs data with superclasses.
+        by_embeddings: whether it chooses by embeddings as of the last validation.
+    """
+
+    flag: ClassVar = "sampler"
+    given: ClassVar = (
+        *("labels", "superclasses", "batch_size", "classes_per_batch", "samples_per_class"),
+        *("superclasses_per_batch", "seed"),
+    )
+    of_classes: bool = True
+    of_superclasses: bool = False
+    by_embeddings: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optimizer(Part):
+    """An optimiser of Keras.
+
+    Args:
+        decays: whether it decays weights itself; otherwise L2 is added to their gradients.
+    """
+
+    flag: ClassVar = "optimizer"
+    given: ClassVar = ("learning_rate", "beta_2", "weight_decay")
+    decays: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Backbone(Part):
     """A network of a plug-in, from images in 0..255 to feature maps."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+
 import ccp_dml.method
 import gsp_dml.method
-from common import losses
+from common import data, losses, training
+from common.data.memory_batches import CRITERIA
 from common.parameters import Count, NotNegative, NumberRange, Positive
 from common.training import methods
 from experiments.parts.kinds import Size
@@ -21,17 +24,7 @@ if TYPE_CHECKING:
     from common.losses import MetricLoss
     from experiments.parts.registry import Registry
 
-MINERS = {
-    "random": "random",
-    "semihard": "semi_hard",
-    "softhard": "soft_hard",
-    "distance": "distance_weighted",
-    "interclass": "inter_class",
-    "pads": "pads",
-    "batchhard": "batch_hard",
-    "multisimilarity": "multi_similarity",
-}
-WORDS = (*MINERS, "rho", "xbm", "s2sd", *FEATURES, "ccp", "plain")  # of methods' names, so no parts' names
+WORDS = ("rho", "xbm", "s2sd", *FEATURES, "ccp", "plain")  # of methods' names, so no parts' names
 
 EMOJI_CLUTTER = {"emoji_clutter_64": 64, "emoji_clutter_48": 48, "emoji_clutter_32": 32}  # their sides in pixels
 GSP = "gsp_dml:GeneralizedSumPooling"
@@ -47,7 +40,9 @@ def register(registry: Registry) -> None:
     Their settings keep the names that they have in stored configurations and in flags.
     """
     _losses(registry)
+    _miners(registry)
     _methods(registry)
+    _samplers(registry)
     _poolings(registry)
     _data_sets(registry)
 
@@ -93,6 +88,30 @@ def _losses(registry: Registry) -> None:
     add("fastap", "FastAPLoss", {"num_bins": "fastap_bins"})
     of_hyperbolic = {each: f"hyperbolic_{each}" for each in ("curvature", "radius", "temperature")}
     add("hyperbolic", "HyperbolicLoss", of_hyperbolic, on_sphere=True)
+
+
+def _miners(registry: Registry) -> None:
+    names = {"random": "random", "semihard": "semi_hard", "softhard": "soft_hard", "distance": "distance_weighted"}
+    names |= {"interclass": "inter_class", "pads": "pads", "batchhard": "batch_hard"}
+    for word, miner in (names | {"multisimilarity": "multi_similarity"}).items():
+        registry.miner(word, f"{__name__}:miner_of_losses", fixed={"miner": miner})
+
+
+def _samplers(registry: Registry) -> None:
+    """Add the samplers of batches, and the optimisers."""
+
+    def add(name: str, constructor: str, fixed: dict[str, Any] | None = None, **traits: Any) -> None:
+        registry.sampler(name, f"common.data:{constructor}", fixed=fixed, **traits)
+
+    add("rounds", "ClassBalancedBatches", {"interleaved": False, "refills_blindly": False})
+    add("m_per_class", "ClassBalancedBatches", {"interleaved": True, "refills_blindly": True})
+    add("spc", "MPerClassBatches")
+    add("spc_r", "RandomPairBatches", of_classes=False)
+    registry.sampler("superclasses", f"{__name__}:superclass_batches", of_superclasses=True)
+    for criterion in CRITERIA:
+        add(criterion, "MemoryBatches", {"criterion": criterion}, by_embeddings=True)
+    registry.optimizer("adam", f"{__name__}:adam")
+    registry.optimizer("adamw", f"{__name__}:adamw", decays=True)
 
 
 def _methods(registry: Registry) -> None:
@@ -232,6 +251,34 @@ def _data_sets(registry: Registry) -> None:
     of_both = ("min_images", "skip_unreadable")
     add("folder", "image_folder", takes=("train_fraction", "exclude", *of_both), **own)
     add("manifest", "manifest", takes=("label_column", *of_both), **own)
+
+
+def miner_of_losses(miner: str) -> str:
+    """Miner of `common.losses.MinedLoss`."""
+    return miner
+
+
+def superclass_batches(
+    labels: np.ndarray,
+    superclasses: np.ndarray,
+    superclasses_per_batch: int,
+    classes_per_batch: int,
+    samples_per_class: int,
+    seed: int,
+) -> data.HierarchicalBatches:
+    """Batches of few superclasses."""
+    classes, levels = classes_per_batch // superclasses_per_batch, np.stack([labels, superclasses], axis=1)
+    return data.HierarchicalBatches(levels, superclasses_per_batch, classes, samples_per_class, seed)
+
+
+def adam(learning_rate: float, beta_2: float) -> training.FusedAdam:
+    """Adam."""
+    return training.FusedAdam(learning_rate, beta_1=0.9, beta_2=beta_2)
+
+
+def adamw(learning_rate: float, beta_2: float, weight_decay: float) -> training.FusedAdamW:
+    """Adam with decoupled weight decay."""
+    return training.FusedAdamW(learning_rate, weight_decay=weight_decay, beta_1=0.9, beta_2=beta_2)
 
 
 def margin_loss(

@@ -16,7 +16,7 @@ from common.errors import InvalidInput, check_choice, invalid
 from common.files import Maybe, difference
 from common.parameters import FINITE
 from experiments.parts import library
-from experiments.parts.kinds import Around, Backbone, DataSet, Loss, Part, Pooling
+from experiments.parts.kinds import Around, Backbone, DataSet, Loss, Miner, Optimizer, Part, Pooling, Sampler
 from experiments.parts.setting import Settings, setting
 from experiments.parts.signatures import REQUIRED, Constructor, Parameter, signature_of
 
@@ -99,12 +99,18 @@ POOLINGS: dict[str, Pooling] = {}
 _OWN_BACKBONES: dict[str, Backbone] = {}  # of plug-ins; `BACKBONES` has all
 DATASETS: dict[str, DataSet] = {}
 METHODS: dict[str, Around] = {}
+MINERS: dict[str, Miner] = {}
+SAMPLERS: dict[str, Sampler] = {}
+OPTIMIZERS: dict[str, Optimizer] = {}
 PLAIN = "plain"  # no method that `--method` names
 TABLES: dict[str, dict[str, Any]] = {
     "loss": LOSSES,
+    "miner": MINERS,
     "method": METHODS,
     "pooling": POOLINGS,
     "backbone": _OWN_BACKBONES,
+    "sampler": SAMPLERS,
+    "optimizer": OPTIMIZERS,
     "dataset": DATASETS,
 }
 
@@ -127,8 +133,9 @@ def methods_of(loss: str, method: str, pooling: str) -> list[Around]:
 
 
 def part_of(kind: str, name: str) -> Part | None:
-    """Return the part that a flag names, or None; of a loss's name, its base."""
-    return TABLES[kind].get(name.partition("+")[0] if kind == "loss" else name)
+    """Return the part that a flag names, or None; a loss's name has its base and perhaps a miner."""
+    words = name.split("+")
+    return TABLES[kind].get({"loss": words[0], "miner": "".join(words[1:2])}.get(kind, name))
 
 
 def part_flags() -> dict[str, tuple[Part, str]]:
@@ -203,6 +210,23 @@ class Registry:
         """Add a pooling for `--pooling`; `traits` as of `Pooling`, the others as of `settings_of`."""
         self._add(Pooling, name, constructor, fixed, traits, names, omits, stored_as)
 
+    def miner(self, name: str, constructor: Constructor, *, fixed: Mapping[str, Any] | None = None) -> None:
+        """Add a miner for names such as `margin+NAME`: of a layer, see `common.losses.MinedLoss`."""
+        self._add(Miner, name, constructor, fixed, {})
+
+    def sampler(
+        self, name: str, constructor: Constructor, *, fixed: Mapping[str, Any] | None = None, **traits: Any
+    ) -> None:
+        """Add a sampler for `--sampler`, which takes those of `Sampler.given` that it names; `traits` as there."""
+        self._add(Sampler, name, constructor, fixed, traits)
+
+    def optimizer(self, name: str, constructor: Constructor, **traits: Any) -> None:
+        """Add an optimiser for `--optimizer`, which takes those of `Optimizer.given` that it names; `traits` as there.
+
+        Its learning rate is a number that a schedule may assign.
+        """
+        self._add(Optimizer, name, constructor, None, traits)
+
     def backbone(self, name: str, constructor: Constructor) -> None:
         """Add a network for `--backbone`.
 
@@ -257,8 +281,9 @@ class Registry:
 
     def _check_name(self, kind: str, name: str) -> None:
         is_word = isinstance(name, str) and re.fullmatch("[a-z][a-z0-9_]*", name)
-        if self._provider and (not is_word or name in library.WORDS):
-            expected = f"lower-case letters, digits and _, and none of {', '.join(library.WORDS)}"
+        words = (*(MINERS if kind != "miner" else (*LOSSES, *POOLINGS)), *library.WORDS)
+        if self._provider and (not is_word or name in words):
+            expected = f"lower-case letters, digits and _, and none of {', '.join(words)}"
             raise invalid(f"name of a {kind}", received=name, expected=expected)
         known = TABLES[kind].get(name)
         if known is not None:

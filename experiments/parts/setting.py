@@ -28,7 +28,7 @@ def setting(
         help_text: the flag's text in `--help`, without a full stop; the default is added unless it names one.
         default: the value if neither recipe nor flag gives one; a field without default must be given.
         within: the range of a number; every fraction has one.
-        choices: allowed strings, if the set is fixed.
+        choices: allowed strings, if not any.
         stored_as: the field's name in `config.json` and in hashes, if not the flag's.
         omit_default: whether to omit the default when storing, so that a new field preserves older runs' hashes; None:
             unless the class `stores_defaults`.
@@ -37,7 +37,7 @@ def setting(
     """
     if default is not dataclasses.MISSING and default is not None and "default" not in help_text:
         help_text += f" (default: {_in_words(default)})"
-    of_setting = {"help": help_text, "within": within, "choices": tuple(choices), "argument": argument}
+    of_setting = {"help": help_text, "within": within, "choices": choices, "argument": argument}
     of_storage = {"repeats": repeats, "stored_as": stored_as, "omit_default": True if default is None else omit_default}
     return dataclasses.field(default=default, metadata={**of_setting, **of_storage})
 

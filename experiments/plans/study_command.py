@@ -24,7 +24,13 @@ from experiments.plans.study import Cell, Studies, Study, StudyOptions, finished
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.protocols.recording import record_methods
 from experiments.protocols.report_files import print_report
-from experiments.recipes.words import check_dataset_flags, head_without_gpu, set_recipe
+from experiments.recipes.words import (
+    check_dataset_flags,
+    check_distinct,
+    head_without_gpu,
+    overrides_from_flags,
+    set_recipe,
+)
 from experiments.reports import UnitRun
 from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.runs.start_checks import checked_with_data
@@ -155,7 +161,7 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
             lambda: experiment_flags.refuse_flags(values, "method"),
             lambda: check_dataset_flags(values),
             lambda: check_choice("--budget", values.budget, BUDGETS),
-            lambda: experiment_flags.check_distinct("--loss", losses),
+            lambda: check_distinct("--loss", losses),
             *(functools.partial(build.check_loss_name, loss) for loss in losses),
             *(functools.partial(build.check_pooling_name, pooling) for pooling in values.pooling),
         ]
@@ -163,7 +169,7 @@ def options_from_flags(values: flags.FlagValues) -> StudyOptions:
     if len(values.pooling) != 1:
         raise InvalidInput(f"Invalid --pooling: received {len(values.pooling)} names, expected one.")
     set_recipe(values)
-    overrides = experiment_flags.overrides_from_flags(values)
+    overrides = overrides_from_flags(values)
     return StudyOptions(
         dataset=values.dataset,
         budget=values.budget,

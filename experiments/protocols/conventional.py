@@ -20,7 +20,7 @@ from common.errors import InvalidInput, check_all, check_choice
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.fair import Protocol, check_unit_flags
 from experiments.protocols.report_files import print_report
-from experiments.recipes.words import configurations_from_flags
+from experiments.recipes.words import check_distinct, configurations_from_flags
 from experiments.reports import UnitRun
 from experiments.runs.start_checks import checked_with_data
 from experiments.settings import build
@@ -43,7 +43,7 @@ def evaluate(
     `afterwards` makes, from the data set, a function called with each finished unit's folder.
     """
     monitors = [check_choice("--monitor", monitor, MONITORS) for monitor in values.monitor]
-    experiment_flags.check_distinct("--monitor", monitors)
+    check_distinct("--monitor", monitors)
     if not monitors:
         raise InvalidInput(
             f"Invalid --monitor: received an empty list, expected one of {', '.join(MONITORS)}, or both."

@@ -9,21 +9,20 @@ from common.backbones import PRESET_WEIGHTS, is_preset
 from common.backbones.initial_weights import may_be_transformer
 from common.errors import InvalidInput, check_choice
 from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
-from experiments.parts.registry import choices_of_method
+from experiments.parts.registry import SAMPLERS, choices_of_method
 from experiments.parts.signatures import constructor_of
 from experiments.recipes.dissertation import features, pads
 from experiments.recipes.draft import GIVEN, Draft
 from experiments.recipes.tuned_recipe import named_and_tuned
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import uses_gsp
-from experiments.settings.parts import all_settings, chosen_flags, parts_of
+from experiments.settings.parts import all_settings, chosen_flags, chosen_parts
 from experiments.settings.run_settings import (
     BUDGETS,
     COSINE,
     CROPS_OF_FILES,
     RECIPES,
     RUN_SECTIONS,
-    SUPERCLASSES,
 )
 from milbich_dml.features import IN_TURN
 from milbich_dml.pads import CURRICULA, FIXED, RANDOM, is_interval
@@ -59,7 +58,7 @@ def draft_of(
     Raises:
         InvalidInput: unknown names, or an override that would have no effect.
     """
-    overrides = _by_setting(overrides, loss, method, pooling)
+    overrides = _by_setting(overrides, {"loss": loss, "method": method, "pooling": pooling})
     recipe, tuned_by, tuned = named_and_tuned(recipe, loss, method, pooling)
     given = {**tuned, **overrides}
     check_choice("--budget", budget, BUDGETS)
@@ -81,9 +80,9 @@ def draft_of(
     return draft
 
 
-def _by_setting(overrides: Mapping[str, Any], loss: str, method: str, pooling: str) -> dict[str, Any]:
+def _by_setting(overrides: Mapping[str, Any], method_of: Mapping[str, str]) -> dict[str, Any]:
     """Return overrides by their names in configurations, of this method's parts at least."""
-    names = chosen_flags(loss, method, pooling, overrides.get("backbone") or "")
+    names = chosen_flags({**overrides, **method_of})
     twice = [f"--{name} and --{flag}" for flag, name in names.items() if {flag, name} <= overrides.keys()]
     if twice:
         raise InvalidInput(f"{', '.join(twice)} are two names of one setting. Give one of them.")
@@ -171,10 +170,9 @@ def departures(
 
 def unused_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> list[str]:
     """Return the overrides without effect on a method."""
-    backbone = overrides.get("backbone", values["backbone"])
-    parts = parts_of(values["loss"], values["method"], values["pooling"], backbone)
-    used = {name for kind in (*RUN_SECTIONS, *parts) for name in kind.names()}
-    used |= chosen_flags(values["loss"], values["method"], values["pooling"], backbone).keys()
+    chosen = {**values, **overrides}
+    parts = [part.settings for part in chosen_parts(chosen)]
+    used = {name for kind in (*RUN_SECTIONS, *parts) for name in kind.names()} | chosen_flags(chosen).keys()
     used -= {"held_out_fraction"} - values.keys()
     if "protocol" in values:  # no folds there
         used -= {"num_folds", "fold_order"}
@@ -184,6 +182,7 @@ def unused_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) ->
 def _without_effect(values: Mapping[str, Any]) -> set[str]:
     """Return the settings that these values make irrelevant."""
     estimator, triplets = values.get("pads_estimator"), values.get("shared_triplets")
+    sampler = SAMPLERS.get(values.get("sampler", ""))
     taught = estimator not in (FIXED, RANDOM, *CURRICULA)
     has_effect = {
         **{name: name in traits_of(values["dataset"]).takes for name in OF_CUSTOM_DATA},
@@ -192,7 +191,7 @@ def _without_effect(values: Mapping[str, Any]) -> set[str]:
         "input_mean": values["backbone"] == "bn_inception",
         "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),
         "cached_features": values.get("trained_from") is not None,
-        "superclasses_per_batch": values.get("sampler") == SUPERCLASSES,
+        "superclasses_per_batch": sampler is not None and sampler.of_superclasses,
         "image_noise": not values.get("cached_features") and values["backbone"] != "token_embedding",
         "feature_weight": values.get("feature_schedule") != IN_TURN,
         "decorrelation_reduction": bool(values.get("decorrelation")),

@@ -18,7 +18,7 @@ from common.backbones.initial_weights import check_weights, is_file
 from common.backbones.network_names import HEAD
 from common.commands.command_line import refuse_flags
 from common.commands.exit_code import sees_gpu
-from common.errors import InvalidInput, check_all, check_choice, raise_all
+from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
 from experiments.parts.datasets import DATASETS, OF_CUSTOM_DATA, traits_of
 from experiments.parts.registry import choices_of_method, part_flags, setting_of
@@ -31,7 +31,7 @@ from experiments.recipes.thesis import NETWORK
 from experiments.recipes.tuned_recipe import named_and_tuned, named_recipe
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.flags import check_distinct, overrides_from_flags
+from experiments.settings.flags import METHOD_FIELDS
 from experiments.settings.method_names import uses_gsp
 from experiments.settings.parts import all_settings, chosen_flags
 from experiments.settings.run_settings import BUDGETS, EVERYTHING, OWN_LOSS, OWN_PHOTOS
@@ -72,8 +72,7 @@ def _configurations(values: flags.FlagValues, protocol: str | None, ignored: Ite
     overrides.setdefault("chapter", 3 if is_chapter_3 else 5)
     head = head_without_gpu(values, overrides, said=protocol != "held_out")  # asked for beside another
     overrides |= head
-    backbone = overrides.get("backbone") or ""
-    flags_of = [chosen_flags(loss, method, pooling, backbone) for loss, method, pooling in named]
+    flags_of = [chosen_flags({**overrides, **dict(zip(("loss", "method", "pooling"), each))}) for each in named]
     of_others = {flag for each in flags_of for flag in each}
     drafts = []
     for (loss, method, pooling), own in zip(named, flags_of):
@@ -97,6 +96,21 @@ def _configurations(values: flags.FlagValues, protocol: str | None, ignored: Ite
             print(f"{config.name}\n{plugins}{draft.as_text()}\n")
         sys.exit(0)
     return configs
+
+
+def overrides_from_flags(values: flags.FlagValues) -> dict:
+    """Return the fields set on the command line."""
+    names = [each.name for each in all_settings() if each.name not in METHOD_FIELDS or each.name == "chapter"]
+    names += part_flags()
+    given = {name: values[name].value for name in names if values[name].present}
+    return {name: None if (name, value) == ("trained_from", EVERYTHING) else value for name, value in given.items()}
+
+
+def check_distinct(name: str, values: Sequence[str]) -> None:
+    """Raise `InvalidInput` for repeated names, which would be compared with themselves."""
+    repeated = sorted({value for value in values if values.count(value) > 1})
+    if repeated:
+        raise invalid(name, received=f"{', '.join(repeated)} more than once", expected="every name once")
 
 
 def set_recipe(values: flags.FlagValues) -> None:

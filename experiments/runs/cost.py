@@ -12,7 +12,6 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from common.data.memory_batches import CRITERIA
 from common.errors import check_given
 from common.training.method import Work
 from experiments.parts.datasets import Size, traits_of
@@ -109,7 +108,7 @@ def _seconds(config: ExperimentConfig, rate: Rate, steps: int) -> float:
     size = _size_of(config)
     evaluations = -(-steps // config.steps_per_evaluation)
     embedded = evaluations * validating + rate.num_tests * testing
-    if config.sampler in CRITERIA:
+    if config.batches.by_embeddings:
         embedded += learned * evaluations
     classes = size.classes * learned / size.training
     work = Work(steps, config.batch_size, config.steps_per_evaluation, learned, classes)

@@ -21,7 +21,6 @@ from experiments.runs.cost import seconds_on_processor
 from experiments.settings import build
 from experiments.settings.built_run import BuiltRun
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.loss_building import SAMPLERS_OF_CLASSES
 from experiments.settings.splits import Split, split_of
 
 MOST_HOURS = 24  # of training on a processor that begin without --allow_cpu
@@ -161,7 +160,7 @@ def _check_published_classes(config: ExperimentConfig) -> None:
 
 
 def _check_classes(config: ExperimentConfig, num_classes: int) -> None:
-    if config.classes_per_batch > num_classes and config.sampler in SAMPLERS_OF_CLASSES:
+    if config.classes_per_batch > num_classes and config.batches.of_classes:
         raise invalid(
             "--classes_per_batch",
             received=config.classes_per_batch,

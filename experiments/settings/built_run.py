@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from common import backbones, data, training
 from common.backbones.network_names import OUTPUT_STRIDE
+from experiments.parts.registry import OPTIMIZERS
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.run_settings import ADAMW, COSINE
+from experiments.settings.run_settings import COSINE
 from experiments.settings.splits import split_of, unit_label, unit_seed
 
 if TYPE_CHECKING:
@@ -102,12 +103,11 @@ class BuiltRun:
         from common.training.devices import scaled_optimizer
 
         config = self.config
-        settings = {"beta_1": 0.9, "beta_2": config.beta_2}
-        if config.optimizer == ADAMW:
-            optimizer = training.FusedAdamW(config.learning_rate, weight_decay=config.weight_decay, **settings)
+        rule = OPTIMIZERS[config.optimizer]
+        given = {name: getattr(config, name) for name in rule.given}
+        optimizer = rule(config.own("optimizer"), **given)
+        if rule.decays:
             optimizer.exclude_from_weight_decay(var_list=[w for w in model.trainable_variables if not _is_decayed(w)])
-        else:
-            optimizer = training.FusedAdam(config.learning_rate, **settings)
         cosine = config.learning_rate_schedule == COSINE
         of_blocks = [] if config.layer_decay is None else backbones.block_rates(model.backbone, config.layer_decay)
         return training.ProxyRateOptimizer(
@@ -119,9 +119,9 @@ class BuiltRun:
         )
 
     def transforms(self, model: training.EmbeddingModel, attached: Sequence[Attached] = ()) -> list[GradientTransform]:
-        """Return the ordered transforms of gradients: the methods', decay (except for AdamW), clipping."""
+        """Return the ordered transforms of gradients: the methods', L2 unless the optimiser decays, clipping."""
         config, transforms = self.config, [transform for each in attached for transform in each.transforms]
-        if config.optimizer != ADAMW:
+        if not OPTIMIZERS[config.optimizer].decays:
             transforms.append(training.CoupledWeightDecay(config.weight_decay, model))
         if config.clip_norm:
             transforms.append(training.GradientClipping(config.clip_norm, config.clip_value))

@@ -8,7 +8,7 @@ from common.backbones.initial_weights import A_TRANSFORMER, may_be_transformer
 from common.backbones.network_names import ALL_BLOCKS, HEAD, TRANSFORMERS
 from common.errors import InvalidInput, invalid
 from experiments.parts.registry import LOSSES, part_of
-from experiments.settings.run_settings import COSINE, SUPERCLASSES, RunSettings
+from experiments.settings.run_settings import COSINE, RunSettings
 
 _WITH_BLOCKS = f"a transformer: {A_TRANSFORMER}, or one of a plug-in"
 
@@ -27,7 +27,7 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
     yield from _of_trained_parts(run)
     yield from _of_rates(run)
     yield from _of_devices(run)
-    if run.sampler == SUPERCLASSES and run.classes_per_batch % run.superclasses_per_batch:
+    if run.batches.of_superclasses and run.classes_per_batch % run.superclasses_per_batch:
         expected = f"a divisor of --classes_per_batch={run.classes_per_batch}"
         yield invalid("--superclasses_per_batch", received=run.superclasses_per_batch, expected=expected)
     for method in methods:

@@ -11,12 +11,12 @@ from typing import Any
 from common.backbones import is_preset
 from common.backbones.initial_weights import is_file, preset_digest, weights_file
 from common.commands.plugins import Provider
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput, invalid, raise_all
 from experiments.parts.registry import TABLES, part_of
 from experiments.parts.setting import Settings
 from experiments.settings.checks import conflicts
 from experiments.settings.method_names import parse_loss
-from experiments.settings.parts import all_settings, kinds_of_settings, part_settings, parts_of
+from experiments.settings.parts import all_settings, chosen_parts, kinds_of_settings, part_settings
 from experiments.settings.run_settings import RUN_SECTIONS, RunSettings
 
 
@@ -51,8 +51,7 @@ class ExperimentConfig(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for conflict in conflicts(self):
-            raise conflict
+        raise_all(conflicts(self))
 
     def __getattr__(self, name: str) -> Any:
         """Return a part's setting, None if the method has no such part."""
@@ -76,7 +75,7 @@ class ExperimentConfig(RunSettings):
 
     def providers(self) -> dict[str, Provider]:
         """Return the required plug-ins by the part that they provide."""
-        parts = {kind: part_of(kind, getattr(self, kind)) for kind in TABLES}
+        parts = {kind: part_of(kind, getattr(self, "loss" if kind == "miner" else kind)) for kind in TABLES}
         return {kind: part.provider for kind, part in parts.items() if part and part.provider}
 
     def stored(self) -> dict[str, Any]:
@@ -132,8 +131,7 @@ def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kinds_of(values: Mapping[str, Any]) -> list[type[Settings]]:
-    loss, *others = (values.get(name, "") for name in ("loss", "method", "pooling", "backbone"))
-    return parts_of(parse_loss(loss), *others)
+    return [part.settings for part in chosen_parts({**values, "loss": parse_loss(values.get("loss", ""))})]
 
 
 def _taken(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:

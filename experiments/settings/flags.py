@@ -16,7 +16,7 @@ from common.commands import command_line
 from common.commands.command_line import OWN, define_joined
 from common.commands.command_line import refuse_flags as refuse_flags  # one of this module's names
 from common.commands.exit_code import CHECKPOINTS_KEPT, import_tensorflow
-from common.errors import InvalidInput, invalid
+from common.errors import InvalidInput
 from experiments.launch.launch_flags import READ_BY
 from experiments.parts.kinds import Part
 from experiments.parts.registry import choices_of_method, part_flags, setting_of
@@ -26,7 +26,7 @@ from experiments.settings.parts import Setting, all_settings, chosen_parts
 from experiments.settings.places import DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
 from experiments.settings.removed import removal_of
-from experiments.settings.run_settings import BUDGETS, EVERYTHING, OWN_LOSS, OWN_PHOTOS, RECIPES, THESIS
+from experiments.settings.run_settings import BUDGETS, OWN_LOSS, OWN_PHOTOS, RECIPES, THESIS
 from experiments.settings.tracker_flags import TRACKER_FLAGS, given_tracker_flags
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
@@ -167,21 +167,6 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
     )
 
 
-def overrides_from_flags(values: flags.FlagValues) -> dict:
-    """Return the fields set on the command line."""
-    names = [each.name for each in all_settings() if each.name not in METHOD_FIELDS or each.name == "chapter"]
-    names += part_flags()
-    given = {name: values[name].value for name in names if values[name].present}
-    return {name: None if (name, value) == ("trained_from", EVERYTHING) else value for name, value in given.items()}
-
-
-def check_distinct(name: str, values: typing.Sequence[str]) -> None:
-    """Raise `InvalidInput` for repeated names, which would be compared with themselves."""
-    repeated = sorted({value for value in values if values.count(value) > 1})
-    if repeated:
-        raise invalid(name, received=f"{', '.join(repeated)} more than once", expected="every name once")
-
-
 def run_command(main: Callable[..., None], kept: str | None = None, *, compares: bool = False) -> None:
     """Run `main`; see `command_line.run_command`.
 
@@ -238,5 +223,6 @@ def _asked_parts() -> list[Part]:
     asked = [*itertools.product(losses, methods, poolings)]
     with contextlib.suppress(InvalidInput):  # raised where the command reads the name
         asked += [build.parse_method(name) for name in words.get("methods", "").split(",") if name]
-    found = [part for each in asked if any(each) for part in chosen_parts(*each)]
+    named = [{**words, **dict(zip(("loss", "method", "pooling"), each))} for each in asked if any(each)]
+    found = [part for each in named for part in chosen_parts(each)]
     return list({part.settings.title: part for part in found if part.name != "regularizers"}.values())

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 import ccp_dml.method
 from common import data, losses
-from common.data.memory_batches import CRITERIA
-from common.errors import check_choice, invalid
+from common.errors import invalid
 from common.training.method import MakeLoss, Sizes
-from experiments.parts.registry import LOSSES
-from experiments.settings.method_names import FORM, MINERS, PAIR_LOSSES, parse_loss, suggested_loss
-from experiments.settings.run_settings import SUPERCLASSES, RunSettings
+from experiments.parts.registry import LOSSES, MINERS
+from experiments.settings.method_names import FORM, PAIR_LOSSES, parse_loss, suggested_loss
+from experiments.settings.run_settings import RunSettings
 
 
 def check_loss_name(name: str) -> None:
@@ -82,34 +79,6 @@ def _loss_of_tasks(config: RunSettings, num_classes: int, dim: int) -> losses.Me
     return losses.MarginLoss(None, 0.2, 1.2, normalization=config.normalization)
 
 
-def _of_superclasses(
-    config: RunSettings, labels: np.ndarray, seed: int, superclasses: np.ndarray
-) -> data.HierarchicalBatches:
-    count = config.superclasses_per_batch
-    each = config.classes_per_batch // count
-    return data.HierarchicalBatches(
-        np.stack([labels, superclasses], axis=1), count, each, config.samples_per_class, seed
-    )
-
-
-def _of_memory(criterion: str) -> Callable[..., data.MemoryBatches]:
-    return lambda c, labels, seed: data.MemoryBatches(labels, c.classes_per_batch, c.samples_per_class, seed, criterion)
-
-
-SAMPLERS: dict[str, Callable[..., data.ClassBalancedBatches | data.MPerClassBatches | data.RandomPairBatches]] = {
-    "rounds": lambda c, labels, seed: data.ClassBalancedBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
-    "m_per_class": lambda c, labels, seed: data.ClassBalancedBatches(
-        labels, c.classes_per_batch, c.samples_per_class, seed, interleaved=True, refills_blindly=True
-    ),
-    "spc": lambda c, labels, seed: data.MPerClassBatches(labels, c.classes_per_batch, c.samples_per_class, seed),
-    "spc_r": lambda c, labels, seed: data.RandomPairBatches(labels, c.batch_size, seed),
-    SUPERCLASSES: _of_superclasses,
-    **{criterion: _of_memory(criterion) for criterion in CRITERIA},
-}
-
-SAMPLERS_OF_CLASSES = SAMPLERS.keys() - {"spc_r"}  # whose batches have --classes_per_batch different classes
-
-
 def build_batches(config: RunSettings, labels: np.ndarray, seed: int, superclasses: np.ndarray | None = None):
     """Build the sampler of training batches for `labels` `[examples]`.
 
@@ -121,9 +90,16 @@ def build_batches(config: RunSettings, labels: np.ndarray, seed: int, superclass
     Raises:
         InvalidInput: a method cannot use the order of classes in a batch.
     """
-    sampler = check_choice("--sampler", config.sampler, SAMPLERS)
-    given = (superclasses,) if sampler == SUPERCLASSES else ()
-    batches = SAMPLERS[sampler](config, labels, seed, *given)
+    batches = config.batches(
+        config.own("sampler"),
+        labels=labels,
+        superclasses=superclasses,
+        batch_size=config.batch_size,
+        classes_per_batch=config.classes_per_batch,
+        samples_per_class=config.samples_per_class,
+        superclasses_per_batch=config.superclasses_per_batch,
+        seed=seed,
+    )
     for method in config.methods:
         method.check_batches(batches.class_places)
     return data.TwoViews(batches) if num_views_of(config) == 2 else batches

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from common.errors import invalid, nearest_choice
-from experiments.parts.library import FEATURES, MINERS
-from experiments.parts.registry import LOSSES, PLAIN, POOLINGS, Loss, choices_of_method
+from experiments.parts.library import FEATURES
+from experiments.parts.registry import LOSSES, MINERS, PLAIN, POOLINGS, Loss, choices_of_method
 from experiments.parts.signatures import constructor_name
 
 _OTHER_NAMES = {
@@ -51,7 +51,7 @@ class LossNames(Collection[str]):
 
 PAIR_LOSSES = LossNames(lambda loss: not loss.has_proxies)
 PROXY_LOSSES = LossNames(lambda loss: loss.has_proxies)
-PADS, PAIRS = "pads", "multi_similarity"
+PADS, PAIRS = "pads", "multisimilarity"
 HEADS, SHARED, GROUPS, INTRA, DANCE = FEATURES
 S2SD = "s2sd"
 FORM = "PAIR_LOSS[+MINER[+rho]][+xbm][+s2sd][+heads][+shared or +groups][+intra][+dance]"
@@ -62,7 +62,7 @@ class LossName(str):
 
     Attributes:
         base: the loss.
-        miner: a value of `MINERS`; None: all tuples.
+        miner: one of `MINERS`; None: all tuples.
         switches: whether drawn triplets are rho-regularised.
         memory: whether it has a cross-batch memory.
         distilled: whether it learns from larger embeddings.
@@ -72,7 +72,7 @@ class LossName(str):
 
     def __init__(self, name: str) -> None:
         self.base, *rest = name.split("+")
-        self.miner = MINERS.get(rest[0]) if rest else None
+        self.miner = rest[0] if rest and rest[0] in MINERS else None
         rest = rest[1:] if self.miner else rest
 
         def takes(word: str) -> bool:

@@ -11,7 +11,6 @@ from typing import Any
 from experiments.parts.kinds import Part
 from experiments.parts.registry import TABLES, methods_of, part_of
 from experiments.parts.setting import Settings
-from experiments.settings.method_names import LossName
 from experiments.settings.run_settings import RUN_SECTIONS
 
 
@@ -20,21 +19,17 @@ def kinds_of_settings() -> tuple[type[Settings], ...]:
     return tuple(part.settings for table in TABLES.values() for part in table.values())
 
 
-def parts_of(loss: LossName, method: str, pooling: str, backbone: str = "") -> list[type[Settings]]:
-    """Return a method's kinds of settings besides those of every run; an unknown part has none."""
-    return [part.settings for part in chosen_parts(loss, method, pooling, backbone)]
-
-
-def chosen_parts(loss: str, method: str, pooling: str, backbone: str = "") -> list[Part]:
-    """Return a method's parts that have settings."""
-    others = (part_of("pooling", pooling), part_of("backbone", backbone))
-    parts = (part_of("loss", loss), *methods_of(loss, method, pooling), *others)
+def chosen_parts(values: Mapping[str, Any]) -> list[Part]:
+    """Return the parts with settings that values of `--loss`, `--method`, `--pooling` and other flags name."""
+    loss, method, pooling = (values.get(name) or "" for name in ("loss", "method", "pooling"))
+    others = (part_of(kind, values.get(kind) or "") for kind in ("pooling", "backbone", "sampler", "optimizer"))
+    parts = (part_of("loss", loss), part_of("miner", loss), *methods_of(loss, method, pooling), *others)
     return [part for part in parts if part and part.settings.names()]
 
 
-def chosen_flags(loss: str, method: str, pooling: str, backbone: str = "") -> dict[str, str]:
-    """Return the settings of a method's parts by their own flags, such as `ms.positive_scale`."""
-    return {flag: name for part in chosen_parts(loss, method, pooling, backbone) for flag, name in part.flags.items()}
+def chosen_flags(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of the chosen parts by their own flags, such as `ms.positive_scale`."""
+    return {flag: name for part in chosen_parts(values) for flag, name in part.flags.items()}
 
 
 class Setting(typing.NamedTuple):

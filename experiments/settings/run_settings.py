@@ -14,7 +14,7 @@ from common.parameters import NOT_NEGATIVE, POSITIVE, NumberRange
 from common.training.method import Method
 from common.training.methods import Prefixes
 from experiments.parts import kinds
-from experiments.parts.registry import METHODS, PLAIN, methods_of, part_of
+from experiments.parts.registry import METHODS, OPTIMIZERS, PLAIN, SAMPLERS, methods_of, part_of
 from experiments.parts.setting import Settings, setting
 from experiments.settings.method_names import PADS, LossName
 
@@ -28,9 +28,8 @@ RECIPES = {each: f"experiments.recipes.{each}:{each}" for each in (THESIS, "publ
 BUDGETS = ("smoke", "demo", "full")
 RANDOM_START = "random"
 HEAD_STARTS = ("pca", "whitening")  # in closed form
-COSINE, ADAMW = "cosine", "adamw"
+COSINE = "cosine"
 CROPS_OF_FILES = ("thesis", "published_code", "reduced", "jittered")
-SUPERCLASSES = "superclasses"  # a sampler
 EVERYTHING = "everything"  # for `--trained_from`: no cut
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
@@ -220,6 +219,7 @@ class TrainingSettings(Settings, title="Training"):
         "validation: `coreset` (far apart), `distances` or `frechet` (distributed like 1,024 random images), "
         "`hard_negatives` (an image and the nearest other classes)",
         "rounds",
+        choices=SAMPLERS,
     )
     superclasses_per_batch: int = setting(
         "superclasses: their number in a batch; the superclass of dogs/poodle is dogs",
@@ -236,7 +236,7 @@ class TrainingSettings(Settings, title="Training"):
         "standard deviation of Gaussian noise on the backbone's channels in training", 0.0, within=NOT_NEGATIVE
     )
     learning_rate: float = setting("learning rate of the optimiser", within=POSITIVE)
-    optimizer: str = setting("`adam`, or `adamw`, whose weight decay is decoupled", "adam", choices=("adam", ADAMW))
+    optimizer: str = setting("`adam`, or `adamw`, whose weight decay is decoupled", "adam", choices=OPTIMIZERS)
     learning_rate_schedule: str = setting(
         "`constant`, or `cosine`, which falls to 0 at --max_steps", "constant", choices=("constant", COSINE)
     )
@@ -324,6 +324,11 @@ class RunSettings(
         return self.classes_per_batch * self.samples_per_class
 
     @property
+    def batches(self) -> kinds.Sampler:
+        """The sampler of batches."""
+        return SAMPLERS[self.sampler]
+
+    @property
     def prefix_lengths(self) -> tuple[int, ...]:
         """The components of each trained prefix, the whole embedding last; empty without `--matryoshka`.
 
@@ -361,7 +366,8 @@ class RunSettings(
         parts = methods_of(self.loss, self.method, self.pooling)
         if self.loss.miner and not {"rho", PADS} & {part.name for part in parts}:
             parts.append(METHODS["rho"])
-        of_loss = {"miner": self.loss.miner, "words": self.loss.features}
+        miner = part_of("miner", self.loss)
+        of_loss = {"words": self.loss.features, "miner": miner and functools.partial(miner, self._settings_of(miner))}
         found = [(part.layer, part(self._settings_of(part), **of_loss)) for part in parts]
         found += [(1, Prefixes(lengths=self.prefix_lengths))] if self.matryoshka is not None else []
         return tuple(method for _, method in sorted(found, key=operator.itemgetter(0)))

@@ -11,7 +11,7 @@ import numpy as np
 from common.data import Dataset, Examples, contiguous_folds, held_back_images, random_class_split, with_superclasses
 from common.errors import check_given, invalid
 from experiments.settings.config import ExperimentConfig
-from experiments.settings.run_settings import FINAL, SUPERCLASSES
+from experiments.settings.run_settings import FINAL
 
 
 class Split(NamedTuple):
@@ -96,7 +96,7 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
     The images that a method watches are taken from the training images, never from validation or test images.
     `left_out_images` takes the same images from any other method.
     """
-    if config.sampler == SUPERCLASSES:
+    if config.batches.of_superclasses:
         dataset = with_superclasses(dataset)
     split = _split_of_protocol(dataset, config, fold, repeat)
     seed = unit_seed(config.seed, fold, repeat)

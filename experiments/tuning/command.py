@@ -15,6 +15,7 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.recipes import resolve
 from experiments.recipes.own_photos import fitted_values
 from experiments.recipes.tuned_recipe import FILE_ENDING
+from experiments.recipes.words import overrides_from_flags
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import flags as experiment_flags
 from experiments.settings.config import ExperimentConfig
@@ -29,7 +30,7 @@ def spaces_from_flags(values: flags.FlagValues, configs: Sequence[ExperimentConf
         raise invalid("--recipe", received=values.recipe, expected="a named recipe: a search begins from its values")
     spaces = {config.name: parse_space(values.parameters, config) for config in configs}
     check_every_parameter_is_used(values.parameters, spaces)
-    given = experiment_flags.overrides_from_flags(values)
+    given = overrides_from_flags(values)
     both = sorted({name for space in spaces.values() for name in space} & given.keys())
     if both:
         raise InvalidInput(f"Given and searched at once: {', '.join(both)}. Remove the flag, or the parameter.")
@@ -64,7 +65,7 @@ def searches_from_flags(
 
 def _resolver(values: flags.FlagValues, config: ExperimentConfig) -> Any:
     """Return a function from a trial's settings to a configuration."""
-    given = {**fitted_values(config), **experiment_flags.overrides_from_flags(values), "chapter": config.chapter}
+    given = {**fitted_values(config), **overrides_from_flags(values), "chapter": config.chapter}
 
     def resolved(trial: Mapping[str, Any]) -> ExperimentConfig:
         method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)

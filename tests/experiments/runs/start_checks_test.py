@@ -179,7 +179,6 @@ def test_flags_are_refused_together_with_missing_data(wrong, tmp_path):
         ({}, dataset_of(test=(90, 90, 90)), "received 1, expected two or more to test on. Add classes"),
         ({}, dataset_of(test=(90, 91, 92)), "classes of one image alone.*to test on"),
         ({"crop": "thesis"}, dataset_of(), "--crop: received 'thesis', expected one of shift"),
-        ({"sampler": "spc_2"}, dataset_of(), "--sampler"),
         ({"backbone": "token_embedding"}, dataset_of(), "token_embedding cannot read glyphs"),
         ({"method": "ccp", "pool_size": 2, "proxies_per_class": 3}, dataset_of(), "pool_size"),
     ],

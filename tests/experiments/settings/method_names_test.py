@@ -63,7 +63,7 @@ def test_every_other_name_leads_to_a_pooling():
 
 
 def test_pairs_cannot_be_switched():
-    assert parse_loss("ms+multisimilarity+xbm").miner == "multi_similarity"
+    assert parse_loss("ms+multisimilarity+xbm").miner == "multisimilarity"
     with pytest.raises(InvalidInput, match=r"received 'ms\+multisimilarity\+rho', expected rho after a miner of tri"):
         parse_loss("ms+multisimilarity+rho")
 

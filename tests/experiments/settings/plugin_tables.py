@@ -19,11 +19,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.data import Dataset, Examples
+from common import miners
+from common.data import Dataset, Examples, MPerClassBatches
 from common.losses import MetricLoss
 from common.ops.reductions import masked_mean
 from common.references.comparison import compare
-from common.parameters import POSITIVE, NumberRange
+from common.parameters import POSITIVE, Count, NumberRange, Share
 
 
 @keras.utils.register_keras_serializable(package="tiny_plugin")
@@ -77,6 +78,46 @@ def strided(input_channels: int = 1, width: Annotated[int, POSITIVE] = 8) -> ker
     return keras.Model(images, keras.layers.Conv2D(width, 9, 8, activation="relu")(scaled))
 
 
+@keras.utils.register_keras_serializable(package="tiny_plugin")
+class LaterTriplets(keras.layers.Layer):
+    """Random triplets of a later step.
+
+    Args:
+        steps: by which it is later.
+    """
+
+    def __init__(self, steps: Count = 1, **kwargs):
+        super().__init__(**kwargs)
+        self.steps = steps
+
+    def triplets(self, embeddings, labels, seed, references=None):
+        return miners.random_triplets(embeddings, labels, seed + self.steps, references)
+
+
+class ReversedBatches(MPerClassBatches):
+    """Batches from the last epoch on.
+
+    Args:
+        last: epoch.
+    """
+
+    def __init__(self, labels, classes_per_batch, samples_per_class, seed, last: Count = 100):
+        super().__init__(labels, classes_per_batch, samples_per_class, seed)
+        self.last = last
+
+    def epoch(self, epoch):
+        return super().epoch(self.last - epoch)
+
+
+def momentum(learning_rate: float, speed: Share = 0.9):
+    """Gradient descent with momentum.
+
+    Args:
+        speed: kept from step to step.
+    """
+    return keras.optimizers.SGD(learning_rate, momentum=speed)
+
+
 def load_stripes(data_dir=None, *, cache_dir=None, seed=0):
     generator = np.random.default_rng(seed)
     labels = np.repeat(np.arange(8), 4)
@@ -90,6 +131,9 @@ def load_stripes(data_dir=None, *, cache_dir=None, seed=0):
 def register(registry):
     registry.loss("pull", PullLoss)
     registry.pooling("power", PowerPooling)
+    registry.miner("later", LaterTriplets)
+    registry.sampler("reversed", ReversedBatches)
+    registry.optimizer("momentum", momentum)
     registry.backbone("strided", strided)
     registry.dataset("stripes", load_stripes, recipe_of="glyphs", needs_files=False)
 '''

@@ -10,8 +10,10 @@ from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput
 from experiments.parts.registry import providers
 from experiments.recipes import draft_of, resolve
+from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
+from experiments.settings.built_run import BuiltRun
 from experiments.settings.parts import all_settings
 from experiments.settings.places import Places
 from experiments.settings.plugins import check_stored_plugins, registry_of
@@ -45,6 +47,33 @@ def test_a_plug_in_is_a_built_in_that_lives_elsewhere(plugin):
     assert build.build_backbone(config, dataset).output_shape[-1] == 4
     assert build.build_head(config).pooling.power == 2
     assert build.build_loss(config, 4).loss.scale == 3.0
+
+
+def test_a_miner_a_sampler_and_an_optimiser_train(plugin, tmp_path):
+    load_plugins([str(plugin)])
+    given = {
+        "sampler": "reversed",
+        "optimizer": "momentum",
+        "later.steps": 3,
+        "reversed_last": 9,
+        "backbone": "strided",
+    }
+    given |= {"num_folds": 2, "classes_per_batch": 2, "samples_per_class": 2, "max_steps": 2, "embedding_dim": 8}
+    config = resolve("stripes", "triplet+later", "gap", "thesis", "smoke", given)
+    assert (config.later_steps, config.reversed_last, config.momentum_speed) == (3, 9, 0.9)
+    assert {"miner", "sampler", "optimizer"} <= config.providers().keys()
+    assert build.parse_method("triplet+later+xbm+gap") == ("triplet+later+xbm", "plain", "gap")
+    runs = UnitRuns(build.load_dataset("stripes", None, None, 0), Places(tmp_path / "runs", allow_cpu=True))
+    runs.train(config, fold=0, repeat=0)
+    trained = load_trained_model(runs.unit_dir(config, 0, 0), dataset=runs.dataset)
+    assert trained.model.metric_loss.miner.steps == 3
+    run = BuiltRun(config, runs.dataset, 0, 0)
+    assert run.batches.last == 9
+    assert run.optimizer(trained.model).optimizer.momentum == 0.9
+    with pytest.raises(InvalidInput, match="--optimizer: received 'lion', expected one of adam, adamw, momentum"):
+        config.replace(optimizer="lion")
+    with pytest.raises(InvalidInput, match="--reversed_last would have no effect"):
+        resolve("stripes", "triplet", "gap", "thesis", "smoke", {"reversed_last": 9})
 
 
 def test_a_method_is_one_file_with_a_callback_a_flag_a_conflict_and_a_figure(tmp_path):
