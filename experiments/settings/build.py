@@ -234,7 +234,6 @@ def tokens_of(pooling_name: str) -> str:
 
 def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
     """Build pooling and projection, in the pooling's order; tokens need no projection."""
-    check_pooling_name(config.pooling)
     distilled = any(method.distils for method in config.methods)
     if config.head_start != RANDOM_START:
         flag = f"--head_start={config.head_start}"

@@ -131,7 +131,7 @@ def by_flag_names(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kinds_of(values: Mapping[str, Any]) -> list[type[Settings]]:
-    return [part.settings for part in chosen_parts({**values, "loss": parse_loss(values.get("loss", ""))})]
+    return [part.settings for part in chosen_parts(values)]
 
 
 def _taken(kind: type[Settings], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,6 @@ def build_loss(
         num_examples: training images, to be grouped; None: as many as groups.
         num_channels: components of the pooled features, which are distilled.
     """
-    check_loss_name(config.loss)
 
     def base(dim: int, seed: int) -> losses.MetricLoss:
         del seed
