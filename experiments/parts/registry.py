@@ -165,67 +165,43 @@ class Registry:
     def __init__(self, provider: Provider | None = None, taken: Collection[str] = ()) -> None:
         self._provider, self._taken = provider, taken
 
-    def loss(
-        self,
-        name: str,
-        constructor: Constructor,
-        *,
-        names: Mapping[str, str] | None = None,
-        omits: Collection[str] = (),
-        fixed: Mapping[str, Any] | None = None,
-        **traits: Any,
-    ) -> None:
-        """Add a loss for `--loss`; `traits` as of `Loss`, the others as of `settings_of`."""
-        self._add(Loss, name, constructor, fixed, traits, names, omits)
+    def loss(self, name: str, constructor: Constructor, **how: Any) -> None:
+        """Add a loss for `--loss`; `how` as of `Loss` and `settings_of`, likewise below."""
+        self._add(Loss, name, constructor, **how)
 
     def method(
         self,
         name: str,
         constructor: Constructor,
         *,
-        names: Mapping[str, str] | None = None,
-        omits: Collection[str] = (),
-        stored_as: Mapping[str, str] | None = None,
         has: Callable[[Collection[str], Loss | None], bool] | None = None,
-        **traits: Any,
+        **how: Any,
     ) -> None:
-        """Add a method for `--method`: a `common.training.method.Method`; others as of `Around` and `settings_of`.
+        """Add a method for `--method`: a `common.training.method.Method`.
 
-        Without `has`, `--method` names it.
+        Without `has`, see `Around`, `--method` names it.
         """
-        given = {"has": has or (lambda words, loss: name in words), "selected": has is None, **traits}
-        self._add(Around, name, constructor, None, given, names, omits, stored_as)
+        has_it = has or (lambda words, loss: name in words)
+        self._add(Around, name, constructor, has=has_it, selected=has is None, **how)
 
-    def pooling(
-        self,
-        name: str,
-        constructor: Constructor,
-        *,
-        names: Mapping[str, str] | None = None,
-        omits: Collection[str] = (),
-        stored_as: Mapping[str, str] | None = None,
-        fixed: Mapping[str, Any] | None = None,
-        **traits: Any,
-    ) -> None:
-        """Add a pooling for `--pooling`; `traits` as of `Pooling`, the others as of `settings_of`."""
-        self._add(Pooling, name, constructor, fixed, traits, names, omits, stored_as)
+    def pooling(self, name: str, constructor: Constructor, **how: Any) -> None:
+        """Add a pooling for `--pooling`."""
+        self._add(Pooling, name, constructor, **how)
 
-    def miner(self, name: str, constructor: Constructor, *, fixed: Mapping[str, Any] | None = None) -> None:
+    def miner(self, name: str, constructor: Constructor, **how: Any) -> None:
         """Add a miner for names such as `margin+NAME`: of a layer, see `common.losses.MinedLoss`."""
-        self._add(Miner, name, constructor, fixed, {})
+        self._add(Miner, name, constructor, **how)
 
-    def sampler(
-        self, name: str, constructor: Constructor, *, fixed: Mapping[str, Any] | None = None, **traits: Any
-    ) -> None:
-        """Add a sampler for `--sampler`, which takes those of `Sampler.given` that it names; `traits` as there."""
-        self._add(Sampler, name, constructor, fixed, traits)
+    def sampler(self, name: str, constructor: Constructor, **how: Any) -> None:
+        """Add a sampler for `--sampler`, which takes those of `Sampler.given` that it names."""
+        self._add(Sampler, name, constructor, **how)
 
-    def optimizer(self, name: str, constructor: Constructor, **traits: Any) -> None:
-        """Add an optimiser for `--optimizer`, which takes those of `Optimizer.given` that it names; `traits` as there.
+    def optimizer(self, name: str, constructor: Constructor, **how: Any) -> None:
+        """Add an optimiser for `--optimizer`, which takes those of `Optimizer.given` that it names.
 
         Its learning rate is a number that a schedule may assign.
         """
-        self._add(Optimizer, name, constructor, None, traits)
+        self._add(Optimizer, name, constructor, **how)
 
     def backbone(self, name: str, constructor: Constructor) -> None:
         """Add a network for `--backbone`.
@@ -237,7 +213,7 @@ class Registry:
         """
         if name in BACKBONES and name not in _OWN_BACKBONES:
             raise invalid("name of a backbone", received=name, expected="a new name: this library has one of that name")
-        self._add(Backbone, name, constructor, {}, {})
+        self._add(Backbone, name, constructor)
         BACKBONES[name] = ProvidedNetwork(_OWN_BACKBONES[name], signature_of(constructor).parameters.keys())
 
     def dataset(
@@ -269,12 +245,15 @@ class Registry:
         part: type[Part],
         name: str,
         constructor: Constructor,
-        fixed: Mapping[str, Any] | None,
-        traits: Mapping[str, Any],
-        *stored: Any,
+        *,
+        fixed: Mapping[str, Any] | None = None,
+        names: Mapping[str, str] | None = None,
+        omits: Collection[str] = (),
+        stored_as: Mapping[str, str] | None = None,
+        **traits: Any,
     ) -> None:
         self._check_name(part.flag, name)
-        settings = settings_of(part, name, constructor, fixed or {}, *stored)
+        settings = settings_of(part, name, constructor, fixed or {}, names, omits, stored_as)
         self._check_settings(name, settings)
         own: dict[str, Any] = {"name": name, "constructor": constructor, "settings": settings, "fixed": fixed or {}}
         TABLES[part.flag][name] = part(**own, provider=self._provider, **traits)
