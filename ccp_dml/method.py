@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 import ccp_dml
-from ccp_dml.projection_problem import snapshot_recorder
+from ccp_dml.projection_problem import CONVERGED, snapshot_recorder
 from common import losses, references
 from common.errors import InvalidInput, check_given, invalid
 from common.parameters import Count, CountOrZero, NotNegative
 from common.training import method
-from common.training.method import Attached, MakeLoss, Passes, Prepared, Run, Sizes, Work
+from common.training.method import Attached, Final, MakeLoss, Passes, Prepared, Run, Sizes, Work, whole_median
 
 _PATIENCES_PER_PROBLEM = 3  # recorded problems with a patience of three validations last about nine
 
@@ -124,6 +125,49 @@ class Method(method.Method):
         """Return the images of the pools."""
         problem = _PATIENCES_PER_PROBLEM * self.patience * work.steps_per_evaluation
         return Passes(-(-(work.steps - self.start) // problem) * work.classes * self.pool_size)
+
+    def final(self, results: Sequence[Mapping[str, Any]], period: int) -> Final:
+        """Return the start, number of problems and their steps: medians of the runs.
+
+        Only steps that led to the selected weights count: not those after a problem's best, nor a problem that went
+        back.
+        """
+        starts, lengths = zip(*(self._useful(result, period) for result in results))
+        if not any(lengths):
+            raise invalid("--run", received="CCP whose problems led to no selected weights", expected="one that helped")
+        start, steps = whole_median(starts, period), whole_median([np.mean(each) for each in lengths if each], period)
+        count = max(1, math.ceil(np.median([len(each) for each in lengths])))
+        chosen = (
+            f"{start:,} of the in-batch loss and {count} problems of {steps:,}, medians of the steps that led to the "
+            "weights that validation chose there"
+        )
+        fixed: dict[str, Any] = {
+            "start_patience": None,
+            "goes_back": False,
+            "max_failures": None,
+            "continue_from": "last",
+        }
+        fixed |= {"start": start, "problem_steps": steps, "max_problems": count}
+        return Final(start + count * steps, chosen, fixed)
+
+    def _useful(self, result: Mapping[str, Any], period: int) -> tuple[int, list[int]]:
+        """Return a run's best step before the first problem, and each problem's useful steps."""
+        problems, selected = result["problems"], int(result["validation"]["best"]["step"])
+        if not problems:
+            return selected, []
+        begun = problems[0]["start_step"]
+        waited = begun and self.start_patience
+        start = max(period, begun - (self.start_patience or 0) * period) if waited else begun
+        unused = self.patience * period if self.continue_from == "best" else 0
+        lengths = []
+        for problem in problems:
+            if selected <= problem["start_step"]:
+                break
+            if selected <= problem["end_step"]:
+                lengths.append(selected - problem["start_step"])
+            elif problem.get("outcome") in (CONVERGED, None):  # the earliest runs have no outcomes
+                lengths.append(max(period, problem["steps"] - unused))
+        return start, lengths
 
     def rules(self, metric: str) -> ccp_dml.ProjectionRules:
         """Return the rules that begin and end problems by a validation metric."""

@@ -128,6 +128,19 @@ class Passes(NamedTuple):
     evaluated: float = 0.0  # embedded, with retrieval figures of them
 
 
+class Final(NamedTuple):
+    """What folds chose for a run on all training classes, whose number of steps is fixed."""
+
+    steps: int
+    chosen: str  # what these steps are, in words
+    arguments: Mapping[str, Any]  # of the method's constructor
+
+
+def whole_median(steps: Sequence[float], period: int) -> int:
+    """Return the median of numbers of steps, rounded up to whole validations."""
+    return int(-(-np.median(steps) // period) * period)
+
+
 class Method:
     """A method without any effect: the hooks and traits to override.
 
@@ -180,6 +193,16 @@ class Method:
         """Return the additional images of a run."""
         del work
         return Passes()
+
+    def final(self, results: Sequence[Mapping[str, Any]], period: int) -> Final | None:
+        """Return what the results of all folds choose for all training classes; None: the median of their steps.
+
+        Args:
+            results: of finished runs, one a fold.
+            period: steps between validations.
+        """
+        del results, period
+        return None
 
 
 def merge(result: dict[str, Any], figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-import numpy as np
-
-from ccp_dml.projection_problem import CONVERGED
 from common.backbones.initial_weights import is_file, weights_file
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.retrieval.metrics import TABLE_METRICS
+from common.training.method import Final, whole_median
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
-from experiments.parts.registry import METHODS
 from experiments.reports.scores import Scores
 from experiments.reports.tables import FAMILIES_NOTE, bracketed
 from experiments.rows.rows import collection_rows
@@ -50,29 +46,12 @@ class FinishedStudy(NamedTuple):
         return [int(unit.measured["validation"]["best"]["step"]) for _, unit in sorted(self.units.items())]
 
     @property
-    def final_steps(self) -> int:
-        """The median of these steps, rounded up to whole validations."""
-        return self._rounded_median(self.selected_steps)
-
-    def final_projections(self) -> dict[str, int]:
-        """Return CCP's start, number of problems and their steps: medians of the units.
-
-        Only steps that led to the selected weights count: not those after a problem's best, nor a problem that went
-        back.
-        """
-        found = [_projections_of(unit.measured, self.config) for _, unit in sorted(self.units.items())]
-        starts, lengths = zip(*found)
-        if not any(lengths):
-            raise invalid("--run", received="CCP whose problems led to no selected weights", expected="one that helped")
-        return {
-            "ccp_start": self._rounded_median(starts),
-            "ccp_problem_steps": self._rounded_median([np.mean(each) for each in lengths if each]),
-            "ccp_max_problems": max(1, math.ceil(np.median([len(each) for each in lengths]))),
-        }
-
-    def _rounded_median(self, steps: Sequence[float]) -> int:
-        period = self.config.steps_per_evaluation
-        return int(-(-np.median(steps) // period) * period)
+    def final(self) -> Final:
+        """What the folds chose for all training classes."""
+        results, period = [unit.measured for _, unit in sorted(self.units.items())], self.config.steps_per_evaluation
+        steps = whole_median(self.selected_steps, period)
+        of_methods = (method.final(results, period) for method in self.config.methods)
+        return next(filter(None, of_methods), Final(steps, "the median of those that validation chose there", {}))
 
 
 def read_study(path: str | os.PathLike) -> FinishedStudy:
@@ -92,29 +71,9 @@ def read_study(path: str | os.PathLike) -> FinishedStudy:
     return FinishedStudy(folder, config, str(runs.config.get("data")), runs.finished)
 
 
-def _projections_of(measured: Mapping[str, Any], config: ExperimentConfig) -> tuple[int, list[int]]:
-    """Return a unit's best step before the first problem, and each problem's useful steps."""
-    problems, selected = measured["problems"], int(measured["validation"]["best"]["step"])
-    if not problems:
-        return selected, []
-    period = config.steps_per_evaluation
-    begun = problems[0]["start_step"]
-    start = max(period, begun - config.ccp_start_patience * period) if begun and config.ccp_start_patience else begun
-    unused = config.projection_patience * period if config.ccp_continue_from == "best" else 0
-    lengths = []
-    for problem in problems:
-        if selected <= problem["start_step"]:
-            break
-        if selected <= problem["end_step"]:
-            lengths.append(selected - problem["start_step"])
-        elif problem.get("outcome") in (CONVERGED, None):  # the earliest runs have no outcomes
-            lengths.append(max(period, problem["steps"] - unused))
-    return start, lengths
-
-
 def final_configuration(study: FinishedStudy, weights: str | None) -> ExperimentConfig:
     """Return the folds' settings for all training classes and fixed steps."""
-    config, steps = study.config, study.final_steps
+    config, (steps, _, fixed) = study.config, study.final
     if not is_file(config.weights):
         if weights not in (None, config.weights):
             raise invalid("--weights", received=weights, expected=f"{config.weights}, as the folds began with")
@@ -123,18 +82,10 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
         raise invalid(
             "--weights", received=weights, expected=f"the file that the folds began with ({config.weights[:32]}...)"
         )
-    parts = config.parts
-    if config.method == "ccp":
-        chosen = study.final_projections()
-        steps = chosen["ccp_start"] + chosen["ccp_max_problems"] * chosen["ccp_problem_steps"]
-        fixed: dict[str, Any] = {**chosen, "ccp_start_patience": None, "ccp_goes_back": False, "ccp_max_failures": None}
-        fixed["ccp_continue_from"] = "last"
-        parts = tuple(
-            dataclasses.replace(part, **fixed) if isinstance(part, METHODS["ccp"].settings) else part for part in parts
-        )
+    parts = (part.changed(fixed) if fixed.keys() <= part.arguments().keys() else part for part in config.parts)
     return dataclasses.replace(
         config,
-        parts=parts,
+        parts=tuple(parts),
         protocol=FINAL,
         weights=weights,
         max_steps=steps,
@@ -165,15 +116,9 @@ def train_final(
 
 def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
     steps = ", ".join(f"{step:,}" for step in study.selected_steps)
-    which = "the median of those that validation chose there"
-    if config.method == "ccp":
-        which = (
-            f"{config.ccp_start:,} of the in-batch loss and {config.ccp_max_problems} problems of "
-            f"{config.ccp_problem_steps:,}, medians of the steps that led to the weights that validation chose there"
-        )
     notes = [
         f"The settings are those of {len(study.units)} runs on {config.num_folds} folds of the training classes, and "
-        f"{config.max_steps:,} steps are {which} ({steps}). Nothing was chosen "
+        f"{config.max_steps:,} steps are {study.final.chosen} ({steps}). Nothing was chosen "
         "by this run itself: there are no training classes left to validate on."
     ]
     if study.config.plateau_patience:

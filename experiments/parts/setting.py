@@ -79,6 +79,11 @@ class Settings:
         fields = [field for field in dataclasses.fields(self) if field.metadata]
         return {field.metadata["argument"] or field.name: getattr(self, field.name) for field in fields}
 
+    def changed(self, arguments: Mapping[str, Any]) -> Settings:
+        """Return a copy with other values, by their names in the constructor."""
+        names = {field.metadata["argument"] or field.name: field.name for field in dataclasses.fields(self)}
+        return dataclasses.replace(self, **{names[name]: value for name, value in arguments.items()})
+
     def stored(self) -> dict[str, Any]:
         """Return the JSON values for `config.json` and hashes, by original names."""
         stored = {}

@@ -41,7 +41,7 @@ def test_the_settings_are_those_of_the_folds_and_the_steps_their_median(finished
     study, config, folder = finished
     found = read_study(folder)
     assert found.selected_steps == [3, 6]
-    assert found.final_steps == 6  # 4.5, up to a whole number of validations
+    assert found.final.steps == 6  # 4.5, up to a whole number of validations
     final = final_configuration(found, None)
     changed = {"protocol": "final", "max_steps": 6, "selection_start": 3, "plateau_patience": 0}
     assert final == dataclasses.replace(config, **changed)
