@@ -105,7 +105,7 @@ class Features(method.Method):
             yield method.with_prefixes(config, "several features, which are slices themselves")
 
     def feature_sizes(self, dim: int, methods: Sequence[method.Method]) -> tuple[int, ...] | None:
-        """Return the components of each feature; None if all tasks are on the whole embedding."""
+        """Return the components of each feature; None with a single encoder."""
         if any(isinstance(each, SharedFeature) and each.single_encoder for each in methods):
             return None
         return milbich_dml.feature_sizes(dim, len(feature_names(self.words)))

@@ -129,10 +129,10 @@ class Passes(NamedTuple):
 
 
 class Final(NamedTuple):
-    """What folds chose for a run on all training classes, whose number of steps is fixed."""
+    """Choice of the folds for a run on all training classes."""
 
-    steps: int
-    chosen: str  # what these steps are, in words
+    steps: int  # all of that run
+    chosen: str  # meaning of these steps, in words
     arguments: Mapping[str, Any]  # of the method's constructor
 
 
@@ -175,7 +175,7 @@ class Method:
         return None
 
     def feature_sizes(self, dim: int, methods: Sequence[Method]) -> tuple[int, ...] | None:
-        """Return the components of the features that it divides an embedding into; None: it divides nothing."""
+        """Return the components of each feature of an embedding; None for a single feature."""
         del dim, methods
         return None
 
@@ -195,11 +195,14 @@ class Method:
         return Passes()
 
     def final(self, results: Sequence[Mapping[str, Any]], period: int) -> Final | None:
-        """Return what the results of all folds choose for all training classes; None: the median of their steps.
+        """Return the folds' choice for a run on all training classes.
 
         Args:
             results: of finished runs, one a fold.
             period: steps between validations.
+
+        Returns:
+            None for the median of the selected steps, without other arguments.
         """
         del results, period
         return None

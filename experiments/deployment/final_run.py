@@ -47,7 +47,7 @@ class FinishedStudy(NamedTuple):
 
     @property
     def final(self) -> Final:
-        """What the folds chose for all training classes."""
+        """Choice of the folds for all training classes."""
         results, period = [unit.measured for _, unit in sorted(self.units.items())], self.config.steps_per_evaluation
         steps = whole_median(self.selected_steps, period)
         of_methods = (method.final(results, period) for method in self.config.methods)

@@ -146,14 +146,17 @@ class Pooling(Part):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Miner(Part):
-    """A miner, a word of a loss's name: one of `MinedLoss` by its name, or a layer as it describes."""
+    """A miner, named by a word of a loss's name.
+
+    It is the name of one of `common.losses.MinedLoss`, or a layer as described there.
+    """
 
     flag: ClassVar = "miner"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sampler(Part):
-    """A sampler of batches: a `common.data.TrainingBatches` with `class_places`, the place of a class in each batch.
+    """A sampler of batches: `common.data.batches.TrainingBatches`, with `class_places`.
 
     Args:
         of_classes: whether a batch has `--classes_per_batch` different classes.

@@ -133,7 +133,10 @@ def methods_of(loss: str, method: str, pooling: str) -> list[Around]:
 
 
 def part_of(kind: str, name: str) -> Part | None:
-    """Return the part that a flag names, or None; a loss's name has its base and perhaps a miner."""
+    """Return the part that a flag names, or None.
+
+    A loss's name begins with its base, perhaps followed by a miner.
+    """
     words = name.split("+")
     return TABLES[kind].get({"loss": words[0], "miner": "".join(words[1:2])}.get(kind, name))
 

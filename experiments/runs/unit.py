@@ -35,7 +35,7 @@ Watcher: TypeAlias = Callable[[int, dict[str, float]], None]  # of a step and it
 
 
 class Unit(BuiltRun):
-    """Trainer of one run in its directory: what methods see as a `Run`; arguments as of `BuiltRun`."""
+    """Trainer of one run in its directory; methods see it as a `Run`."""
 
     model: training.EmbeddingModel
 
@@ -113,9 +113,9 @@ class Unit(BuiltRun):
         return f"That batch was of the classes {classes}: {', '.join(map(str, names))}."
 
     def _above_cut(self, whole: training.EmbeddingModel) -> training.EmbeddingModel:
-        """Replace images by features below the cut, cached or computed now; return the model above it.
+        """Replace images by features below the cut; return the model above it.
 
-        The unit's folder keeps a record of the features, and others are refused.
+        Missing features are computed. The run's folder keeps a record of them, and rejects others.
         """
         folder = os.path.join(self.places.cache_dir or build.default_cache_dir(), "features", self.dataset.name)
         origin = {"data": self.fingerprint, **(self.features_of or {})}

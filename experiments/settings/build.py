@@ -176,7 +176,7 @@ def build_augmentation(config: RunSettings, dataset: data.Dataset):
 
 
 def build_inputs(config: RunSettings, dataset: data.Dataset, decoded_images_mb: float = 0) -> data.EvaluationInputs:
-    """Return a reader of images for evaluation: a centre crop of files, else as they are."""
+    """Return the evaluation's inputs: centre crops of files, other images unchanged."""
     preprocessing: Any = data.Identity()
     if dataset.readers is not None:
         preprocessing = dataset.readers.evaluation

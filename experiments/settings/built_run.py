@@ -61,7 +61,7 @@ class BuiltRun:
         self.batches_per_epoch = self.batches.batches_per_epoch
 
     def read_from(self, dataset: data.Dataset, decoded_images_mb: float = 0) -> None:
-        """Take images, or features in their place, from a data set with the same labels."""
+        """Read images, or features, from a data set with the same labels."""
         self.dataset = dataset
         parts = split_of(dataset, self.config, self.fold, self.repeat)
         self.training, self.queries, self.gallery, self.watched = parts
@@ -89,7 +89,7 @@ class BuiltRun:
 
     @property
     def traced(self) -> tuple:
-        """What runs have in common that share traced functions."""
+        """Key of runs that share traced functions."""
         return self.config, self.training.num_classes, build.drawing_seed(self.config, self.seed)
 
     def optimizer(

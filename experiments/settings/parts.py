@@ -20,7 +20,7 @@ def kinds_of_settings() -> tuple[type[Settings], ...]:
 
 
 def chosen_parts(values: Mapping[str, Any]) -> list[Part]:
-    """Return the parts with settings that values of `--loss`, `--method`, `--pooling` and other flags name."""
+    """Return the parts that flags name, if they have settings."""
     loss, method, pooling = (values.get(name) or "" for name in ("loss", "method", "pooling"))
     others = (part_of(kind, values.get(kind) or "") for kind in ("pooling", "backbone", "sampler", "optimizer"))
     parts = (part_of("loss", loss), part_of("miner", loss), *methods_of(loss, method, pooling), *others)
