@@ -14,6 +14,7 @@ from common.backbones.network_names import CLASS_TOKEN, PATCHES
 from common.commands.command_line import globs_in
 from common.errors import InvalidInput, check_choice, invalid
 from common.progress import write_notice
+from experiments.parts.datasets import OF_CUSTOM_DATA
 from experiments.parts.registry import DATASETS as DATASETS
 from experiments.parts.registry import LOSSES as LOSSES
 from experiments.parts.registry import POOLINGS as POOLINGS
@@ -46,8 +47,7 @@ _OTHER_NAMES = {
     "second_order_pooling": "gsop",
 }
 FEWEST_IMAGES = 2  # of a training class: a pair
-# Arguments of `load_dataset`.
-DRAWN_BY = ("seed", "train_fraction", "min_images", "skip_unreadable", "label_column", "exclude")
+DRAWN_BY = ("seed", *OF_CUSTOM_DATA)  # settings that choose classes and images
 AUGMENTATIONS = {
     "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
     "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
@@ -66,31 +66,22 @@ def default_cache_dir() -> str:
     return os.path.join(base, "deep_metric_learning")
 
 
-def load_dataset(
-    name: str,
-    data_dir: str | None,
-    cache_dir: str | None,
-    seed: int,
-    train_fraction: float | None = None,
-    min_images: int | None = None,
-    skip_unreadable: bool | None = None,
-    label_column: str | None = None,
-    exclude: str | None = None,
-) -> data.Dataset:
-    """Load a data set by name; `ProtocolSettings` describes the settings of custom data.
+def load_dataset(name: str, data_dir: str | None, cache_dir: str | None, seed: int, **own: Any) -> data.Dataset:
+    """Load a data set by name.
+
+    Args:
+        own: settings of custom data, see `ProtocolSettings`; None if not given.
 
     Raises:
         InvalidInput: files are missing (the message gives names, source and layout) or wrong.
     """
     check_choice("--dataset", name, DATASETS)
-    given: dict[str, Any] = {} if train_fraction is None else {"train_fraction": train_fraction}
-    known = DATASETS[name]
+    known, given = DATASETS[name], {each: value for each, value in own.items() if value is not None}
     if not known.custom:
         return known.load(data_dir, cache_dir=cache_dir or default_cache_dir(), seed=seed, **given)
-    if label_column is not None:
-        given["label_column"] = label_column
-    if exclude is not None:
-        given["exclude"] = globs_in(exclude)
+    fewest, skip_unreadable = given.pop("min_images", FEWEST_IMAGES), given.pop("skip_unreadable", False)
+    if "exclude" in given:
+        given["exclude"] = globs_in(given["exclude"])
     skipped: list[InvalidInput] = []
     if "exclude" in known.takes and skip_unreadable:  # names are found by walking through folders
         given["skipped"] = skipped
@@ -99,17 +90,17 @@ def load_dataset(
         write_notice(f"{name}: images left out that are no files: {len(skipped):,}. The first: {skipped[0]}")
     if skip_unreadable:
         dataset = data.without_unreadable(dataset, image_cache(dataset, cache_dir))
-    return data.without_small_classes(dataset, min_images or FEWEST_IMAGES)
+    return data.without_small_classes(dataset, fewest)
 
 
 def load_dataset_of(config: RunSettings, data_dir: str | None, cache_dir: str | None) -> data.Dataset:
     """Load a configuration's data set; arguments and errors as of `load_dataset`."""
-    return load_dataset(config.dataset, data_dir, cache_dir, *drawn_by(config))
+    return load_dataset(config.dataset, data_dir, cache_dir, **drawn_by(config))
 
 
-def drawn_by(config: RunSettings) -> tuple[Any, ...]:
-    """Return the settings that choose classes and images, as `load_dataset` takes them."""
-    return tuple(getattr(config, name) for name in DRAWN_BY)
+def drawn_by(config: RunSettings) -> dict[str, Any]:
+    """Return the settings that choose classes and images."""
+    return {name: getattr(config, name) for name in DRAWN_BY}
 
 
 def data_fingerprint(dataset: data.Dataset, cache_dir: str | None = None) -> str:

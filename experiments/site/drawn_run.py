@@ -38,7 +38,7 @@ class DataFolder:
 
     def dataset_of(self, unit: UnitRun, config: ExperimentConfig) -> Dataset:
         """Load the data that a run was made with; raise `InvalidInput` for others."""
-        key = config.dataset, *build.drawn_by(config)
+        key = config.dataset, *build.drawn_by(config).values()
         if key not in self._loaded:
             try:
                 self._loaded[key] = build.load_dataset_of(config, self.data_dir, self.cache_dir)

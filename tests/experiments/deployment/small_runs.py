@@ -25,5 +25,5 @@ def finish_untrained(study, config, fold=0):
 def loaded_as(monkeypatch, dataset):
     """What a command loads by name is this data set."""
     with monkeypatch.context() as patched:
-        patched.setattr(build, "load_dataset", lambda *arguments: dataset)
+        patched.setattr(build, "load_dataset", lambda *_, **__: dataset)
         yield
