@@ -8,11 +8,11 @@ import pytest
 from common.backbones import published_checkpoints, read_arrays, read_record, resnet10, save_parameters
 from common.downloads import file_digest
 from common.errors import InvalidInput
-from experiments import convert_weights
 from experiments.preparation import converted_weights
 from experiments.preparation.converted_weights import convert
 from experiments.recipes import resolve
 from experiments.settings import build
+from tests.support.command_line import check_clean_failure, done_here, run_here
 from tests.support.local_server import local_server
 
 
@@ -192,18 +192,13 @@ def test_keras_networks_are_made_for_the_image_size():
     assert backbone.output_shape == (None, 7, 7, 1024)
 
 
-def test_the_command_reports(parameters, folder, monkeypatch, capsys):
+def test_the_command_reports(parameters, folder):
     np.savez(folder("input.npz"), **parameters, **{"fc.bias": np.zeros(10)})
-    values = {"backbone": "resnet10", "input": folder("input.npz"), "output": folder("output.npz"), "ignore": []}
-    flags = types.SimpleNamespace(**values, mirror=None)
-    monkeypatch.setattr(convert_weights.flags, "FLAGS", flags)
+    command = ["experiments.convert_weights", "--backbone=resnet10", f"--output={folder('output.npz')}"]
+    command += [f"--input={folder('input.npz')}"]
     for mirror, message in (("ftp://somewhere", "begins with http"), ("http://somewhere", "no effect")):
-        flags.mirror = mirror
-        with pytest.raises(InvalidInput, match=f"--mirror.*{message}"):
-            convert_weights.main()
-    flags.mirror = None
-    convert_weights.main()
-    written, left_over, source = capsys.readouterr().out.splitlines()
+        check_clean_failure(run_here(*command, f"--mirror={mirror}"), "--mirror", message)
+    written, left_over, source = done_here(*command).stdout.splitlines()
     assert source.startswith("Made from a file that is no published ImageNet checkpoint of resnet10")
     assert f"output.npz: {len(parameters)} parameters of resnet10, 0.6 MiB." in written
     assert left_over == "Left over (1): fc.bias"
