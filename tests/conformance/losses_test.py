@@ -68,6 +68,7 @@ def test_computes_in_float64_under_that_policy(create):
     assert {tf.as_dtype(weight.dtype) for weight in loss.trainable_weights} <= {tf.float64}
 
 
+@pytest.mark.one_in(2)
 def test_an_embedding_that_is_no_number_is_seen_in_the_loss(create):
     loss, (embeddings, labels) = create(), random_batch()
     for component, references in ((np.nan, None), (1e30, random_references(1))):  # its square is beyond float32
@@ -139,6 +140,7 @@ def test_gradient_equals_central_differences(create, references, normalization):
             np.testing.assert_allclose(analytic, slope_along(direction, point, value), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.one_in(3)
 @each_loss_with_a_provider
 def test_order_of_the_batch_does_not_matter(create, references):
     loss = remember(create())
@@ -149,6 +151,7 @@ def test_order_of_the_batch_does_not_matter(create, references):
     np.testing.assert_allclose(loss(embeddings[order], labels[order], references), expected, rtol=1e-5)
 
 
+@pytest.mark.one_in(2)
 def test_names_of_the_classes_do_not_matter(create):
     loss = create()
     if isinstance(loss, milbich_dml.GroupLabelsLoss):
@@ -261,6 +264,7 @@ def test_value_and_gradient_are_finite(create, classes, embeddings):
         assert all(np.all(np.isfinite(gradient)) for gradient in gradients if gradient is not None)
 
 
+@pytest.mark.one_in(3)
 @each_loss_with_a_provider
 def test_a_batch_without_embeddings_has_a_finite_value_and_gradient(create, references):
     loss = create()
@@ -336,6 +340,7 @@ def test_proxy_variables_are_trainable(create):
     assert {id(variable) for variable in loss.proxy_variables} <= trainable
 
 
+@pytest.mark.one_in(2)
 def test_checkpoint_restores_the_state(create, tmp_path):
     loss, restored = remember(create()), create()
     for variable in loss.trainable_variables:

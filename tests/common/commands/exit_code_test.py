@@ -111,7 +111,7 @@ def test_a_reader_that_has_gone_ends_a_command_quietly():
 @pytest.mark.parametrize(
     "command",
     [
-        ("search", "duplicates", "--index=index", "--threshold=0.99"),
+        pytest.param(("search", "duplicates", "--index=index", "--threshold=0.99"), marks=pytest.mark.release),
         pytest.param(("fair_eval", "--fold=9"), marks=pytest.mark.release),
         ("doctor",),
     ],
