@@ -25,7 +25,7 @@ from absl import flags
 from common.errors import InvalidInput, check_non_negative
 from common.files import hold_lock, is_locked, read_json
 from common.records.run_directory import read_finished_result
-from experiments.reports.plain_tables import PlainTable
+from experiments.reports.plain_tables import Table
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 
@@ -67,7 +67,7 @@ def main() -> None:
     rows = [(str(each.path), each.kind, f"{each.days:.1f}", _megabytes([each])) for each in shown]
     title = f"Caches in {cache_dir}, runs in {values.runs_dir}" + (": chosen" if chosen else "")
     header = ("folder", "what", "days old", "size")
-    print(PlainTable(title, header, [*rows, ("all", "", "", _megabytes(shown))]).as_text())
+    print(Table(title, header, [*rows, ("all", "", "", _megabytes(shown))]).as_text())
     if not chosen:
         chosen_nothing = not values.cache and values.runs is None
         print("Choose by --cache or --runs what to remove." if chosen_nothing else "Nothing to remove.")

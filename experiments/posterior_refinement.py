@@ -24,9 +24,8 @@ from absl import flags
 from common.diagnostics.posterior_refinement import RESTRAINTS
 from common.errors import InvalidInput, check_choice, check_given, check_positive
 from experiments.protocols import posterior_refinement as protocol
-from experiments.protocols.recording import record_methods
-from experiments.reports import collect_method
-from experiments.rows.store import RecordedMethod
+from experiments.protocols.recording import record_finished
+from experiments.rows.run_folders import collect_method
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import flags as experiment_flags
@@ -50,11 +49,12 @@ def main() -> None:
         first = first or trunk
     merged = protocol.mean_over_runs(list(rows.values()))
     print(protocol.write_report(check_given("runs", first), merged, folder, draws, len(rows)))
-    computed = {path: protocol.kept(of, draws) for path, of in rows.items()}
-    units = [unit for unit in collect_method(next(iter(rows)).parent).units if unit.path in computed]
-    method = RecordedMethod(units, measured=lambda unit: computed[unit.path])
-    data = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
-    record_methods([method], Places(**data, study=values.record, replace=values.replace))
+    if values.record:
+        runs = [row.scored() for row in collect_method(next(iter(rows)).parent) if row.folder in rows]
+        places = Places(
+            data_dir=values.data_dir, cache_dir=values.cache_dir, study=values.record, replace=values.replace
+        )
+        record_finished([protocol.kept(run, rows[run.folder], draws) for run in runs], places)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ from __future__ import annotations
 from absl import flags
 
 from common.errors import InvalidInput
-from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.recording import methods_under, record
-from experiments.rows.store import RecordedMethod
+from experiments.runs.trained_model import DataFolder
 from experiments.settings import flags as experiment_flags
 
 
@@ -26,18 +25,17 @@ def main() -> None:
         raise InvalidInput("Missing --runs: expected folders of runs, such as runs/fair/glyphs.")
     if not values.study:
         raise InvalidInput("Missing --study: expected the folder of a study, such as docs/results/rows/table_5_1.")
-    methods = [runs for folder in values.runs for runs in methods_under(folder)]
+    methods = [rows for folder in values.runs for rows in methods_under(folder)]
     if values.label and len(methods) > 1:
         raise InvalidInput(
             f"--label={values.label} is a name for one configuration, and --runs has {len(methods)}. Record one by one."
         )
     extras = {"held against": values.compared_with} if values.compared_with else {}
     said = record(
-        methods,
+        (row.scored().named(values.label, extras) if row.is_finished else row for rows in methods for row in rows),
         values.study,
-        ExtrasReader(values.data_dir, values.cache_dir),
+        DataFolder(values.data_dir, values.cache_dir),
         command=values.command_line,
-        naming={runs.path: RecordedMethod(label=values.label, extras=extras) for runs in methods},
         replace=values.replace,
     )
     print("\n".join(said))

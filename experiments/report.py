@@ -17,8 +17,8 @@ from absl import flags
 
 from common.errors import InvalidInput
 from common.files import check_output_folder
+from experiments.runs.trained_model import DataFolder
 from experiments.settings import flags as experiment_flags
-from experiments.site.drawn_run import DataFolder
 from experiments.site.report_folder import DrawingOptions, write_report
 
 

@@ -19,7 +19,8 @@ from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
 from experiments.reports.scores import Scores
 from experiments.reports.tables import FAMILIES_NOTE, bracketed
-from experiments.rows.rows import collection_rows
+from experiments.rows.rows import Row, collection_rows
+from experiments.rows.run_folders import collect_method, config_of, finished, missing
 from experiments.runs.trained_model import data_of_run, stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
@@ -33,7 +34,7 @@ class FinishedStudy(NamedTuple):
     path: pathlib.Path  # the method's folder, `<runs_dir>/fair/<data set>/<method>-<hash>`
     config: ExperimentConfig  # of the folds; `weights` of a file are its digest
     data: str
-    units: Mapping[tuple[int, int], reports.UnitRun]
+    runs: Sequence[Row]  # by fold and repeat
 
     @property
     def runs_dir(self) -> str:
@@ -42,13 +43,13 @@ class FinishedStudy(NamedTuple):
 
     @property
     def selected_steps(self) -> list[int]:
-        """Steps of each unit's selected weights, by fold and repeat."""
-        return [int(unit.measured["validation"]["best"]["step"]) for _, unit in sorted(self.units.items())]
+        """Steps of each run's selected weights, by fold and repeat."""
+        return [row["best_step"] for row in self.runs]
 
     @property
     def final(self) -> Final:
         """Choice of the folds for all training classes."""
-        results, period = [unit.measured for _, unit in sorted(self.units.items())], self.config.steps_per_evaluation
+        results, period = [row.result for row in self.runs], self.config.steps_per_evaluation
         steps = whole_median(self.selected_steps, period)
         of_methods = (method.final(results, period) for method in self.config.methods)
         return next(filter(None, of_methods), Final(steps, "the median of those that validation chose there", {}))
@@ -57,18 +58,19 @@ class FinishedStudy(NamedTuple):
 def read_study(path: str | os.PathLike) -> FinishedStudy:
     """Read a finished method folder under the fair protocol."""
     folder = pathlib.Path(path)
-    runs = reports.collect_method(folder)
-    if not runs.config:
+    runs = collect_method(folder)
+    stated = config_of(runs)
+    if not stated:
         fix = "Give the folder of a method, such as runs/fair/glyphs/c2+gap-0123456789."
         raise invalid("--run", received=str(path), expected="a folder with the runs of all folds", fix=fix)
-    config = stored_configuration(runs.config, folder)
+    config = stored_configuration(stated, folder)
     if config.protocol is not None:
         raise invalid("--run", received=f"a run of the protocol {config.protocol}", expected="one of the fair protocol")
-    missing = runs.missing(config.num_folds, 1)
-    if missing:
-        names = ", ".join(str(fold) for fold, _ in missing)
+    absent = missing(runs, config.num_folds, 1)
+    if absent:
+        names = ", ".join(str(fold) for fold, _ in absent)
         raise InvalidInput(f"{folder} is not complete: fold {names} has not finished. Finish the study first.")
-    return FinishedStudy(folder, config, str(runs.config.get("data")), runs.finished)
+    return FinishedStudy(folder, config, str(stated.get("data")), [row for row in runs if row.is_finished])
 
 
 def final_configuration(study: FinishedStudy, weights: str | None) -> ExperimentConfig:
@@ -117,7 +119,7 @@ def train_final(
 def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
     steps = ", ".join(f"{step:,}" for step in study.selected_steps)
     notes = [
-        f"The settings are those of {len(study.units)} runs on {config.num_folds} folds of the training classes, and "
+        f"The settings are those of {len(study.runs)} runs on {config.num_folds} folds of the training classes, and "
         f"{config.max_steps:,} steps are {study.final.chosen} ({steps}). Nothing was chosen "
         "by this run itself: there are no training classes left to validate on."
     ]
@@ -128,13 +130,13 @@ def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
 
 def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
     """Compare the final model with the folds' repeat 0 on shared queries."""
-    units = [study.units[fold, 0] for fold in range(study.config.num_folds)]
-    of_final = Scores.of_runs([reports.collect_method(final.parent).finished[0, 0]])
+    runs = [row for row in study.runs if row["repeat"] == 0]
+    of_final = Scores([finished(collect_method(final.parent))[0, 0]])
     title = f"{study.config.name} on {study.config.dataset}: test set"
-    return models_table(title, Scores.of_runs(units), Scores(collection_rows(units, len(units))), of_final).as_text()
+    return models_table(title, Scores(runs), Scores(collection_rows(runs, len(runs))), of_final).as_text()
 
 
-def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> reports.PlainTable:
+def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> reports.Table:
     """Build the table of docs/deploy.md, with the first joined and final models."""
     metrics = [metric for metric in TABLE_METRICS if all(metric in of.metrics for of in (folds, joined, final))]
     single = [{metric: folds.class_scores(metric).rows([row]) for metric in metrics} for row in range(len(folds.rows))]
@@ -166,7 +168,7 @@ def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> re
         *([FAMILIES_NOTE] if mean["MAP@R"].are_families else []),
     ]
     header = ["model", "dim", "steps", *(f"{metric}, %" for metric in TABLE_METRICS), "final minus it, MAP@R"]
-    return reports.PlainTable(title, header, rows, notes)
+    return reports.Table(title, header, rows, notes)
 
 
 def _text(interval: reports.Interval, is_difference: bool = False) -> str:

@@ -25,6 +25,7 @@ from experiments.deployment.run_model import Agreement, RunModel
 from experiments.parts.datasets import traits_of
 from experiments.reports.scores import Scores
 from experiments.reports.training_effect import training_did_not_help
+from experiments.rows.run_folders import collect_method, finished
 from experiments.runs.trained_model import run_configuration
 from experiments.settings import build
 from experiments.settings.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
@@ -215,8 +216,7 @@ def card_template(name: str) -> Template:
 
 
 def _intervals(run: RunModel, result: dict) -> dict[str, reports.Interval]:
-    unit = reports.collect_method(run.path.parent).finished[int(result["fold"]), int(result["repeat"])]
-    scores = Scores.of_runs([unit])
+    scores = Scores([finished(collect_method(run.path.parent))[int(result["fold"]), int(result["repeat"])]])
     return {metric: scores.estimate(metric) for metric in scores.metrics}
 
 

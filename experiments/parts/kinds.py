@@ -241,6 +241,11 @@ class DataSet(Part):
         """Whether the images are photographs of objects, larger than thumbnails."""
         return self.kind == "photographs"
 
+    @property
+    def distilled(self) -> bool:
+        """True if its collages have the relevant image alone."""
+        return self.fixed.get("nuisance") is False
+
     def load(self, data_dir: str | None, **given: Any) -> Dataset:
         """Load it."""
         return constructor_of(self.constructor)(data_dir, **self.fixed, **given)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from experiments import reports
 from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.reports.scores import Scores, figures_row, labels_of, scores_of_trainings
-from experiments.reports.tables import write_table
+from experiments.reports.tables import figures_table
+from experiments.rows.rows import Row
 from experiments.settings.config import ExperimentConfig
 
 
@@ -50,16 +51,17 @@ class Bars(Study):
         self.bars = {bar.label: bar for bar in bars}
         self.groups = {bar.label: options.cells(bar.label, bar.config) for bar in bars}
 
-    def naming(self, place: int, group: str) -> tuple[str, dict[str, object]]:
-        """Return a method's label, and what it is held against."""
-        return group, {"place": place, "held against": self.bars[group].held_against}
+    def kept(self, place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
+        """Name a method's rows, and say what they are held against."""
+        extras = {"place": place, "held against": self.bars[group].held_against}
+        return [row.named(group, extras) for row in rows]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table and the bars of finished runs."""
-        study, path = self.recorded_rows(finished), folder / f"{name}{self._picture}.png"
+        study, path = self.recorded(finished), folder / f"{name}{self._picture}.png"
         scores = {label: scores_of_trainings(study, label) for label in labels_of(study)}
         rows = [figures_row(scores, label, self.bars[label].against) for label in scores]
-        text = write_table(rows, folder, name, self.title, self.notes)
+        text = figures_table(rows, self.title, self.notes).write(folder, name)
         reports.interval_bars(self._estimates(scores), path, title=self.title)
         return f"{text}\nFigure: {path}"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from common.errors import check_choice
 from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units, trainings
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_rows, trainings
 from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import lines_of, report_of, written
 from experiments.published.values import DISSERTATION
@@ -37,7 +37,7 @@ class FairRow:
         return f"{self.method}, {self.variant}" if self.variant else self.method
 
 
-class MethodsTable(Study):
+class MethodsTable(Study, abc.ABC):
     """Table whose rows are methods of the fair protocol."""
 
     table: str | None  # the thesis' number
@@ -53,9 +53,11 @@ class MethodsTable(Study):
         methods = {}
         for label, row in self.rows.items():
             cells = self.cells_of(label, finished)
-            units = finished_units(cells, finished)
-            if units:
-                methods[label] = _method(row, self.table, self.repeats, cells[0], units)
+            runs = finished_rows(cells, finished)
+            if runs:
+                printed = (self.table, row.printed) if self.table and row.printed else None
+                of_row = row.label, printed, row.settings
+                methods[label] = FairReport(cells[0].config, runs, self.repeats, *of_row)
         found = [*methods.values()]
         report = report_of(found, baselines={label: self.rows[label].baseline for label in methods})
         said = written(report, found, folder, name, self.title, self.notes, has_recall=False) + lines_of(found)
@@ -99,13 +101,6 @@ class FairTable(MethodsTable):
     def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
         """Return the cells of a row."""
         return self.groups[label]
-
-
-def _method(row: FairRow, table: str | None, repeats: int, cell: Cell, units: list[reports.UnitRun]) -> FairReport:
-    path = units[0].path.parent
-    runs = reports.MethodRuns(path, "fair", cell.config.dataset, cell.config.name, "", tuple(units))
-    printed = (table, row.printed) if table and row.printed else None
-    return FairReport(cell.config, runs, repeats, row.label, printed, row.settings)
 
 
 def draw_rows(

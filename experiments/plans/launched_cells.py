@@ -74,14 +74,14 @@ def launch_missing(
     failures: list[Failure] = []
     tried: list[Cell] = []
     while True:
-        missing = [cell for cell in study.cells(runs) if runs.unit(cell) is None and cell not in tried]
+        missing = [cell for cell in study.cells(runs) if runs.row(cell) is None and cell not in tried]
         missing = missing[: None if max_cells is None else max_cells - len(tried)]
         if not missing:
             return failures
         ended = launcher.run(cell_tasks(runs.unit_dir, missing, places, export_model=False))
         failures += ended
         tried += missing
-        if len(ended) == 0 and any(runs.unit(cell) is None for cell in missing):
+        if len(ended) == 0 and any(runs.row(cell) is None for cell in missing):
             raise InvalidInput("\n".join(runs.problems) or "A unit left no result. Run the command again.")
 
 

@@ -6,7 +6,6 @@ A study is entered in `FIGURES` of `experiments/figure.py` or `TABLES` of `exper
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 import hashlib
@@ -18,9 +17,9 @@ from typing import Any, Protocol
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from experiments.recipes import resolve, unused_overrides
-from experiments.reports import UnitRun
-from experiments.rows.rows import Extras, no_extras
-from experiments.rows.store import RecordedMethod, StudyRows
+from experiments.reports.plain_tables import Table
+from experiments.rows.rows import Row
+from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import parse_method
 
@@ -46,31 +45,40 @@ class FinishedCells(Protocol):
     def cache_dir(self) -> str | None:
         """The folder for prepared images, or None for the default."""
 
-    def unit(self, cell: Cell) -> UnitRun | None:
-        """Return the finished unit of a cell, or None."""
+    def row(self, cell: Cell) -> Row | None:
+        """Return the row of a finished cell, or None."""
 
     def dataset_of(self, name: str) -> Dataset | None:
         """Return the loaded data set of this name: a variant, or `dataset`."""
 
 
-class Study(abc.ABC):
-    """Table or figure.
+@dataclasses.dataclass(eq=False)
+class Study:
+    """Table or figure: its cells, with the table and the pictures of their rows.
+
+    A study that needs more than that is a subclass.
 
     Attributes:
         title: in one line.
+        groups: all cells, by row, point or method, if no result decides on them.
+        tabulate: makes the table of recorded rows, from these, the title and the notes.
+        pictures: draw recorded rows, by the end of the picture's name; from these, the path and the title.
         notes: for the reader, such as the reductions of a small budget.
+        keep: see `kept`.
+        protocol: runs of each configuration here and in the thesis; empty if the cells already show them.
         needs_data: whether it reads the data set of the flags.
         variants: other data sets that cells use, beside the one of the flags.
-        protocol: runs of each configuration here and in the thesis; empty if the cells already show them.
-        groups: all cells, by row, point or method, if no result decides on them.
     """
 
     title: str
-    notes: tuple[str, ...]
+    groups: Mapping[Any, Sequence[Cell]]
+    tabulate: Callable[[StudyRows, str, Sequence[str]], Table]
+    pictures: Mapping[str, Callable[[StudyRows, pathlib.Path, str], None]]
+    notes: tuple[str, ...] = ()
+    keep: Callable[[int, Any, list[Row], FinishedCells], list[Row]] | None = None
+    protocol: str = ""
     needs_data: bool = True
     variants: Sequence[str] = ()
-    protocol: str = ""
-    groups: Mapping[Any, Sequence[Cell]] = {}
 
     def prepared(self, runs: Any, *, train: bool) -> Study:
         """Return this study with what its cells begin with: found among `runs`, or trained."""
@@ -89,33 +97,25 @@ class Study(abc.ABC):
         """
         return [cell for cells in self.groups.values() for cell in cells]
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the finished runs of each group, for `--record`."""
-        methods = []
-        for place, (group, cells) in enumerate(self.groups.items()):
-            if units := tuple(finished_units(cells, finished)):
-                label, extras = self.naming(place, group)
-                methods.append(RecordedMethod(units, label, extras, self.measures(units, finished)))
-        return methods
-
-    def naming(self, place: int, group: Any) -> tuple[str | None, Mapping[str, object]]:
-        """Return the label and the extras of a group's rows.
-
-        Without a label, rows are named by their configuration.
-        """
-        return None, {}
-
-    def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
-        """Return a function that measures further values of a group's runs."""
-        return no_extras
-
-    def recorded_rows(self, finished: FinishedCells) -> StudyRows:
+    def recorded(self, finished: FinishedCells) -> StudyRows:
         """Return the rows of the finished cells, as `--record` keeps them."""
-        return StudyRows.of_methods(self.recorded(finished))
+        rows = []
+        for place, (group, cells) in enumerate(self.groups.items()):
+            rows += self.kept(place, group, [row.scored() for row in finished_rows(cells, finished)], finished)
+        return StudyRows.of_rows(rows)
 
-    @abc.abstractmethod
+    def kept(self, place: int, group: Any, rows: list[Row], finished: FinishedCells) -> list[Row]:
+        """Return a group's rows, named and with what the study measures."""
+        return self.keep(place, group, rows, finished) if self.keep else rows
+
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write `<name>.md`, `.csv`, `.png`, ... of finished cells (>= 1); return terminal text."""
+        study = self.recorded(finished)
+        text = self.tabulate(study, self.title, self.notes).write(folder, name)
+        paths = [folder / f"{name}{ending}.png" for ending in self.pictures]
+        for path, draw in zip(paths, self.pictures.values()):
+            draw(study, path, self.title)
+        return f"{text}Figure{'s' * (len(paths) > 1)}: {', '.join(map(str, paths))}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,11 +236,11 @@ def trainings(count: int) -> str:
     return f"{count} run" if count == 1 else f"{count} runs"
 
 
-def finished_units(cells: Sequence[Cell], finished: FinishedCells) -> list[UnitRun]:
-    """Return the finished units among cells, in their order."""
-    return [unit for cell in cells if (unit := finished.unit(cell)) is not None]
+def finished_rows(cells: Sequence[Cell], finished: FinishedCells) -> list[Row]:
+    """Return the rows of the finished cells, in their order."""
+    return [row for cell in cells if (row := finished.row(cell)) is not None]
 
 
-def best_validation(units: Sequence[UnitRun], metric: str = "MAP@R") -> list[float]:
-    """Return the best validation metric of each unit, as fractions."""
-    return [unit.measured["validation"]["best"][metric] for unit in units]
+def best_validation(rows: Sequence[Row], metric: str = "MAP@R") -> list[float]:
+    """Return the best validation metric of each run, as fractions."""
+    return [row["validation"][metric] for row in rows]

@@ -15,14 +15,13 @@ from common.backbones import conversion_command
 from common.backbones.initial_weights import file_to_make
 from common.data import Dataset
 from common.errors import InvalidInput, check_all, check_choice
-from experiments import reports
 from experiments.launch.launch_flags import READ_BY, Launcher, define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import Failure, check_no_failures
 from experiments.parts.datasets import traits_of
 from experiments.plans.launched_cells import DATA_DIR, launch_missing, unit_command
-from experiments.plans.study import Cell, Studies, Study, StudyOptions, finished_units
+from experiments.plans.study import Cell, Studies, Study, StudyOptions, finished_rows
 from experiments.plans.study_runs import NothingFinished, StudyRuns
-from experiments.protocols.recording import record_methods
+from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report
 from experiments.recipes.words import (
     check_dataset_flags,
@@ -31,7 +30,8 @@ from experiments.recipes.words import (
     overrides_from_flags,
     set_recipe,
 )
-from experiments.reports import UnitRun
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import collect, finished
 from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.runs.start_checks import checked_with_data
 from experiments.runs.trained_model import stored_configuration
@@ -119,11 +119,11 @@ def run_study(
     if values.run and study.num_cells and isinstance(runs, StudyRuns):
         failures = _run_missing(values, study, runs, launcher)
     known = study.cells(runs)
-    if study.num_cells and (not values.run or len(finished_units(known, runs)) < study.num_cells):
+    if study.num_cells and (not values.run or len(finished_rows(known, runs)) < study.num_cells):
         places = {name: values[name].value for name in (*experiment_flags.PLACE_FLAGS, "plugin")}
         places |= tracker_flags.given_tracker_flags(values)
         print(listing(study, runs, places, details=values.details))
-    if finished_units(known, runs) or not study.num_cells:
+    if finished_rows(known, runs) or not study.num_cells:
         folder = pathlib.Path(values.runs_dir) / f"{kind}s" / study_id
         if study.needs_data:
             folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
@@ -131,7 +131,8 @@ def run_study(
         print_report(study.render(runs, folder, name), folder, values.details, f"{name}*.md")
         print(f"Folder (--details prints its tables): {folder}")
         follow_pictures(tracker, folder, f"{study.title}, {options.dataset}, {options.budget}")
-    record_methods(study.recorded(runs), experiment_flags.places_from(values))
+    if values.record:
+        record_finished(study.recorded(runs).rows, experiment_flags.places_from(values))
     check_no_failures(failures)
 
 
@@ -192,10 +193,10 @@ def listing(
     With `details`, list each cell: done with figures, or missing with cost and command.
     """
     known = study.cells(runs)
-    done = finished_units(known, runs)
+    done = finished_rows(known, runs)
     timed = _timed_runs(known, runs, places.get("runs_dir"))
     costs = {cell: estimated_seconds(cell.config, rate_of(cell.config, timed)) for cell in known}
-    missing = [cell for cell in known if runs.unit(cell) is None]
+    missing = [cell for cell in known if runs.row(cell) is None]
     lines = [study.title, *(f"warning: {problem}" for problem in runs.problems)]
     summary = f"{study.num_cells} cells: {len(done)} done, {study.num_cells - len(done)} missing"
     if missing:
@@ -206,14 +207,14 @@ def listing(
     lines += _what_commands_need(missing, places)
     lines += [] if details else _counts(known, missing)
     for cell in known if details else ():
-        unit = runs.unit(cell)
-        if unit is None:
+        row = runs.row(cell)
+        if row is None:
             lines += [
                 f"missing  {cell.label} (about {duration(costs[cell])})",
                 f"         {unit_command(cell, places)}",
             ]
         else:
-            lines.append(f"done     {cell.label}: {_figures(unit)}")
+            lines.append(f"done     {cell.label}: {_figures(row)}")
     if len(known) < study.num_cells:
         lines.append(f"unknown  {study.num_cells - len(known)} more, which follow from the results of these")
     fix = "--run trains what is missing" + ("." if details else ", --details lists its commands.")
@@ -233,15 +234,15 @@ def _counts(cells: Sequence[Cell], missing: Sequence[Cell]) -> list[str]:
 
 def _timed_runs(
     cells: Sequence[Cell], runs: StudyRuns | NothingFinished, runs_dir: object
-) -> list[tuple[ExperimentConfig, UnitRun]]:
+) -> list[tuple[ExperimentConfig, Row]]:
     """Return the finished cells; without any, the finished runs of their data set."""
-    timed = [(cell.config, unit) for cell in cells if (unit := runs.unit(cell)) is not None]
+    timed = [(cell.config, row) for cell in cells if (row := runs.row(cell)) is not None]
     if timed or not cells or runs_dir is None:
         return timed
-    for method in reports.collect(runs_dir, dataset=cells[0].config.dataset):
-        for unit in method.finished.values():
+    for rows in collect(runs_dir, dataset=cells[0].config.dataset):
+        for row in finished(rows).values():
             with contextlib.suppress(InvalidInput):  # a run of another version
-                timed.append((stored_configuration(unit.config, unit.path), unit))
+                timed.append((stored_configuration(row.config, row.folder), row))
     return timed
 
 
@@ -266,12 +267,11 @@ def _what_commands_need(missing: Sequence[Cell], places: Mapping[str, object]) -
     return notes
 
 
-def _figures(unit: UnitRun) -> str:
-    best = unit.measured["validation"]["best"]
-    ((monitor, value),) = ((name, value) for name, value in best.items() if name != "step")
+def _figures(row: Row) -> str:
+    ((monitor, value),) = row["validation"].items()
     return (
-        f"validation {monitor} {100 * value:.2f} at step {best['step']:,} of {unit.measured['steps']:,}, "
-        f"test MAP@R {100 * unit.measured['test']['MAP@R']:.2f}, {duration(unit.measured['train_seconds'])}"
+        f"validation {monitor} {100 * value:.2f} at step {row['best_step']:,} of {row['steps']:,}, "
+        f"test MAP@R {100 * row['test']['MAP@R']:.2f}, {duration(row['train_seconds'])}"
     )
 
 
@@ -304,13 +304,13 @@ def _run_missing(values: flags.FlagValues, study: Study, runs: StudyRuns, launch
         return launch_missing(study, runs, launcher, max_cells, experiment_flags.unit_values(values))
     while max_cells is None or num_trained < max_cells:
         known = study.cells(runs)
-        missing = next((cell for cell in known if runs.unit(cell) is None), None)
+        missing = next((cell for cell in known if runs.row(cell) is None), None)
         if missing is None:
             break
-        num_done = len(finished_units(known, runs))
+        num_done = len(finished_rows(known, runs))
         print(f"[{num_done + 1}/{study.num_cells}] {missing.label}", file=sys.stderr)
         runs.run(missing)
-        if runs.unit(missing) is None:
+        if runs.row(missing) is None:
             raise InvalidInput("\n".join(runs.problems) or f"{missing.label} left no result. Run the command again.")
         num_trained += 1
     return []

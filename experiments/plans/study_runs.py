@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable
 
 from common.data import Dataset
 from common.training.trackers import TENSORBOARD, TrackerChoice
-from experiments import reports
 from experiments.plans.study import Cell
-from experiments.reports import UnitRun
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import collect_method, finished, problems_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
@@ -38,7 +38,7 @@ class StudyRuns:
         self.problems: list[str] = []
         self._runs = UnitRuns(dataset, places, tracker)
         self._on_variants: dict[str, UnitRuns | None] = dict.fromkeys(variants)
-        self._finished: dict[Cell, UnitRun] = {}
+        self._finished: dict[Cell, Row] = {}
 
     def _runs_on(self, dataset: str) -> UnitRuns:
         if dataset not in self._on_variants:
@@ -57,17 +57,17 @@ class StudyRuns:
         """Return the run directory of one unit."""
         return self._runs_on(config.dataset).unit_dir(config, fold, repeat)
 
-    def unit(self, cell: Cell) -> UnitRun | None:
-        """Return the finished unit of a cell, or None."""
+    def row(self, cell: Cell) -> Row | None:
+        """Return the row of a finished cell, or None."""
         if cell not in self._finished:
-            runs = reports.collect_method(self._runs_on(cell.config.dataset).method_dir(cell.config))
-            self.problems += [problem for problem in runs.problems if problem not in self.problems]
-            unit = runs.finished.get((cell.fold, cell.repeat))
-            if unit is None:
-                return None
-            self._finished[cell] = unit
             of_data = self._runs_on(cell.config.dataset)
-            of_data.complete_tracking(cell.config, cell.fold, cell.repeat, unit.measured)
+            rows = collect_method(of_data.method_dir(cell.config))
+            self.problems += [problem for problem in problems_of(rows) if problem not in self.problems]
+            row = finished(rows).get((cell.fold, cell.repeat))
+            if row is None:
+                return None
+            self._finished[cell] = row
+            of_data.complete_tracking(cell.config, cell.fold, cell.repeat, row.result)
         return self._finished[cell]
 
     def check(self, cells: Iterable[Cell]) -> None:
@@ -88,7 +88,7 @@ class NothingFinished:
     cache_dir = None
     problems: tuple[str, ...] = ()
 
-    def unit(self, cell: Cell) -> None:
+    def row(self, cell: Cell) -> None:
         """Return None: nothing has been trained."""
 
     def dataset_of(self, name: str) -> None:

@@ -13,13 +13,12 @@ import numpy as np
 from common.errors import InvalidInput
 from common.retrieval.metrics import TABLE_METRICS
 from experiments.plans.study import FinishedCells, Study, StudyOptions
-from experiments.reports import PlainTable
+from experiments.reports import Table
 from experiments.reports.plots import SweepValue, sweep_lines
 from experiments.reports.scores import Scores, labels_of, scores_of_trainings
 from experiments.reports.tables import CUT_NOTE, bracketed, kind_notes
 from experiments.reports.training_effect import means_without_training
-from experiments.rows.rows import TRAINING, Row
-from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
+from experiments.rows.rows import CLOSED_FORM, TRAINING, UNTRAINED, Row
 from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 
@@ -104,13 +103,14 @@ class Sweep(Study):
         varied: Callable[[Any], Settings] = lambda x: {},
         places_first: bool = False,
     ):
-        self.title, self.axes, self.notes, self.protocol = title, axes, tuple(notes), protocol
+        pictures = {"": draw_recorded_sweep}
+        super().__init__(title, {}, sweep, pictures, tuple(notes), protocol=protocol)
+        self.axes, self.groups = axes, {}
         places: list[tuple[Line, float | None]] = []
         for line in lines:
             places += [(line, x) for x in values if line.values is None or x in line.values] or [(line, None)]
         if places_first:
             places.sort(key=lambda place: values.index(place[1]))
-        self.groups = {}
         for loss, (line, x) in itertools.product(options.losses or losses, places):
             place = 0 if x is None else x
             config = line.configuration(options, loss, settings, {**varied(place), **line.settings(place)})
@@ -122,20 +122,13 @@ class Sweep(Study):
     def _label(self, series: str, x: float | None) -> str:
         return series if x is None else f"{series}, {self.axes.x_label} {x:g}"
 
-    def naming(self, place: int, group: SweepPoint) -> tuple[str, dict[str, object]]:
-        """Return a point's label, and its place on the axes."""
+    def kept(self, place: int, group: SweepPoint, rows: list[Row], finished: FinishedCells) -> list[Row]:
+        """Name a point's rows, with its place on the axes."""
         extras = {"place": place, "series": group.series, "x": group.x, **dataclasses.asdict(self.axes)}
         for point in self.groups:
             if point.series == group.baseline and point.x in (group.x, None):
                 extras["baseline"] = self._label(point.series, point.x)
-        return self._label(group.series, group.x), {SWEEP: extras}
-
-    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Write the table and the picture of finished points."""
-        study, path = self.recorded_rows(finished), folder / f"{name}.png"
-        text = sweep(study, self.title, self.notes).write(folder, name)
-        draw_recorded_sweep(study, path, self.title)
-        return f"{text}Figure: {path}"
+        return [row.named(self._label(group.series, group.x), {SWEEP: extras}) for row in rows]
 
 
 class MeasuredPoint(NamedTuple):
@@ -160,7 +153,7 @@ def sweep_value(x: float | None, validations: Sequence[float], scores: Scores | 
     return SweepValue(x, mean, min(validations), max(validations), "range of runs")
 
 
-def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Table:
     """Tabulate the points of a recorded sweep, such as figure 3.8, one line each.
 
     Test figures without training come first: once, or at each place if they differ by .05 points or more. A baseline
@@ -188,7 +181,7 @@ def sweep(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Plain
     if is_test and any(point.value.low == 0 or point.value.high == 1 for point in points.values()):
         notes.append(CUT_NOTE)
     kinds = {point.value.kind.removeprefix(INTERVAL) for point in points.values()}
-    return PlainTable(title, header, lines, [*kind_notes(kinds), *notes], keys=2)
+    return Table(title, header, lines, [*kind_notes(kinds), *notes], keys=2)
 
 
 def _without_training(study: StudyRows) -> list[list[str]]:

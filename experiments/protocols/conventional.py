@@ -21,7 +21,7 @@ from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.fair import Protocol, check_unit_flags
 from experiments.protocols.report_files import print_report
 from experiments.recipes.words import check_distinct, configurations_from_flags
-from experiments.reports import UnitRun
+from experiments.rows.rows import Row
 from experiments.runs.start_checks import checked_with_data
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
@@ -37,7 +37,7 @@ def evaluate(
     values: flags.FlagValues,
     kind: type[ConventionalReport] = ConventionalReport,
     afterwards: Callable[[Dataset], Callable[[pathlib.Path], None]] | None = None,
-) -> list[UnitRun]:
+) -> list[Row]:
     """Run the missing units of the methods that flags name, then report.
 
     `afterwards` makes, from the data set, a function called with each finished unit's folder.
@@ -74,7 +74,7 @@ def evaluate(
     print_report(protocol.report(methods), protocol.report_dir, values.details)
     if values.repeat is None:
         protocol.follow_report()
-    return [unit for method in methods for *_, runs in method.sides for unit in runs.finished.values()]
+    return [row for method in methods for *_, rows in method.sides for row in rows if row.is_finished]
 
 
 def define_flags(repeats: int) -> None:

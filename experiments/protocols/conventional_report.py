@@ -26,7 +26,8 @@ from experiments.reports.intervals import interval_of_runs
 from experiments.reports.scores import Scores
 from experiments.reports.tables import cell
 from experiments.reports.verdicts import error_of_mean
-from experiments.rows.run_folders import UnitRun
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import finished
 from experiments.runs.evaluation import normalized_mutual_information
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.splits import MONITORED
@@ -46,8 +47,8 @@ class ConventionalReport(MethodReport):
     without: ClassVar[str] = "--repeat and --monitor"
     config: ExperimentConfig  # stops on the test set
     held_out_config: ExperimentConfig  # stops on held-out classes
-    runs: reports.MethodRuns  # the runs on disk of the first
-    held_out_runs: reports.MethodRuns | None  # likewise of the second; None where it is not wanted
+    runs: Sequence[Row]  # on disk, of the first
+    held_out_runs: Sequence[Row] | None  # likewise of the second; None where it is not wanted
     repeats: int  # how many of each a complete study has
 
     @functools.cached_property
@@ -110,16 +111,14 @@ class ConventionalReport(MethodReport):
         ]
 
     @property
-    def sides(self) -> list[tuple[str, ExperimentConfig, reports.MethodRuns]]:
+    def sides(self) -> list[tuple[str, ExperimentConfig, Sequence[Row]]]:
         """Label, configuration and runs of each stopping rule."""
         pairs = ((self.config, self.runs), (self.held_out_config, self.held_out_runs))
         return [(f"{of.name}, {MONITORED[str(of.protocol)]}", of, runs) for of, runs in pairs if runs is not None]
 
-    def recall_of(self) -> dict[str, list[reports.UnitRun]]:
+    def recall_of(self) -> dict[str, list[Row]]:
         """Return all runs by label, and first the one of the largest test P@1."""
-        best = (
-            {f"{self.name}, best of {self.repeats}": [self.runs.finished[0, self.best_repeat]]} if self.biased else {}
-        )
+        best = {f"{self.name}, best of {self.repeats}": [self.biased.rows[self.best_repeat]]} if self.biased else {}
         return {**best, **super().recall_of()}
 
     @property
@@ -127,10 +126,15 @@ class ConventionalReport(MethodReport):
         """The repeat with the largest P@1 on the test set."""
         return best_repeat(check_given("runs", self.biased).class_scores("P@1"))
 
-    def _scores(self, runs: reports.MethodRuns | None) -> Scores | None:
-        if runs is None or runs.missing(1, self.repeats):
-            return None
-        return Scores.of_runs([runs.finished[0, repeat] for repeat in range(self.repeats)])
+    def _scores(self, runs: Sequence[Row] | None) -> Scores | None:
+        complete = self.complete(runs)
+        return Scores(complete) if complete else None
+
+    def complete(self, runs: Sequence[Row] | None) -> list[Row]:
+        """Return the repeats of one stopping rule; none until complete."""
+        done = {} if runs is None else finished(runs)
+        repeats = [done.get((0, repeat)) for repeat in range(self.repeats)]
+        return [row for row in repeats if row is not None] if None not in repeats else []
 
     def _target(self, metric: str) -> reports.Target:
         """Return the printed cell, and why the best repeat cannot be compared with it."""
@@ -161,17 +165,17 @@ def metrics_of(dataset: str) -> tuple[str, ...]:
     return (*(f"R@{k}" for k in traits_of(dataset).recall_at), "NMI")
 
 
-def curve_figures(units: Sequence[UnitRun], dataset: str, choose: Callable) -> dict[str, np.ndarray]:
-    """Choose one of each curve `[epochs]`: `[units]`, by metrics that all recorded."""
-    curves = {metric: [unit.validation_curve(metric)[1] for unit in units] for metric in metrics_of(dataset)}
+def curve_figures(runs: Sequence[Row], dataset: str, choose: Callable) -> dict[str, np.ndarray]:
+    """Choose one of each curve `[epochs]`: `[runs]`, by metrics that all recorded."""
+    curves = {metric: [row.curve(metric)[1] for row in runs] for metric in metrics_of(dataset)}
     return {metric: np.array([*map(choose, of)]) for metric, of in curves.items() if all(map(len, of))}
 
 
-def final_figures(units: Sequence[UnitRun], dataset: str) -> dict[str, np.ndarray]:
-    """Return the test figures of the final weights, `[units]` by metric."""
-    found = [recall_of(unit, dataset) for unit in units]
+def final_figures(runs: Sequence[Row], dataset: str) -> dict[str, np.ndarray]:
+    """Return the test figures of the final weights, `[runs]` by metric."""
+    found = [recall_of(row, dataset) for row in runs]
     figures = {metric: np.array([each[metric] for each in found]) for metric in found[0]}
-    return {**figures, "NMI": np.array([normalized_mutual_information(unit.test_embeddings()) for unit in units])}
+    return {**figures, "NMI": np.array([normalized_mutual_information(row.test_embeddings()) for row in runs])}
 
 
 class RevisitingReport(ConventionalReport):
@@ -182,12 +186,7 @@ class RevisitingReport(ConventionalReport):
 
     def rows(self, reference: MethodReport | None = None, called: str = "") -> list[reports.TableRow]:
         """Build the complete rows: best test epoch, last epoch, unbiased, and optimism."""
-        biased, unbiased = (
-            None
-            if runs is None or runs.missing(1, self.repeats)
-            else [runs.finished[0, k] for k in range(self.repeats)]
-            for runs in (self.runs, self.held_out_runs)
-        )
+        biased, unbiased = (self.complete(runs) for runs in (self.runs, self.held_out_runs))
         dataset, found = self.config.dataset, dict[str, dict[str, np.ndarray]]()
         if biased:
             found[_BEST] = curve_figures(biased, dataset, np.max)
@@ -217,7 +216,7 @@ class RevisitingReport(ConventionalReport):
         """Explain the epochs of the rows."""
         return [_OF_EPOCHS]
 
-    def recall_of(self) -> dict[str, list[reports.UnitRun]]:
+    def recall_of(self) -> dict[str, list[Row]]:
         """Return none: R@k are columns of the table."""
         return {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from common import diagnostics, retrieval
@@ -13,7 +13,7 @@ from common.files import read_json, write_json
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.reports.correlations import spearman_interval
-from experiments.rows.run_folders import UnitRun
+from experiments.rows.rows import Row
 from experiments.runs.trained_model import load_trained_model
 
 GAP = "generalisation gap"
@@ -30,13 +30,13 @@ class Point(NamedTuple):
     figures: dict[str, float]  # diagnostics by name; those of training embeddings begin with "training "
 
 
-def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clustering: bool) -> dict[str, float]:
+def training_diagnostics(row: Row, dataset, cache_dir: str | None, clustering: bool) -> dict[str, float]:
     """Compute training images' diagnostics and metrics, cached in `training_diagnostics.json`."""
-    path = unit.path / "training_diagnostics.json"
+    path = row.folder / "training_diagnostics.json"
     stored = read_json(path)
     if stored is not None and ("NMI" in stored["figures"] or not clustering):
         return stored
-    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+    trained = load_trained_model(row.folder, dataset=dataset, cache_dir=cache_dir)
     embeddings = trained.model.embed(trained.inputs(trained.training))
     figures = diagnostics.diagnose(embeddings, trained.training.labels, clustering=clustering).as_dict()
     scores = retrieval.evaluate_retrieval(embeddings, trained.training.labels).as_dict()
@@ -44,27 +44,24 @@ def training_diagnostics(unit: UnitRun, dataset, cache_dir: str | None, clusteri
     return check_given("diagnostics", read_json(path))
 
 
-def points_of(methods: Sequence[reports.MethodRuns], training: Callable | None, clustering: bool) -> list[Point]:
+def points_of(runs: Iterable[Row], training: Callable | None, clustering: bool) -> list[Point]:
     """Convert finished runs to points."""
     points = []
-    for method in methods:
-        for (fold, repeat), unit in method.finished.items():
-            arrays, scores = unit.test_embeddings(), unit.test_metrics()
-            found = diagnostics.diagnose(arrays["queries"], arrays["query_labels"], clustering=clustering)
-            figures = dict(found.figures)
-            if training is not None:
-                of_training = training(unit)
-                figures |= {
-                    f"training {name}": value for name, value in of_training["figures"].items() if name in NAMES
-                }
-                figures |= {f"{GAP} of {name}": scores[name] - value for name, value in of_training["scores"].items()}
-            label = f"{method.method} fold {fold} repeat {repeat}"
-            of_test = {name: scores[name] for name in TABLE_METRICS if name in scores}
-            points.append(Point(method.path.name, fold, label, of_test, figures))
+    for row in runs:
+        arrays, scores, (fold, repeat) = row.test_embeddings(), row["test"], row.place
+        found = diagnostics.diagnose(arrays["queries"], arrays["query_labels"], clustering=clustering)
+        figures = dict(found.figures)
+        if training is not None:
+            of_training = training(row)
+            figures |= {f"training {name}": value for name, value in of_training["figures"].items() if name in NAMES}
+            figures |= {f"{GAP} of {name}": scores[name] - value for name, value in of_training["scores"].items()}
+        label = f"{row['method']} fold {fold} repeat {repeat}"
+        of_test = {name: scores[name] for name in TABLE_METRICS if name in scores}
+        points.append(Point(row.folder.parent.name, fold, label, of_test, figures))
     return points
 
 
-def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTable:
+def correlation_table(points: Sequence[Point], dataset: str) -> reports.Table:
     """Tabulate Spearman's coefficient, with interval, of each diagnostic and metric.
 
     An interval that excludes zero is marked only if every method has repeats: with one run per fold, a method's rank
@@ -93,7 +90,7 @@ def correlation_table(points: Sequence[Point], dataset: str) -> reports.PlainTab
         *(objections or ["* the interval excludes zero. With this many rows, one in twenty would do so by chance."]),
         *(f"{metric} of these runs: {min(values):.1f} to {max(values):.1f} %." for metric, values in best.items()),
     ]
-    return reports.PlainTable(f"Diagnostics and retrieval on {dataset}: {count}", ["", "range", *metrics], rows, notes)
+    return reports.Table(f"Diagnostics and retrieval on {dataset}: {count}", ["", "range", *metrics], rows, notes)
 
 
 def _metrics(points: Sequence[Point]) -> list[str]:
@@ -115,7 +112,7 @@ def _objections(points: Sequence[Point]) -> list[str]:
     return said
 
 
-def runs_table(points: Sequence[Point]) -> reports.PlainTable:
+def runs_table(points: Sequence[Point]) -> reports.Table:
     """Tabulate every run's metrics, in per cent, and diagnostics."""
     names, metrics = list(points[0].figures), _metrics(points)
     rows = [
@@ -127,4 +124,4 @@ def runs_table(points: Sequence[Point]) -> reports.PlainTable:
         for point in points
     ]
     units = [f"{name} (share)" if name.startswith(GAP) else name for name in names]
-    return reports.PlainTable("", ["run", *(f"{metric} (%)" for metric in metrics), *units], rows)
+    return reports.Table("", ["run", *(f"{metric} (%)" for metric in metrics), *units], rows)

@@ -15,7 +15,8 @@ from common.data import Dataset
 from common.errors import invalid
 from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments.protocols.report import MethodReport, write_report
-from experiments.reports import UnitRun, collect_method
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import collect_method, finished
 from experiments.runs.unit_runs import UnitRuns, follow_pictures
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
@@ -86,9 +87,9 @@ class Protocol:
         runs = {config: collect_method(self.runs.method_dir(config)) for config in self.configs}
         return [build(*of, *(runs[config] for config in of), self.repeats) for of in self.by_method]
 
-    def finished(self, methods: Sequence[MethodReport], **chosen: Any) -> list[UnitRun]:
+    def finished(self, methods: Sequence[MethodReport], **chosen: Any) -> list[Row]:
         """Return the finished runs of `methods`, all or those of the chosen `units`."""
-        runs = {config: of.finished for method in methods for _, config, of in method.sides}
+        runs = {config: finished(rows) for method in methods for _, config, rows in method.sides}
         return [runs[config][k, r] for config, k, r in self.units(**chosen) if (k, r) in runs.get(config, {})]
 
     @property

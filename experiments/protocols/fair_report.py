@@ -16,7 +16,7 @@ from experiments.reports.scores import Scores
 from experiments.reports.tables import cell
 from experiments.reports.training_effect import training_did_not_help
 from experiments.reports.verdicts import HALF_DIGIT, half_effect, published_difference
-from experiments.rows.rows import collection_rows
+from experiments.rows.rows import Row, collection_rows
 from experiments.settings.config import ExperimentConfig
 
 COMPARED = "MAP@R"
@@ -29,7 +29,7 @@ class FairReport(MethodReport):
     title: ClassVar[str] = "Fair"
     without: ClassVar[str] = "--fold"
     config: ExperimentConfig
-    runs: reports.MethodRuns
+    runs: Sequence[Row]
     repeats: int  # how many repeats a complete study has
     label: str | None = None  # its name in the table; by default the configuration's
     # (table, row label) of the published row for comparison; by default what `fair_published` finds
@@ -112,10 +112,9 @@ class FairReport(MethodReport):
     def _scores(self) -> dict[str, tuple[int, Scores]]:
         """Sizes and scores of the runs and of the concatenated models."""
         # The disk may have more repeats.
-        units = [unit for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
+        runs = [row for row in self.runs if row.is_finished and row["repeat"] < self.repeats]
         dim, folds = self.config.embedding_dim, self.config.num_folds
-        concatenated = Scores(collection_rows(units, folds))
-        return {"single": (dim, Scores.of_runs(units)), "concatenated": (dim * folds, concatenated)}
+        return {"single": (dim, Scores(runs)), "concatenated": (dim * folds, Scores(collection_rows(runs, folds)))}
 
 
 def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: str | None) -> str | None:
@@ -131,7 +130,7 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
         return None
     (trained, untrained), best = max(complete, key=lambda pair: pair[0][0])
     config = best.config
-    run = best.runs.finished[min(best.runs.finished)].path
+    run = next(row.folder for row in best.runs if row.is_finished)
     name, chosen = "trained", [f"--run={run}", *([f"--data_dir={data_dir}"] if data_dir else [])]
     is_exportable = config.weights != "none" and dataset.kind == "image_files" and dataset.channels == 3
     if is_exportable and training_did_not_help(trained, untrained):

@@ -16,7 +16,8 @@ from common.errors import InvalidInput, check_fraction, check_given, invalid
 from common.files import write_json
 from experiments import reports
 from experiments.reports.plots import SweepValue, sweep_lines
-from experiments.rows.rows import Extras
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import collect_method
 from experiments.runs.trunk import Trunk
 
 MODES = {"normalised": "metric", "unit features": "features", "as it is": "none"}
@@ -125,7 +126,7 @@ def ranked(trunk: Trunk, matrix: np.ndarray) -> dict[str, retrieval.RetrievalRes
     return results
 
 
-def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> reports.PlainTable:
+def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> reports.Table:
     """Tabulate matrices with metrics in per cent, means of runs and draws."""
     header = ["M'", "rank", "trace", "||M'||_F", "trace/||M'||_F", "smallest eigenvalue"]
     header += [f"{metric} {mode}" for mode in MODES for metric in METRICS]
@@ -136,7 +137,7 @@ def table(rows: Sequence[Refinement], title: str, notes: Sequence[str]) -> repor
         cells = [str(of.rank), *(f"{value:.4g}" for value in matrix), f"{of.smallest_eigenvalue:.2g}"]
         cells += [f"{100 * np.mean(row.scores[mode][metric]):.2f}" for mode in MODES for metric in METRICS]
         lines.append([row.label, *cells])
-    return reports.PlainTable(title, header, lines, notes)
+    return reports.Table(title, header, lines, notes)
 
 
 def notes_on(trunk: Trunk, draws: int, num_runs: int = 1) -> list[str]:
@@ -216,8 +217,8 @@ def write_report(trunk: Trunk, rows: Sequence[Refinement], folder: pathlib.Path,
     return "\n".join([text, *(f"Figure: {path}" for path in pictures)])
 
 
-def kept(rows: Sequence[Refinement], draws: int) -> Extras:
-    """Return a run's matrices with figures, and class sums `[matrices, classes]`, for rows."""
+def kept(run: Row, rows: Sequence[Refinement], draws: int) -> Row:
+    """Add matrices with figures, and class sums `[matrices, classes]`, to a run's row."""
     matrices = [
         {
             "label": row.label,
@@ -230,12 +231,11 @@ def kept(rows: Sequence[Refinement], draws: int) -> Extras:
         for row in rows
     ]
     sums = {name: np.array([row.class_sums[of] for row in rows], np.float32) for of, name in KEPT_SUMS.items()}
-    return Extras({KEPT: {"draws": draws, "matrices": matrices}}, sums)
+    return run.with_extras({KEPT: {"draws": draws, "matrices": matrices}}, sums)
 
 
 def runs_in(folder: pathlib.Path) -> list[pathlib.Path]:
     """Return a run's folder, or its method's finished runs, in order."""
     if (folder / "config.json").exists():
         return [folder]
-    finished = reports.collect_method(folder).finished if folder.is_dir() else {}
-    return [finished[unit].path for unit in sorted(finished)] or [folder]
+    return [row.folder for row in collect_method(folder) if row.is_finished] or [folder]

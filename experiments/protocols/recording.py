@@ -7,16 +7,16 @@ import os
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from common.errors import InvalidInput
-from experiments import reports
-from experiments.protocols.extras import ExtrasReader
-from experiments.rows.rows import Extras, Row, check_of_one_run, collection_rows, row_of
-from experiments.rows.store import RecordedMethod, StudyRows, locked, named_row
+from experiments.protocols.extras import with_data_extras
+from experiments.rows.rows import Row, check_of_one_run, collection_rows
+from experiments.rows.run_folders import collect_method
+from experiments.rows.store import StudyRows, locked
+from experiments.runs.trained_model import DataFolder
 from experiments.settings.flags import PLACE_FLAGS
 from experiments.settings.places import Places
 from experiments.settings.tracker_flags import TRACKER_FLAGS
@@ -30,56 +30,36 @@ _WITHOUT_EFFECT = (
 _BOOLEAN = ("allow_cpu", "report_only", "details", "replace")  # of them
 
 
-def record_finished(units: Iterable[reports.UnitRun], places: Places) -> None:
-    """Append a command's finished runs to the study of `--record`, if given; see `record_methods`."""
-    record_methods([RecordedMethod(tuple(units))], places)
-
-
-def record_methods(
-    methods: Iterable[RecordedMethod], places: Places, collected: Sequence[reports.MethodRuns] | None = None
-) -> None:
-    """Record runs whose methods have their own names or extras, if `--record` is given.
-
-    Runs outside protocols are `collected`, each as its own method in the order of `methods`; others are in the methods'
-    folders.
-    """
-    if not places.study:
-        return
-    methods = list(methods)
-    if collected is None:
-        naming = {unit.path.parent: of for of in methods for unit in of.units}
-        collected = [reports.collect_method(folder) for folder in sorted(naming)]
-    else:
-        naming = {runs.path: of for runs, of in zip(collected, methods, strict=True)}
-    units, extras = {unit.path for of in methods for unit in of.units}, ExtrasReader(places.data_dir, places.cache_dir)
-    chosen: dict[str, Any] = {"naming": naming, "units": units, "replace": places.replace}
-    print("\n".join(record(collected, places.study, extras, command=command_line(), **chosen)), file=sys.stderr)
+def record_finished(rows: Iterable[Row], places: Places) -> None:
+    """Add a command's finished runs to the study of `--record`, if given."""
+    if places.study:
+        data = DataFolder(places.data_dir, places.cache_dir)
+        said = record(rows, places.study, data, command=command_line(), replace=places.replace)
+        print("\n".join(said), file=sys.stderr)
 
 
 def record(
-    methods: Iterable[reports.MethodRuns],
+    rows: Iterable[Row],
     folder: str | os.PathLike,
-    extras: ExtrasReader,
+    data: DataFolder = DataFolder(),  # noqa: B008, without state until it loads
     *,
     command: str | None = None,
-    naming: Mapping[pathlib.Path, RecordedMethod] = {},
-    units: set[pathlib.Path] | None = None,
     replace: bool = False,
 ) -> list[str]:
-    """Merge finished runs, and complete concatenations, into a study's rows.
+    """Merge runs, and complete concatenations, into a study's rows.
 
     Return a line for each omission, with its reason, and for each recorded item. Refuse unfinished runs if there are no
     others, and what `StudyRows` refuses.
     """
     said: list[str] = []
-    found: list[Row] = []
-    for runs in methods:
-        said += [f"warning: {problem}" for problem in runs.problems]
-        chosen = [unit for unit in runs.units if units is None or unit.path in units]
-        unfinished = [unit for unit in chosen if not unit.is_finished and unit.problem is None]
-        said += [f"warning: {unit.path} is left out: it has not finished." for unit in unfinished]
-        finished = [unit for unit in chosen if unit.is_finished]
-        found += _recorded_rows(runs, finished, extras, command, naming.get(runs.path, RecordedMethod()))
+    by_folder: dict[pathlib.Path, list[Row]] = {}
+    for row in rows:
+        if row.is_finished:
+            by_folder.setdefault(row.folder.parent, []).append(row)
+        elif not row.problem:
+            said.append(f"warning: {row.folder} is left out: it has not finished.")
+        said += [f"warning: {row.problem}"] if row.problem else []
+    found = [each for of_method in by_folder.values() for each in _recorded_rows(of_method, data, command)]
     if not found:
         raise InvalidInput("\n".join([*said, "There is no finished run to record. Finish one first."]))
     with locked(folder):
@@ -92,12 +72,12 @@ def record(
     ]
 
 
-def methods_under(folder: str | os.PathLike) -> list[reports.MethodRuns]:
+def methods_under(folder: str | os.PathLike) -> list[list[Row]]:
     """List every configuration with runs in a folder."""
     folder = pathlib.Path(folder)
     patterns = ["/".join([*["*"] * depth, _UNITS]) for depth in range(_LEVELS)]
     paths = sorted({path.parent for pattern in patterns for path in folder.glob(pattern) if path.is_dir()})
-    found = [runs for path in paths if (runs := reports.collect_method(path)).units]
+    found = [rows for path in paths if (rows := collect_method(path))]
     if not found:
         raise InvalidInput(
             f"{folder} holds no runs: expected a folder such as runs/fair/glyphs or "
@@ -130,34 +110,24 @@ def _without_folder(value: str) -> str:
     return pathlib.PurePath(value).name if "/" in value else value
 
 
-def _recorded_rows(
-    runs: reports.MethodRuns,
-    units: Sequence[reports.UnitRun],
-    extras: ExtrasReader,
-    command: str | None,
-    method: RecordedMethod,
-) -> Iterator[Row]:
-    """Yield copies of runs' rows, and of their concatenated models', for a study's folder."""
-    place = {"protocol": runs.protocol, "dataset": runs.dataset, "method": runs.method}
-    place["config_hash"] = runs.config_hash
-    for unit in units:
-        if not isinstance(unit.config.get("data"), str):
+def _recorded_rows(rows: Sequence[Row], data: DataFolder, command: str | None) -> list[Row]:
+    """Copy one configuration's rows, and those of its concatenated models."""
+    copies = []
+    for row in rows:
+        if not isinstance(row.config.get("data"), str):
             raise InvalidInput(
-                f"{unit.path}/config.json is missing or damaged: the configuration and data of its figures are "
+                f"{row.folder}/config.json is missing or damaged: the configuration and data of its figures are "
                 "unknown. Repeat the command that made the run."
             )
-        scored = row_of(unit)
-        check_of_one_run(unit.path, "test embeddings", scored["test"], unit.test_metrics())
-        more, own = extras.read(unit), method.measured(unit)
-        measured = Extras({**more.values, **own.values}, {**more.arrays, **own.arrays})
-        yield _copy(named_row(scored, method, measured), {**place, "command": command})
-    folds = runs.config.get("num_folds", 0)
-    if runs.protocol == "fair" and folds > 1:
-        for scored in collection_rows(units, folds):
-            yield _copy(named_row(scored, method), place)
+        scored = row.scored()
+        check_of_one_run(row.folder, "test embeddings", scored["test"], row.result["test"])
+        copies.append(_copy(with_data_extras(scored, data).with_values(command=command)))
+    folds = rows[0].config.get("num_folds", 0)
+    if rows[0]["protocol"] == "fair" and folds > 1:
+        copies += [_copy(joined.with_values(label=rows[0]["label"])) for joined in collection_rows(rows, folds)]
+    return copies
 
 
-def _copy(scored: Row, changes: Mapping[str, object]) -> Row:
+def _copy(row: Row) -> Row:
     """Return a row of a study's folder, which keeps float32 sums."""
-    sums = {name: values.astype(np.float32) for name, values in scored.sums.items()}
-    return dataclasses.replace(scored, json={**scored, **changes}, sums=sums)
+    return dataclasses.replace(row, sums={name: values.astype(np.float32) for name, values in row.sums.items()})

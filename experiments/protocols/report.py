@@ -16,8 +16,10 @@ from experiments import reports
 from experiments.protocols.report_files import write_parts, write_recall
 from experiments.recipes import departures
 from experiments.reports.plain_tables import TERMINAL_WIDTH
-from experiments.reports.tables import write_table
+from experiments.reports.tables import figures_table
 from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
+from experiments.rows.rows import UNTRAINED, Row
+from experiments.rows.run_folders import config_of, deviations_of, finished, missing, problems_of
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.splits import few_validation_classes, unit_label
 
@@ -29,7 +31,7 @@ class MethodReport(abc.ABC):
     file_name: ClassVar[str] = "report"
     without: ClassVar[str]  # the flags without which the same command runs what is missing
     config: ExperimentConfig
-    runs: reports.MethodRuns
+    runs: Sequence[Row]
     repeats: int  # of a complete method
 
     @property
@@ -43,7 +45,7 @@ class MethodReport(abc.ABC):
         return f"{self.config.embedding_dim}-D"
 
     @property
-    def sides(self) -> list[tuple[str, ExperimentConfig, reports.MethodRuns]]:
+    def sides(self) -> list[tuple[str, ExperimentConfig, Sequence[Row]]]:
         """Label, configuration and runs of each stopping rule."""
         return [(self.name, self.config, self.runs)]
 
@@ -62,9 +64,9 @@ class MethodReport(abc.ABC):
         """Return the printed cell for embeddings of a size; None: of the single models."""
         return None
 
-    def recall_of(self) -> dict[str, list[reports.UnitRun]]:
+    def recall_of(self) -> dict[str, list[Row]]:
         """Return by label the runs whose R@k are a table of their own."""
-        return {label: [*runs.finished.values()] for label, _, runs in self.sides}
+        return {label: [row for row in runs if row.is_finished] for label, _, runs in self.sides}
 
     def reasons(
         self, published: reports.PublishedValue | None, conditions: Mapping[str, object], kept: Iterable[str] = ()
@@ -74,18 +76,21 @@ class MethodReport(abc.ABC):
         Fields that are `kept` may depart from the recipe.
         """
         departed = {name: value for name, value in departures(self.config).items() if name not in {*kept}}
-        stated = {"protocol": "fair", **self.runs.stated(self.config.as_dict()), "repeats": self.repeats}
-        return reports.incomparable_reasons(stated, conditions, self.runs.deviations, departed if published else {})
+        # A requested configuration names a file of weights; a run records its content, so a verdict needs no file.
+        of_runs = {name: value for name, value in config_of(self.runs).items() if name in ("weights", "weights_source")}
+        stated = {"protocol": "fair", **self.config.as_dict(), **of_runs, "repeats": self.repeats}
+        return reports.incomparable_reasons(stated, conditions, deviations_of(self.runs), departed if published else {})
 
     def untrained_rows(self) -> list[reports.TableRow]:
         """Average the metrics of the backbones' average features, and of their closed forms."""
-        results = [unit.measured for (_, repeat), unit in self.runs.finished.items() if repeat < self.repeats]
-        return rows_without_training(results, self.column)
+        runs = [row for row in self.runs if row.is_finished and row["repeat"] < self.repeats]
+        return rows_without_training(runs, self.column)
 
     def curves(self) -> list[reports.Curve]:
         """Return the monitored curve of every evaluated run."""
-        units = [(label, config.monitor, unit) for label, config, runs in self.sides for unit in runs.units]
-        curves = [reports.Curve(label, *unit.validation_curve(monitor)) for label, monitor, unit in units]
+        curves = [
+            reports.Curve(label, *row.curve(config.monitor)) for label, config, runs in self.sides for row in runs
+        ]
         return [curve for curve in curves if len(curve.steps)]
 
     def partial_lines(self, *, with_figures: bool = True) -> list[str]:
@@ -93,53 +98,53 @@ class MethodReport(abc.ABC):
 
         An incomplete study also lists its finished runs, `with_figures`.
         """
-        lines, missing = [], []
+        lines, absent = [], []
         for _, config, runs in self.sides:
-            lines += [f"warning: {problem}" for problem in runs.problems]
-            absent = runs.missing(_folds(config), self.repeats)
-            missing += [unit_label(config, *place) for place in absent]
-            for place, unit in runs.finished.items() if absent and with_figures else ():
-                lines.append(f"{self.name} {unit_label(config, *place)}: {_figures(unit)}")
-        names = ("; " if self.config.protocol else ", ").join(missing)
+            lines += [f"warning: {problem}" for problem in problems_of(runs)]
+            of_side = missing(runs, _folds(config), self.repeats)
+            absent += [unit_label(config, *place) for place in of_side]
+            for place, row in finished(runs).items() if of_side and with_figures else ():
+                lines.append(f"{self.name} {unit_label(config, *place)}: {_figures(row)}")
+        names = ("; " if self.config.protocol else ", ").join(absent)
         advice = f"the same command without {self.without} runs them"
-        return [*lines, f"{self.name}: missing {names}; {advice}."] if missing else lines
+        return [*lines, f"{self.name}: missing {names}; {advice}."] if absent else lines
 
     def warnings(self) -> list[str]:
         """Warn of no training gain, CCP without problems, or few validation classes."""
-        results = [unit.measured for unit in self.runs.finished.values()]
-        known = [of for result in results if (of := result.get("validation_classes")) is not None]
+        runs = [row for row in self.runs if row.is_finished]
+        known = [count for row in runs if (count := row.result.get("validation_classes")) is not None]
         said, means = [], trained_and_untrained(self.runs)
         if means and self.is_complete and (clause := training_did_not_help(*means)):
             said.append(f"{clause}. More classes, a lower learning rate or more steps may help.")
-        if clause := runs_without_problem([result.get("problems") for result in results]):
+        if clause := runs_without_problem([row["extras"].get("problems") for row in runs]):
             said.append(f"{clause}.")
         return [*said, *([clause] if known and (clause := few_validation_classes(min(known))) else [])]
 
     @property
     def is_complete(self) -> bool:
         """True if each fold and repeat of the first stopping rule has a result."""
-        return not self.runs.missing(_folds(self.config), self.repeats)
+        return not missing(self.runs, _folds(self.config), self.repeats)
 
 
 def _folds(config: ExperimentConfig) -> int:
     return 1 if config.protocol else config.num_folds
 
 
-def trained_and_untrained(runs: reports.MethodRuns) -> tuple[float, float] | None:
+def trained_and_untrained(runs: Iterable[Row]) -> tuple[float, float] | None:
     """Average MAP@R after and before training over the runs that recorded both."""
-    found = [unit.measured for unit in runs.finished.values() if unit.measured.get("untrained")]
-    after, before = ([result[moment]["MAP@R"] for result in found] for moment in ("test", "untrained"))
+    found = [row for row in runs if row[UNTRAINED]]
+    after, before = ([row[moment]["MAP@R"] for row in found] for moment in ("test", UNTRAINED))
     return (float(np.mean(after)), float(np.mean(before))) if found else None
 
 
-def _figures(unit: reports.UnitRun) -> str:
-    test, untrained = unit.test_metrics(), unit.untrained_metrics()
+def _figures(row: Row) -> str:
+    test, untrained = row["test"], row[UNTRAINED]
     figures = [
         f"{metric} {100 * test[metric]:.2f} (untrained {100 * untrained[metric]:.2f})"
         for metric in TABLE_METRICS
         if metric in test.keys() & untrained.keys()
     ]
-    return "  ".join([*figures, f"{unit.measured['steps']} steps, {unit.measured['train_seconds'] / 60:.1f} minutes"])
+    return "  ".join([*figures, f"{row['steps']} steps, {row['train_seconds'] / 60:.1f} minutes"])
 
 
 class Report(NamedTuple):
@@ -196,8 +201,8 @@ def write_report(
         places.append(f"Validation curves: {folder / 'validation_curves.png'}")
         metric = methods[0].config.monitor
         reports.validation_curves(report.curves, folder / "validation_curves.png", metric=metric, title=title)
-    finished = {label: [*runs.finished.values()] for method in methods for label, _, runs in method.sides}
-    texts = [*written(report, methods, folder, name, title, notes), write_parts(finished, folder)]
+    done = {label: [*finished(runs).values()] for method in methods for label, _, runs in method.sides}
+    texts = [*written(report, methods, folder, name, title, notes), write_parts(done, folder)]
     if report.before or report.rows:
         places.append(f"Details (--details prints them): {folder / name}.md")
     return "\n".join(text for text in [*texts, *lines_of(methods), *places] if text)
@@ -218,11 +223,12 @@ def written(
     Without `has_recall`, the second text only names its file.
     """
     rows = [*report.before, *report.rows]
-    table = write_table(rows, folder, name, title, notes, explanations=report.explanations, latex=True) if rows else ""
-    runs = {label: units for method in methods for label, units in method.recall_of().items()}
+    table = figures_table(rows, title, notes, explanations=report.explanations) if rows else None
+    runs = {label: rows for method in methods for label, rows in method.recall_of().items()}
     published = {method.name: method.published for method in methods}
     dataset = methods[0].config.dataset if methods else ""
-    return [table, write_recall(runs, dataset, folder, name=name, published=published, shown=has_recall)]
+    text = table.write(folder, name, latex=True) if table else ""
+    return [text, write_recall(runs, dataset, folder, name=name, published=published, shown=has_recall)]
 
 
 def lines_of(methods: Sequence[MethodReport]) -> list[str]:

@@ -13,7 +13,7 @@ from common.training.methods import CONCATENATED
 from experiments import reports
 from experiments.parts.datasets import traits_of
 from experiments.reports.plots import picture
-from experiments.rows.rows import evaluate_embeddings
+from experiments.rows.rows import Row, evaluate_embeddings
 from milbich_dml.features import DISCRIMINATIVE, FEATURES, GROUPS
 from milbich_dml.pads import SAMPLING
 
@@ -32,24 +32,24 @@ def print_report(text: str, folder: pathlib.Path, details: bool, pattern: str = 
     print(text)
 
 
-def write_parts(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
+def write_parts(runs: Mapping[str, Sequence[Row]], folder: pathlib.Path) -> str:
     """Write `features.md`, `.csv` and `sampling.png`, if any; return the terminal's text."""
     return "\n".join(part for part in (_features(runs, folder), _sampling(runs, folder)) if part)
 
 
-def recall_of(unit: reports.UnitRun, dataset: str) -> dict[str, float]:
+def recall_of(row: Row, dataset: str) -> dict[str, float]:
     """Return a finished run's R@k for a data set's tables, as fractions.
 
     If the run did not measure them, compute them from its test embeddings, which may be missing or a `DamagedFile`.
     """
-    names, found = [f"R@{k}" for k in traits_of(dataset).recall_at], unit.test_metrics()
+    names, found = [f"R@{k}" for k in traits_of(dataset).recall_at], row["test"]
     if not found.keys() >= {*names}:
-        found = evaluate_embeddings(unit.test_embeddings(), dataset).as_dict()
+        found = evaluate_embeddings(row.test_embeddings(), dataset).as_dict()
     return {name: found[name] for name in names}
 
 
 def write_recall(
-    runs: Mapping[str, Sequence[reports.UnitRun]],
+    runs: Mapping[str, Sequence[Row]],
     dataset: str,
     folder: pathlib.Path,
     *,
@@ -62,11 +62,11 @@ def write_recall(
     `published` gives, for each method, the printed cell of a metric, such as `R@10`.
     """
     rows, hanging, left_out, metrics = [], [], [], [f"R@{k}" for k in traits_of(dataset).recall_at]
-    for method, units in runs.items():
+    for method, of_method in runs.items():
         found = []
-        for unit in units:
+        for row in of_method:
             try:
-                found.append(recall_of(unit, dataset))
+                found.append(recall_of(row, dataset))
             except DamagedFile as error:
                 left_out.append(f"{method}: a run is left out. {error}")
         if not found:
@@ -84,20 +84,20 @@ def write_recall(
         return ""
     title, notes = f"Recall on the test set of {dataset}", [_RECALL, *left_out]
     header = ("method", "runs", *metrics)
-    reports.PlainTable(title, header, rows, notes, hanging).write(folder, f"{name}_recall")
-    table = reports.PlainTable(title, header, rows, [_RECALL], hanging).as_text() if shown else ""
+    reports.Table(title, header, rows, notes, hanging).write(folder, f"{name}_recall")
+    table = reports.Table(title, header, rows, [_RECALL], hanging).as_text() if shown else ""
     named = f"{metrics[0]} to {metrics[-1]}: {folder / name}_recall.md"
     return "\n".join([*([table] if table else []), *(f"warning: {each}" for each in left_out), named])
 
 
-def _features(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
-    found = {method: [of for unit in units if (of := unit.measured.get("features"))] for method, units in runs.items()}
+def _features(runs: Mapping[str, Sequence[Row]], folder: pathlib.Path) -> str:
+    found = {method: [of for row in done if (of := row["extras"].get("features"))] for method, done in runs.items()}
     rows = [[f"{method}, {line[0]}", *line[1:]] for method, of in found.items() for line in feature_lines(of)]
     if not rows:
         return ""
     header = ("feature", "runs", "dim", *TABLE_METRICS, *_SHAPES)
     notes = [_NOTE, *(note for method, of in found.items() if (note := group_note(method, of)))]
-    reports.PlainTable("Features, each on its own", header, rows, notes).write(folder, "features")
+    reports.Table("Features, each on its own", header, rows, notes).write(folder, "features")
     return f"Features, each on its own: {folder / 'features.md'}"
 
 
@@ -128,10 +128,10 @@ def feature_lines(found: Sequence[Mapping]) -> list[list[str]]:
     return lines
 
 
-def _sampling(runs: Mapping[str, Sequence[reports.UnitRun]], folder: pathlib.Path) -> str:
+def _sampling(runs: Mapping[str, Sequence[Row]], folder: pathlib.Path) -> str:
     means = {}
-    for method, units in runs.items():
-        records = [read_arrays(unit.path / SAMPLING) for unit in units if (unit.path / SAMPLING).exists()]
+    for method, done in runs.items():
+        records = [read_arrays(row.folder / SAMPLING) for row in done if (row.folder / SAMPLING).exists()]
         if decided := [record for record in records if len(record["steps"])]:
             means[f"{method} (mean of {len(decided)} runs)"] = mean_sampling(decided)
     if not means:

@@ -81,7 +81,7 @@ def incomparable_reasons(
     """List the reasons against comparing a run with a table, if any.
 
     Args:
-        config: the run's configuration, see `MethodRuns.stated`. A condition that it does not state counts as a
+        config: the run's configuration. A condition that it does not state counts as a
             difference. Weights are judged by what they are: `imagenet` asks for a published checkpoint of the network,
             whatever the file was called.
         conditions: required values by name, e.g. `fair_conditions("5.1")`; a tuple lists alternatives.

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from experiments.published.conditions import conditions_of, deviation_sentence, incomparable_reasons
     from experiments.published.values import PublishedValue, published_dataset, published_table, published_value
     from experiments.reports.intervals import Interval
-    from experiments.reports.plain_tables import PlainTable
+    from experiments.reports.plain_tables import Table
     from experiments.reports.plots import Curve, interval_bars, mean_curve, validation_curves
     from experiments.reports.statistics import (
         ClassScores,
@@ -17,17 +17,7 @@ if TYPE_CHECKING:
         paired_difference,
         single_model_members,
     )
-    from experiments.reports.tables import (
-        CellText,
-        TableCell,
-        TableRow,
-        cell_text,
-        compared,
-        footnotes,
-        full_table,
-        render_csv,
-        render_text,
-    )
+    from experiments.reports.tables import TableCell, TableRow, compared, footnotes
     from experiments.reports.verdicts import (
         CLAIM_RULE,
         SetSummary,
@@ -38,6 +28,5 @@ if TYPE_CHECKING:
         judge,
         summary_over_sets,
     )
-    from experiments.rows.run_folders import MethodRuns, UnitRun, collect, collect_method, same_trainings
 
 import_when_used(__name__)

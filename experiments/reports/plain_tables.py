@@ -30,8 +30,8 @@ _LATEX = str.maketrans(
 
 
 @dataclass(frozen=True)
-class PlainTable:
-    """Rows of text under a header."""
+class Table:
+    """Rows of text under a header, for a terminal and for files."""
 
     title: str  # above the table; may be empty
     header: Sequence[str]  # the first column is aligned left, the others right
@@ -39,12 +39,16 @@ class PlainTable:
     notes: Sequence[str] = ()  # sentences below
     hanging: Collection[int] = ()  # indices of rows that belong to the row above them
     keys: int = 1  # leading columns that name a row, and that each block of columns repeats
+    short: Sequence[Table] = ()  # what a terminal gets instead
+    values: Sequence[Sequence[object]] = ()  # what CSV gets instead, the header first
 
     def as_text(self) -> str:
         """Align columns within `TERMINAL_WIDTH`; empty lines separate rows with others hanging below them.
 
         A wider table wraps headers and long entries, then continues in further blocks of columns.
         """
+        if self.short:
+            return "\n".join(table.as_text() for table in self.short)
         widths = [max(map(display_width, column)) for column in zip(self.header, *self.rows)]
         if _total(widths) > TERMINAL_WIDTH:
             words = itertools.zip_longest(*(name.split() for name in self.header), fillvalue="")
@@ -78,8 +82,10 @@ class PlainTable:
         return "\n".join(lines) + "\n"
 
     def as_csv(self) -> str:
-        """Format header and rows as CSV, without title and notes."""
-        return csv_text(self.header, self.rows)
+        """Format header and rows as CSV, without title and notes; None is empty."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(self.values or [self.header, *self.rows])
+        return text.getvalue()
 
     def write(self, folder: pathlib.Path, name: str, *, latex: bool = False) -> str:
         """Write `<name>.md`, `.csv` and optionally `.tex`; return the terminal's text."""
@@ -102,13 +108,6 @@ class PlainTable:
 
     def _titles(self, prefix: str) -> list[str]:
         return [prefix + self.title] if self.title else []
-
-
-def csv_text(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Format rows as CSV; None is empty."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([header, *rows])
-    return text.getvalue()
 
 
 def _piped(entries: Sequence[str]) -> str:

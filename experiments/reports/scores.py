@@ -10,7 +10,7 @@ from common.errors import InvalidInput, check_given
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.reports.tables import cell
-from experiments.rows.rows import COLLECTION, TRAINING, Row, check_same_queries, repeats_of_all_folds, row_of
+from experiments.rows.rows import COLLECTION, TRAINING, Row, check_same_queries, repeats_of_all_folds
 from experiments.rows.store import StudyRows
 
 
@@ -25,18 +25,13 @@ class Scores:
     """
 
     def __init__(self, rows: Iterable[Row]):
-        self.rows = sorted(rows, key=_place)
+        self.rows = sorted((row.scored() for row in rows), key=_place)
         check_same_queries(self.rows)
         self.places = [row.get("members") or (row["fold"], row["repeat"]) for row in self.rows]
         self.members = _members(self.rows)
         self.metrics = [name for name in TABLE_METRICS if all(name in row.sums for row in self.rows)]
         self._counts = self.rows[0].counts
         self._families = families_of(self.rows)
-
-    @classmethod
-    def of_runs(cls, units: Iterable[reports.UnitRun]) -> Scores:
-        """Return the scores of finished runs of one configuration, at least one."""
-        return cls(map(row_of, units))
 
     def estimate(self, metric: str) -> reports.Interval:
         """Estimate the mean over queries and runs with its interval."""

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import pathlib
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from common.files import write_text
 from experiments.published.values import PublishedValue
 from experiments.reports.comparisons import Comparison, Pair, compare
 from experiments.reports.intervals import BOTH, CLASSES, FAMILIES, FEWEST_CLASSES, SAME_SPLITS, TRAININGS, Interval
-from experiments.reports.plain_tables import PlainTable, csv_text
+from experiments.reports.plain_tables import Table
 from experiments.reports.verdicts import Target, Verdict, judge
 
 Column = tuple[str, str]  # (embedding size, metric), e.g. ("128-D", "MAP@R")
@@ -104,6 +102,61 @@ class TableCell:
         """True if starred: significant among the table's differences, with runs taking part."""
         return self.comparison is not None and self.comparison.is_significant
 
+    @property
+    def figure(self) -> str:
+        """Percent, with the spread over collections; starred if significant, a dash if missing."""
+        if math.isnan(self.mean):
+            return "-"
+        figure = f"{100 * self.mean:{'+' if self.is_difference else ''}.2f}{'*' if self.is_significant else ''}"
+        return figure + (f" ± {100 * self.std:.2f}" if self.std is not None else "")
+
+    @property
+    def interval(self) -> str:
+        """The displayed interval in percent, with the mark of its kind; empty without one."""
+        return bracketed(*self.ends, self.bounds.kind) if self.bounds and self.ends else ""
+
+    @property
+    def printed(self) -> str:
+        """The printed figure in words; empty without one."""
+        published = self.published
+        if published is None:
+            return ""
+        if published.value is None:
+            return published.status
+        spread = f" ± {published.std:.2f}" if published.std is not None else ""
+        text = f"{published.value:{'+' if self.is_difference else ''}.2f}{spread}"
+        return text if published.is_target else f"{text} ({published.status})"
+
+    @property
+    def gap(self) -> str:
+        """Measured minus printed, with the verdict's interval; empty without a verdict."""
+        said = self.verdict
+        if said is None or said.gap is None:
+            return ""
+        return f"{said.gap:+.2f}" + ("" if said.low is None else f" [{said.low:.2f}, {said.high:.2f}]")
+
+    @property
+    def margin(self) -> str:
+        """The margin that the verdict rests on; empty without one."""
+        said = self.verdict
+        return f"{said.margin:.2f}" if said and said.margin is not None else ""
+
+    @property
+    def p_values(self) -> str:
+        """P values of a tested difference, single and after Holm; empty if untested."""
+        found = self.comparison
+        if found is None or found.p is None or not found.detectable:
+            return ""
+        return f"{_p(found.p)}, {'-' if found.p_holm is None else _p(found.p_holm)}"
+
+    @property
+    def detectable(self) -> str:
+        """The smallest difference that the design could have detected; empty if untested."""
+        return self.comparison.detectable_text if self.comparison else ""
+
+
+NO_CELL = TableCell(math.nan)
+
 
 def cell(
     figure: Interval | float, target: Target | None = None, *, is_difference: bool = False, baseline: str = ""
@@ -120,6 +173,9 @@ class TableRow:
 
     method: str
     cells: Mapping[Column, TableCell]
+
+    def __getitem__(self, column: Column) -> TableCell:
+        return self.cells.get(column, NO_CELL)
 
 
 def compared(rows: Sequence[TableRow]) -> list[TableRow]:
@@ -142,56 +198,13 @@ def _key(method: str, column: Column, cell: TableCell) -> tuple[str, Pair]:
     return " ".join(column), (method, cell.baseline or column[0])
 
 
-class CellText(NamedTuple):
-    """The words of a cell; missing parts are empty."""
+def figures_table(
+    rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = (), *, explanations: Sequence[str] = ()
+) -> Table:
+    """Tabulate figures with all details, and footnotes below.
 
-    figure: str  # percent, with the spread over collections; a star at a significant difference
-    interval: str = ""
-    published: str = ""
-    difference: str = ""  # measured minus printed, with the interval that the verdict rests on
-    verdict: str = ""  # in one word or two
-    margin: str = ""  # that the verdict rests on
-    reason: str = ""  # why measured and printed are not comparable, or the verdict is inconclusive
-    p_values: str = ""  # of a difference, single and after Holm
-    detectable: str = ""  # the smallest difference that the design could have detected
-
-
-def cell_text(cell: TableCell | None) -> CellText:
-    """Format a cell; a dash stands for `None`."""
-    if cell is None:
-        return CellText("-")
-    said = cell.verdict
-    return CellText(
-        figure=_figure(cell),
-        interval=bracketed(*cell.ends, cell.bounds.kind) if cell.bounds and cell.ends else "",
-        published=_printed(cell),
-        difference=_gap(cell),
-        verdict=said.word if said else "",
-        margin=f"{said.margin:.2f}" if said and said.margin is not None else "",
-        reason=said.reason if said else "",
-        p_values=_p_values(cell),
-        detectable=cell.comparison.detectable_text if cell.comparison else "",
-    )
-
-
-def render_text(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> str:
-    """Format the short table for a terminal: figures, then published values with verdicts."""
-    rows = compared(rows)
-    columns = _by_kind(row.cells for row in rows)
-    cells = [cell for row in rows for cell in row.cells.values()]
-    bracketed = [cell for cell in cells if cell.is_difference] or cells  # those shown with an interval
-    lines = [[row.method, *(_short(row.cells.get(column), bracketed) for column in columns)] for row in rows]
-    beside, hanging = _beside_published(rows, columns)
-    header = [name.replace("concatenated", "concat.") for name in _header(columns)]
-    notes = [*_short_notes(bracketed), *notes]
-    if not beside:
-        return PlainTable(title, header, lines, notes).as_text()
-    names, notes = ["figure", "ours", "published", "verdict"], [SHORT_VERDICT_NOTE, *notes]
-    return f"{PlainTable(title, header, lines).as_text()}\n{PlainTable('', names, beside, notes, hanging).as_text()}"
-
-
-def full_table(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] = ()) -> PlainTable:
-    """Tabulate all details, for Markdown and LaTeX, with footnotes and notes below."""
+    A terminal gets a short table, without the `explanations`. CSV has a cell per line, in unrounded percent.
+    """
     rows = compared(rows)
     columns = list(dict.fromkeys(column for row in rows for column in row.cells))
     reasons: list[str] = []  # of verdicts, numbered in order of appearance
@@ -199,35 +212,33 @@ def full_table(rows: Sequence[TableRow], title: str = "", notes: Sequence[str] =
     lines = [line for group in groups for line in group]
     heads = set(itertools.accumulate([0, *map(len, groups)]))
     hanging = [index for index in range(len(lines)) if index not in heads]
-    return PlainTable(title, _header(columns), lines, [*footnotes(rows, reasons), *notes], hanging)
-
-
-def write_table(
-    rows: Sequence[TableRow],
-    folder: pathlib.Path,
-    name: str,
-    title: str = "",
-    notes: Sequence[str] = (),
-    *,
-    explanations: Sequence[str] = (),
-    latex: bool = False,
-) -> str:
-    """Write `<name>.md`, `.csv` and optionally `.tex`; return the terminal's text, without the explanations."""
-    table = full_table(rows, title, [*explanations, *notes])
-    texts = {"md": table.as_markdown(), "csv": render_csv(rows), **({"tex": table.as_latex()} if latex else {})}
-    for ending, text in texts.items():
-        write_text(folder / f"{name}.{ending}", text)
-    return render_text(rows, title, notes)
-
-
-def render_csv(rows: Sequence[TableRow]) -> str:
-    """Format as long CSV, one cell per line: unrounded percent or empty."""
-    lines = [
-        [row.method, size, metric, *_csv_figures(cell)]
-        for row in compared(rows)
-        for (size, metric), cell in row.cells.items()
+    values = [
+        [row.method, size, metric, *_csv_figures(cell)] for row in rows for (size, metric), cell in row.cells.items()
     ]
-    return csv_text(_CSV_HEADER, lines)
+    return Table(
+        title,
+        _header(columns),
+        lines,
+        [*footnotes(rows, reasons), *explanations, *notes],
+        hanging,
+        short=_short_tables(rows, title, notes),
+        values=[_CSV_HEADER, *values],
+    )
+
+
+def _short_tables(rows: Sequence[TableRow], title: str, notes: Sequence[str]) -> list[Table]:
+    """Tabulate figures, then published values with verdicts, if any."""
+    columns = _by_kind(row.cells for row in rows)
+    cells = [cell for row in rows for cell in row.cells.values()]
+    bracketed = [cell for cell in cells if cell.is_difference] or cells  # those shown with an interval
+    lines = [[row.method, *(_short(row[column], bracketed) for column in columns)] for row in rows]
+    beside, hanging = _beside_published(rows, columns)
+    header = [name.replace("concatenated", "concat.") for name in _header(columns)]
+    notes = [*_short_notes(bracketed), *notes]
+    if not beside:
+        return [Table(title, header, lines, notes)]
+    names, notes = ["figure", "ours", "published", "verdict"], [SHORT_VERDICT_NOTE, *notes]
+    return [Table(title, header, lines), Table("", names, beside, notes, hanging)]
 
 
 def _csv_figures(cell: TableCell) -> list[object]:
@@ -252,14 +263,13 @@ def _by_kind(cells: Iterable[Mapping[Column, TableCell]]) -> list[Column]:
     return [column for _, column in sorted(zip(kinds, columns), key=lambda pair: kinds.index(pair[0]))]
 
 
-def _short(cell: TableCell | None, bracketed: Sequence[TableCell]) -> str:
+def _short(cell: TableCell, bracketed: Sequence[TableCell]) -> str:
     """Format a figure without its spread.
 
     Its interval follows if it is among those bracketed.
     """
-    text = cell_text(cell)
-    figure = text.figure.split(" ")[0]
-    return f"{figure} {text.interval}".rstrip() if cell in bracketed else figure
+    figure = cell.figure.split(" ")[0]
+    return f"{figure} {cell.interval}".rstrip() if cell in bracketed else figure
 
 
 def _beside_published(rows: Sequence[TableRow], columns: Sequence[Column]) -> tuple[list[list[str]], list[int]]:
@@ -270,11 +280,12 @@ def _beside_published(rows: Sequence[TableRow], columns: Sequence[Column]) -> tu
     lines: list[list[str]] = []
     hanging: list[int] = []
     for row in rows:
-        printed = {column: row.cells[column] for column in columns if column in row.cells}
-        texts = {" ".join(column): cell_text(cell) for column, cell in printed.items() if cell.published}
-        lines += [[row.method, "", "", ""]] if texts else []
-        hanging += range(len(lines), len(lines) + len(texts))
-        lines += [[f"  {name}", of.figure.split(" ")[0], of.published, of.verdict] for name, of in texts.items()]
+        printed = {" ".join(column): row[column] for column in columns if row[column].published}
+        lines += [[row.method, "", "", ""]] if printed else []
+        hanging += range(len(lines), len(lines) + len(printed))
+        for name, cell in printed.items():
+            word = cell.verdict.word if cell.verdict else ""
+            lines.append([f"  {name}", cell.figure.split(" ")[0], cell.printed, word])
     return lines, hanging
 
 
@@ -325,26 +336,22 @@ def _notes_of_tests(found: Sequence[Comparison]) -> list[str]:
 
 def _group(row: TableRow, columns: Sequence[Column], reasons: list[str]) -> list[list[str]]:
     """List a method's lines: figures, interval, published, difference and verdict, if any."""
-    texts = [cell_text(row.cells.get(column)) for column in columns]
+    cells = [row[column] for column in columns]
     bounds = [cell.bounds for cell in row.cells.values() if cell.bounds]
-    group = [[row.method, *(text.figure for text in texts)]]
+    group = [[row.method, *(cell.figure for cell in cells)]]
     if bounds:
-        group.append([f"  {100 * bounds[0].confidence:g} % interval", *(text.interval or "-" for text in texts)])
-    fields = {"published": "published", "minus published": "difference"}
-    lines = {label: [getattr(text, name) for text in texts] for label, name in fields.items()}
-    lines["verdict"] = [numbered(text.verdict, text.reason, reasons) for text in texts]
-    lines["margin"] = [text.margin for text in texts]
-    lines["p, Holm's p"] = [text.p_values for text in texts]
-    lines["detectable"] = [text.detectable for text in texts]
+        group.append([f"  {100 * bounds[0].confidence:g} % interval", *(cell.interval or "-" for cell in cells)])
+    lines = {
+        "published": [cell.printed for cell in cells],
+        "minus published": [cell.gap for cell in cells],
+        "verdict": [numbered(said.word, said.reason, reasons) if (said := cell.verdict) else "" for cell in cells],
+        "margin": [cell.margin for cell in cells],
+        "p, Holm's p": [cell.p_values for cell in cells],
+        "detectable": [cell.detectable for cell in cells],
+    }
     return group + [
         [f"  {label}", *(entry or "-" for entry in entries)] for label, entries in lines.items() if any(entries)
     ]
-
-
-def _figure(cell: TableCell) -> str:
-    spread = cell.std
-    figure = f"{100 * cell.mean:{'+' if cell.is_difference else ''}.2f}{'*' if cell.is_significant else ''}"
-    return figure + (f" ± {100 * spread:.2f}" if spread is not None else "")
 
 
 def bracketed(low: float, high: float, kind: str = "") -> str:
@@ -352,34 +359,8 @@ def bracketed(low: float, high: float, kind: str = "") -> str:
     return f"[{100 * low:.2f}, {100 * high:.2f}]{MARKS.get(kind.removeprefix(FAMILIES), '')}"
 
 
-def _gap(cell: TableCell) -> str:
-    said = cell.verdict
-    if said is None or said.gap is None:
-        return ""
-    return f"{said.gap:+.2f}" + ("" if said.low is None else f" [{said.low:.2f}, {said.high:.2f}]")
-
-
-def _p_values(cell: TableCell) -> str:
-    found = cell.comparison
-    if found is None or found.p is None or not found.detectable:
-        return ""
-    return f"{_p(found.p)}, {'-' if found.p_holm is None else _p(found.p_holm)}"
-
-
 def _p(value: float) -> str:
     return "<.001" if value < 0.001 else f"{value:.3f}".lstrip("0")
-
-
-def _printed(cell: TableCell) -> str:
-    published = cell.published
-    if published is None:
-        return ""
-    if published.value is None:
-        return published.status
-    text = f"{published.value:{'+' if cell.is_difference else ''}.2f}" + (
-        f" ± {published.std:.2f}" if published.std is not None else ""
-    )
-    return text if published.is_target else f"{text} ({published.status})"
 
 
 def numbered(verdict: str, reason: str, reasons: list[str]) -> str:

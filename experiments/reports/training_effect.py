@@ -8,7 +8,7 @@ import numpy as np
 
 from common.retrieval.metrics import TABLE_METRICS
 from experiments.reports.tables import TableCell, TableRow
-from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
+from experiments.rows.rows import CLOSED_FORM, UNTRAINED, Row
 from experiments.settings.run_settings import HEAD_STARTS
 
 WHITENING = "whitening"  # of closed forms
@@ -36,12 +36,11 @@ def means_without_training(untrained: Iterable[Mapping], closed_forms: Iterable[
     }
 
 
-def rows_without_training(results: Iterable[Mapping], size: str) -> list[TableRow]:
-    """Return finished runs' figures without training as rows, the backbone's first."""
-    results = list(results)
+def rows_without_training(runs: Iterable[Row], size: str) -> list[TableRow]:
+    """Return finished runs' figures without training as lines of a table, the backbone's first."""
+    runs = list(runs)
     means = means_without_training(
-        [result[UNTRAINED] for result in results if result.get(UNTRAINED)],
-        [result.get(CLOSED_FORM, {}) for result in results],
+        [row[UNTRAINED] for row in runs if row[UNTRAINED]], [row["extras"].get(CLOSED_FORM, {}) for row in runs]
     )
     return [
         TableRow(label, {(size, metric): TableCell(mean) for metric, mean in figures.items()})

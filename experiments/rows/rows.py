@@ -14,8 +14,8 @@ import hashlib
 import itertools
 import json
 import pathlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,48 +24,40 @@ from common.errors import InvalidInput
 from common.files import read_arrays, read_json, write_arrays, write_json
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.retrieval.metrics import TABLE_METRICS
+from common.training.test_embeddings import read_test_embeddings
 from experiments.parts.datasets import traits_of
-from experiments.rows.run_folders import CLOSED_FORM, VALIDATED_BEFORE, UnitRun
 
 _FIRST_METRICS = ("MAP@R", "P@1")  # of files of concatenated models that do not say which they hold
 TRAINING, COLLECTION = "training", "collection"
-_ENVIRONMENT = (
-    *("commit", "python", "tensorflow", "keras", "numpy", "system", "cpu", "cores", "vector_instructions"),
-    *("threads", "onednn", "gpus", "deterministic_ops"),
-)  # what older runs did not record is null
-_PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of the configuration
+UNTRAINED, CLOSED_FORM = "untrained", "closed_form"  # figures of results and rows on test classes, without training
+VALIDATED_BEFORE = "validation_before"  # the same on validation classes, by name
 OF_CLASSES = ("labels", "counts", "families")  # of files of class sums, beside the sums of each metric
 ROW, CLASS_SCORES, COLLECTIONS = "row.json", "class_scores.npz", "collections.npz"
 _FORMAT = 1  # of these files
-_DIGITS = 6  # of validation curves
 _TOLERANCE = 1e-3  # of a metric: other hardware, or another number of threads, rounds in another way
-
-
-class Extras(NamedTuple):
-    """Numbers and JSON values for the row, and arrays of any shape for pictures."""
-
-    values: dict
-    arrays: dict[str, np.ndarray]
-
-
-def no_extras(unit: UnitRun) -> Extras:
-    """Return empty extras, for studies that keep only measurements."""
-    del unit
-    return Extras({}, {})
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row(Mapping[str, Any]):
-    """JSON values of a run, or of concatenated models, with their class sums."""
+    """JSON values of a run, or of concatenated models, with their class sums.
 
-    json: dict  # as `training_row` and `collection_row` make it
-    sums: Mapping[str, np.ndarray]  # by metric, the sum of the queries' scores by class `[classes]`
-    labels: np.ndarray  # the classes `[classes]`, ascending
-    counts: np.ndarray  # queries of each class `[classes]`
+    A row of a run's folder has what the run wrote there; `scored` adds its class sums. An unfinished run has no steps.
+    """
+
+    json: dict  # as `run_folders.run_row` and `collection_row` make it
+    # by metric, the sum of the queries' scores by class `[classes]`
+    sums: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    labels: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))  # `[classes]`, ascending
+    counts: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))  # queries `[classes]`
     families: np.ndarray | None = None  # of each class `[classes]`, as `Examples.families`; None: independent classes
     # what a picture needs beside, by name, any shape
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     source: str = ""  # where it was read, for messages
+    folder: pathlib.Path = pathlib.Path()  # of the run, as the next ones; a recorded row has none of them
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # `config.json`; empty if missing or damaged
+    result: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # `result.json`; empty if unfinished
+    validations: Sequence[tuple[int, Mapping[str, float]]] = ()  # metrics by step, increasing
+    problem: str | None = None  # why an existing result, or its copy, cannot be used
 
     def __getitem__(self, name: str) -> Any:
         return self.json[name]
@@ -77,6 +69,16 @@ class Row(Mapping[str, Any]):
         return len(self.json)
 
     @property
+    def place(self) -> tuple[int, int]:
+        """Fold and repeat of a run."""
+        return self["fold"], self["repeat"]
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the run has a usable result."""
+        return self["steps"] is not None
+
+    @property
     def classes(self) -> dict[str, np.ndarray]:
         """The test classes: labels, counts and, if any, families."""
         arrays = zip(OF_CLASSES, (self.labels, self.counts, self.families))
@@ -86,33 +88,56 @@ class Row(Mapping[str, Any]):
         """Check that another row has equal test classes and counts of queries."""
         return np.array_equal(self.labels, other.labels) and np.array_equal(self.counts, other.counts)
 
+    def with_values(self, **values: Any) -> Row:
+        """Replace JSON values."""
+        return dataclasses.replace(self, json={**self.json, **values})
 
-def row_of(unit: UnitRun) -> Row:
-    """Return a finished run's row, from its folder if current."""
-    version = _version(unit)
-    found = _stored_row(unit.path, version)
-    if found is None:
-        row, embeddings = training_row(unit), unit.test_embeddings()
-        result = evaluate_embeddings(embeddings, row["dataset"])
-        further = {name: value for name, value in result.figures.items() if name not in row["test"]}
-        row["test"] |= further | {name: result.figures[name] for name in TABLE_METRICS}
-        found = Row(row, *_class_scores(result, embeddings), source=str(unit.path))
-        arrays = {**found.sums, **found.classes, "version": np.array(version)}
-        with contextlib.suppress(OSError, ValueError):  # an unwritable folder, or a figure that is no number
-            write_arrays(unit.path / CLASS_SCORES, arrays)
-            write_json(unit.path / ROW, {"version": version, "row": row})
-    return found
+    def with_extras(self, values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Row:
+        """Add numbers and JSON values, and arrays of any shape for pictures."""
+        added = dataclasses.replace(self, arrays={**self.arrays, **(arrays or {})})
+        return added.with_values(extras={**self["extras"], **values})
+
+    def named(self, label: str | None, extras: Mapping[str, Any]) -> Row:
+        """Return the row under its study's label, if any, with the study's extras."""
+        return self.with_values(label=label or self["label"]).with_extras(extras)
+
+    def test_embeddings(self) -> dict[str, np.ndarray]:
+        """Load a run's `test_embeddings.npz`; raise `InvalidInput` if it is missing or damaged."""
+        return read_test_embeddings(self.folder)
+
+    def curve(self, metric: str = "MAP@R") -> tuple[np.ndarray, np.ndarray]:
+        """Return steps and validation metric `[evaluations]` of a run, without evaluations that lack it."""
+        points = [(step, metrics[metric]) for step, metrics in self.validations if metric in metrics]
+        return np.array([step for step, _ in points], np.int64), np.array([value for _, value in points], np.float64)
+
+    def scored(self) -> Row:
+        """Return a finished run's row with its class sums, from its folder if current."""
+        if self.sums:
+            return self
+        version = _version(self)
+        found = _stored_row(self, version)
+        if found is None:
+            embeddings = self.test_embeddings()
+            result = evaluate_embeddings(embeddings, self["dataset"])
+            further = {name: value for name, value in result.figures.items() if name not in self["test"]}
+            test = {**self["test"], **further, **{name: result.figures[name] for name in TABLE_METRICS}}
+            found = _with_scores(self.with_values(test=test), *_class_scores(result, embeddings))
+            arrays = {**found.sums, **found.classes, "version": np.array(version)}
+            with contextlib.suppress(OSError, ValueError):  # an unwritable folder, or a figure that is no number
+                write_arrays(self.folder / CLASS_SCORES, arrays)
+                write_json(self.folder / ROW, {"version": version, "row": found.json})
+        return found
 
 
-def collection_rows(units: Sequence[UnitRun], num_folds: int) -> list[Row]:
+def collection_rows(runs: Iterable[Row], num_folds: int) -> list[Row]:
     """Return a row per choice of one repeat of every fold, if any."""
-    by_place = {(unit.fold, unit.repeat): unit for unit in units}
+    by_place = {row.place: row for row in runs}
     repeats = repeats_of_all_folds(by_place, num_folds)
     if not repeats:
         return []
-    singles = [row_of(by_place[fold, repeat]) for fold in range(num_folds) for repeat in range(repeats)]
+    singles = [by_place[fold, repeat].scored() for fold in range(num_folds) for repeat in range(repeats)]
     check_same_queries(singles)
-    path, versions = units[0].path.parent / COLLECTIONS, {place: _version(unit) for place, unit in by_place.items()}
+    path, versions = singles[0].folder.parent / COLLECTIONS, {place: _version(row) for place, row in by_place.items()}
     known, found = _stored_collections(path, singles[0]), {}
     if any(singles[0].sums.keys() - scored.sums.keys() for scored in known.values()):
         known = {}  # made before a column of the single runs
@@ -191,40 +216,47 @@ def concatenated_embeddings(members: Sequence[Mapping[str, np.ndarray]]) -> dict
     return joined
 
 
-def _version(unit: UnitRun) -> str:
+def _version(row: Row) -> str:
     """Return a digest of a run's result and of its embeddings' file."""
     with contextlib.suppress(OSError):
-        file = (unit.path / TEST_EMBEDDINGS).stat()
-        return _digest([_FORMAT, unit.config, unit.result, file.st_size, file.st_mtime_ns])
-    return _digest([_FORMAT, unit.config, unit.result])  # none are there
+        file = (row.folder / TEST_EMBEDDINGS).stat()
+        return _digest([_FORMAT, row.config, row.result, file.st_size, file.st_mtime_ns])
+    return _digest([_FORMAT, row.config, row.result])  # none are there
 
 
 def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _stored_row(folder: pathlib.Path, version: str) -> Row | None:
-    """Return a folder's row of this version, or None.
+def _stored_row(row: Row, version: str) -> Row | None:
+    """Return the row of this version that a run's folder keeps, or None.
 
     A row that lacks a column is made again if its embeddings are there.
     """
-    arrays = _arrays(folder / CLASS_SCORES)
-    stored = (read_json(folder / ROW) or {}) if arrays else {}
+    arrays = _arrays(row.folder / CLASS_SCORES)
+    stored = (read_json(row.folder / ROW) or {}) if arrays else {}
     if stored.get("version") != version or str(arrays.get("version")) != version:
         return None
     sums = {name: values for name, values in arrays.items() if name not in ("version", *OF_CLASSES)}
-    if {*TABLE_METRICS} - sums.keys() and (folder / TEST_EMBEDDINGS).exists():
+    if {*TABLE_METRICS} - sums.keys() and (row.folder / TEST_EMBEDDINGS).exists():
         return None
     of_classes = arrays["labels"], arrays["counts"], arrays.get("families")
-    return Row(stored["row"], sums, *of_classes, source=str(folder))
+    by_folder = {name: row[name] for name in ("protocol", "dataset", "method", "config_hash")}
+    return _with_scores(dataclasses.replace(row, json={**stored["row"], **by_folder}), sums, *of_classes)
 
 
-def _joined(units: Sequence[UnitRun], training: Row) -> Row:
-    embeddings = concatenated_embeddings([unit.test_embeddings() for unit in units])
+def _with_scores(
+    row: Row, sums: Mapping[str, np.ndarray], labels: np.ndarray, counts: np.ndarray, families: np.ndarray | None
+) -> Row:
+    return dataclasses.replace(row, sums=sums, labels=labels, counts=counts, families=families)
+
+
+def _joined(runs: Sequence[Row], training: Row) -> Row:
+    embeddings = concatenated_embeddings([row.test_embeddings() for row in runs])
     result = evaluate_embeddings(embeddings)
     test = {name: result.figures[name] for name in TABLE_METRICS}
-    row = collection_row(training, [unit.repeat for unit in units], test)
-    return Row(row, *_class_scores(result, embeddings), source=str(units[0].path.parent))
+    joined = collection_row(training, [row["repeat"] for row in runs], test)
+    return Row(joined, *_class_scores(result, embeddings), source=str(runs[0].folder.parent))
 
 
 def _stored_collections(path: pathlib.Path, training: Row) -> dict[str, Row]:
@@ -274,53 +306,6 @@ def order_of(row: Mapping) -> tuple:
     return row["dataset"], row["label"], row["config_hash"], row["kind"] == COLLECTION, place
 
 
-def training_row(unit: UnitRun) -> dict:
-    """Build the row of a finished run, named by its folder and configuration.
-
-    A run without a `config.json` has no data in its row. One without a pooling, such as MNIST's, is labelled by its
-    folder.
-    """
-    result, environment = unit.measured, unit.measured.get("environment") or {}
-    configuration = {name: value for name, value in unit.config.items() if name not in _PLACE}
-    best = dict(result["validation"]["best"])
-    kept = ("diagnostics", "problems", "features", CLOSED_FORM, VALIDATED_BEFORE)
-    extras = {name: result[name] for name in kept if name in result}
-    extras |= _perplexities(unit, best.get("step"))
-    curve = [[int(step), round(float(value), _DIGITS)] for step, value in zip(*unit.validation_curve())]
-    extras |= {"validation_curve": curve} if curve else {}
-    folder = unit.path.parent
-    method, _, config_hash = folder.name.rpartition("-")
-    return {
-        "kind": TRAINING,
-        "command": None,
-        "protocol": folder.parent.parent.name,
-        "dataset": folder.parent.name,
-        "method": method,
-        "label": label_of(configuration) if "pooling" in configuration else method,
-        "config_hash": config_hash,
-        "configuration": configuration,
-        "data": unit.config.get("data"),
-        "fold": unit.fold,
-        "repeat": unit.repeat,
-        "seed": result.get("seed"),
-        "steps": result["steps"],
-        "best_step": best.pop("step", None),
-        "validation": best,
-        "train_seconds": result["train_seconds"],
-        "environment": {name: environment.get(name) for name in _ENVIRONMENT},
-        "deviations": list(result.get("deviations", ())),
-        "test": unit.test_metrics(),
-        "untrained": unit.untrained_metrics(),
-        "extras": extras,
-    }
-
-
-def _perplexities(unit: UnitRun, step: int | None) -> dict[str, float]:
-    """Return GSP's weight perplexities at the selected validation; otherwise empty."""
-    curves = {name: unit.validation_curve(name) for name in ("position_perplexity", "prototype_perplexity")}
-    return {name: float(values[steps == step][0]) for name, (steps, values) in curves.items() if step in steps}
-
-
 def collection_row(training: Mapping, repeats: Sequence[int], test: Mapping[str, float]) -> dict:
     """Build the row of a concatenation of one repeat's model per fold."""
     shared = ("protocol", "dataset", "method", "label", "config_hash", "data")
@@ -334,12 +319,11 @@ def label_of(configuration: Mapping) -> str:
     Tokens of figure 5.4 are named by pooling; collages by start and pooling; others by loss, `ccp` and pooling, as in
     folders. Configurations of a study that differ in other fields need labels of their own.
     """
-    dataset = configuration["dataset"]
-    label_by = traits_of(dataset).label_by
-    if label_by == "pooling":
+    traits = traits_of(configuration["dataset"])
+    if traits.label_by == "pooling":
         return _pooling(configuration).upper()
-    if label_by == "start":
-        distilled = ", distilled" if dataset.endswith("_distilled") else ""
+    if traits.label_by == "start":
+        distilled = ", distilled" if traits.distilled else ""
         return f"{_start(configuration)}: {configuration['loss']} {_pooling(configuration)}{distilled}"
     ccp = ["ccp"] if configuration["method"] == "ccp" else []
     return "+".join([configuration["loss"], *ccp, configuration["pooling"]])

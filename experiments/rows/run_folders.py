@@ -1,4 +1,4 @@
-"""Find finished runs on disk and read their measurements.
+"""Rows of the runs on disk.
 
 Layout: `runs/<protocol>/<data set>/<method>-<hash>/fold<k>-repeat<r>/` with `config.json`, `metrics.jsonl`,
 `test_embeddings.npz` and `result.json`. Runs are grouped by the configuration's folder (`<method>-<hash>`) alone. A
@@ -11,20 +11,21 @@ from __future__ import annotations
 import itertools
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
-from common.errors import InvalidInput
 from common.files import FORMAT_VERSION, Maybe, Number, difference, format_objection, read_json, read_json_lines
 from common.records.run_directory import RESULT_COPY, read_finished_result
-from common.training.test_embeddings import read_test_embeddings
+from experiments.rows.rows import CLOSED_FORM, TRAINING, UNTRAINED, VALIDATED_BEFORE, Row, label_of
 from experiments.settings.config import changed_identity
 
-UNTRAINED, CLOSED_FORM = "untrained", "closed_form"  # figures of results and rows on test classes, without training
-VALIDATED_BEFORE = "validation_before"  # the same on validation classes, by name
+_ENVIRONMENT = (
+    *("commit", "python", "tensorflow", "keras", "numpy", "system", "cpu", "cores", "vector_instructions"),
+    *("threads", "onednn", "gpus", "deterministic_ops"),
+)  # what older runs did not record is null
+_PLACE = ("fold", "repeat", "data")  # of `config.json`, beside the fields of the configuration
+_DIGITS = 6  # of validation curves
+_PERPLEXITIES = ("position_perplexity", "prototype_perplexity")  # of GSP's weights
 _UNIT = re.compile(r"fold([0-9]{1,4})-repeat([0-9]{1,4})")
 _FRACTION = Number(float, 0, 1)
 _METRICS = {"P@1": _FRACTION, "MAP@R": _FRACTION}  # of every test set; newer runs have more
@@ -45,143 +46,131 @@ _RESULT = {
 }  # what a run writes; entries that may be missing are of some runs, or not of the first versions
 
 
-@dataclass(frozen=True)
-class UnitRun:
-    """One fold and repeat of one configuration."""
-
-    path: pathlib.Path
-    fold: int
-    repeat: int
-    config: dict  # `config.json`; empty if missing or damaged
-    result: dict | None  # `result.json` of a finished run
-    problem: str | None = None  # why an existing result, or its copy, cannot be used
-
-    @property
-    def is_finished(self) -> bool:
-        """True if the run has a usable result."""
-        return self.result is not None
-
-    @property
-    def measured(self) -> dict:
-        """The `result` of a finished run; raises `InvalidInput` for others."""
-        if self.result is None:
-            raise InvalidInput(f"{self.path} has not finished.")
-        return self.result
-
-    def test_metrics(self) -> dict[str, float]:
-        """Return the trained model's test metrics as fractions; empty if unfinished."""
-        return numbers(self.result.get("test")) if self.result else {}
-
-    def untrained_metrics(self) -> dict[str, float]:
-        """Return the test metrics before training, by name; empty if unknown."""
-        return numbers(self.result.get("untrained")) if self.result else {}
-
-    def test_embeddings(self) -> dict[str, np.ndarray]:
-        """Load `test_embeddings.npz`; raise `InvalidInput` if it is missing or damaged."""
-        return read_test_embeddings(self.path)
-
-    def validation_curve(self, metric: str = "MAP@R") -> tuple[np.ndarray, np.ndarray]:
-        """Read steps and validation metric `[evaluations]`, skipping lines without it."""
-        points = {}
-        for record in read_json_lines(self.path / "metrics.jsonl"):
-            value = numbers(record.get("validation")).get(metric)
-            if value is not None and _has_step(record):
-                points[record["step"]] = float(value)
-        steps = sorted(points)
-        return np.array(steps, np.int64), np.array([points[step] for step in steps], np.float64)
-
-
-@dataclass(frozen=True)
-class MethodRuns:
-    """All folds and repeats of one configuration of one method."""
-
-    path: pathlib.Path
-    protocol: str  # e.g. `"fair"`
-    dataset: str
-    method: str  # the folder's name without the hash
-    config_hash: str
-    units: tuple[UnitRun, ...]  # every fold and repeat that has a folder, in order
-
-    @property
-    def finished(self) -> dict[tuple[int, int], UnitRun]:
-        """Finished runs by (fold, repeat)."""
-        return {(unit.fold, unit.repeat): unit for unit in self.units if unit.is_finished}
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """One line for each result that cannot be used."""
-        return tuple(unit.problem for unit in self.units if unit.problem)
-
-    @property
-    def deviations(self) -> tuple[str, ...]:
-        """Differences between the data of finished runs and the official data set."""
-        stated = itertools.chain.from_iterable(unit.measured.get("deviations", ()) for unit in self.finished.values())
-        return tuple(dict.fromkeys(stated))
-
-    @property
-    def config(self) -> dict:
-        """The configuration of the first run that has one; all share its hash."""
-        return next((unit.config for unit in self.units if unit.config), {})
-
-    def stated(self, config: Mapping[str, object]) -> dict[str, object]:
-        """Add what these runs record of their initial weights to a configuration.
-
-        A requested configuration names a file; a run records its content, so a verdict needs no file.
-        """
-        names = ("weights", "weights_source")
-        return {**config, **{name: self.config[name] for name in names if name in self.config}}
-
-    def missing(self, num_folds: int, num_repeats: int) -> list[tuple[int, int]]:
-        """List the unfinished (fold, repeat) pairs of a full study."""
-        return [pair for pair in itertools.product(range(num_folds), range(num_repeats)) if pair not in self.finished]
-
-
-def collect(runs_dir, protocol: str | None = None, dataset: str | None = None) -> list[MethodRuns]:
-    """List configurations under `runs_dir` that have runs, sorted by folder name.
+def collect(runs_dir, protocol: str | None = None, dataset: str | None = None) -> list[list[Row]]:
+    """Collect the runs of each configuration under `runs_dir`, sorted by folder name.
 
     A folder that does not exist has no runs.
     """
-    found = []
-    for path in sorted(pathlib.Path(runs_dir).glob(f"{protocol or '*'}/{dataset or '*'}/*-*/")):
-        runs = collect_method(path)
-        if runs.units:
-            found.append(runs)
-    return found
+    folders = sorted(pathlib.Path(runs_dir).glob(f"{protocol or '*'}/{dataset or '*'}/*-*/"))
+    return [rows for folder in folders if (rows := collect_method(folder))]
 
 
-def collect_method(path) -> MethodRuns:
-    """Collect the runs in a configuration's folder (`.../<protocol>/<data set>/<method>-<hash>`).
+def collect_method(path) -> list[Row]:
+    """Return the rows of a configuration's folder, by fold and repeat.
 
-    The folder may not exist yet.
+    Unfinished runs are among them. The folder (`.../<protocol>/<data set>/<method>-<hash>`) may not exist yet.
     """
     path = pathlib.Path(path)
-    method, _, config_hash = path.name.rpartition("-")
-    units = [
-        _unit(child, int(match[1]), int(match[2]), config_hash)
+    config_hash = path.name.rpartition("-")[2]
+    rows = [
+        _run(child, int(match[1]), int(match[2]), config_hash)
         for child in path.glob("fold*-repeat*")
         if (match := _UNIT.fullmatch(child.name)) and child.is_dir()
     ]
-    units.sort(key=lambda unit: (unit.fold, unit.repeat))
-    return MethodRuns(path, path.parent.parent.name, path.parent.name, method, config_hash, tuple(units))
+    return sorted(rows, key=lambda row: row.place)
 
 
-def same_trainings(first: Sequence[UnitRun], second: Sequence[UnitRun]) -> bool:
-    """Check that two methods ran the same folds and repeats.
+def finished(rows: Iterable[Row]) -> dict[tuple[int, int], Row]:
+    """Return the finished runs by fold and repeat."""
+    return {row.place: row for row in rows if row.is_finished}
 
-    Subtraction requires it. A stopped study may fail; methods without units do.
+
+def missing(rows: Iterable[Row], num_folds: int, num_repeats: int) -> list[tuple[int, int]]:
+    """List the unfinished folds and repeats of a full study."""
+    done = finished(rows)
+    return [place for place in itertools.product(range(num_folds), range(num_repeats)) if place not in done]
+
+
+def problems_of(rows: Iterable[Row]) -> list[str]:
+    """Return a line for each result that cannot be used."""
+    return [row.problem for row in rows if row.problem]
+
+
+def deviations_of(rows: Iterable[Row]) -> list[str]:
+    """List differences between the data of finished runs and the official data set."""
+    return list(dict.fromkeys(deviation for row in rows for deviation in row["deviations"]))
+
+
+def config_of(rows: Iterable[Row]) -> Mapping[str, Any]:
+    """Return the `config.json` of the first run that has one."""
+    return next((row.config for row in rows if row.config), {})
+
+
+def run_row(
+    path: pathlib.Path,
+    fold: int,
+    repeat: int,
+    config: Mapping[str, Any],
+    result: Mapping[str, Any],
+    validations: Mapping[int, Mapping[str, float]] | None = None,
+    problem: str | None = None,
+) -> Row:
+    """Build the row of a run, named by its folder and configuration.
+
+    A run without a `config.json` has no data in its row. One without a pooling, such as MNIST's, is labelled by its
+    folder.
     """
-    pairs = [[(unit.fold, unit.repeat) for unit in units] for units in (first, second)]
-    return pairs[0] == pairs[1] != []
+    validations, folder = validations or {}, path.parent
+    environment, best = result.get("environment") or {}, dict(result.get("validation", {}).get("best", {}))
+    configuration = {name: value for name, value in config.items() if name not in _PLACE}
+    kept = ("diagnostics", "problems", "features", CLOSED_FORM, VALIDATED_BEFORE)
+    extras = {name: result[name] for name in kept if name in result}
+    of_best = validations.get(best.get("step", -1), {})
+    extras |= {name: of_best[name] for name in _PERPLEXITIES if name in of_best}
+    curve = [[step, round(float(of["MAP@R"]), _DIGITS)] for step, of in validations.items() if "MAP@R" in of]
+    extras |= {"validation_curve": curve} if curve else {}
+    method, _, config_hash = folder.name.rpartition("-")
+    row = {
+        "kind": TRAINING,
+        "command": None,
+        "protocol": folder.parent.parent.name,
+        "dataset": folder.parent.name,
+        "method": method,
+        "label": label_of(configuration) if result and "pooling" in configuration else method,
+        "config_hash": config_hash,
+        "configuration": configuration,
+        "data": config.get("data"),
+        "fold": fold,
+        "repeat": repeat,
+        "seed": result.get("seed"),
+        "steps": result.get("steps"),
+        "best_step": best.pop("step", None),
+        "validation": best,
+        "train_seconds": result.get("train_seconds"),
+        "environment": {name: environment.get(name) for name in _ENVIRONMENT},
+        "deviations": list(result.get("deviations", ())),
+        "test": numbers(result.get("test")),
+        UNTRAINED: numbers(result.get(UNTRAINED)),
+        "extras": extras,
+    }
+    evaluations = tuple(validations.items())
+    return Row(
+        row, source=str(path), folder=path, config=config, result=result, validations=evaluations, problem=problem
+    )
 
 
-def _unit(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> UnitRun:
+def _run(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> Row:
     try:
         config = read_json(path / "config.json") or {}
         result, problem = _result(path, fold, repeat, config_hash, config)
     except OSError as error:  # a file that is there and may not be read
         result, problem, config = None, f"{error.filename} cannot be read ({error.strerror}).", {}
-    problem = problem or _odd_lines(path / "metrics.jsonl")
-    return UnitRun(path, fold, repeat, config, result, problem)
+    validations, odd = _validations(path / "metrics.jsonl")
+    return run_row(path, fold, repeat, config, result or {}, validations, problem or odd)
+
+
+def _validations(path: pathlib.Path) -> tuple[dict[int, dict[str, float]], str | None]:
+    """Return metrics by step, and the problem with lines that contain non-numbers."""
+    try:
+        records = read_json_lines(path)
+    except OSError as error:
+        return {}, f"{path} cannot be read ({error.strerror})."
+    odd = sum(not _is_ordinary(record) for record in records)
+    found: dict[int, dict[str, float]] = {}
+    for record in filter(_has_step, records):
+        found.setdefault(record["step"], {}).update(numbers(record.get("validation")))
+    problem = f"{path} has {odd} line(s) whose step or validation is no number; they are left out." if odd else None
+    return dict(sorted(found.items())), problem
 
 
 def _result(
@@ -197,15 +186,6 @@ def _result(
     if objection:
         return None, f"{place.with_name(RESULT_COPY) if is_copy else place} is left out: {objection}."
     return result, f"{place} is damaged; {RESULT_COPY} took its place." if is_copy else None
-
-
-def _odd_lines(path: pathlib.Path) -> str | None:
-    """Describe metric records that contain non-numbers."""
-    try:
-        odd = [record for record in read_json_lines(path) if not _is_ordinary(record)]
-    except OSError as error:
-        return f"{path} cannot be read ({error.strerror})."
-    return f"{path} has {len(odd)} line(s) whose step or validation is no number; they are left out." if odd else None
 
 
 def _is_ordinary(record: dict) -> bool:

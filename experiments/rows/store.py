@@ -9,13 +9,12 @@ the queries of a class, float32; NaN in rows that were recorded without the metr
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import BinaryIO
 
 import numpy as np
 
@@ -39,15 +38,11 @@ from experiments.rows.rows import (
     COLLECTION,
     OF_CLASSES,
     TRAINING,
-    Extras,
     Row,
     as_line,
-    no_extras,
     order_of,
     row_id,
-    row_of,
 )
-from experiments.rows.run_folders import UnitRun
 
 RECORDED = "docs/results/rows"  # of this repository, a folder for each study
 ROWS, PICTURES = "rows.jsonl", "pictures.npz"
@@ -78,16 +73,6 @@ _OF_METHOD = dict.fromkeys(("loss", "method", "pooling", "backbone", "weights", 
 _OF_METHOD_AND_FOLDS = {**_CONFIGURATION, **_OF_METHOD, "num_folds": Number(int, 1)}
 
 
-class RecordedMethod(NamedTuple):
-    """Finished runs of one configuration."""
-
-    units: Sequence[UnitRun] = ()
-    label: str | None = None  # of their configuration in tables; None: derived from it
-    extras: Mapping[str, object] = {}  # further JSON values of its rows, by name
-    # further values of each run's row, and the arrays for its picture
-    measured: Callable[[UnitRun], Extras] = no_extras
-
-
 class StudyRows:
     """The rows of one study, recorded in `docs/results/rows/<study>` or of finished runs.
 
@@ -107,12 +92,10 @@ class StudyRows:
             self._rows[row_id(row)] = self._with_scores(row, scores, _below(arrays, row_id(row)))
 
     @classmethod
-    def of_methods(cls, methods: Iterable[RecordedMethod]) -> StudyRows:
-        """Return the rows of finished runs, in the order of methods."""
+    def of_rows(cls, rows: Iterable[Row]) -> StudyRows:
+        """Return the rows of finished runs, in their order."""
         study = cls(os.devnull)
-        for method in methods:
-            found = [named_row(row_of(unit), method, method.measured(unit)) for unit in method.units]
-            study._rows |= {row_id(scored): scored for scored in found}
+        study._rows = {row_id(row): row for row in rows}
         return study
 
     @property
@@ -252,15 +235,6 @@ class StudyRows:
                     f"{mean!r}: one of them was changed. Restore both: git checkout -- {self.folder}"
                 )
         return Row(row, sums, labels, counts, families, arrays, source=str(self.folder))
-
-
-def named_row(scored: Row, method: RecordedMethod, measured: Extras | None = None) -> Row:
-    """Return a row with its method's label and extras (of a run)."""
-    row = {**scored, "label": method.label or scored["label"]}
-    if measured is None:
-        return dataclasses.replace(scored, json=row)
-    row["extras"] = {**row["extras"], **measured.values, **method.extras}
-    return dataclasses.replace(scored, json=row, arrays=measured.arrays)
 
 
 @contextlib.contextmanager

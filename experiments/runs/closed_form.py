@@ -15,8 +15,7 @@ from common.errors import InvalidInput, check_given, invalid
 from common.files import read_json, write_json
 from common.progress import progress_bar, write_notice
 from common.retrieval.metrics import TABLE_METRICS
-from experiments.rows.rows import evaluate_embeddings
-from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
+from experiments.rows.rows import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, evaluate_embeddings
 from experiments.runs.trunk import pooled_features
 from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from common.errors import check_given
 from common.training.method import Work
 from experiments.parts.datasets import Size, traits_of
-from experiments.reports import UnitRun
+from experiments.rows.rows import Row
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.run_settings import FINAL
 from milbich_dml.features import IN_TURN
@@ -57,7 +57,7 @@ class Rate(NamedTuple):
     num_tests: int = 2  # passes over the test set: before training, and after it
 
 
-def rate_of(config: ExperimentConfig, finished: Sequence[tuple[ExperimentConfig, UnitRun]]) -> Rate:
+def rate_of(config: ExperimentConfig, finished: Sequence[tuple[ExperimentConfig, Row]]) -> Rate:
     """Return the speed of a configuration's cells.
 
     Published and measured figures are the source. Finished runs of the same network tell this machine's ratio to them,
@@ -65,8 +65,8 @@ def rate_of(config: ExperimentConfig, finished: Sequence[tuple[ExperimentConfig,
     """
     rate = _known_rate(config)
     ratios = [
-        unit.measured["train_seconds"] / _seconds(other, _known_rate(other), unit.measured["steps"])
-        for other, unit in finished
+        row["train_seconds"] / _seconds(other, _known_rate(other), row["steps"])
+        for other, row in finished
         if (other.backbone, other.cached_features) == (config.backbone, config.cached_features)
     ]
     if not ratios:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from common.errors import InvalidInput, check_choice
 from common.files import difference, read_json
 from common.records import RunDirectory
 from common.records.run_directory import read_finished_result
+from experiments.rows.rows import Row
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, by_flag_names, changed_identity
 from experiments.settings.parts import all_settings
@@ -55,7 +57,7 @@ def run_configuration(path: str | os.PathLike) -> tuple[ExperimentConfig, dict]:
     return dataclasses.replace(stored_configuration(identity, path), weights="none"), identity
 
 
-def stored_configuration(identity: dict, path: str | os.PathLike) -> ExperimentConfig:
+def stored_configuration(identity: Mapping[str, Any], path: str | os.PathLike) -> ExperimentConfig:
     """Return the configuration as run; a weights file becomes its digest."""
     check_stored_plugins(identity.get("plugins"), os.fspath(path))
     stated = by_flag_names(identity)
@@ -122,6 +124,31 @@ def load_trained_model(
             model.set_weights(weights)
             return TrainedModel(config, dataset, model, training, inputs, loaded)
     raise InvalidInput(f"{path} holds weights of another version of this code. Run it again.")
+
+
+class DataFolder:
+    """Loader of the data sets of runs, each once, with reasons for failures."""
+
+    def __init__(self, data_dir: str | None = None, cache_dir: str | None = None):
+        self.data_dir, self.cache_dir = data_dir, cache_dir
+        self._loaded: dict[tuple, Dataset | str] = {}
+        self._read: dict[tuple, Dataset] = {}
+
+    def dataset_of(self, row: Row) -> Dataset:
+        """Load the data that a run was made with; raise `InvalidInput` for others."""
+        config = stored_configuration(row.config, row.folder)
+        key, trained_on = (config.dataset, *build.drawn_by(config).values()), row["data"]
+        if key not in self._loaded:
+            try:
+                self._loaded[key] = build.load_dataset_of(config, self.data_dir, self.cache_dir)
+            except InvalidInput as error:
+                self._loaded[key] = str(error)
+        found = self._loaded[key]
+        if isinstance(found, str):
+            raise InvalidInput(f"{config.dataset} cannot be read: {found}")
+        if (key, trained_on) not in self._read:
+            self._read[key, trained_on] = data_of_run(found, self.cache_dir, trained_on, str(row.folder))
+        return self._read[key, trained_on]
 
 
 def data_of_run(dataset: Dataset, cache_dir: str | None, trained_on: str | None, run: str) -> Dataset:

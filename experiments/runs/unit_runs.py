@@ -19,8 +19,8 @@ from common.records import RunDirectory
 from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, TrackedRun, TrackerChoice
-from experiments import reports
-from experiments.rows.rows import check_of_one_run, evaluate_embeddings, row_of
+from experiments.rows.rows import check_of_one_run, evaluate_embeddings
+from experiments.rows.run_folders import collect_method, finished
 from experiments.runs.evaluation import embedded
 from experiments.runs.start_checks import check_hours, check_unit
 from experiments.runs.trained_model import load_trained_model, tell_of_other_data
@@ -120,10 +120,10 @@ class UnitRuns:
         identity = {**config.identity(self.fingerprint), "fold": fold, "repeat": repeat}
         tell_of_other_data(path, identity)
         run = RunDirectory(path, identity)
-        finished = run.read_result()
-        if finished is not None:
-            _mend(run, finished, self.dataset, self.cache_dir)
-            self.complete_tracking(config, fold, repeat, finished)
+        result = run.read_result()
+        if result is not None:
+            _mend(run, result, self.dataset, self.cache_dir)
+            self.complete_tracking(config, fold, repeat, result)
             return
         spare_loaded_modules()
         with run.locked():
@@ -136,7 +136,7 @@ class UnitRuns:
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()
                 raise
-        row_of(reports.collect_method(path.parent).finished[fold, repeat])
+        finished(collect_method(path.parent))[fold, repeat].scored()
 
     def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
         """Send the tracker the missing parts of a finished, tracked unit."""

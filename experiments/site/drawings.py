@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from common.files import read_json, write_atomically, write_json
-from experiments.reports import UnitRun
+from experiments.rows.rows import Row
 
 READABLE = 0o644  # pages and images are for others, such as a web server of another account
 _VERSION = 2  # of the drawings; a higher one redraws everything
@@ -30,13 +30,13 @@ class Drawings:
         self.folder = folder
         self._used: set[str] = set()
 
-    def record(self, kind: str, unit: UnitRun, options: Sequence, draw) -> dict:
+    def record(self, kind: str, row: Row, options: Sequence, draw) -> dict:
         """Return a run's record, cached for the same result and options.
 
         `draw` makes it. A record with a true `"is_incomplete"` is not kept, so that it is tried again.
         """
-        result = hashlib.sha256((unit.path / "result.json").read_bytes()).hexdigest()
-        basis = json.dumps([_VERSION, kind, result, unit.config, options], sort_keys=True)
+        result = hashlib.sha256((row.folder / "result.json").read_bytes()).hexdigest()
+        basis = json.dumps([_VERSION, kind, result, row.config, options], sort_keys=True)
         name = f"{kind}-{_digest(basis.encode())}.json"
         record = read_json(self.folder / _RECORDS / name)
         if record is None or not all((self.folder / image).exists() for image in images_in(record)):

@@ -15,11 +15,11 @@ from common.data import Dataset, Examples
 from common.diagnostics.plane import FEWEST_POINTS, perplexity_of, plane
 from common.errors import InvalidInput
 from experiments.protocols.attention import attention_of, overlays
-from experiments.reports import UnitRun
 from experiments.reports.training_effect import training_did_not_help
+from experiments.rows.rows import UNTRAINED, Row
 from experiments.runs.evaluation import untrained_embeddings
 from experiments.runs.pooling_weights import has_weights
-from experiments.runs.trained_model import data_of_run, load_trained_model
+from experiments.runs.trained_model import DataFolder, load_trained_model
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.site.drawings import Drawings
@@ -28,52 +28,27 @@ _MIXED_UP = 6  # pairs of classes
 _PER_CLASS = 30  # examples on the map
 
 
-class DataFolder:
-    """Loader of data sets, each once, with reasons for failures."""
-
-    def __init__(self, data_dir: str | None, cache_dir: str | None):
-        self.data_dir, self.cache_dir = data_dir, cache_dir
-        self._loaded: dict[tuple, Dataset | str] = {}
-        self._read: dict[tuple, Dataset] = {}
-
-    def dataset_of(self, unit: UnitRun, config: ExperimentConfig) -> Dataset:
-        """Load the data that a run was made with; raise `InvalidInput` for others."""
-        key = config.dataset, *build.drawn_by(config).values()
-        if key not in self._loaded:
-            try:
-                self._loaded[key] = build.load_dataset_of(config, self.data_dir, self.cache_dir)
-            except InvalidInput as error:
-                self._loaded[key] = str(error)
-        found = self._loaded[key]
-        if isinstance(found, str):
-            raise InvalidInput(f"{config.dataset} cannot be read: {found}")
-        trained_on = unit.config.get("data")
-        if (key, trained_on) not in self._read:
-            self._read[key, trained_on] = data_of_run(found, self.cache_dir, trained_on, str(unit.path))
-        return self._read[key, trained_on]
-
-
 class DrawnRun(NamedTuple):
     """A finished run whose test results are drawn.
 
     Damaged test embeddings raise `InvalidInput`.
     """
 
-    unit: UnitRun
+    row: Row
     config: ExperimentConfig
     data: DataFolder
     drawings: Drawings
 
     def dataset(self) -> Dataset:
         """Load the run's data set, or raise `InvalidInput`."""
-        return self.data.dataset_of(self.unit, self.config)
+        return self.data.dataset_of(self.row)
 
     def retrieval(self, num_queries: int, num_neighbors: int) -> dict[str, Any]:
         """Record a query per class with its nearest neighbours, right or wrong.
 
         Without pictures (no data set, or none in it), classes have only names or numbers.
         """
-        arrays = self.unit.test_embeddings()
+        arrays = self.row.test_embeddings()
         labels, gallery = arrays["query_labels"], arrays.get("gallery")
         found_labels = labels if gallery is None else arrays["gallery_labels"]
         rows = drawn_queries(labels, num_queries)
@@ -100,7 +75,7 @@ class DrawnRun(NamedTuple):
         if self.config.backbone == "token_embedding":
             return {"lines": [], "reason": "Bags of tokens have no picture to lay attention over."}
         try:
-            trained = load_trained_model(self.unit.path, dataset=self.dataset(), cache_dir=self.data.cache_dir)
+            trained = load_trained_model(self.row.folder, dataset=self.dataset(), cache_dir=self.data.cache_dir)
         except InvalidInput as error:
             return {"lines": [], "reason": str(error), "is_incomplete": True}
         if not has_weights(trained.model.head.pooling):
@@ -115,7 +90,7 @@ class DrawnRun(NamedTuple):
 
     def map(self, num_classes: int) -> dict[str, Any]:
         """Map test embeddings of some classes, the retrieval grid's included, by t-SNE."""
-        arrays = self.unit.test_embeddings()
+        arrays = self.row.test_embeddings()
         labels = arrays["query_labels"]
         classes = _shown_classes(labels, num_classes)
         rows = np.concatenate([np.flatnonzero(labels == label)[:_PER_CLASS] for label in classes])
@@ -140,7 +115,7 @@ class DrawnRun(NamedTuple):
 
     def first_look(self, num_queries: int, num_neighbors: int) -> dict[str, Any]:
         """Record neighbours before and after training, and mixed-up classes."""
-        arrays, dataset = self.unit.test_embeddings(), self.dataset()
+        arrays, dataset = self.row.test_embeddings(), self.dataset()
         labels = arrays["query_labels"]
         searched = dataset.test if dataset.gallery is None else dataset.gallery
         found_labels = arrays.get("gallery_labels", labels)
@@ -179,19 +154,19 @@ class DrawnRun(NamedTuple):
         return [{**tile, "image": self.drawings.image(image)} for tile, image in zip(tiles, images)]
 
 
-def mean_score(units: Iterable[UnitRun]) -> float:
+def mean_score(runs: Iterable[Row]) -> float:
     """Average MAP@R on the test classes over finished runs."""
-    return float(np.mean([unit.measured["test"]["MAP@R"] for unit in units]))
+    return float(np.mean([row["test"]["MAP@R"] for row in runs]))
 
 
-def verdict_of(units: Iterable[UnitRun]) -> str | None:
+def verdict_of(runs: Iterable[Row]) -> str | None:
     """Say whether training helped, in a sentence; None without figures before and after."""
-    known = [unit.measured for unit in units if unit.measured.get("untrained")]
+    known = [row for row in runs if row[UNTRAINED]]
     if not known:
         return None
     before, after = (
-        {metric: float(np.mean([measured[moment][metric] for measured in known])) for metric in ("MAP@R", "P@1")}
-        for moment in ("untrained", "test")
+        {metric: float(np.mean([row[moment][metric] for row in known])) for metric in ("MAP@R", "P@1")}
+        for moment in (UNTRAINED, "test")
     )
     helped = training_did_not_help(after["MAP@R"], before["MAP@R"]) is None
     return (

@@ -17,6 +17,8 @@ from experiments.protocols.report import MethodReport, report_of
 from experiments.recipes import departures
 from experiments.recipes.thesis import HELD_OUT_FRACTION
 from experiments.reports.scores import Scores, figures_row
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import config_of, finished
 from experiments.runs.trained_model import stored_configuration
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.run_settings import FINAL, REVISITING
@@ -40,22 +42,23 @@ class Study(NamedTuple):
     missing: list[str]  # missing and unusable runs, a line each
 
 
-def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list[str]]:
+def read_studies(found: Iterable[Sequence[Row]]) -> tuple[list[Study], list[str]]:
     """Group runs into studies, the fair protocol's first; explain those that none can show."""
-    groups: dict[tuple, list[tuple[ExperimentConfig, reports.MethodRuns]]] = {}
+    groups: dict[tuple, list[tuple[ExperimentConfig, Sequence[Row]]]] = {}
     problems = []
     for runs in found:
+        folder, stated = runs[0].folder.parent, config_of(runs)
         try:
-            config = stored_configuration(runs.config, runs.path)
+            config = stored_configuration(stated, folder)
         except InvalidInput as error:
             problems.append(str(error))
             continue
         if config.protocol == FINAL:
-            problems.append(f"{runs.path} is a model to deploy (experiments.train_final), which no table compares.")
+            problems.append(f"{folder} is a model to deploy (experiments.train_final), which no table compares.")
             continue
         # The conventional protocol has no folds; its table lists the missing repeats of either rule.
-        counts = (0, 0) if config.protocol else (config.num_folds, 1 + max(unit.repeat for unit in runs.units))
-        conditions = (config.dataset, str(runs.config.get("data")), config.budget, config.embedding_dim, *counts)
+        counts = (0, 0) if config.protocol else (config.num_folds, 1 + max(row["repeat"] for row in runs))
+        conditions = (config.dataset, str(stated.get("data")), config.budget, config.embedding_dim, *counts)
         kind = 0 if config.protocol is None else 1 + (config.recipe == REVISITING)
         groups.setdefault((kind, *conditions), []).append((config, runs))
     studies = []
@@ -66,17 +69,19 @@ def read_studies(found: Iterable[reports.MethodRuns]) -> tuple[list[Study], list
     return studies, problems
 
 
-def _labelled(members: Sequence[tuple[ExperimentConfig, reports.MethodRuns]]) -> list[FairReport]:
+def _labelled(members: Sequence[tuple[ExperimentConfig, Sequence[Row]]]) -> list[FairReport]:
     """Sort methods, fewest parts first, and tell those of equal names apart."""
     methods = []
-    for config, runs in sorted(members, key=lambda member: (member[0].name.count("+"), member[1].path.name)):
+    for config, runs in sorted(
+        members, key=lambda member: (member[0].name.count("+"), member[1][0].folder.parent.name)
+    ):
         peers = [other for other, _ in members if (other.name, other.protocol) == (config.name, config.protocol)]
         label = config.name
         if len(peers) > 1:
             fields = _telling_fields([peer.as_dict() for peer in peers])
             told = ", ".join(f"{name} {short_value(getattr(config, name))}" for name in fields)
-            label += f", {told}" if 0 < len(fields) <= _MOST_TOLD else f", configuration {runs.config_hash}"
-        methods.append(FairReport(config, runs, 1 + max(unit.repeat for unit in runs.units), label))
+            label += f", {told}" if 0 < len(fields) <= _MOST_TOLD else f", configuration {runs[0]['config_hash']}"
+        methods.append(FairReport(config, runs, 1 + max(row["repeat"] for row in runs), label))
     return methods
 
 
@@ -143,15 +148,15 @@ def _study(methods: list[FairReport], kind: type[MethodReport]) -> Study:
 
 def _rows_of_shared_runs(found: Sequence[MethodReport]) -> tuple[list[reports.TableRow], list[str]]:
     """Build rows and a note from runs that all begun methods finished."""
-    begun = [report for report in found if report.runs.finished]
-    shared = sorted(set.intersection(*(set(report.runs.finished) for report in begun))) if begun else []
+    begun = [(report, done) for report in found if (done := finished(report.runs))]
+    shared = sorted(set.intersection(*(set(done) for _, done in begun))) if begun else []
     if not shared:
         return [], []
     rows, notes, scores = list[reports.TableRow](), [], dict[str, Scores]()
-    for report in begun:
+    for report, done in begun:
         against = {f"single minus {first.method}": first.method for first in rows[:1]}
         try:
-            scores[report.name] = Scores.of_runs([report.runs.finished[key] for key in shared])
+            scores[report.name] = Scores([done[place] for place in shared])
             rows.append(figures_row(scores, report.name, against, report.column))
         except InvalidInput as error:
             notes.append(f"{report.name} is not in the table: {error}")
@@ -181,5 +186,4 @@ def _shared(method: FairReport) -> dict:
 
 def _absent(method: FairReport, protocol: str, held_out_fraction: float | None) -> FairReport:
     config = dataclasses.replace(method.config, protocol=protocol, held_out_fraction=held_out_fraction)
-    runs = dataclasses.replace(method.runs, protocol=protocol, config_hash="", units=())
-    return dataclasses.replace(method, config=config, runs=runs)
+    return dataclasses.replace(method, config=config, runs=())

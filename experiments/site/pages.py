@@ -17,8 +17,9 @@ from common.pages.markup import plural, render
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.fair_report import FairReport
-from experiments.reports import UnitRun
-from experiments.reports.tables import numbered
+from experiments.reports.tables import NO_CELL, numbered
+from experiments.rows.rows import UNTRAINED, Row
+from experiments.rows.run_folders import config_of, deviations_of, problems_of
 from experiments.settings.config import by_flag_names
 from experiments.settings.parts import all_settings
 from experiments.settings.splits import unit_label
@@ -33,8 +34,8 @@ _HEADS = ("run", "state", "best validation", "test P@1", "test MAP@R", "untraine
 def index_page(studies: Sequence[Study], problems: Sequence[str], source: str, looks: Mapping[str, dict | None]) -> str:
     """Build the first page; `problems` are of runs that no study can show."""
     methods = [method for study in studies for method in study.methods]
-    finished = sum(len(method.runs.finished) for method in methods)
-    begun = sum(len(method.runs.units) for method in methods)
+    finished = sum(row.is_finished for method in methods for row in method.runs)
+    begun = sum(len(method.runs) for method in methods)
     counts = f"{plural(len(studies), 'study', 'studies')}, {plural(len(methods), 'method')}"
     return render(
         "experiments.site",
@@ -51,8 +52,8 @@ def index_page(studies: Sequence[Study], problems: Sequence[str], source: str, l
 
 def method_file(method: FairReport) -> str:
     """Return the file name of a method's page."""
-    runs = method.runs
-    name = f"{runs.protocol}-{runs.dataset}-{runs.path.name}".lower()
+    row = method.runs[0]
+    name = f"{row['protocol']}-{row['dataset']}-{row.folder.parent.name}".lower()
     return re.sub(r"[^a-z0-9]+", "-", name).strip("-") + ".html"
 
 
@@ -79,37 +80,38 @@ def _section(study: Study) -> dict[str, Any]:
 def _line(row: reports.TableRow, columns: Sequence[tuple], links: Mapping[str, str], reasons: list[str]) -> dict:
     # The conventional protocol has several rows per method: "pnca+gap, best of 3".
     page = links.get(row.method) or links.get(row.method.rpartition(", ")[0])
-    return {"name": row.method, "page": page, "cells": [_cell(row.cells.get(column), reasons) for column in columns]}
+    return {"name": row.method, "page": page, "cells": [_cell(row[column], reasons) for column in columns]}
 
 
-def _cell(cell: reports.TableCell | None, reasons: list[str]) -> dict[str, Any]:
+def _cell(cell: reports.TableCell, reasons: list[str]) -> dict[str, Any]:
     """Return a cell's lines, each with its style: the figure, its interval and comparisons."""
-    text = reports.cell_text(cell)
-    if cell is None:
-        return {"is_empty": True, "lines": [("", text.figure)]}
+    if cell is NO_CELL:
+        return {"is_empty": True, "lines": [("", cell.figure)]}
+    word = cell.verdict.word if cell.verdict else ""
     differs = None
     if cell.comparison:
-        differs = f"p, Holm's p: {text.p_values}" if text.p_values else "not tested: no spread of training is known"
+        differs = f"p, Holm's p: {cell.p_values}" if cell.p_values else "not tested: no spread of training is known"
     lines = [
-        ("figure", text.figure),
-        ("detail", text.interval),
+        ("figure", cell.figure),
+        ("detail", cell.interval),
         ("detail", cell.bounds and f"interval: {cell.bounds.kind}"),
-        ("detail", text.published and f"published {text.published}"),
-        ("detail", text.difference and f"minus published {text.difference}"),
-        (f"verdict is-{text.verdict.replace(' ', '-')}", _verdict(text, reasons)),
+        ("detail", cell.printed and f"published {cell.printed}"),
+        ("detail", cell.gap and f"minus published {cell.gap}"),
+        (f"verdict is-{word.replace(' ', '-')}", _verdict(cell, reasons)),
         ("detail", differs),
-        ("detail", text.detectable and f"detectable: {text.detectable} or more"),
+        ("detail", cell.detectable and f"detectable: {cell.detectable} or more"),
     ]
     return {"is_empty": False, "lines": [(style, line) for style, line in lines if line]}
 
 
-def _verdict(text: reports.CellText, reasons: list[str]) -> str:
+def _verdict(cell: reports.TableCell, reasons: list[str]) -> str:
     """Format a verdict with its margin; number its reason in `reasons`."""
-    margin = f", margin {text.margin}" if text.margin else ""
-    return numbered(f"{_SIGNS.get(text.verdict, '')}{text.verdict}{margin}", text.reason, reasons)
+    said = cell.verdict
+    margin = f", margin {cell.margin}" if cell.margin else ""
+    return numbered(f"{_SIGNS.get(said.word, '')}{said.word}{margin}", said.reason, reasons) if said else ""
 
 
-def method_page(method: FairReport, records: Mapping[str, dict], drawn: UnitRun | None, output: pathlib.Path) -> str:
+def method_page(method: FairReport, records: Mapping[str, dict], drawn: Row | None, output: pathlib.Path) -> str:
     """Build a configuration's page, with records of the drawn run.
 
     Args:
@@ -119,18 +121,18 @@ def method_page(method: FairReport, records: Mapping[str, dict], drawn: UnitRun 
     """
     config, runs = method.config, method.runs
     label = functools.partial(_label, method)
-    warnings = [(unit, unit.measured.get("diagnostics", {}).get("warning")) for unit in runs.finished.values()]
-    collapses = [f"{label(unit)}: {text}" for unit, text in warnings if text]
+    warnings = [(row, row["extras"].get("diagnostics", {}).get("warning")) for row in runs]
+    collapses = [f"{label(row)}: {text}" for row, text in warnings if text]
     return render(
         "experiments.site",
         "method.html",
         title=method.name,
         generator=GENERATOR,
-        facts=f"{runs.protocol} protocol on {config.dataset}, recipe {config.recipe}, budget {config.budget},",
-        runs=runs,
-        notices=[*runs.problems, *map(reports.deviation_sentence, runs.deviations), *collapses],
+        facts=f"{runs[0]['protocol']} protocol on {config.dataset}, recipe {config.recipe}, budget {config.budget},",
+        config_hash=runs[0]["config_hash"],
+        notices=[*problems_of(runs), *map(reports.deviation_sentence, deviations_of(runs)), *collapses],
         heads=_HEADS,
-        lines=[{"path": unit.path, "label": label(unit), "cells": _cells(method, unit)} for unit in runs.units],
+        lines=[{"path": row.folder, "label": label(row), "cells": _cells(method, row)} for row in runs],
         drawn=None if drawn is None else label(drawn),
         records=records,
         chart=map_chart(records.get("map", {})),
@@ -146,27 +148,24 @@ def link_to(path: str | os.PathLike, output: pathlib.Path) -> str:
     return urllib.parse.quote(os.fsencode(os.path.relpath(path, output)))
 
 
-def _label(method: FairReport, unit: UnitRun) -> str:
-    return unit_label(method.config, unit.fold, unit.repeat)
+def _label(method: FairReport, row: Row) -> str:
+    return unit_label(method.config, *row.place)
 
 
-def _cells(method: FairReport, unit: UnitRun) -> list[str]:
+def _cells(method: FairReport, row: Row) -> list[str]:
     """Return a run's texts under all heads but the first."""
-    figures = [unit.test_metrics(), unit.untrained_metrics()]
-    values = [metrics.get(name) for metrics in figures for name in TABLE_METRICS]
-    result = unit.result or {}
-    seconds = result.get("train_seconds")
+    values = [row[moment].get(name) for moment in ("test", UNTRAINED) for name in TABLE_METRICS]
     return [
-        "finished" if unit.is_finished else "unfinished",
-        _best(unit, method.config.monitor),
+        "finished" if row.is_finished else "unfinished",
+        _best(row, method.config.monitor),
         *("-" if value is None else f"{100 * value:.2f}" for value in values),
-        "-" if seconds is None else f"{result.get('steps', 0):,} steps, {seconds / 60:.1f} minutes",
+        f"{row['steps']:,} steps, {row['train_seconds'] / 60:.1f} minutes" if row.is_finished else "-",
     ]
 
 
-def _best(unit: UnitRun, monitor: str) -> str:
+def _best(row: Row, monitor: str) -> str:
     """Format the largest monitored value (of an unfinished run, so far)."""
-    steps, values = unit.validation_curve(monitor)
+    steps, values = row.curve(monitor)
     if not len(steps):
         return "-"
     return f"{monitor} {100 * values.max():.2f} at step {steps[values.argmax()]:,}"
@@ -174,27 +173,29 @@ def _best(unit: UnitRun, monitor: str) -> str:
 
 def _diagnostics(method: FairReport) -> dict[str, list] | None:
     """Tabulate diagnostics of test embeddings, one column per run, if recorded."""
-    units = [unit for unit in method.runs.finished.values() if unit.measured.get("diagnostics")]
-    names = [name for name in NAMES if any(name in unit.measured["diagnostics"] for unit in units)]
+    runs = [row for row in method.runs if row["extras"].get("diagnostics")]
+    found = [row["extras"]["diagnostics"] for row in runs]
+    names = [name for name in NAMES if any(name in of for of in found)]
     if not names:
         return None
     lines = []
     for name in names:
-        values = [unit.measured["diagnostics"].get(name) for unit in units]
+        values = [of.get(name) for of in found]
         lines.append((name, ["-" if value is None else f"{value:.4g}" for value in values], NAMES[name]))
-    return {"heads": ["", *(_label(method, unit) for unit in units), "meaning"], "lines": lines}
+    return {"heads": ["", *(_label(method, row) for row in runs), "meaning"], "lines": lines}
 
 
 def _environments(method: FairReport) -> list[tuple[str, list[tuple[str, object]] | None]]:
     """Return each environment once: its runs, and its entries if recorded."""
-    groups: dict[str, list[UnitRun]] = {}
-    for unit in method.runs.finished.values():
-        groups.setdefault(json.dumps(unit.measured.get("environment"), sort_keys=True), []).append(unit)
+    groups: dict[str, list[Row]] = {}
+    for row in method.runs:
+        if row.is_finished:
+            groups.setdefault(json.dumps(row.result.get("environment"), sort_keys=True), []).append(row)
     found = []
-    for text, units in groups.items():
+    for text, rows in groups.items():
         stated = json.loads(text)
         pairs = [(name, _shown(value)) for name, value in stated.items()] if isinstance(stated, dict) else None
-        found.append(("; ".join(_label(method, unit) for unit in units), pairs))
+        found.append(("; ".join(_label(method, row) for row in rows), pairs))
     return found
 
 
@@ -206,7 +207,7 @@ def _shown(value: object) -> object:
 
 def _settings(method: FairReport) -> list[tuple[str, object, str, str]]:
     """Return name, value, source and meaning of every setting, and of the data."""
-    stated, sources = by_flag_names(method.runs.config), _sources(method.runs.units)
+    stated, sources = by_flag_names(config_of(method.runs)), _sources(method.runs)
     lines = [
         (each.name, stated[each.name], sources.get(each.name) or "not recorded", each.metadata["help"].replace("`", ""))
         for each in all_settings()
@@ -215,15 +216,15 @@ def _settings(method: FairReport) -> list[tuple[str, object, str, str]]:
     return [*lines, ("data", stated.get("data"), "the files", "digest of labels and contents of the data set")]
 
 
-def _sources(units: Sequence[UnitRun]) -> dict[str, str]:
+def _sources(runs: Sequence[Row]) -> dict[str, str]:
     """Map each flag to the layer that set it; empty if unrecorded."""
-    found = (read_json(unit.path / "sources.json") for unit in units)
+    found = (read_json(row.folder / "sources.json") for row in runs)
     sources = next((each for each in found if isinstance(each, dict)), {})
     return {name: source for name, source in sources.items() if isinstance(source, str)}
 
 
-def first_drawable(units: Sequence[UnitRun]) -> UnitRun | None:
+def first_drawable(runs: Sequence[Row]) -> Row | None:
     """Return the first finished run that still has its test embeddings."""
-    finished = [unit for unit in units if unit.is_finished]
-    whole = [unit for unit in finished if (unit.path / "test_embeddings.npz").exists()]
+    finished = [row for row in runs if row.is_finished]
+    whole = [row for row in finished if (row.folder / "test_embeddings.npz").exists()]
     return next(iter(whole or finished), None)

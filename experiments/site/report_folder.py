@@ -11,10 +11,12 @@ from common.errors import InvalidInput, check_given, invalid
 from common.files import write_text
 from common.pages.markup import plural
 from common.progress import progress_bar
-from experiments import reports
 from experiments.parts.datasets import traits_of
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import collect, finished
+from experiments.runs.trained_model import DataFolder
 from experiments.site.drawings import READABLE, Drawings
-from experiments.site.drawn_run import DataFolder, DrawnRun, mean_score, verdict_of
+from experiments.site.drawn_run import DrawnRun, mean_score, verdict_of
 from experiments.site.groups import Study, read_studies
 from experiments.site.pages import GENERATOR, first_drawable, index_page, method_file, method_page
 
@@ -40,9 +42,9 @@ def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder,
     looks = {study.title: _first_look(study, drawings, data) for study in studies}
     methods = [method for study in studies for method in study.methods]
     for method in progress_bar(methods, desc="methods drawn"):
-        unit = first_drawable(method.runs.units)
-        records = _records(DrawnRun(unit, method.config, data, drawings), options) if unit else {}
-        write_text(output / method_file(method), method_page(method, records, unit, output))
+        row = first_drawable(method.runs)
+        records = _records(DrawnRun(row, method.config, data, drawings), options) if row else {}
+        write_text(output / method_file(method), method_page(method, records, row, output))
         written.add(method_file(method))
     write_text(output / "index.html", index_page(studies, problems, str(runs_dir), looks))
     drawings.remove_unused()
@@ -53,11 +55,11 @@ def write_report(runs_dir: pathlib.Path, output: pathlib.Path, data: DataFolder,
     return f"{counts}. Open {output / 'index.html'}"
 
 
-def runs_under(runs_dir: pathlib.Path) -> list[reports.MethodRuns]:
-    """List all configurations in a folder of runs."""
+def runs_under(runs_dir: pathlib.Path) -> list[list[Row]]:
+    """List the runs of all configurations in a folder."""
     if not runs_dir.is_dir():
         raise invalid("--runs", received=str(runs_dir), expected="an existing folder of runs")
-    found = reports.collect(runs_dir)
+    found = collect(runs_dir)
     if not found:
         raise invalid(
             "--runs",
@@ -98,13 +100,13 @@ def _records(run: DrawnRun, options: DrawingOptions) -> dict[str, dict]:
 
 def _first_look(study: Study, drawings: Drawings, data: DataFolder) -> dict | None:
     """Draw the beginning of a report of custom data, or return None."""
-    finished = [method for method in study.methods if first_drawable(method.runs.units)]
-    if not finished or not traits_of(study.methods[0].config.dataset).custom:
+    done = [(method, runs) for method in study.methods if (runs := [*finished(method.runs).values()])]
+    if not done or not traits_of(study.methods[0].config.dataset).custom:
         return None
-    method = max(finished, key=lambda each: mean_score(each.runs.finished.values()))
-    run = DrawnRun(check_given("run", first_drawable(method.runs.units)), method.config, data, drawings)
+    method, runs = max(done, key=lambda each: mean_score(each[1]))
+    run = DrawnRun(check_given("run", first_drawable(runs)), method.config, data, drawings)
     record = _record(run, "look", run.first_look, FIRST_LOOK)
-    return {**record, "verdict": verdict_of(method.runs.finished.values()), "method": method.name}
+    return {**record, "verdict": verdict_of(runs), "method": method.name}
 
 
 def _record(run: DrawnRun, kind: str, draw: Callable[..., dict], amounts: tuple[int, ...]) -> dict:
@@ -117,4 +119,4 @@ def _record(run: DrawnRun, kind: str, draw: Callable[..., dict], amounts: tuple[
         except (InvalidInput, OSError, tf.errors.OpError) as error:
             return {"reason": f"Not drawn: {error}", "is_incomplete": True}
 
-    return run.drawings.record(kind, run.unit, amounts, drawn)
+    return run.drawings.record(kind, run.row, amounts, drawn)

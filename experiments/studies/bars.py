@@ -18,10 +18,10 @@ import numpy as np
 
 from experiments.parts.datasets import traits_of
 from experiments.plans.bars import Bar, Bars
-from experiments.plans.study import FinishedCells, StudyOptions, finished_units
+from experiments.plans.study import FinishedCells, StudyOptions, finished_rows
 from experiments.recipes.small_images import COLLAGE_GSP
-from experiments.reports import UnitRun
 from experiments.reports.plots import picture
+from experiments.rows.rows import Row
 from experiments.settings.build import MAP_POOLINGS
 from experiments.settings.config import ExperimentConfig
 from experiments.studies.chapters import budget_notes, ccp_settings
@@ -80,9 +80,9 @@ class FixedProxies(Bars):
         """Write the table, the bars and the histograms of recorded problems."""
         lines, lengths = [super().render(finished, folder, name)], {}
         for bar in self.bars.values():
-            units = finished_units(self.groups[bar.label], finished)
-            if bar.name == _ALTERNATING and units:
-                lengths[bar.group] = problem_lengths(units)
+            runs = finished_rows(self.groups[bar.label], finished)
+            if bar.name == _ALTERNATING and runs:
+                lengths[bar.group] = problem_lengths(runs)
         if any(itertools.chain.from_iterable(of_kind for kinds in lengths.values() for of_kind in kinds.values())):
             path = folder / f"{name}b.png"
             draw_lengths(lengths, path, f"Steps of each projection problem, {self.title[self.title.index('on') :]}")
@@ -91,12 +91,12 @@ class FixedProxies(Bars):
         return "\n".join(lines)
 
 
-def problem_lengths(units: Sequence[UnitRun]) -> dict[str, list[int]]:
+def problem_lengths(runs: Sequence[Row]) -> dict[str, list[int]]:
     """List steps of projection problems, separating those that training's end cut off."""
     lengths: dict[str, list[int]] = {"ended by validation": [], "cut off by the end of training": []}
     whole, cut = lengths.values()
-    for unit in units:
-        steps = [problem["steps"] for problem in unit.measured["problems"]]  # none if training ended before the first
+    for row in runs:
+        steps = [problem["steps"] for problem in row["extras"]["problems"]]  # none if training ended before the first
         whole += steps[:-1]
         cut += steps[-1:]
     return lengths

@@ -26,8 +26,7 @@ from experiments.reports.plots import picture
 from experiments.reports.scores import complete_repeats, method_difference, scores_of_trainings
 from experiments.reports.tables import cell, kind_notes
 from experiments.reports.training_effect import WHITENING
-from experiments.rows.rows import TRAINING, Row
-from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE
+from experiments.rows.rows import CLOSED_FORM, TRAINING, UNTRAINED, VALIDATED_BEFORE, Row
 from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.settings.build import parse_method
 from experiments.studies.planned import CLAIMS, Claim
@@ -238,7 +237,7 @@ def _printed_cell(dataset: str, method: str, chapter: int) -> float | None:
     return found.value if found is not None and found.is_target else None
 
 
-def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
+def claims_table(held: Sequence[Held], title: str = "") -> reports.Table:
     """Tabulate claims: verdict, mean over data sets, thesis, studies."""
     held = [of for of in held if of.found]
     titles = _titles(held)
@@ -256,16 +255,16 @@ def claims_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
     notes = [f"In parentheses, not counted. {' '.join(objections)}"] if objections else []
     num_missing = len(CLAIMS) - len(held)
     notes += [f"Not yet run: {num_missing} of {len(CLAIMS)} planned comparisons."] if num_missing else []
-    return reports.PlainTable(title, header, lines, [*notes, _HOW, reports.CLAIM_RULE])
+    return reports.Table(title, header, lines, [*notes, _HOW, reports.CLAIM_RULE])
 
 
-def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTable:
+def differences_table(held: Sequence[Held], title: str = "") -> reports.Table:
     """Tabulate differences in points, with the evidence on whether they count."""
     lines = []
     for of in held:
         for found in of.found:
-            text, evidence = reports.cell_text(found.cell), found.evidence
-            figures = [f"{text.figure} {text.interval}", text.detectable, f"{100 * found.baseline:.2f}"]
+            cell, evidence = found.cell, found.evidence
+            figures = [f"{cell.figure} {cell.interval}", cell.detectable, f"{100 * found.baseline:.2f}"]
             before = ", ".join(f"{100 * value:.2f}" for value in evidence.learned[1:]) or "not recorded"
             begun = "-" if evidence.begun is None else _range([round(100 * of) for of in evidence.begun]) or "stalled"
             problems = "-" if evidence.converged is None else _range(evidence.converged)
@@ -283,7 +282,7 @@ def differences_table(held: Sequence[Held], title: str = "") -> reports.PlainTab
         "counts",
     ]
     bounds = [found.cell.bounds for of in held for found in of.found if found.cell.bounds]
-    return reports.PlainTable(title, header, lines, [_STARS, *kind_notes({of.kind for of in bounds})], keys=2)
+    return reports.Table(title, header, lines, [_STARS, *kind_notes({of.kind for of in bounds})], keys=2)
 
 
 def draw_claims(held: Sequence[Held], path: str | os.PathLike) -> None:

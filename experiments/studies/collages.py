@@ -8,10 +8,9 @@ Expected: thesis section 6.2: 17 points of MAP@R above GAP on Cifar Collage; the
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,10 +25,9 @@ from experiments.protocols.fair import Protocol
 from experiments.protocols.fair_report import FairReport
 from experiments.recipes import resolve
 from experiments.recipes.small_images import COLLAGE_GSP
-from experiments.reports import UnitRun
 from experiments.reports.scores import figures_row, labels_of, scores_of_trainings
-from experiments.reports.tables import cell, write_table
-from experiments.rows.rows import Extras
+from experiments.reports.tables import cell, figures_table
+from experiments.rows.rows import Row
 from experiments.rows.store import StudyRows
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
@@ -86,22 +84,18 @@ class Collages(Study):
             self.groups = self._cells(starts, weights or "none")
         return self
 
-    def naming(self, place: int, group: str) -> tuple[str, Mapping[str, object]]:
-        """Return a method's label, which has its start."""
-        return group, {}
+    def kept(self, place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
+        """Name a method's rows, and measure their weight on the target."""
 
-    def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
-        """Return the measure of a run's weight on the target."""
+        def dataset_of(row: Row) -> data.Dataset:
+            return check_given("dataset", finished.dataset_of(row["dataset"]))
 
-        def dataset_of(unit: UnitRun) -> data.Dataset:
-            return check_given("dataset", finished.dataset_of(unit.config["dataset"]))
-
-        return functools.partial(target_share_extras, dataset_of=dataset_of)
+        return [target_share_extras(row.named(group, {}), dataset_of) for row in rows]
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of finished runs."""
-        rows = collage_rows(self.recorded_rows(finished))
-        return write_table(rows, folder, name, self.title, [*gain_sentences(rows), *self.notes])
+        rows = collage_rows(self.recorded(finished))
+        return figures_table(rows, self.title, [*gain_sentences(rows), *self.notes]).write(folder, name)
 
 
 def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
@@ -193,12 +187,12 @@ def pretrained_backbone(options: StudyOptions, runs: StudyRuns, *, train: bool) 
     protocol = Protocol(FairReport, dataset, [(config,)], runs.places, repeats=1)  # shared with `fair_eval`
     if train:
         protocol.run(fold=0)
-    units = protocol.finished(protocol.methods(), fold=0)
-    if not units:
+    runs_of_glyphs = protocol.finished(protocol.methods(), fold=0)
+    if not runs_of_glyphs:
         return None
-    path = units[0].path / "backbone.npz"
+    path = runs_of_glyphs[0].folder / "backbone.npz"
     if not path.exists():
-        backbones.save_parameters(load_trained_model(units[0].path, dataset=dataset).model.backbone, path)
+        backbones.save_parameters(load_trained_model(path.parent, dataset=dataset).model.backbone, path)
     return str(path)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from common.errors import check_choice, check_given, invalid
 from experiments import reports
 from experiments.parts.datasets import traits_of
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_rows
 from experiments.protocols.conventional import MONITORS
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.report import write_report
@@ -76,17 +76,12 @@ class ConventionalTable(Study):
         """Write the table of complete rows and the curves; summarize the rest."""
         methods = []
         for pair in self._pairs:
-            biased, unbiased = (self._runs(config, finished) for config in pair)
-            if any(runs and runs.units for runs in (biased, unbiased)):
+            biased, unbiased = (
+                finished_rows(self.groups[config], finished) if config in self.groups else None for config in pair
+            )
+            if biased or unbiased:
                 methods.append(ConventionalReport(*pair, check_given("runs", biased), unbiased, self.repeats))
         return write_report(methods, folder, self.title, name=name, notes=self.notes)
-
-    def _runs(self, config: ExperimentConfig, finished: FinishedCells) -> reports.MethodRuns | None:
-        if config not in self.groups:
-            return None
-        units = finished_units(self.groups[config], finished)
-        path = units[0].path.parent if units else pathlib.Path()
-        return reports.MethodRuns(path, str(config.protocol), config.dataset, config.name, "", tuple(units))
 
 
 def _rows_of(table: str, options: StudyOptions) -> list[tuple[str, int]]:

@@ -26,10 +26,11 @@ from common.errors import check_given, invalid
 from common.files import write_atomically, write_text
 from common.pages.markup import plural, render
 from common.retrieval.metrics import TABLE_METRICS
-from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
-from experiments.reports import PlainTable, UnitRun
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_rows
+from experiments.reports import Table
 from experiments.reports.scores import Scores
+from experiments.rows.rows import CLOSED_FORM, Row
+from experiments.rows.rows import UNTRAINED as BEFORE
 from experiments.runs.evaluation import untrained_embeddings
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import neighbors_of
@@ -76,25 +77,24 @@ class Demo(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table, and the page and picture once every row has a run."""
-        units = {label: finished_units(cells, finished) for label, cells in self.groups.items()}
-        units = {label: of_row for label, of_row in units.items() if of_row}
-        table = PlainTable(self.title, _HEADER, figures_of(units, self.loss))
-        PlainTable(table.title, table.header, table.rows, self.notes).write(folder, name)
+        runs = {label: of_row for label, cells in self.groups.items() if (of_row := finished_rows(cells, finished))}
+        table = Table(self.title, _HEADER, figures_of(runs, self.loss))
+        Table(table.title, table.header, table.rows, self.notes).write(folder, name)
         text = [table.as_text().rstrip(), *self.notes]
-        if {self.loss, self.proxies} <= units.keys():
-            text = self._page(units, finished, folder, table) + text
+        if {self.loss, self.proxies} <= runs.keys():
+            text = self._page(runs, finished, folder, table) + text
         return "\n".join(text)
 
     def _page(
-        self, units: Mapping[str, Sequence[UnitRun]], finished: FinishedCells, folder: pathlib.Path, table: PlainTable
+        self, runs: Mapping[str, Sequence[Row]], finished: FinishedCells, folder: pathlib.Path, table: Table
     ) -> list[str]:
         """Write the page and the picture; return the comparison and lines that name them."""
         dataset = check_given("dataset", finished.dataset)
-        cell, unit = self.groups[self.loss][0], units[self.loss][0]
+        cell, method = self.groups[self.loss][0], runs[self.loss][0].folder.parent.name
         untrained = functools.partial(untrained_embeddings, cell.config, dataset, finished.cache_dir)
         embeddings = {
-            UNTRAINED: cached_arrays(folder, f"untrained-{unit.path.parent.name}", ("queries",), untrained)["queries"],
-            **{label: units[label][0].test_embeddings()["queries"] for label in (self.loss, self.proxies)},
+            UNTRAINED: cached_arrays(folder, f"untrained-{method}", ("queries",), untrained)["queries"],
+            **{label: runs[label][0].test_embeddings()["queries"] for label in (self.loss, self.proxies)},
         }
         images, labels = check_given("images", dataset.test.inputs), dataset.test.labels
         found = [found_by(label, of_network, labels, NUM_FOUND) for label, of_network in embeddings.items()]
@@ -110,19 +110,19 @@ class Demo(Study):
         return [f"Picture: {picture}", f"Page: {page}", comparison]
 
 
-def figures_of(units: Mapping[str, Sequence[UnitRun]], baseline: str) -> list[tuple[str, ...]]:
+def figures_of(runs: Mapping[str, Sequence[Row]], baseline: str) -> list[tuple[str, ...]]:
     """Return the table's lines: the untrained network, also whitened, then each row."""
-    measured = next(iter(units.values()))[0].measured
-    without_training = {UNTRAINED: measured["untrained"], WHITENED: measured.get("closed_form", {}).get("whitening")}
+    first = next(iter(runs.values()))[0]
+    without_training = {UNTRAINED: first[BEFORE], WHITENED: first["extras"].get(CLOSED_FORM, {}).get("whitening")}
     lines = [
         (label, *(_percent(figures[metric]) for metric in TABLE_METRICS), "", "", "")
         for label, figures in without_training.items()
         if figures
     ]
-    scores = {label: Scores.of_runs(of_row) for label, of_row in units.items()}
+    scores = {label: Scores(of_row) for label, of_row in runs.items()}
     for label, of_row in scores.items():
         means = [_percent(of_row.estimate(metric).estimate) for metric in TABLE_METRICS]
-        compared = label != baseline and baseline in units and reports.same_trainings(units[label], units[baseline])
+        compared = label != baseline and baseline in scores and of_row.places == scores[baseline].places
         difference = _difference(of_row, scores[baseline]) if compared else ("", "", "")
         lines.append((label, *means, *difference))
     return lines

@@ -26,9 +26,10 @@ import numpy as np
 from common.files import read_arrays
 from experiments.parts.datasets import traits_of
 from experiments.plans.fair_table import FairRow, FairTable, MethodsTable
-from experiments.plans.study import Cell, FinishedCells, RecordedMethod, Study, StudyOptions, finished_units
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_rows
 from experiments.published.values import DISSERTATION
-from experiments.reports import UnitRun
+from experiments.rows.rows import Row
+from experiments.rows.store import StudyRows
 from experiments.studies.fair_tables import rows_of
 from experiments.studies.generalization_gap import GeneralizationGapTable
 from milbich_dml.distance_bins import SMALLEST
@@ -86,8 +87,8 @@ class FinalSamplingTable(Study):
         """Return the table's cells, then those of known controls."""
         return self._known(finished).cells(finished)
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return the table's recorded methods."""
+    def recorded(self, finished: FinishedCells) -> StudyRows:
+        """Return the rows of the table's finished cells."""
         return self._known(finished).recorded(finished)
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
@@ -99,9 +100,9 @@ class FinalSamplingTable(Study):
         found = {}
         for label in self._adapted:
             cells = self._base.cells_of(label, finished)
-            units = finished_units(cells, finished)
-            if units and len(units) == len(cells):
-                found[label] = last_probabilities(units)
+            runs = finished_rows(cells, finished)
+            if runs and len(runs) == len(cells):
+                found[label] = last_probabilities(runs)
         return self._with(found) if found else self._base
 
     def _with(self, found: Mapping[str, np.ndarray]) -> MethodsTable:
@@ -113,9 +114,9 @@ class FinalSamplingTable(Study):
         return self._make(rows)
 
 
-def last_probabilities(units: Sequence[UnitRun]) -> np.ndarray:
+def last_probabilities(runs: Sequence[Row]) -> np.ndarray:
     """Return the mean over finished runs of p at the last decision, `[bins]`."""
-    return np.mean([read_arrays(unit.path / SAMPLING)["probabilities"][-1] for unit in units], axis=0)
+    return np.mean([read_arrays(row.folder / SAMPLING)["probabilities"][-1] for row in runs], axis=0)
 
 
 def _control(row: FairRow, probabilities: np.ndarray) -> FairRow:

@@ -14,7 +14,7 @@ from experiments.studies.finished_runs import correlate_diagnostics, draw_attent
 from experiments.studies.geometry_of_problems import GeometryOfProblems
 from experiments.studies.lambda_and_proxies import LambdaAndProxies
 from experiments.studies.mnist import run_mnist
-from experiments.studies.prototype_combination import PrototypeCombination
+from experiments.studies.prototype_combination import prototypes_in_the_plane
 from experiments.studies.sweeps import (
     CONDITIONS,
     batch_size,
@@ -24,10 +24,10 @@ from experiments.studies.sweeps import (
     switch_probability,
     transport_ratio,
 )
-from experiments.studies.token_selection import TokenSelection
+from experiments.studies.token_selection import token_selection
 from experiments.studies.toy_transport import ToyTransport
 from experiments.studies.transport_time import TransportTime
-from experiments.studies.zero_shot_prediction import ZeroShotPrediction
+from experiments.studies.zero_shot_prediction import zero_shot_sides
 
 FIGURES: Studies = {
     "3.3": GeometryOfProblems,
@@ -36,11 +36,11 @@ FIGURES: Studies = {
     "3.6": pool_size,
     "3.7": FixedProxies,
     "3.8": batch_size,
-    **{figure: functools.partial(PrototypeCombination, figure) for figure in ("4.2", "4.3", "4.4")},
+    **{figure: functools.partial(prototypes_in_the_plane, figure) for figure in ("4.2", "4.3", "4.4")},
     "5.2": ToyTransport,
-    "5.4": TokenSelection,
+    "5.4": token_selection,
     "5.5": Collages,
-    "5.6": ZeroShotPrediction,
+    "5.6": zero_shot_sides,
     "5.7": functools.partial(gsp_table, item="figure 5.7"),
     "5.8": transport_ratio,
     "5.9": TransportTime,

@@ -24,10 +24,10 @@ from absl import flags
 
 from common.errors import InvalidInput, check_choice, check_given
 from common.files import write_text
-from experiments import reports
 from experiments.plans.study_command import refuse_all_but
 from experiments.protocols.attention import attention_of, attention_panels
 from experiments.protocols.diagnostics import correlation_table, points_of, runs_table, training_diagnostics
+from experiments.rows.run_folders import collect, problems_of
 from experiments.runs.pooling_weights import has_weights
 from experiments.runs.trained_model import load_trained_model
 from experiments.settings import build
@@ -57,10 +57,11 @@ def correlate_diagnostics(values: flags.FlagValues) -> None:
     refuse_all_but(values, kept, because="it reads finished runs, and data only with --training")
     check_choice("--dataset", values.dataset, build.DATASETS)
     check_choice("--protocol", values.protocol, ("fair", *CONVENTIONAL_PROTOCOLS))
-    collected = reports.collect(values.runs_dir, values.protocol, values.dataset)
-    for problem in (problem for method in collected for problem in method.problems):
+    collected = [row for rows in collect(values.runs_dir, values.protocol, values.dataset) for row in rows]
+    for problem in problems_of(collected):
         print(f"warning: {problem}", file=sys.stderr)
-    methods = [method for method in collected if method.finished]
+    runs = [row for row in collected if row.is_finished]
+    methods = {row.folder.parent for row in runs}
     if len(methods) < 3:
         raise InvalidInput(
             f"Invalid --runs_dir: received {values.runs_dir} with {len(methods)} method(s) that have finished runs in "
@@ -72,7 +73,7 @@ def correlate_diagnostics(values: flags.FlagValues) -> None:
         dataset = build.load_dataset(values.dataset, values.data_dir, values.cache_dir, values.seed or 0)
         options = {"dataset": dataset, "cache_dir": values.cache_dir, "clustering": values.clustering}
         training = functools.partial(training_diagnostics, **options)
-    points = points_of(methods, training, values.clustering)
+    points = points_of(runs, training, values.clustering)
     found = correlation_table(points, values.dataset)
     folder = pathlib.Path(values.runs_dir) / values.protocol / values.dataset / "reports"
     write_text(folder / "diagnostics.md", found.as_markdown())

@@ -13,10 +13,10 @@ from common.errors import check_given
 from common.files import read_json, write_json
 from common.progress import progress_bar
 from experiments.plans.fair_table import FairRow, FairTable
-from experiments.plans.study import FinishedCells, StudyOptions, finished_units
+from experiments.plans.study import FinishedCells, StudyOptions, finished_rows
 from experiments.published.values import dissertation_value
-from experiments.reports import PlainTable, UnitRun
-from experiments.rows.rows import evaluate_embeddings
+from experiments.reports import Table
+from experiments.rows.rows import Row, evaluate_embeddings
 from experiments.runs.evaluation import embedded
 from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.settings.method_names import SHARED
@@ -47,19 +47,19 @@ class GeneralizationGapTable(FairTable):
         text = super().render(finished, folder, name)
         lines = []
         for label, cells in self.groups.items():
-            lines += self._lines(label, finished_units(cells, finished), finished)
+            lines += self._lines(label, finished_rows(cells, finished), finished)
         if not lines:
             return text
         header = ("method", "representation", "runs", "dim", "training P@1", "test P@1", "gap", "printed gap (R@1)")
-        gaps = PlainTable(f"Generalisation gap: {self.title}", header, lines, _NOTES)
+        gaps = Table(f"Generalisation gap: {self.title}", header, lines, _NOTES)
         return f"{text}\n{gaps.write(folder, f'{name}_gap')}"
 
-    def _lines(self, label: str, units: list[UnitRun], finished: FinishedCells) -> list[list[str]]:
-        if not units:
+    def _lines(self, label: str, runs: list[Row], finished: FinishedCells) -> list[list[str]]:
+        if not runs:
             return []
         dataset = check_given("dataset", finished.dataset)
-        shown = progress_bar(units, desc=f"representations of {label}")
-        found = [generalization_of(unit, dataset, finished.cache_dir) for unit in shown]
+        shown = progress_bar(runs, desc=f"representations of {label}")
+        found = [generalization_of(row, dataset, finished.cache_dir) for row in shown]
         lines = []
         for name in found[0]:
             training, test = (100 * np.mean([each[name][side] for each in found]) for side in ("training", "test"))
@@ -75,14 +75,12 @@ class GeneralizationGapTable(FairTable):
         return f"{self._models.get(label)} / {_PRINTED.get(name)}"
 
 
-def generalization_of(unit: UnitRun, dataset, cache_dir: str | None) -> dict[str, dict[str, float]]:
+def generalization_of(row: Row, dataset, cache_dir: str | None) -> dict[str, dict[str, float]]:
     """Return `generalization` of a finished run; kept in its folder."""
-    path = unit.path / KEPT
+    path = row.folder / KEPT
     found = read_json(path)
     if found is None:
-        found = generalization(
-            load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir), unit.fold, unit.repeat
-        )
+        found = generalization(load_trained_model(row.folder, dataset=dataset, cache_dir=cache_dir), *row.place)
         write_json(path, found)
     return found
 

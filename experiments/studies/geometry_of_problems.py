@@ -19,8 +19,9 @@ from common import retrieval
 from common.data import Dataset
 from common.errors import check_given
 from common.files import read_arrays
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
-from experiments.reports import PlainTable, UnitRun
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_rows
+from experiments.reports import Table
+from experiments.rows.rows import Row
 from experiments.studies.chapters import budget_notes, ccp_settings
 from experiments.studies.geometry import average_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist_report import change, state_name
@@ -53,16 +54,16 @@ class GeometryOfProblems(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the first finished run's table and panels, and the direction of all."""
-        units = finished_units(self.cells(finished), finished)
-        states = [states_of(unit) for unit in units]
+        runs = finished_rows(self.cells(finished), finished)
+        states = [states_of(row) for row in runs]
         lines = [
             [state.name, state.steps, f"{state.map_at_r:.3f}", f"{state.radius:.3f}", f"{state.distance:.3f}"]
             for state in states[0]
         ]
         header = ["after", "steps", "test MAP@R", "covering radius", "distance between classes"]
-        notes = [*(direction(of_unit, unit.repeat) for unit, of_unit in zip(units, states)), *self.notes]
-        text = PlainTable(self.title, header, lines, notes).write(folder, name)
-        labels, path = units[0].test_embeddings()["query_labels"], folder / f"{name}.png"
+        notes = [*(direction(of_run, row["repeat"]) for row, of_run in zip(runs, states)), *self.notes]
+        text = Table(self.title, header, lines, notes).write(folder, name)
+        labels, path = runs[0].test_embeddings()["query_labels"], folder / f"{name}.png"
         draw(states[0], labels, check_given("data set", finished.dataset), path, self.title)
         return f"{text}Figure: {path}"
 
@@ -78,12 +79,12 @@ class State(NamedTuple):
     distance: float
 
 
-def states_of(unit: UnitRun) -> list[State]:
+def states_of(row: Row) -> list[State]:
     """Return the existing states: before problem 1, after the first four, at the end."""
-    arrays = unit.test_embeddings()
-    labels, problems = arrays["query_labels"], unit.measured["problems"]
+    arrays = row.test_embeddings()
+    labels, problems = arrays["query_labels"], row["extras"]["problems"]
     moments = [
-        (state_name(index), f"{problems[index - 1]['steps']:,}" if index else "-", snapshot_path(unit.path, index))
+        (state_name(index), f"{problems[index - 1]['steps']:,}" if index else "-", snapshot_path(row.folder, index))
         for index in range(min(len(problems), _NUM_PROBLEMS + 1))
     ]
     embeddings = [(name, steps, read_arrays(path)["queries"]) for name, steps, path in moments]
@@ -96,7 +97,7 @@ def states_of(unit: UnitRun) -> list[State]:
             average_covering_radius(found, labels),
             mean_distance_between_classes(found, labels),
         )
-        for name, steps, found in [*embeddings, (_END, f"{unit.measured['steps']:,}", arrays["queries"])]
+        for name, steps, found in [*embeddings, (_END, f"{row['steps']:,}", arrays["queries"])]
     ]
 
 

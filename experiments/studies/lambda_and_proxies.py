@@ -17,11 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, best_validation, finished_units
-from experiments.reports import PlainTable
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, best_validation, finished_rows
+from experiments.reports import Table
 from experiments.reports.plots import picture
 from experiments.reports.scores import rows_with, scores_of_trainings
-from experiments.rows.store import RecordedMethod, StudyRows
+from experiments.rows.rows import Row
+from experiments.rows.store import StudyRows
 from experiments.settings.config import ExperimentConfig
 from experiments.studies.chapters import ablation_protocol, budget_notes, ccp_settings
 
@@ -67,8 +68,8 @@ class LambdaAndProxies(Study):
 
     def _value_at(self, index: int, finished: FinishedCells) -> float | None:
         cells = self._cells_at(index)
-        units = finished_units(cells, finished)
-        return float(np.mean(best_validation(units))) if len(units) == len(cells) else None
+        runs = finished_rows(cells, finished)
+        return float(np.mean(best_validation(runs))) if len(runs) == len(cells) else None
 
     def _path(self, finished: FinishedCells) -> list[int]:
         return self.search.path(lambda index: self._value_at(index, finished))
@@ -77,8 +78,8 @@ class LambdaAndProxies(Study):
         """Return lambda = 0, then the search's known points."""
         return [*self.without, *(cell for index in self._path(finished) for cell in self._cells_at(index))]
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
-        """Return each measured point's runs and place; lambda = 0 is last."""
+    def recorded(self, finished: FinishedCells) -> StudyRows:
+        """Return the rows of measured points, with their places; lambda = 0 is last."""
         points: list[tuple[float | None, int, str, Sequence[Cell]]] = []
         for index in self._path(finished):
             exponent, proxies = self.candidates[index]
@@ -86,20 +87,21 @@ class LambdaAndProxies(Study):
             points.append((float(exponent), proxies, kind, self._cells_at(index)))
         without = self.without[0].config.proxies_per_class
         points.append((None, without, "apart", self.without))
-        methods: list[RecordedMethod] = []
+        rows, place = list[Row](), itertools.count()
         for log_rate, count, kind, cells in points:
-            units = tuple(finished_units(cells, finished))
-            if len(units) == len(cells):
-                of_search = {"place": len(methods), "log10_lambda": log_rate, "proxies": count, "chosen_by": kind}
+            runs = finished_rows(cells, finished)
+            if len(runs) == len(cells):
+                of_search = {"place": next(place), "log10_lambda": log_rate, "proxies": count, "chosen_by": kind}
                 label = _label(0.0 if log_rate is None else 10**log_rate, count)
-                methods.append(RecordedMethod(units, label, {SEARCH: {**of_search, "pool_size": self.pool_size}}))
-        return methods
+                extras = {SEARCH: {**of_search, "pool_size": self.pool_size}}
+                rows += [row.scored().named(label, extras) for row in runs]
+        return StudyRows.of_rows(rows)
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of points, and the surface if there are two."""
-        study, path = self.recorded_rows(finished), folder / f"{name}.png"
+        study, path = self.recorded(finished), folder / f"{name}.png"
         if not study.rows:
-            return PlainTable(self.title, _HEADER, [], self.notes).write(folder, name)
+            return Table(self.title, _HEADER, [], self.notes).write(folder, name)
         text = lambda_search(study, self.title, self.notes).write(folder, name)
         if len(_searched(recorded_points(study)[0])) < 2:
             return text
@@ -120,7 +122,7 @@ def _label(rate: float, proxies: int) -> str:
     return f"lambda {rate:.3g}, {proxies} {'proxies' if proxies > 1 else 'proxy'}"
 
 
-def lambda_search(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+def lambda_search(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Table:
     """Tabulate the points of a recorded search, and the regression's maximum below."""
     points, pool_size = recorded_points(study)
     lines = []
@@ -129,7 +131,7 @@ def lambda_search(study: StudyRows, title: str = "", notes: Sequence[str] = ()) 
         name = "-" if point.log10_lambda is None else f"{number}"
         lines.append([name, rate, f"{point.proxies}", point.chosen_by, f"{100 * point.value:.2f}"])
     largest = [_largest(points, pool_size)] if len(_searched(points)) > 1 else []
-    return PlainTable(title, _HEADER, lines, [*largest, *notes])
+    return Table(title, _HEADER, lines, [*largest, *notes])
 
 
 def _searched(points: Sequence[SearchPoint]) -> list[tuple[tuple[float, int], SearchPoint]]:

@@ -19,9 +19,9 @@ from common.errors import check_all, check_choice, check_non_negative, check_pos
 from common.progress import write_notice
 from experiments.plans.study_command import refuse_all_but
 from experiments.preparation.machine import device_line
-from experiments.protocols.recording import record_methods
+from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report
-from experiments.reports import UnitRun
+from experiments.rows.rows import Row
 from experiments.runs.cost import duration
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
@@ -74,7 +74,7 @@ def run_mnist(values: flags.FlagValues) -> None:
     if values.run:
         write_notice(device_line())
     used: list[MnistSettings] = []
-    runs: list[UnitRun] = []
+    runs: list[Row] = []
     for repeat in range(values.repeats):
         for anchors in values.anchors:
             chosen = dataclasses.replace(settings, anchors=anchors, seed=unit_seed(values.seed or 0, 0, repeat))
@@ -93,9 +93,8 @@ def run_mnist(values: flags.FlagValues) -> None:
     digest = hashlib.sha256(repr(used).encode()).hexdigest()[:10]
     folder = pathlib.Path(values.runs_dir) / "figures" / "3.2" / digest
     print_report(write_report(runs, dataset, folder), folder, values.details)
-    methods = recordable(runs, dataset)
-    places = experiment_flags.places_from(values)
-    record_methods([named for _, named in methods], places, [of_run for of_run, _ in methods])
+    if values.record:
+        record_finished(recordable(runs, dataset), experiment_flags.places_from(values))
 
 
 @dataclasses.dataclass(frozen=True)

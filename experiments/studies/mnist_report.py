@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,11 @@ from common.errors import check_given
 from common.files import read_arrays, read_json, write_json, write_text
 from common.records import RunDirectory
 from experiments import reports
-from experiments.reports import PlainTable, UnitRun
+from experiments.reports import Table
 from experiments.reports.scores import Scores
-from experiments.reports.tables import cell, write_table
-from experiments.rows.rows import Extras
-from experiments.rows.store import RecordedMethod
+from experiments.reports.tables import cell, figures_table
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import run_row
 from experiments.studies.geometry import mean_covering_radius, mean_distance_between_classes
 from experiments.studies.mnist import MnistSettings
 from experiments.studies.plane_panels import PlanePanel, plane_panels
@@ -53,9 +53,9 @@ class State:
     cover_of_chosen: float  # the same by the next ones
 
 
-def as_long_as(runs: Sequence[UnitRun], settings: MnistSettings, repeat: int) -> MnistSettings:
+def as_long_as(runs: Sequence[Row], settings: MnistSettings, repeat: int) -> MnistSettings:
     """Give fixed proxies as many steps as CCP with the same seed, if trained."""
-    steps = [run.measured["steps"] for run in runs if (run.config["anchors"], run.repeat) == ("proxies", repeat)]
+    steps = [run["steps"] for run in runs if (run.config["anchors"], run["repeat"]) == ("proxies", repeat)]
     if settings.anchors != _FIXED or not steps:
         return settings
     return dataclasses.replace(settings, max_steps=steps[0])
@@ -63,7 +63,7 @@ def as_long_as(runs: Sequence[UnitRun], settings: MnistSettings, repeat: int) ->
 
 def trained(
     settings: MnistSettings, fingerprint: str, repeat: int, runs_dir: str, dataset: Dataset, checkpoint_seconds: float
-) -> UnitRun:
+) -> Row:
     """Train one network unless it is finished; return its run."""
     run = _directory(settings, fingerprint, runs_dir)
     if run.read_result() is None:
@@ -74,14 +74,14 @@ def trained(
     return check_given("run", finished_run(settings, fingerprint, repeat, runs_dir))
 
 
-def finished_run(settings: MnistSettings, fingerprint: str, repeat: int, runs_dir: str) -> UnitRun | None:
+def finished_run(settings: MnistSettings, fingerprint: str, repeat: int, runs_dir: str) -> Row | None:
     """Return a finished run, or None; its configuration names the data and has no seed."""
     run = _directory(settings, fingerprint, runs_dir)
     result = run.read_result()
     if result is None:
         return None
     config = {name: value for name, value in settings.as_dict().items() if name != "seed"}
-    return UnitRun(run.path, 0, repeat, {**config, "data": fingerprint, "dataset": DATASET}, result)
+    return run_row(run.path, 0, repeat, {**config, "data": fingerprint, "dataset": DATASET}, result)
 
 
 def _directory(settings: MnistSettings, fingerprint: str, runs_dir: str) -> RunDirectory:
@@ -91,7 +91,7 @@ def _directory(settings: MnistSettings, fingerprint: str, runs_dir: str) -> RunD
     return RunDirectory(pathlib.Path(runs_dir) / PROTOCOL / name, identity)
 
 
-def write_report(runs: Sequence[UnitRun], dataset: Dataset, folder: pathlib.Path) -> str:
+def write_report(runs: Sequence[Row], dataset: Dataset, folder: pathlib.Path) -> str:
     """Write tables, figures and pictures of finished runs; return terminal text."""
     texts = []
     by_anchors = {
@@ -106,7 +106,7 @@ def write_report(runs: Sequence[UnitRun], dataset: Dataset, folder: pathlib.Path
         table = problems_table(anchors, states)
         picture = folder / f"{name}.png"
         drawn = drawn_digits(dataset)
-        snapshots = [snapshot_of(of_kind[0].path, state.index, drawn) for state in states[0]]
+        snapshots = [snapshot_of(of_kind[0].folder, state.index, drawn) for state in states[0]]
         draw_states(states[0], snapshots, dataset.test.labels[drawn], dataset.class_names, picture, anchors)
         write_text(folder / f"{name}.md", table.as_markdown())
         texts.append(table.as_text() + f"Panels: {picture}\n")
@@ -114,20 +114,20 @@ def write_report(runs: Sequence[UnitRun], dataset: Dataset, folder: pathlib.Path
     return "\n".join(texts)
 
 
-def states_of(run: UnitRun, dataset: Dataset) -> list[State]:
+def states_of(run: Row, dataset: Dataset) -> list[State]:
     """Measure the states at problem borders once; keep them beside the run."""
-    path = run.path / "states.json"
+    path = run.folder / "states.json"
     kept = read_json(path)
     if kept is None:
-        states = [_measure(run, index, dataset) for index in range(len(run.measured["problems"]))]
+        states = [_measure(run, index, dataset) for index in range(len(run["extras"]["problems"]))]
         kept = {"states": [dataclasses.asdict(state) for state in states]}
         write_json(path, kept)
     return [State(**state) for state in kept["states"]]
 
 
-def _measure(run: UnitRun, index: int, dataset: Dataset) -> State:
-    arrays, labels = read_arrays(snapshot_path(run.path, index)), dataset.test.labels
-    pool_size, problems = run.config["pool_size"], run.measured["problems"]
+def _measure(run: Row, index: int, dataset: Dataset) -> State:
+    arrays, labels = read_arrays(snapshot_path(run.folder, index)), dataset.test.labels
+    pool_size, problems = run.config["pool_size"], run["extras"]["problems"]
     cover = {
         name: mean_covering_radius(arrays["queries"], labels, arrays[name], pool_size) if name in arrays else None
         for name in ("converged", "chosen")
@@ -142,7 +142,7 @@ def _measure(run: UnitRun, index: int, dataset: Dataset) -> State:
     )
 
 
-def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTable:
+def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> Table:
     """Tabulate the first run's states beside printed panels; describe all runs' direction."""
     header = ["after", "steps", "MAP@R", "printed", "cover", "printed", "next cover", "E|x - x-|", "printed"]
     rows = []
@@ -157,7 +157,7 @@ def problems_table(anchors: str, states: Sequence[Sequence[State]]) -> PlainTabl
         "cover: distance to the nearest converged representative, the largest in a pool of test digits of a class, "
         "mean over pools and classes; next cover: the same for the representatives chosen next."
     )
-    return PlainTable(f"MNIST in the plane, {anchors}: one line per projection problem (seed 1)", header, rows, notes)
+    return Table(f"MNIST in the plane, {anchors}: one line per projection problem (seed 1)", header, rows, notes)
 
 
 def direction(states: Sequence[State], repeat: int) -> str:
@@ -181,15 +181,15 @@ def change(name: str, before: float, after: float, expected: str) -> str:
     return f"{name} {before:.3f} -> {after:.3f}, {verdict}"
 
 
-def _comparison(by_kind: Mapping[str, Sequence[UnitRun]], dataset: Dataset, folder: pathlib.Path) -> str:
+def _comparison(by_kind: Mapping[str, Sequence[Row]], dataset: Dataset, folder: pathlib.Path) -> str:
     """Compare anchors by test MAP@R at best validation: intervals, printed figures, verdicts."""
-    scores = {kind: Scores.of_runs(of_kind) for kind, of_kind in by_kind.items()}
+    scores = {kind: Scores(of_kind) for kind, of_kind in by_kind.items()}
     rows = []
     for kind, of_kind in by_kind.items():
         estimate = scores[kind].estimate("MAP@R")
         printed = _printed_cell(kind)
         target = reports.Target(printed, reasons=tuple(_reasons(of_kind, dataset))) if printed else None
-        maps = [run.measured["test"]["MAP@R"] for run in of_kind]
+        maps = [run["test"]["MAP@R"] for run in of_kind]
         cells = {
             ("test", "MAP@R"): cell(estimate, target),
             ("lowest", "seed"): cell(min(maps)),
@@ -200,9 +200,9 @@ def _comparison(by_kind: Mapping[str, Sequence[UnitRun]], dataset: Dataset, fold
                 scores[kind].difference(scores["proxies"], "MAP@R"), is_difference=True
             )
         rows.append(reports.TableRow(kind, cells))
-    seeds = {run.repeat for runs in by_kind.values() for run in runs}
+    seeds = {run["repeat"] for runs in by_kind.values() for run in runs}
     title = f"MNIST, {len(dataset.test):,} test digits, {len(seeds)} seed(s)"
-    return write_table(rows, folder, "samples_and_proxies", title)
+    return figures_table(rows, title).write(folder, "samples_and_proxies")
 
 
 def _printed_cell(anchors: str) -> reports.PublishedValue | None:
@@ -219,7 +219,7 @@ def _printed_cell(anchors: str) -> reports.PublishedValue | None:
     )
 
 
-def _reasons(runs: Sequence[UnitRun], dataset: Dataset) -> list[str]:
+def _reasons(runs: Sequence[Row], dataset: Dataset) -> list[str]:
     """List reasons why these runs cannot be compared with the thesis."""
     standard = MnistSettings().as_dict()
     of_runs = standard.keys() - {"anchors", "seed"}
@@ -269,40 +269,38 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def recordable(runs: Sequence[UnitRun], dataset: Dataset) -> list[tuple[reports.MethodRuns, RecordedMethod]]:
-    """Convert each finished run to a method with states and drawn digits."""
+def recordable(runs: Sequence[Row], dataset: Dataset) -> list[Row]:
+    """Return each finished run's row with states and drawn digits."""
     kinds = list(dict.fromkeys(run.config["anchors"] for run in runs))
     found = []
     for run in runs:
         anchors = run.config["anchors"]
         digest = hashlib.sha256(repr(sorted(run.config.items())).encode()).hexdigest()[:10]
-        method = reports.MethodRuns(run.path, PROTOCOL, DATASET, anchors, digest, (run,))
+        place = {"protocol": PROTOCOL, "dataset": DATASET, "method": anchors, "config_hash": digest}
         extras = {"place": kinds.index(anchors), "held against": None if anchors == DRAWN else DRAWN}
-        found.append((method, RecordedMethod((run,), label_of(run), extras, _measured(dataset))))
+        row = _measured(run.scored().with_values(**place), dataset)
+        found.append(row.named(label_of(run), extras))
     return found
 
 
-def label_of(run: UnitRun) -> str:
+def label_of(run: Row) -> str:
     """Name a run's kind; fixed proxies train as long as their seed's others."""
     anchors = run.config["anchors"]
     return f"{anchors}, {run.config['max_steps']:,} steps" if anchors == _FIXED else anchors
 
 
-def _measured(dataset: Dataset) -> Callable[[UnitRun], Extras]:
-    def measured(run: UnitRun) -> Extras:
-        states = states_of(run, dataset)
-        found = [_rounded(state) for state in states]
-        values = {"states": found, "class_names": list(dataset.class_names), **_ends(found[1:])}
-        if run.config["anchors"] != DRAWN or run.repeat:
-            return Extras(values, {})
-        drawn = drawn_digits(dataset)
-        arrays = {"labels": dataset.test.labels[drawn].astype(np.uint8)}
-        for state in states:
-            snapshot = snapshot_of(run.path, state.index, drawn)
-            arrays |= {f"{name}_{state.index}": of.astype(np.float32) for name, of in snapshot.items()}
-        return Extras(values, arrays)
-
-    return measured
+def _measured(run: Row, dataset: Dataset) -> Row:
+    states = states_of(run, dataset)
+    found = [_rounded(state) for state in states]
+    values = {"states": found, "class_names": list(dataset.class_names), **_ends(found[1:])}
+    if run.config["anchors"] != DRAWN or run["repeat"]:
+        return run.with_extras(values)
+    drawn = drawn_digits(dataset)
+    arrays = {"labels": dataset.test.labels[drawn].astype(np.uint8)}
+    for state in states:
+        snapshot = snapshot_of(run.folder, state.index, drawn)
+        arrays |= {f"{name}_{state.index}": of.astype(np.float32) for name, of in snapshot.items()}
+    return run.with_extras(values, arrays)
 
 
 def _ends(solved: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -34,7 +34,7 @@ from experiments.plans.fair_table import FairRow, choose_rows
 from experiments.plans.study import StudyOptions
 from experiments.recipes.small_images import EMOJI, EMOJI_CCP
 from experiments.recipes.thesis import loss_values
-from experiments.reports import PlainTable, cell_text
+from experiments.reports import Table
 from experiments.reports.scores import rows_with, scores_of_trainings
 from experiments.reports.tables import cell
 from experiments.rows.store import RECORDED, StudyRows
@@ -158,7 +158,7 @@ def _rows_of_clutter(dataset: str) -> Iterator[TunedRow]:
         yield TunedRow(without, PACES, "pnca+gsp")
 
 
-def where_weight_falls(study: StudyRows, title: str = "") -> PlainTable:
+def where_weight_falls(study: StudyRows, title: str = "") -> Table:
     """Tabulate retrieval beside the pooling's weight on the object, of emoji on photographs."""
     found: dict[str, list[Mapping[str, float]]] = {}
     for row in rows_with(study, "target_shares", "conditions_clutter"):
@@ -166,10 +166,10 @@ def where_weight_falls(study: StudyRows, title: str = "") -> PlainTable:
     lines = []
     for label, shares in found.items():
         mean = {name: np.mean([of[name] for of in shares]) for name in shares[0]}
-        text = cell_text(cell(scores_of_trainings(study, label).estimate("MAP@R")))
+        found_cell = cell(scores_of_trainings(study, label).estimate("MAP@R"))
         percent = [f"{100 * mean[name]:.1f}" for name in ("weight_on_target", "area_of_target")]
         areas = [f"{mean[name]:.3f}" for name in ("weight_auc", "norm_auc")]
-        lines.append([label, f"{text.figure} {text.interval}", *areas, *percent])
+        lines.append([label, f"{found_cell.figure} {found_cell.interval}", *areas, *percent])
     header = [
         "method",
         "MAP@R",
@@ -178,7 +178,7 @@ def where_weight_falls(study: StudyRows, title: str = "") -> PlainTable:
         "weight on the object (%)",
         "its area (%)",
     ]
-    return PlainTable(title, header, lines, [_WHERE])
+    return Table(title, header, lines, [_WHERE])
 
 
 BASELINE = "c2+gap"

@@ -10,8 +10,9 @@ Expected: Proposition 4.2.1 as printed: |PCC - GAP|^2 is at most the covering ra
 
 from __future__ import annotations
 
+import functools
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,10 @@ from common.data import Dataset
 from common.errors import check_given
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions
 from experiments.protocols.extras import hull_order
-from experiments.reports import PlainTable, UnitRun
+from experiments.reports import Table
 from experiments.reports.plots import picture
 from experiments.reports.scores import rows_with
-from experiments.rows.rows import Extras
+from experiments.rows.rows import Row
 from experiments.rows.store import StudyRows
 from experiments.runs.trained_model import load_trained_model
 from gsp_dml import PrototypeCombination as Combination
@@ -37,49 +38,38 @@ _NUM_DRAWN_IMAGES = 3
 _ACTIVE_SHARE = 0.01  # of a class' features, for a prototype to be active in it
 
 
-class PrototypeCombination(Study):
-    """Run with local features in the plane, and picture 4.2, 4.3 or 4.4."""
+def prototypes_in_the_plane(figure: str, options: StudyOptions) -> Study:
+    """Return the study of figure 4.2, 4.3 or 4.4: one run with local features in the plane."""
+    loss = options.only_loss("c2")
+    settings = {"chapter": 5, "normalization": "clip"}
+    config = options.with_pooling("gap").configuration(loss, settings=settings, embedding_dim=2)
+    label = f"{loss}+gap in the plane"
+    title = f"Average pooling and combinations of prototypes on {options.dataset} (thesis figure {figure})"
+    notes = (
+        f"Local features of up to {IMAGES_PER_CLASS} test images of up to {NUM_CLASSES} classes, projected to the "
+        "plane and scaled into the unit ball. The error is the distance between average and combination; "
+        "Proposition 4.2.1 bounds its square by the covering radius, the triangle inequality bounds the error "
+        "itself, and tighter by the mean distance of the image's features to their prototypes. No training could "
+        "break these bounds: the counts check the computation, the errors and radii are what was measured.",
+    )
+    pictures = {"": functools.partial(draw_prototypes, figure=figure)}
+    return Study(title, {label: [Cell(label, config)]}, proposition, pictures, notes, _kept)
 
-    def __init__(self, figure: str, options: StudyOptions):
-        loss = options.only_loss("c2")
-        settings = {"chapter": 5, "normalization": "clip"}
-        config = options.with_pooling("gap").configuration(loss, settings=settings, embedding_dim=2)
-        self.figure = figure
-        label = f"{loss}+gap in the plane"
-        self.groups = {label: [Cell(label, config)]}
-        self.title = f"Average pooling and combinations of prototypes on {options.dataset} (thesis figure {figure})"
-        self.notes = (
-            f"Local features of up to {IMAGES_PER_CLASS} test images of up to {NUM_CLASSES} classes, projected to the "
-            "plane and scaled into the unit ball. The error is the distance between average and combination; "
-            "Proposition 4.2.1 bounds its square by the covering radius, the triangle inequality bounds the error "
-            "itself, and tighter by the mean distance of the image's features to their prototypes. No training could "
-            "break these bounds: the counts check the computation, the errors and radii are what was measured.",
-        )
 
-    def naming(self, place: int, group: str) -> tuple[str, dict[str, object]]:
-        """Return the label of the run."""
-        return group, {}
+def _kept(place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
+    """Name the run's row, and measure what table and pictures show."""
+    data = check_given("data set", finished.dataset), finished.cache_dir
+    return [_measured(row.named(group, {}), *data) for row in rows]
 
-    def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
-        """Return a function that measures what table and pictures show."""
 
-        def measured(unit: UnitRun) -> Extras:
-            local, labels, names = plane_features(unit, check_given("data set", finished.dataset), finished.cache_dir)
-            figures = [{name: round(value, _DIGITS) for name, value in of.items()} for of in proposition_figures(local)]
-            prototypes = choose_prototypes(local, NUM_PROTOTYPES)
-            arrays = {"local": local.astype(np.float32), "labels": labels, "prototypes": prototypes.astype(np.float32)}
-            drawn = next(of for of in figures if of["prototypes"] == NUM_PROTOTYPES)
-            quoted = {"covering_radius": drawn["covering radius"], "largest_error": drawn["largest error"]}
-            return Extras({"proposition": figures, "class_names": names, **quoted}, arrays)
-
-        return measured
-
-    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Write the check of the proposition and the picture."""
-        study, path = self.recorded_rows(finished), folder / f"{name}.png"
-        text = proposition(study, self.title, self.notes).write(folder, name)
-        draw_prototypes(study, path, self.figure, self.title)
-        return f"{text}Figure: {path}"
+def _measured(row: Row, dataset: Dataset, cache_dir: str | None) -> Row:
+    local, labels, names = plane_features(row, dataset, cache_dir)
+    figures = [{name: round(value, _DIGITS) for name, value in of.items()} for of in proposition_figures(local)]
+    prototypes = choose_prototypes(local, NUM_PROTOTYPES)
+    arrays = {"local": local.astype(np.float32), "labels": labels, "prototypes": prototypes.astype(np.float32)}
+    drawn = next(of for of in figures if of["prototypes"] == NUM_PROTOTYPES)
+    quoted = {"covering_radius": drawn["covering radius"], "largest_error": drawn["largest error"]}
+    return row.with_extras({"proposition": figures, "class_names": names, **quoted}, arrays)
 
 
 def choose_prototypes(local: np.ndarray, count: int) -> np.ndarray:
@@ -114,7 +104,7 @@ def proposition_figures(local: np.ndarray) -> list[dict[str, float]]:
     return found
 
 
-def proposition(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+def proposition(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Table:
     """Tabulate errors of combined prototypes, and their bounds, from the rows of one run."""
     figures = rows_with(study, "proposition", "4.2")[0]["extras"]["proposition"]
     distances = ["mean error", "largest error", "largest mean distance", "covering radius"]
@@ -127,20 +117,20 @@ def proposition(study: StudyRows, title: str = "", notes: Sequence[str] = ()) ->
         ]
         for of in figures
     ]
-    return PlainTable(title, ["prototypes", *distances, *counts], lines, notes)
+    return Table(title, ["prototypes", *distances, *counts], lines, notes)
 
 
 def plane_features(
-    unit: UnitRun, dataset: Dataset, cache_dir: str | None = None
+    row: Row, dataset: Dataset, cache_dir: str | None = None
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Return a unit's local features in the plane, of some test images.
+    """Return a run's local features in the plane, of some test images.
 
     Returns:
         Features `[images, positions, 2]` in the unit ball, labels from 0 `[images]`, the labels' names.
     """
     import tensorflow as tf
 
-    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+    trained = load_trained_model(row.folder, dataset=dataset, cache_dir=cache_dir)
     test = trained.dataset.test
     classes = np.unique(test.labels)[:NUM_CLASSES]
     chosen = np.concatenate([np.flatnonzero(test.labels == label)[:IMAGES_PER_CLASS] for label in classes])
@@ -163,7 +153,7 @@ class PrototypePlane(NamedTuple):
     class_names: Sequence[str]
 
 
-def draw_prototypes(study: StudyRows, path: pathlib.Path, figure: str, title: str) -> None:
+def draw_prototypes(study: StudyRows, path: pathlib.Path, title: str, figure: str) -> None:
     """Draw figure 4.2, 4.3 or 4.4 from the rows of one run."""
     row = rows_with(study, "proposition", "4.2")[0]
     local, labels, prototypes = (row.arrays[name] for name in ("local", "labels", "prototypes"))

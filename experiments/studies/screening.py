@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, best_validation, finished_units
-from experiments.reports import PlainTable
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, best_validation, finished_rows
+from experiments.reports import Table
 from experiments.reports.intervals import interval_of_runs
 from experiments.studies.chapters import tuning_notes, tuning_protocol, tuning_settings
 
@@ -68,7 +68,7 @@ class Screening(Study):
         """Write the table of cells, and the main effects of designs with complete runs."""
         lines = []
         for (loss, signs), cells in self.groups.items():
-            values = best_validation(finished_units(cells, finished))
+            values = best_validation(finished_rows(cells, finished))
             if not values:
                 continue
             levels = [f"{factor.level(sign):g}" for factor, sign in zip(FACTORS, signs)] if signs else ["-"] * 4
@@ -78,7 +78,7 @@ class Screening(Study):
             ours = [f"{100 * np.mean(values):.2f}", spread, f"{len(values)}"]
             lines.append([method, *levels, *ours, "-" if printed is None else f"{printed:.2f}"])
         header = ["method", *(factor.name for factor in FACTORS), "validation MAP@R (%)", "range", "runs", "published"]
-        text = PlainTable(self.title, header, lines, self.notes).write(folder, name, latex=True)
+        text = Table(self.title, header, lines, self.notes).write(folder, name, latex=True)
         return text + self._write_effects(finished, folder, f"{name}_effects")
 
     def _write_effects(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
@@ -100,14 +100,14 @@ class Screening(Study):
             "interval is Student's over runs (repeats on one split), and takes the classes as given.",
         )
         title = self.title.replace("Screening", "Main effects", 1)
-        return "\n" + PlainTable(title, header, lines, notes).write(folder, name, latex=True)
+        return "\n" + Table(title, header, lines, notes).write(folder, name, latex=True)
 
     def _complete_trainings(self, loss: str, finished: FinishedCells) -> np.ndarray:
         """Return best validations `[runs, cells]` of repeats with all eight cells."""
         columns = []
         for signs in SIGNS:
-            units = finished_units(self.groups[loss, signs], finished)
-            columns.append(dict(zip(((unit.fold, unit.repeat) for unit in units), best_validation(units))))
+            runs = finished_rows(self.groups[loss, signs], finished)
+            columns.append(dict(zip((row.place for row in runs), best_validation(runs))))
         complete = sorted(set.intersection(*(set(column) for column in columns)))
         return np.array([[column[training] for column in columns] for training in complete])
 

@@ -20,11 +20,11 @@ from common.errors import invalid
 from experiments import reports
 from experiments.plans.study import FinishedCells, Study, StudyOptions, trainings
 from experiments.protocols.extras import hull_order, token_extras
-from experiments.reports import PlainTable, UnitRun
+from experiments.reports import Table
 from experiments.reports.plots import picture
 from experiments.reports.scores import Scores, labels_of, scores_of_trainings
 from experiments.reports.tables import bracketed, kind_notes
-from experiments.rows.rows import Extras
+from experiments.rows.rows import Row
 from experiments.rows.store import StudyRows
 
 DATASET = "synthetic_tokens"
@@ -45,39 +45,31 @@ _METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # name: pooling, values tha
 }
 
 
-class TokenSelection(Study):
-    """Study of one loss under GAP, GSP, and GSP with L_ZS."""
-
-    def __init__(self, options: StudyOptions):
-        if options.dataset != DATASET:
-            raise invalid("--dataset", received=options.dataset, expected=f"{DATASET}, which this figure is of")
-        self.loss = options.only_loss("c2")
-        self.groups, length = {}, _LENGTHS[options.budget]
-        for name, (pooling, values) in _METHODS.items():
-            chosen = options.with_pooling(pooling)
-            config = chosen.configuration(self.loss, settings={**SETTINGS, **length, "chapter": 5}, **values)
-            self.groups[name] = options.cells(f"{self.loss}, {name}", config)
-        self.title = "Bags of tokens, half of which belong to all classes (thesis figure 5.4)"
-        self.notes = (
-            "Weight on own tokens: what pooling gives to the tokens of a sample's class, of which it has about half; a "
-            f"run selects if that is at least {100 * SELECTS_FROM:.0f} %. Lowest, median, highest: test MAP@R of "
-            "runs. In other hulls: test samples inside the convex hull of another class' test samples.",
-        )
-
-    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Write the verdict table, a panel of each method's first run, and the spread."""
-
-        def measured(unit: UnitRun) -> Extras:  # `--record` measures tokens in any command
-            return token_extras(unit, finished.dataset, finished.cache_dir, with_arrays=True)
-
-        study = StudyRows.of_methods(of._replace(measured=measured) for of in self.recorded(finished))
-        text = token_table(study, self.title, self.notes).write(folder, name)
-        draw_tokens(study, folder / f"{name}.png", self.title)
-        draw_selection(study, folder / f"{name}_selection.png", self.title)
-        return f"{text}Figures: {folder / f'{name}.png'}, {folder / f'{name}_selection.png'}"
+def token_selection(options: StudyOptions) -> Study:
+    """Return the study of one loss under GAP, GSP, and GSP with L_ZS."""
+    if options.dataset != DATASET:
+        raise invalid("--dataset", received=options.dataset, expected=f"{DATASET}, which this figure is of")
+    loss, groups, length = options.only_loss("c2"), {}, _LENGTHS[options.budget]
+    for name, (pooling, values) in _METHODS.items():
+        chosen = options.with_pooling(pooling)
+        config = chosen.configuration(loss, settings={**SETTINGS, **length, "chapter": 5}, **values)
+        groups[name] = options.cells(f"{loss}, {name}", config)
+    notes = (
+        "Weight on own tokens: what pooling gives to the tokens of a sample's class, of which it has about half; a "
+        f"run selects if that is at least {100 * SELECTS_FROM:.0f} %. Lowest, median, highest: test MAP@R of "
+        "runs. In other hulls: test samples inside the convex hull of another class' test samples.",
+    )
+    title = "Bags of tokens, half of which belong to all classes (thesis figure 5.4)"
+    return Study(title, groups, token_table, {"": draw_tokens, "_selection": draw_selection}, notes, _measured)
 
 
-def token_table(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+def _measured(place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
+    """Measure tokens, and keep those of a method's first run to draw."""
+    data = finished.dataset, finished.cache_dir
+    return [token_extras(row, *data, with_arrays=row is rows[0]) for row in rows]
+
+
+def token_table(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Table:
     """Tabulate figure 5.4: MAP@R with interval and gain, spread and selection.
 
     Methods are compared with `GAP` if the same runs are finished. Notes come below the verdicts.
@@ -97,7 +89,7 @@ def token_table(study: StudyRows, title: str = "", notes: Sequence[str] = ()) ->
         lines.append([name, *figures, *spread_of(points_of(method)), in_others])
     header = ["pooling", "test MAP@R (%)", "95 % interval", "minus GAP", "95 % interval"]
     header += ["lowest", "median", "highest", "select", "weight on own tokens (%)", "in other hulls (%)"]
-    return PlainTable(title, header, lines, [*verdicts, *kind_notes(kinds), *notes])
+    return Table(title, header, lines, [*verdicts, *kind_notes(kinds), *notes])
 
 
 def points_of(scores: Scores) -> np.ndarray:

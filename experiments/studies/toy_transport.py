@@ -18,7 +18,7 @@ import numpy as np
 import gsp_dml
 from common.errors import check_fraction, check_given
 from experiments.plans.study import FinishedCells, Study, StudyOptions
-from experiments.reports import PlainTable, plots
+from experiments.reports import Table, plots
 
 SIZE, NOISE, TRANSPORT_RATIO = 10, 0.08, 0.2
 SMOOTHINGS = (1.0, 5.0, 20.0, 100.0, 1000.0)
@@ -58,7 +58,7 @@ class ToyTransport(Study):
             figures = [f"{cost:.5f}", f"{cost - programme.cost:.5f}", f"{100 * on_patch:.1f}"]
             lines.append([label, *figures, f"{float(weight_perplexity(weights)):.1f}", f"{distance:.3f}"])
         header = ["problem", "cost", "above programme", "weight on patches (%)", "positions", "distance to programme"]
-        text = PlainTable(self.title, header, lines, self.notes).write(folder, name)
+        text = Table(self.title, header, lines, self.notes).write(folder, name)
         drawn = ["linear programme", *(f"entropic, smoothing {smoothing:g}" for smoothing in DRAWN)]
         maps = {label: solutions[label].weights.reshape(SIZE, SIZE) for label in drawn}
         draw_weights(np.clip(image, 0, 1), maps, folder / f"{name}.png", self.title)

@@ -13,8 +13,9 @@ import pathlib
 import numpy as np
 
 from experiments import reports
-from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_units
-from experiments.reports import PlainTable, UnitRun
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_rows
+from experiments.reports import Table
+from experiments.rows.rows import Row
 from experiments.settings.method_names import PAIR_LOSSES
 from experiments.studies.chapters import budget_notes, ccp_settings, row_settings
 
@@ -54,34 +55,33 @@ class TrainingSteps(Study):
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write the table of finished runs."""
-        units = {method: finished_units(cells, finished) for method, cells in self.groups.items()}
+        runs = {method: finished_rows(cells, finished) for method, cells in self.groups.items()}
         lines = []
-        for method, of_method in units.items():
+        for method, of_method in runs.items():
             if not of_method:
                 continue
             best, total = _mean_steps(of_method)
             printed = [_printed_steps(method, dataset) for dataset in ("SOP", "In-shop")]
-            limit = any(unit.measured["steps"] >= unit.config["max_steps"] for unit in of_method)
-            change = _change(of_method, units[method.removesuffix("+ccp")]) if method.endswith("+ccp") else "-"
-            validation = np.mean([unit.measured["validation"]["best"]["MAP@R"] for unit in of_method])
+            limit = any(row["steps"] >= row["configuration"]["max_steps"] for row in of_method)
+            change = _change(of_method, runs[method.removesuffix("+ccp")]) if method.endswith("+ccp") else "-"
+            validation = np.mean([row["validation"]["MAP@R"] for row in of_method])
             figures = [f"{best:,.0f}", change, f"{total:,.0f}{'*' if limit else ''}", f"{100 * validation:.2f}"]
             lines.append([method, *figures, *printed])
         header = ["method", "steps to best", "with CCP", "steps in all", "validation MAP@R (%)", "SOP", "In-shop"]
         notes = ["* training ended at the budget's last step, the best may not have been reached.", *self.notes]
-        return PlainTable(self.title, header, lines, notes).write(folder, name, latex=True)
+        return Table(self.title, header, lines, notes).write(folder, name, latex=True)
 
 
-def _mean_steps(units: list[UnitRun]) -> tuple[float, float]:
+def _mean_steps(runs: list[Row]) -> tuple[float, float]:
     """Return mean steps until the best validation and until training ended."""
-    best = np.mean([unit.measured["validation"]["best"]["step"] for unit in units])
-    return float(best), float(np.mean([unit.measured["steps"] for unit in units]))
+    return float(np.mean([row["best_step"] for row in runs])), float(np.mean([row["steps"] for row in runs]))
 
 
-def _change(units: list[UnitRun], plain: list[UnitRun]) -> str:
+def _change(runs: list[Row], plain: list[Row]) -> str:
     """Return CCP's change of steps in per cent, a dash before both finish."""
-    if not reports.same_trainings(units, plain):
+    if [row.place for row in runs] != [row.place for row in plain]:
         return "-"
-    return f"{100 * (_mean_steps(units)[0] / _mean_steps(plain)[0] - 1):+.0f} %"
+    return f"{100 * (_mean_steps(runs)[0] / _mean_steps(plain)[0] - 1):+.0f} %"
 
 
 def _printed_steps(method: str, dataset: str) -> str:

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import gsp_dml
 from experiments.plans.study import FinishedCells, Study, StudyOptions
-from experiments.reports import PlainTable
+from experiments.reports import Table
 from experiments.reports.plots import picture
 
 RATIO, SMOOTHING = 0.3, 5.0
@@ -81,7 +81,7 @@ def transport_step(gradient: str, num_iterations: int | None):
     return step
 
 
-def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[float]]], title: str = "") -> PlainTable:
+def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[float]]], title: str = "") -> Table:
     """Tabulate the medians of `curve` by iterations, and of the exact solver."""
     medians = {kind: [quartiles[1] for quartiles in of_kind] for kind, of_kind in milliseconds.items()}
     rows = [
@@ -89,7 +89,7 @@ def curve_table(iterations: Sequence[int], milliseconds: dict[str, list[list[flo
         for count, closed_form, unrolled in zip(iterations, medians["closed_form"], medians["unrolled"])
     ]
     rows.append(["exact", f"{medians['exact'][0]:.2f}", "-"])
-    return PlainTable(title, ["iterations", "closed form ms", "autodiff ms"], rows)
+    return Table(title, ["iterations", "closed form ms", "autodiff ms"], rows)
 
 
 def draw(path: pathlib.Path, iterations, milliseconds: dict[str, list[list[float]]], repeats: int) -> None:

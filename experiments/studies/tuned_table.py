@@ -10,11 +10,11 @@ import numpy as np
 
 from common.errors import InvalidInput
 from experiments.plans.fair_table import FairRow, MethodsTable, budget_notes, choose_rows
-from experiments.plans.study import Cell, FinishedCells, StudyOptions, best_validation, finished_units, trainings
-from experiments.reports import PlainTable
+from experiments.plans.study import Cell, FinishedCells, StudyOptions, best_validation, finished_rows, trainings
+from experiments.reports import Table
 from experiments.reports.scores import complete_repeats
-from experiments.rows.rows import TRAINING
-from experiments.rows.store import RecordedMethod, StudyRows
+from experiments.rows.rows import TRAINING, Row
+from experiments.rows.store import StudyRows
 
 
 class TunedRow(NamedTuple):
@@ -97,24 +97,23 @@ class TunedTable(MethodsTable):
             text = f"{super().render(finished, folder, name)}\n{text}"
         return text
 
-    def recorded(self, finished: FinishedCells) -> list[RecordedMethod]:
+    def recorded(self, finished: FinishedCells) -> StudyRows:
         """Return the runs with the chosen settings, their labels and trials."""
-        methods = []
+        rows = list[Row]()
         for label in self.rows:
-            if cells := self.cells_of(label, finished):
-                units = tuple(finished_units(cells, finished))
-                extras: dict[str, object] = {"trials": self._tried(label, finished)}
-                if self._recorded is not None:
-                    extras["trials_from"] = self._recorded[label].source
-                methods.append(RecordedMethod(units, label, extras))
-        return methods
+            extras: dict[str, object] = {"trials": self._tried(label, finished)}
+            if self._recorded is not None:
+                extras["trials_from"] = self._recorded[label].source
+            runs = finished_rows(self.cells_of(label, finished), finished)
+            rows += [row.scored().named(label, extras) for row in runs]
+        return StudyRows.of_rows(rows)
 
     def _validations(self, label: str, finished: FinishedCells) -> list[float | None]:
         """Return each trial's mean best validation MAP@R, or None."""
         values: list[float | None] = []
         for cells in self._cells[label]:
-            units = finished_units(cells, finished)
-            values.append(float(np.mean(best_validation(units))) if len(units) == len(cells) else None)
+            runs = finished_rows(cells, finished)
+            values.append(float(np.mean(best_validation(runs))) if len(runs) == len(cells) else None)
         return values
 
     def _tried(self, label: str, finished: FinishedCells) -> list[dict]:
@@ -167,7 +166,7 @@ def recorded_trials(
 
 def table_of_trials(
     title: str, tried: Mapping[str, Sequence[Mapping]], sources: Mapping[str, str] | None = None
-) -> PlainTable:
+) -> Table:
     """Tabulate each row's trials and their validation.
 
     Args:
@@ -183,7 +182,7 @@ def table_of_trials(
     header = ["method", "settings", "validation MAP@R (%)", ""]
     notes = ["Means over all folds, on their validation classes."]
     notes += [f"Chosen elsewhere, {label}: {source}." for label, source in (sources or {}).items()]
-    return PlainTable(title, header, lines, notes)
+    return Table(title, header, lines, notes)
 
 
 def _in_words(trial: Mapping[str, object]) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ from common.files import read_arrays, write_arrays, write_atomically
 from experiments import reports
 from experiments.plans.study import FinishedCells, Study, StudyOptions
 from experiments.protocols.attention import ImageAttention, attention_of
-from experiments.reports import PlainTable, UnitRun
+from experiments.reports import Table
 from experiments.reports.intervals import interval_of_runs
 from experiments.reports.scores import Scores, rows_with, scores_of_trainings
-from experiments.rows.rows import Extras
+from experiments.rows.rows import Row
 from experiments.rows.store import StudyRows
 from experiments.runs.trained_model import load_trained_model
 from gsp_dml.zero_shot_evaluation import FITS, ZeroShotAccuracy, zero_shot_accuracy
@@ -41,71 +41,60 @@ _NUM_IMAGES, _NUM_DRAWN_CLASSES = 3, 20
 _COLORS = ("#0072B2", "#E69F00")  # of the sides' bars
 
 
-class ZeroShotPrediction(Study):
-    """GSP with few prototypes, trained with and without the zero-shot prediction loss."""
+def zero_shot_sides(options: StudyOptions) -> Study:
+    """Return the study of GSP with few prototypes, with and without L_ZS."""
+    loss = options.only_loss("pnca")
+    chosen = options.with_pooling("gsp")
+    kept = {name: value for name, value in options.overrides.items() if not name.startswith("zero_shot")}
+    plain = dataclasses.replace(chosen, overrides=kept)
+    settings = {"chapter": 5}
+    configs = {
+        _WITHOUT: plain.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES, zero_shot_weight=0.0),
+        _WITH: chosen.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES),
+    }
+    groups = {name: options.cells(f"{loss}+gsp {name}", config) for name, config in configs.items()}
+    title = f"Zero-shot prediction from {NUM_PROTOTYPES} attributes on {options.dataset} (thesis figure 5.6)"
+    notes = (
+        "A ridge regression from attributes to class means is fitted on one half of the test classes and predicts "
+        "the means of the other half; right is a prediction that is nearest to its own class (MAP@R and P@1 are "
+        "the same here). Mean over 1,000 divisions; in brackets the range over runs.",
+        "Fitted to: the mean attributes of classes, as the text reads, or the attributes of all their samples, as "
+        "(P3) reads, to which it refers; the picture has the latter.",
+    )
+    return Study(title, groups, zero_shot, {"": draw_zero_shot}, notes, _kept)
 
-    def __init__(self, options: StudyOptions):
-        loss = options.only_loss("pnca")
-        chosen = options.with_pooling("gsp")
-        kept = {name: value for name, value in options.overrides.items() if not name.startswith("zero_shot")}
-        plain = dataclasses.replace(chosen, overrides=kept)
-        settings = {"chapter": 5}
-        configs = {
-            _WITHOUT: plain.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES, zero_shot_weight=0.0),
-            _WITH: chosen.configuration(loss, settings=settings, num_prototypes=NUM_PROTOTYPES),
-        }
-        self.groups = {name: options.cells(f"{loss}+gsp {name}", config) for name, config in configs.items()}
-        self.title = f"Zero-shot prediction from {NUM_PROTOTYPES} attributes on {options.dataset} (thesis figure 5.6)"
-        self.notes = (
-            "A ridge regression from attributes to class means is fitted on one half of the test classes and predicts "
-            "the means of the other half; right is a prediction that is nearest to its own class (MAP@R and P@1 are "
-            "the same here). Mean over 1,000 divisions; in brackets the range over runs.",
-            "Fitted to: the mean attributes of classes, as the text reads, or the attributes of all their samples, as "
-            "(P3) reads, to which it refers; the picture has the latter.",
-        )
 
-    def naming(self, place: int, group: str) -> tuple[str, dict[str, object]]:
-        """Return a side and its place."""
-        return group, {"place": place}
+def _kept(place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
+    """Name a side's rows; measure their accuracies, and the first one's images."""
+    data = check_given("data set", finished.dataset), finished.cache_dir
+    return [_measured(row.named(group, {"place": place}), *data, with_images=row is rows[0]) for row in rows]
 
-    def measures(self, units: Sequence[UnitRun], finished: FinishedCells) -> Callable[[UnitRun], Extras]:
-        """Return a function that measures accuracies, and the first run's images."""
 
-        def measured(unit: UnitRun) -> Extras:
-            dataset = check_given("data set", finished.dataset)
-            histograms, class_names, found = attributes_of(unit, dataset, finished.cache_dir)
-            quoted = {f"zero_shot_{name}": found[_DRAWN_FIT][of] for name, of in _DISTANCES.items()}
-            values = {"zero_shot": found, **quoted}
-            if unit.path != units[0].path:
-                return Extras(values, {})
-            images = _images_of(unit, dataset, finished.cache_dir)
-            names = {
-                "class_names": class_names[:_NUM_DRAWN_CLASSES],
-                "image_names": [of.name for of in images],
-                "prototype_names": list(images[0].prototypes),
-            }
-            arrays: dict[str, np.ndarray] = {
-                "histograms": histograms[:_NUM_DRAWN_CLASSES].astype(np.float32),  # [classes, prototypes]
-                "images": np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8),
-                "weights": np.stack([of.total for of in images]).astype(np.float32),
-                "parts": np.stack([list(of.prototypes.values()) for of in images]).astype(np.float32),
-            }
-            return Extras({**values, **names}, arrays)
-
-        return measured
-
-    def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
-        """Write the table with its verdict, and the picture of each side's first run."""
-        study, path = self.recorded_rows(finished), folder / f"{name}.png"
-        text = zero_shot(study, self.title, self.notes).write(folder, name)
-        draw_zero_shot(study, path, self.title)
-        return f"{text}Figure: {path}"
+def _measured(row: Row, dataset: Dataset, cache_dir: str | None, *, with_images: bool) -> Row:
+    histograms, class_names, found = attributes_of(row, dataset, cache_dir)
+    quoted = {f"zero_shot_{name}": found[_DRAWN_FIT][of] for name, of in _DISTANCES.items()}
+    values = {"zero_shot": found, **quoted}
+    if not with_images:
+        return row.with_extras(values)
+    images = _images_of(row, dataset, cache_dir)
+    names = {
+        "class_names": class_names[:_NUM_DRAWN_CLASSES],
+        "image_names": [of.name for of in images],
+        "prototype_names": list(images[0].prototypes),
+    }
+    arrays: dict[str, np.ndarray] = {
+        "histograms": histograms[:_NUM_DRAWN_CLASSES].astype(np.float32),  # [classes, prototypes]
+        "images": np.stack([np.clip(np.rint(of.image), 0, 255) for of in images]).astype(np.uint8),
+        "weights": np.stack([of.total for of in images]).astype(np.float32),
+        "parts": np.stack([list(of.prototypes.values()) for of in images]).astype(np.float32),
+    }
+    return row.with_extras({**values, **names}, arrays)
 
 
 def attributes_of(
-    unit: UnitRun, dataset: Dataset, cache_dir: str | None = None
+    row: Row, dataset: Dataset, cache_dir: str | None = None
 ) -> tuple[np.ndarray, list[str], dict[str, Any]]:
-    """Compute a unit's test attributes once; predict unseen classes from them.
+    """Compute a run's test attributes once; predict unseen classes from them.
 
     The attributes are kept beside the run.
 
@@ -116,17 +105,17 @@ def attributes_of(
     """
     import tensorflow as tf
 
-    path = unit.path / "attributes.npz"
+    path = row.folder / "attributes.npz"
     if path.exists():
         attributes = read_arrays(path)["attributes"]
     else:
-        trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+        trained = load_trained_model(row.folder, dataset=dataset, cache_dir=cache_dir)
         batches = trained.inputs(trained.dataset.test)
         outputs = tf.function(lambda inputs: trained.model.outputs_of(inputs, training=False)["attributes"])
         attributes = np.concatenate([outputs(inputs).numpy() for inputs in batches])
         write_arrays(path, {"attributes": attributes})
-    arrays = unit.test_embeddings()
-    labels, ridge = arrays["query_labels"], unit.config.get("zero_shot_ridge") or 0.05
+    arrays = row.test_embeddings()
+    labels, ridge = arrays["query_labels"], row.config.get("zero_shot_ridge") or 0.05
     classes = np.unique(labels)
     histograms = np.stack([attributes[labels == label].mean(axis=0) for label in classes])
     names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
@@ -144,22 +133,22 @@ def attributes_of(
     return histograms, names, found
 
 
-def zero_shot(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> PlainTable:
+def zero_shot(study: StudyRows, title: str = "", notes: Sequence[str] = ()) -> Table:
     """Tabulate accuracies of each side and fit, with sentences on the gain."""
     sides = recorded_sides(study)
     lines = [_line(name, fit, side) for name, side in sides.items() for fit in FITS]
     header = ["training", "fitted to", "test MAP@R (%)", "zero-shot, l2 (%)", "zero-shot, cosine (%)", "chance (%)"]
-    return PlainTable(title, [*header, "runs"], lines, [*gain_sentences(sides), *notes])
+    return Table(title, [*header, "runs"], lines, [*gain_sentences(sides), *notes])
 
 
-def zero_shot_ridges(study: StudyRows) -> PlainTable:
+def zero_shot_ridges(study: StudyRows) -> Table:
     """Tabulate accuracies under l2 for several ridges of the regression, fitted to samples."""
     lines, sides = [], recorded_sides(study)
     for name, side in sides.items():
         by_ridge = np.array([[value for _, value in of["ridges"]] for of in _found(side)])  # [runs, ridges]
         lines.append([name, *(_with_range(100 * values) for values in by_ridge.T)])
     ridges = [ridge for ridge, _ in _found(next(iter(sides.values())))[0]["ridges"]]
-    return PlainTable("", ["training", *(f"ridge {ridge:g}" for ridge in ridges)], lines)
+    return Table("", ["training", *(f"ridge {ridge:g}" for ridge in ridges)], lines)
 
 
 def gain_sentences(sides: Mapping[str, Scores]) -> list[str]:
@@ -175,8 +164,8 @@ def gain_sentences(sides: Mapping[str, Scores]) -> list[str]:
     return sentences
 
 
-def _images_of(unit: UnitRun, dataset: Dataset, cache_dir: str | None) -> list[ImageAttention]:
-    trained = load_trained_model(unit.path, dataset=dataset, cache_dir=cache_dir)
+def _images_of(row: Row, dataset: Dataset, cache_dir: str | None) -> list[ImageAttention]:
+    trained = load_trained_model(row.folder, dataset=dataset, cache_dir=cache_dir)
     return attention_of(trained, _NUM_IMAGES, NUM_PROTOTYPES)
 
 

@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from common.files import write_json
 from experiments.recipes.tuned_recipe import TunedRecipe
-from experiments.reports import PlainTable
+from experiments.reports import Table
 from experiments.reports.plots import picture
 from experiments.tuning.search import Search, in_words, optuna, was_pruned
 from experiments.tuning.search_space import Parameter
@@ -60,7 +60,7 @@ class Outcome:
         }
         return TunedRecipe(self.recipe, {search.config.name: trial.params for search, trial in best.items()}, found)
 
-    def _summary(self) -> PlainTable:
+    def _summary(self) -> Table:
         metric = self.searches[0].config.monitor
         header = ["method", "trials", "pruned", f"recipe's {metric} (%)", f"best {metric} (%)", "settings"]
         lines = []
@@ -85,9 +85,9 @@ class Outcome:
             "recipe.",
             *(note for search in self.searches for note in _notes(search)),
         ]
-        return PlainTable(f"Settings of {self.searches[0].config.dataset}", header, lines, tuple(notes))
+        return Table(f"Settings of {self.searches[0].config.dataset}", header, lines, tuple(notes))
 
-    def _trials(self) -> PlainTable:
+    def _trials(self) -> Table:
         metric = self.searches[0].config.monitor
         lines = [
             [
@@ -101,7 +101,7 @@ class Outcome:
             for search in self.searches
             for trial in search.finished()
         ]
-        return PlainTable("Trials", ["method", "trial", "settings", "ended", f"validation {metric} (%)", "run"], lines)
+        return Table("Trials", ["method", "trial", "settings", "ended", f"validation {metric} (%)", "run"], lines)
 
 
 def _notes(search: Search) -> list[str]:

@@ -11,9 +11,8 @@ from PIL import Image
 from common.data.glyph_collage import TILE_SIZE
 from common.data.glyph_drawings import draw_glyphs
 from common.data.glyphs import GLYPH_SIZE
-from experiments import reports
-from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.recording import record
+from experiments.rows.run_folders import collect, run_row
 from tests.experiments.tiny_network import in_place_of_small_networks
 from tests.experiments.tiny_study import TinyStudy
 
@@ -84,14 +83,14 @@ def tiny(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def tiny_methods(tiny):
-    return reports.collect(tiny.folder)
+def tiny_rows(tiny):
+    return [row for rows in collect(tiny.folder) for row in rows]
 
 
 @pytest.fixture
-def recorded(tiny_methods, tmp_path):
+def recorded(tiny_rows, tmp_path):
     folder = tmp_path / "results" / "tiny"
-    record(tiny_methods, folder, ExtrasReader(), command="python -m experiments.fair_eval")
+    record(tiny_rows, folder, command="python -m experiments.fair_eval")
     return folder
 
 
@@ -103,7 +102,7 @@ class DrawnCells:
     def __init__(self, folder, value_of):
         self.folder, self.value_of = folder, value_of
 
-    def unit(self, cell):
+    def row(self, cell):
         value = self.value_of(cell)
         if value is None:
             return None
@@ -127,7 +126,7 @@ class DrawnCells:
             lengths = [steps] if cell.config.ccp_max_problems else [steps // 2, steps // 4, steps // 4]
             result["problems"] = [{"steps": length} for length in lengths]
         (path / "result.json").write_text(json.dumps(result))
-        return reports.UnitRun(path, cell.fold, cell.repeat, cell.config.as_dict(), result)
+        return run_row(path, cell.fold, cell.repeat, cell.config.as_dict(), result)
 
 
 @pytest.fixture

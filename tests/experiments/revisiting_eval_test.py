@@ -9,7 +9,7 @@ from common.files import write_arrays, write_json
 from experiments.protocols.conventional_report import RevisitingReport
 from experiments.protocols.report import write_report
 from experiments.recipes import resolve
-from experiments.reports import collect_method
+from experiments.rows.run_folders import collect_method
 from tests.experiments.written_results import finished_result
 from tests.support.command_line import done_small_here
 

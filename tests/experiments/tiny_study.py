@@ -37,7 +37,7 @@ class TinyStudy:
         self.dataset = noisy_pictures("glyphs", 8, 6, noise=60, copies=5, class_names=names)
         self.runs = UnitRuns(self.dataset, Places(str(folder)))
 
-    def dataset_of(self, unit, config):
+    def dataset_of(self, row):
         if not self.has_data:
             raise InvalidInput("glyphs cannot be read: the disk is away.")
         return self.dataset

@@ -18,6 +18,7 @@ from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import write_report
 from experiments.published.conventional import revisiting_published
 from experiments.recipes import resolve
+from experiments.rows.run_folders import collect, collect_method
 from experiments.settings.places import Places
 from experiments.site.groups import read_studies
 from tests.experiments.written_results import finished_result
@@ -94,7 +95,7 @@ def verdicts(folder, method, size, metric, name="report.csv"):
 
 def verdict_from_disk(folder, method, column):
     """The same by the runs alone, as `experiments.report` reads them."""
-    (study,), problems = read_studies(reports.collect(folder))
+    (study,), problems = read_studies(collect(folder))
     assert problems == []
     (row,) = [row for row in study.rows if row.method == method]
     return str(row.cells[column].verdict)
@@ -156,7 +157,7 @@ def test_the_revisiting_table(registered, make_weights, dataset, tmp_path, monke
     (method,) = protocol.methods()
     # The other stopping rule has not been trained.
     protocol_folder = runs_dir / "revisiting"
-    alone = RevisitingReport(config, config, method.runs, reports.collect_method(protocol_folder / "none-0"), 5)
+    alone = RevisitingReport(config, config, method.runs, collect_method(protocol_folder / "none-0"), 5)
     write_report([alone], protocol_folder, "Conventional")
     rows = verdicts(protocol_folder, "normsoftmax+gap, best test epoch of each metric", "128-D", "R@1", "*.csv")
     (said,) = rows

@@ -2,17 +2,18 @@
 
 import numpy as np
 
-from experiments.rows.run_folders import UnitRun
+from experiments.rows.rows import Row
+from experiments.rows.run_folders import run_row
 
 
-def drawn_unit(path, repeat: int, seed, noise: float, configuration: dict | None = None) -> UnitRun:
-    """A finished unit whose test embeddings are five well separated classes with noise."""
+def drawn_row(path, repeat: int, seed, noise: float, configuration: dict | None = None) -> Row:
+    """A finished run whose test embeddings are five well separated classes with noise."""
     labels = np.repeat(np.arange(5), 8)
     queries = np.eye(5)[labels] + noise * np.random.default_rng(seed).normal(size=(40, 5))
     path.mkdir(parents=True)
     np.savez(path / "test_embeddings.npz", queries=queries.astype(np.float32), query_labels=labels)
     result = {"test": {}, "untrained": {}, "validation": {"best": {}}, "steps": 1, "train_seconds": 1.0}
-    return UnitRun(path, 0, repeat, configuration or {}, result)
+    return run_row(path, 0, repeat, configuration or {}, result)
 
 
 def finished_result(test: dict, fold: int = 0, repeat: int = 0, config_hash: str = "0123456789") -> dict:

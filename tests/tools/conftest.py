@@ -1,3 +1,3 @@
 """Fixtures of recorded studies."""
 
-from tests.experiments.conftest import recorded, tiny, tiny_methods  # noqa: F401
+from tests.experiments.conftest import recorded, tiny, tiny_rows  # noqa: F401

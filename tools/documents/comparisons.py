@@ -20,11 +20,10 @@ from experiments.reports.scores import (
 )
 from experiments.reports.tables import DETECTABLE_NOTE, cell
 from experiments.reports.training_effect import means_without_training
-from experiments.rows.rows import TRAINING, Row
-from experiments.rows.run_folders import CLOSED_FORM, UNTRAINED
+from experiments.rows.rows import CLOSED_FORM, TRAINING, UNTRAINED, Row
 from experiments.rows.store import StudyRows
 
-Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
+Labelled = tuple[reports.Table, Sequence[str]]  # and the labels of the methods in it
 SINGLE, CONCATENATED, MINUS = "single", "concatenated", "minus baseline"
 _PROPERTIES = {"rank": "rank", "trace": "trace", "frobenius_norm": "norm", "smallest_eigenvalue": "smallest eigenvalue"}
 _ROUNDING = 1e-9  # of eigenvalues of matrices of doubles
@@ -79,7 +78,7 @@ def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, dict[s
     return means_without_training([row[UNTRAINED] for row in rows], closed_forms)
 
 
-def held_against(study: StudyRows) -> Table:
+def held_against(study: StudyRows) -> Labelled:
     """Tabulate each method's test figures and MAP@R minus its recorded baseline's."""
     extras = {row["label"]: row["extras"] for row in study.rows if "held against" in row.get("extras", {})}
     if not extras:
@@ -94,10 +93,9 @@ def held_against(study: StudyRows) -> Table:
     rows = reports.compared([method_row(study, *pair, is_joined=False) for pair in pairs])
     lines = []
     for row, (_, baseline) in zip(rows, pairs, strict=True):
-        texts = {column: reports.cell_text(of) for column, of in row.cells.items()}
-        found = [texts.get((SINGLE, metric), reports.cell_text(None)) for metric in TABLE_METRICS]
-        figures = [f"{text.figure} {text.interval}".rstrip() for text in found]
-        gap = texts.get((MINUS, "MAP@R"))
+        found = [row[SINGLE, metric] for metric in TABLE_METRICS]
+        figures = [f"{cell.figure} {cell.interval}".rstrip() for cell in found]
+        gap = row.cells.get((MINUS, "MAP@R"))
         difference = [baseline, f"{gap.figure} {gap.interval}", gap.detectable] if gap else ["-"] * 3
         lines.append([row.method, *figures, *difference])
     header = [
@@ -107,10 +105,10 @@ def held_against(study: StudyRows) -> Table:
         "difference, MAP@R",
         "detectable",
     ]
-    return reports.PlainTable("", header, lines, reports.footnotes(rows)), [label for label, _ in pairs]
+    return reports.Table("", header, lines, reports.footnotes(rows)), [label for label, _ in pairs]
 
 
-def refined_metrics(study: StudyRows) -> reports.PlainTable:
+def refined_metrics(study: StudyRows) -> reports.Table:
     """Compare retrieval by refined metric matrices with the trained one."""
     rows = [row for row in study.rows if row["kind"] == TRAINING]
     kept = [row["extras"][KEPT] for row in rows if KEPT in row["extras"]]
@@ -126,14 +124,15 @@ def refined_metrics(study: StudyRows) -> reports.PlainTable:
     for place, row in enumerate(found):
         matrices = [of["matrices"][place] for of in kept]
         properties = [float(np.mean([of[name] for of in matrices])) for name in _PROPERTIES]
-        texts = [reports.cell_text(row.cells.get(column)) for column in columns]
         modes = [
             " / ".join(f"{100 * np.mean([of['scores'][mode][metric] for of in matrices]):.2f}" for metric in DRAWN)
             for mode in MODES
             if mode != COMPARED_MODE
         ]
         rounded = [f"{value if abs(value) > _ROUNDING else 0.0:.4g}" for value in properties]
-        lines.append([row.method, *rounded, *(f"{text.figure} {text.interval}".rstrip() for text in texts), *modes])
+        lines.append(
+            [row.method, *rounded, *(f"{row[of].figure} {row[of].interval}".rstrip() for of in columns), *modes]
+        )
     header = ["M'", *_PROPERTIES.values()]
     header += [name for metric in DRAWN for name in (f"{metric}, {COMPARED_MODE}", "minus trained")]
     header += [f"{mode}: {' / '.join(DRAWN)}" for mode in MODES if mode != COMPARED_MODE]
@@ -142,7 +141,7 @@ def refined_metrics(study: StudyRows) -> reports.PlainTable:
         "Rank, trace, norm and eigenvalue are those of the first draw.",
         *(note for note in reports.footnotes(found) if note != DETECTABLE_NOTE),
     ]
-    return reports.PlainTable("", header, lines, notes)
+    return reports.Table("", header, lines, notes)
 
 
 def _compared_matrices(study: StudyRows, rows: Sequence[Row], labels: Sequence[str]) -> list[reports.TableRow]:

@@ -67,7 +67,7 @@ from tools.documents.comparisons import held_against as held_against
 from tools.documents.comparisons import refined_metrics as refined_metrics
 from tools.documents.provenance import provenance
 
-Table = tuple[reports.PlainTable, Sequence[str]]  # and the labels of the methods in it
+Labelled = tuple[reports.Table, Sequence[str]]  # and the labels of the methods in it
 EXPLAINED = (*KIND_NOTES.values(), FAMILIES_NOTE, CUT_NOTE, UNTESTED_NOTE, DETECTABLE_NOTE)  # once, in the index
 _BOTH = ((SINGLE, "MAP@R"), (MINUS, "MAP@R"))
 _STARRED = SIGNIFICANT_NOTE.partition("{")[0]
@@ -144,18 +144,17 @@ def baselines_of(study: StudyRows, table: str) -> dict[str, str | None]:
     return {label: row.baseline for label, row in asked.rows.items()}
 
 
-def fair_table(study: StudyRows, table: str) -> Table:
+def fair_table(study: StudyRows, table: str) -> Labelled:
     """Tabulate a table's methods, single and concatenated, beside their baselines."""
     baselines = baselines_of(study, table)
     rows, lines = table_rows(study, baselines), []
     for row in rows:
-        texts = {column: reports.cell_text(cell) for column, cell in row.cells.items()}
-        gap = texts.get((MINUS, "MAP@R"))
+        gap = row.cells.get((MINUS, "MAP@R"))
         lines.append(
             [
                 _short(row.method),
-                *(_figure(texts.get((SINGLE, metric)), metric == "MAP@R") for metric in TABLE_METRICS),
-                _figure(texts.get((CONCATENATED, "MAP@R"))),
+                *(_figure(row.cells.get((SINGLE, metric)), metric == "MAP@R") for metric in TABLE_METRICS),
+                _figure(row.cells.get((CONCATENATED, "MAP@R"))),
                 _short(baselines[row.method]) if gap else "-",
                 _figure(gap),
                 gap.detectable if gap else "-",
@@ -175,10 +174,10 @@ def fair_table(study: StudyRows, table: str) -> Table:
         runs = scores_of_trainings(study, label, complete_repeats(study, label)).rows
         if clause := runs_without_problem([row["extras"].get("problems") for row in runs]):
             notes.append(f"{_short(label)}: {clause}.")
-    return reports.PlainTable("", [*header, "detectable"], lines, [*notes, *reports.footnotes(rows)]), labels
+    return reports.Table("", [*header, "detectable"], lines, [*notes, *reports.footnotes(rows)]), labels
 
 
-def beside(study: StudyRows, other: str, table: str) -> Table:
+def beside(study: StudyRows, other: str, table: str) -> Labelled:
     """Tabulate MAP@R of a table's methods on two data sets.
 
     Args:
@@ -193,12 +192,11 @@ def beside(study: StudyRows, other: str, table: str) -> Table:
     lines = []
     for rows in zip(*found, strict=True):
         cells = [row.cells.get(column) for row in rows for column in _BOTH]
-        texts = [cell and reports.cell_text(cell) for cell in cells]
-        lines.append([_short(rows[0].method), *map(_figure, texts)])
-    return reports.PlainTable("", header, lines, []), [row.method for row in found[0]]
+        lines.append([_short(rows[0].method), *map(_figure, cells)])
+    return reports.Table("", header, lines, []), [row.method for row in found[0]]
 
 
-def mnist_problems(study: StudyRows, anchors: str) -> Table:
+def mnist_problems(study: StudyRows, anchors: str) -> Labelled:
     """Tabulate the states of a recorded first run beside the published panels.
 
     Args:
@@ -209,7 +207,7 @@ def mnist_problems(study: StudyRows, anchors: str) -> Table:
     return dataclasses.replace(problems_table(anchors, states), title=""), [anchors]
 
 
-def collage_table(study: StudyRows) -> reports.PlainTable:
+def collage_table(study: StudyRows) -> reports.Table:
     """Tabulate figure 5.5 from rows; see `collage_rows`.
 
     Starts are sorted by name; in each, average pooling is first, distilled data last.
@@ -220,26 +218,23 @@ def collage_table(study: StudyRows) -> reports.PlainTable:
     rows = reports.compared([found[label] for label in order])
     lines = []
     for row in rows:
-        texts = {" ".join(column): reports.cell_text(of) for column, of in row.cells.items()}
-        score, gain = texts["test MAP@R"], texts.get("minus gap MAP@R")
-        shares = [
-            texts[name].figure if name in texts else "-" for name in ("on target: weight", "on target: weighted norm")
-        ]
-        figures = [texts["test P@1"].figure, score.figure, score.interval, *shares]
+        score, gain = row["test", "MAP@R"], row.cells.get(("minus gap", "MAP@R"))
+        shares = [row["on target:", name].figure for name in ("weight", "weighted norm")]
+        figures = [row["test", "P@1"].figure, score.figure, score.interval, *shares]
         lines.append([row.method, *figures, *([gain.figure, gain.interval] if gain else ["-", "-"])])
     header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
     header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]
-    return reports.PlainTable("", header, lines, reports.footnotes(rows))
+    return reports.Table("", header, lines, reports.footnotes(rows))
 
 
-def deployed_models(study: StudyRows, folds: str, final: str) -> Table:
+def deployed_models(study: StudyRows, folds: str, final: str) -> Labelled:
     """Tabulate models of `folds`, concatenated, and of `final` on all training classes."""
     of_folds, of_final = scores_of_trainings(study, folds), scores_of_trainings(study, final)
     joined = check_given(f"concatenated models of {folds}", collection_scores(study, folds))
     return models_table("", of_folds, joined, of_final), [folds, final]
 
 
-def diagnostics(study: StudyRows) -> Table:
+def diagnostics(study: StudyRows) -> Labelled:
     """Correlate each diagnostic of the test embeddings with each metric (Spearman).
 
     Only repeats that all methods have count, so that methods weigh alike.
@@ -265,10 +260,10 @@ def diagnostics(study: StudyRows) -> Table:
     notes = list(table.notes)
     if len(points) < len(rows):
         notes.append(f"{len(rows) - len(points)} runs of repeats that not all methods have are left out.")
-    return reports.PlainTable("", ["diagnostic", *table.header[1:]], table.rows, notes), list(of_methods)
+    return reports.Table("", ["diagnostic", *table.header[1:]], table.rows, notes), list(of_methods)
 
 
-def diagnostic_means(study: StudyRows, methods: str, names: str) -> Table:
+def diagnostic_means(study: StudyRows, methods: str, names: str) -> Labelled:
     """Tabulate diagnostics (`names`, separated by commas): mean and range of runs."""
     labels, chosen, lines = _chosen("method", methods, labels_of(study)), _chosen("diagnostic", names, NAMES), []
     for label in labels:
@@ -279,7 +274,7 @@ def diagnostic_means(study: StudyRows, methods: str, names: str) -> Table:
             cells.append(f"{np.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})")
         lines.append([_short(label), *cells])
     notes = ["Of the test embeddings: the mean of the runs, in brackets their range."]
-    return reports.PlainTable("", ["method", *chosen], lines, notes), labels
+    return reports.Table("", ["method", *chosen], lines, notes), labels
 
 
 def count_parts() -> None:
@@ -324,7 +319,7 @@ def _layers(loss: Loss) -> list[str]:
     return [constructor.__name__] if inspect.isclass(constructor) else _LAYER.findall(inspect.getsource(constructor))
 
 
-def _chosen(name: str, text: str, known: Sequence[str]) -> list[str]:
+def _chosen(name: str, text: str, known: Collection[str]) -> list[str]:
     return [check_choice(name, of.strip(), known) for of in text.split(",")]
 
 
@@ -341,5 +336,5 @@ def _short(label: str | None) -> str:
     return f"`{(label or '').removesuffix('+gap')}`"
 
 
-def _figure(text: reports.CellText | None, has_interval: bool = True) -> str:
-    return f"{text.figure} {text.interval if has_interval else ''}".rstrip() if text else "-"
+def _figure(cell: reports.TableCell | None, has_interval: bool = True) -> str:
+    return f"{cell.figure} {cell.interval if has_interval else ''}".rstrip() if cell else "-"

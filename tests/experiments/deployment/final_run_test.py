@@ -7,10 +7,10 @@ from common.deployment import load_embedder
 from common.errors import InvalidInput
 from common.files import read_json, write_json
 from common.training.test_embeddings import read_test_embeddings
-from experiments import reports
 from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
 from experiments.recipes import resolve
 from experiments.rows.rows import concatenated_embeddings, evaluate_embeddings
+from experiments.rows.run_folders import collect
 from experiments.settings.places import Places
 from experiments.settings.splits import split_of
 from experiments.site.groups import read_studies
@@ -80,7 +80,7 @@ def test_the_final_model_is_trained_once_and_written(finished, capsys):
     line = " ".join(line for line in table.splitlines() if line.startswith("mean of the 2 folds"))
     assert f"{100 * (result['test']['MAP@R'] - mean):+.2f} [" in line
     # Pages of results leave it out.
-    studies, problems = read_studies(reports.collect(study.folder))
+    studies, problems = read_studies(collect(study.folder))
     assert [len(one.methods) for one in studies] == [1]
     assert [problem for problem in problems if "is a model to deploy" in problem] == problems != []
 

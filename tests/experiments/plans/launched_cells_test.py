@@ -45,7 +45,7 @@ class Search:
         self.known = [Cell(f"cell {fold}", config, fold, repeat) for repeat in range(2) for fold in range(2)][:3]
 
     def cells(self, finished):
-        has_both = all(finished.unit(cell) is not None for cell in self.known[:2])
+        has_both = all(finished.row(cell) is not None for cell in self.known[:2])
         return self.known if has_both else self.known[:2]
 
 

@@ -327,5 +327,5 @@ def test_differences_of_figure_3_7_say_what_could_have_been_seen(drawn_cells, tm
 
 def test_problems_that_training_cut_off_are_told_apart(drawn_cells):
     (_, _, alternating) = FIGURES["3.7"](options(losses=("c2",))).cells(NothingFinished())
-    units = [drawn_cells(lambda cell: 0.4).unit(alternating)]
-    assert list(problem_lengths(units).values()) == [[500, 250], [250]]
+    runs = [drawn_cells(lambda cell: 0.4).row(alternating)]
+    assert list(problem_lengths(runs).values()) == [[500, 250], [250]]

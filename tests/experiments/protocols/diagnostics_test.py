@@ -4,8 +4,8 @@ import pytest
 from common.diagnostics import diagnose, spectral_decay
 from common.files import write_arrays, write_json
 from common.retrieval import evaluate_retrieval
-from experiments import reports
 from experiments.protocols.diagnostics import correlation_table, points_of, runs_table
+from experiments.rows.run_folders import collect
 from tests.experiments.written_results import finished_result
 from tests.support.command_line import check_clean_failure, run_here
 
@@ -29,12 +29,12 @@ def runs(tmp_path_factory):
     found = {
         (method, fold): write_run(folder, method, fold, noise) for method, noise in noises.items() for fold in range(2)
     }
-    return folder, found
+    return [row for rows in collect(folder, "fair", "glyphs") for row in rows], found
 
 
 def test_every_run_is_a_point_with_its_own_diagnostics(runs):
-    folder, found = runs
-    points = points_of(reports.collect(folder, "fair", "glyphs"), None, clustering=False)
+    rows, found = runs
+    points = points_of(rows, None, clustering=False)
     assert len(points) == 10
     for point in points:
         embeddings, labels, test = found[point.label.split(" fold ")[0], int(point.label.split()[2])]
@@ -54,8 +54,7 @@ def test_every_run_is_a_point_with_its_own_diagnostics(runs):
 
 
 def test_intervals_without_zero_are_marked_where_every_method_has_repeats(runs):
-    folder, _ = runs
-    points = points_of(reports.collect(folder, "fair", "glyphs"), None, clustering=False)
+    points = points_of(runs[0], None, clustering=False)
     repeated = [point._replace(fold=0) for point in points]  # two runs of fold 0 each
     table = correlation_table(repeated, "glyphs")
     assert {row[0]: row for row in table.rows}["pi_intra"][2].endswith("]*")
@@ -67,11 +66,10 @@ def test_intervals_without_zero_are_marked_where_every_method_has_repeats(runs):
 
 
 def test_training_embeddings_and_the_gap_come_beside(runs):
-    folder, _ = runs
     rng = np.random.default_rng(0)
     embeddings, labels = rng.normal(size=(20, 6)), np.repeat(np.arange(4), 5)
     of_training = {"figures": diagnose(embeddings, labels).as_dict(), "scores": {"MAP@R": 0.5, "P@1": 0.75}}
-    points = points_of(reports.collect(folder, "fair", "glyphs"), lambda unit: of_training, clustering=False)
+    points = points_of(runs[0], lambda row: of_training, clustering=False)
     assert points[0].figures["training rho"] == pytest.approx(spectral_decay(embeddings), rel=1e-6)
     assert "generalisation gap of MAP@R (share),generalisation gap of P@1 (share)" in runs_table(points).as_csv()
     assert points[0].figures["generalisation gap of P@1"] == pytest.approx(points[0].scores["P@1"] - 0.75)

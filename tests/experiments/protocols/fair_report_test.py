@@ -1,16 +1,21 @@
-from types import SimpleNamespace
+import pathlib
 
 import pytest
 
 from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import lines_of
 from experiments.recipes import resolve
+from experiments.rows.run_folders import run_row
 
 
-def method(*results, missing=()):
-    units = {(fold, 0): SimpleNamespace(measured=result) for fold, result in enumerate(results)}
-    runs = SimpleNamespace(finished=units, problems=(), missing=lambda folds, repeats: missing)
-    return FairReport(resolve("glyphs", "c2", "gap", "thesis", "smoke", {}), runs, 1)
+def method(*results):
+    """A method with a run of each fold; of two or more."""
+    runs = [
+        run_row(pathlib.Path(), fold, 0, {}, {"steps": 1, "train_seconds": 1.0, **result})
+        for fold, result in enumerate(results)
+    ]
+    settings = {"num_folds": max(2, len(runs))}
+    return FairReport(resolve("glyphs", "c2", "gap", "thesis", "smoke", settings), runs, 1)
 
 
 def trained(*pairs):
@@ -33,16 +38,16 @@ def test_the_mean_over_runs_decides():
 
 def test_the_smallest_validation_is_warned_of():
     counts = [{"validation_classes": count} for count in (7, 3, None)]
-    (text,) = method(*counts, missing=[(3, 0)]).warnings()
+    (text,) = method(*counts).warnings()
     assert text.startswith("validates on 3 classes: other classes would change its score by about 14 points")
-    assert method(*counts[::2], missing=[(3, 0)]).warnings() == []
+    assert method(*counts[::2]).warnings() == []
 
 
 def test_runs_of_ccp_without_a_problem_are_counted():
     results = [{"problems": problems} for problems in ([], [{}], [])]
-    (text,) = method(*results, missing=[(3, 0)]).warnings()
+    (text,) = method(*results).warnings()
     assert text == "no projection problem began in 2 of 3 runs, which trained with the loss alone."
-    assert method(*[{"problems": [{}]}] * 3, missing=[(3, 0)]).warnings() == []
+    assert method(*[{"problems": [{}]}] * 3).warnings() == []
 
 
 def test_a_warning_names_all_its_methods_once():

@@ -5,15 +5,15 @@ from common.data import Dataset, Examples
 from common.retrieval import evaluate_retrieval
 from experiments.reports.scores import Scores
 from experiments.studies.collages import without_unseen_letters
-from tests.experiments.written_results import drawn_unit
+from tests.experiments.written_results import drawn_row
 
 
 def test_estimates_average_seeds_and_differences_are_paired(tmp_path):
     good, bad = (
-        [drawn_unit(tmp_path / f"{noise}-{repeat}", repeat, repeat, noise) for repeat in range(3)]
+        [drawn_row(tmp_path / f"{noise}-{repeat}", repeat, repeat, noise) for repeat in range(3)]
         for noise in (0.3, 0.8)
     )
-    first, second = Scores.of_runs(good), Scores.of_runs(bad)
+    first, second = Scores(good), Scores(bad)
     values = [
         evaluate_retrieval(u.test_embeddings()["queries"], u.test_embeddings()["query_labels"]).map_at_r for u in good
     ]
@@ -22,7 +22,7 @@ def test_estimates_average_seeds_and_differences_are_paired(tmp_path):
     assert difference.estimate == pytest.approx(first.estimate("MAP@R").estimate - second.estimate("MAP@R").estimate)
     assert difference.excludes_zero
     assert difference.training_error is not None
-    assert Scores.of_runs(good[:1]).estimate("P@1").training_error is None
+    assert Scores(good[:1]).estimate("P@1").training_error is None
 
 
 def dataset_of(num_train, num_others, names):

@@ -1,8 +1,8 @@
+import pathlib
 from types import SimpleNamespace
 
 import numpy as np
 
-from common.files import DamagedFile
 from experiments.protocols.report_files import (
     draw_sampling,
     mean_sampling,
@@ -11,6 +11,7 @@ from experiments.protocols.report_files import (
     write_recall,
 )
 from experiments.published.values import published_value
+from experiments.rows.run_folders import run_row
 
 
 def test_details_are_the_markdown_files_above_the_short_text(tmp_path, capsys):
@@ -32,18 +33,15 @@ def unit(folder, value=None, decisions=None):
         edges = np.linspace(0.1, 1.4, 3)
         arrays = {"steps": 30 * np.arange(1, decisions + 1), "probabilities": np.full((decisions, 2), 0.5)}
         np.savez(folder / "sampling.npz", edges=edges, **arrays)
-    return SimpleNamespace(path=folder, measured={"features": features} if value else {})
+    return run_row(folder, 0, 0, {}, {"steps": 1, **({"features": features} if value else {})})
 
 
 def finished(value):
-    return SimpleNamespace(test_metrics=lambda: {f"R@{k}": value / k for k in (1, 10, 20, 30)})
+    return run_row(pathlib.Path(), 0, 0, {}, {"steps": 1, "test": {f"R@{k}": value / k for k in (1, 10, 20, 30)}})
 
 
 def test_recalls_are_means_beside_the_printed_ones_and_damaged_runs_are_named(tmp_path):
-    def damaged():
-        raise DamagedFile("test_embeddings.npz is missing.")
-
-    lost = SimpleNamespace(test_metrics=lambda: {"R@1": 0.0}, test_embeddings=damaged)
+    lost = run_row(tmp_path / "fold0-repeat2", 0, 2, {}, {"steps": 1, "test": {"R@1": 0.0}})
     printed = {
         "R@1": published_value("5.1", "inshop", "C2", 128, "P@1"),
         "R@20": SimpleNamespace(table="9", method="C2", value=40.5),
@@ -56,8 +54,9 @@ def test_recalls_are_means_beside_the_printed_ones_and_damaged_runs_are_named(tm
         '"  printed: table 5.1, C2",,{:.2f},,40.50,'.format(printed["R@1"].value),
         "ms+gap,1,30.00,3.00,1.50,1.00",
     ]
-    said = "c2+gap: a run is left out. test_embeddings.npz is missing."
-    assert text.splitlines()[-2:] == [f"warning: {said}", f"R@1 to R@30: {tmp_path / 'report_recall.md'}"]
+    said = f"c2+gap: a run is left out. {tmp_path / 'fold0-repeat2' / 'test_embeddings.npz'} is missing."
+    assert text.splitlines()[-2].startswith(f"warning: {said}")
+    assert text.splitlines()[-1] == f"R@1 to R@30: {tmp_path / 'report_recall.md'}"
     assert ["method", "runs", "R@1", "R@10", "R@20", "R@30"] in [line.split() for line in text.splitlines()]
     assert max(map(len, text.splitlines()[:-2])) <= 100
     assert said in (tmp_path / "report_recall.md").read_text()
@@ -80,13 +79,13 @@ def test_figures_of_features_are_means_over_runs_in_the_order_of_the_embedding(t
 def test_groups_are_told_with_the_classes_of_their_images(tmp_path):
     units = [unit(tmp_path / str(number), 0.5) for number in range(2)]
     for number, each in enumerate(units):
-        each.measured["features"]["groups"] = {**each.measured["features"].pop("shared"), "groups": 30}
-        each.measured["features"]["groups"]["classes_per_group"] = 4.0 + number
+        features = each["extras"]["features"]
+        features["groups"] = {**features.pop("shared"), "groups": 30, "classes_per_group": 4.0 + number}
     write_parts({"margin+groups+gap": units, "margin+gap": [unit(tmp_path / "2")]}, tmp_path)
-    features = tmp_path / "features.md"
-    assert "margin+groups+gap: images of 30 groups, each of 4.5 classes (means)." in features.read_text()
+    written = tmp_path / "features.md"
+    assert "margin+groups+gap: images of 30 groups, each of 4.5 classes (means)." in written.read_text()
     write_parts({"margin+shared+gap": [unit(tmp_path / "3", 0.5)]}, tmp_path)
-    assert "groups" not in features.read_text()
+    assert "groups" not in written.read_text()
 
 
 def test_sampling_is_drawn_of_the_runs_that_decided(tmp_path):

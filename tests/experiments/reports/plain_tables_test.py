@@ -1,6 +1,6 @@
-from experiments.reports.plain_tables import PlainTable
+from experiments.reports.plain_tables import Table
 
-TABLE = PlainTable("Radii", ["after", "cover"], [["(a)", "0.52"], ["(b.4) last", "-"]], ["A note."])
+TABLE = Table("Radii", ["after", "cover"], [["(a)", "0.52"], ["(b.4) last", "-"]], ["A note."])
 
 
 def test_text_is_aligned():
@@ -18,13 +18,13 @@ def test_text_is_aligned():
 
 
 def test_markdown_escapes_bars():
-    table = PlainTable("Distances", ["after", "|x - y|"], [["(a)", "1"]])
+    table = Table("Distances", ["after", "|x - y|"], [["(a)", "1"]])
     assert table.as_markdown() == "### Distances\n\n| after | \\|x - y\\| |\n|---|---:|\n| (a) | 1 |\n"
     assert TABLE.as_markdown().endswith("| (b.4) last | - |\n\nA note.\n")
 
 
 def test_rows_that_hang_below_others_are_set_apart():
-    table = PlainTable("", ["method", "MAP@R %"], [["a_b", "1"], ["  verdict", "below"], ["c", "2"]], hanging=[1])
+    table = Table("", ["method", "MAP@R %"], [["a_b", "1"], ["  verdict", "below"], ["c", "2"]], hanging=[1])
     assert table.as_text().splitlines()[3:7] == ["a_b              1", "  verdict    below", "", "c                2"]
     assert "| **a_b** | 1 |\n| *verdict* | below |\n| **c** | 2 |" in table.as_markdown()
     assert "a\\_b & 1 \\\\\n\\quad verdict & below \\\\\n" in table.as_latex()
@@ -36,7 +36,7 @@ def test_csv_has_header_and_rows_alone():
 
 
 def test_latex_prints_every_sign_as_it_is():
-    table = PlainTable("a^b ~ c", ["1 < 2 | 3 > 2"], [[r"C:\data_{x}"]], ["90 % & more: 1 ± 2†, #1, $2"])
+    table = Table("a^b ~ c", ["1 < 2 | 3 > 2"], [[r"C:\data_{x}"]], ["90 % & more: 1 ± 2†, #1, $2"])
     assert table.as_latex().splitlines() == [
         r"a\^{}b \~{} c\\",
         r"\begin{tabular}{l}",
@@ -52,8 +52,6 @@ def test_latex_prints_every_sign_as_it_is():
 
 def test_each_block_of_a_wide_table_repeats_the_columns_that_name_a_row():
     wide = ["a" * 45, "b" * 45]
-    lines = PlainTable(
-        "", ["method", "batch", *wide], [["c2", "8", "1", "2"], ["c2", "32", "3", "4"]], keys=2
-    ).as_text()
+    lines = Table("", ["method", "batch", *wide], [["c2", "8", "1", "2"], ["c2", "32", "3", "4"]], keys=2).as_text()
     named = [line.split() for line in lines.splitlines() if line.startswith("c2")]
     assert named == [["c2", "8", "1"], ["c2", "32", "3"], ["c2", "8", "2"], ["c2", "32", "4"]]

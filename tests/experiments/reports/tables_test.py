@@ -11,19 +11,21 @@ from experiments.reports.tables import (
     TableCell,
     TableRow,
     compared,
-    full_table,
-    render_csv,
-    render_text,
+    figures_table,
 )
 from experiments.reports.verdicts import Target, published_difference
 
 
 def markdown(rows, title=""):
-    return full_table(rows, title).as_markdown()
+    return figures_table(rows, title).as_markdown()
+
+
+def text_of(rows, title="", notes=()):
+    return figures_table(rows, title, notes).as_text()
 
 
 def latex(rows, title=""):
-    return full_table(rows, title).as_latex()
+    return figures_table(rows, title).as_latex()
 
 
 SINGLE, JOINED = ("128-D", "MAP@R"), ("512-D", "P@1")
@@ -78,7 +80,7 @@ c2|delf & 100 %
 
 
 def test_text_has_figures_then_published_values_with_verdicts():
-    text = render_text(rows(), "fair protocol on sop", ["A note."])
+    text = text_of(rows(), "fair protocol on sop", ["A note."])
     found, expected = ([line.split() for line in of.splitlines() if "--" not in line] for of in (text, EXPECTED))
     assert found[: len(expected)] == expected
     assert " ".join(text.split()).endswith("spread of training is unknown. A note.")
@@ -114,9 +116,7 @@ def test_the_widest_tables_fit_a_terminal():
     columns = [(f"{kind}-D", f"R@{10**k}") for kind in ("single 128", "concatenated 512") for k in range(4)]
     cells = dict.fromkeys(columns, of_figure)
     cells |= {(f"{kind} minus {METHODS[0]}", "MAP@R"): of_difference for kind in ("single", "concatenated")}
-    text = render_text(
-        [TableRow(method, cells) for method in METHODS], f"Long title {'of a study ' * 12}", ["图像" * 60]
-    )
+    text = text_of([TableRow(method, cells) for method in METHODS], f"Long title {'of a study ' * 12}", ["图像" * 60])
     assert max(map(display_width, text.splitlines())) <= TERMINAL_WIDTH
     for found, count in {"43.96 ": 14, "+1.12* [0.67, 1.57]": 2, " 43.95 ± 0.06  reproduced": 8, "below": 2}.items():
         assert text.count(found) == 8 * count, found
@@ -124,7 +124,7 @@ def test_the_widest_tables_fit_a_terminal():
 
 
 def test_text_without_anything_to_compare_is_one_line_a_method():
-    assert render_text(rows()[:1]).splitlines() == [
+    assert text_of(rows()[:1]).splitlines() == [
         "---------------------------------",
         "method     128-D MAP@R  512-D P@1",
         "---------------------------------",
@@ -134,7 +134,7 @@ def test_text_without_anything_to_compare_is_one_line_a_method():
 
 
 def test_csv_is_tidy_unrounded_percent():
-    table = list(csv.DictReader(render_csv(rows()).splitlines()))
+    table = list(csv.DictReader(figures_table(rows()).as_csv().splitlines()))
     assert len(table) == 7
     first, trained = table[0], table[2]
     assert (first["method"], first["mean"], first["std"], first["published"], first["verdict"]) == (
@@ -170,17 +170,17 @@ def test_significant_differences_are_starred(estimate, training, starred):
     column = ("minus reference", "MAP@R")
     tested = [TableRow("method", {column: TableCell(estimate, None, bounds, is_difference=True)})]
     alone = [TableRow("method", {SINGLE: cell(TableCell(estimate, None, bounds))})]
-    for render in (render_text, markdown, latex):
+    for render in (text_of, markdown, latex):
         assert (f"{100 * estimate:+.2f}*" in render(tested)) == starred
         assert f"{100 * estimate:.2f}*" not in render(alone)
     counted = f"{int(starred)} of 1 tested differences. Any {'other ' * starred}may be chance."
-    assert (f"after Holm's correction: {counted}" in render_text(tested)) == (training is not None)
+    assert (f"after Holm's correction: {counted}" in text_of(tested)) == (training is not None)
     for render in (markdown, latex):
         assert ("Holm's correction" in render(tested)) == (training is not None)
         assert ("No difference is tested" in render(tested)) == (training is None)
     bare = TableRow("method", {column: TableCell(estimate, is_difference=True)})
-    assert f"{100 * estimate:+.2f}" in render_text([bare])
-    assert "Starred" not in render_text([bare])  # nothing that a star could be of
+    assert f"{100 * estimate:+.2f}" in text_of([bare])
+    assert "Starred" not in text_of([bare])  # nothing that a star could be of
 
 
 def row_of(name, bounds, target=None):
@@ -201,10 +201,10 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
     assert "| *p, Holm's p* | - | .003, .006 |\n| *detectable* | - | 1.2 |" in text
     assert "[-0.69, 0.49]† |\n| **same**" in text  # not tested: nothing would be detected
     assert "| - | +0.00 |\n| *95 % interval* | - | [0.00, 0.00] |\n\n" in text  # no method differs from itself
-    assert "seen - +1.20* [0.47, 1.93] unseen - -0.10 [-0.69, 0.49]†" in " ".join(render_text(rows).split())
+    assert "seen - +1.20* [0.47, 1.93] unseen - -0.10 [-0.69, 0.49]†" in " ".join(text_of(rows).split())
     assert "in 80 % of studies" in text
     assert "sqrt((R - 1)/R) of the spread of a fresh collection" in text
-    lines = list(csv.DictReader(render_csv(rows).splitlines()))
+    lines = list(csv.DictReader(figures_table(rows).as_csv().splitlines()))
     assert [line["detectable"] for line in lines][0] == ""
     tests = compared(rows)[1].cells["minus reference", "MAP@R"].comparison
     assert [float(lines[1][name]) for name in ("detectable", "p", "p_holm")] == pytest.approx(
@@ -216,18 +216,18 @@ def test_differences_have_a_sign_and_what_the_design_could_have_detected():
 
 def test_a_star_is_after_holm_over_the_table():
     clear, near = (interval(of, (0.001**2, 299), (0.002**2, 8), 0.95) for of in (0.02, 0.006))
-    assert "+0.60*" in render_text([row_of("near", near)])
+    assert "+0.60*" in text_of([row_of("near", near)])
     several = [
         row_of("near", near),
         *(row_of(f"m{index}", near.at(0.95)) for index in range(5)),
         row_of("clear", clear),
     ]
     assert compared(compared(several)) == compared(several)
-    assert "+2.00*" in render_text(several)
+    assert "+2.00*" in text_of(several)
     assert "for all 7 of this table" in markdown(several)
     many = [row_of("near", near), *(row_of(f"m{i}", interval(0.0, (1e-6, 299), (1.0, 3), 0.95)) for i in range(9))]
-    assert "+0.60*" not in render_text(many)
-    assert "+0.60" in render_text(many)
+    assert "+0.60*" not in text_of(many)
+    assert "+0.60" in text_of(many)
 
 
 def test_differences_have_verdicts_of_their_own():
@@ -240,7 +240,7 @@ def test_differences_have_verdicts_of_their_own():
         in text
     )
     assert "| *margin* | 0.19 |" in text
-    assert "MAP@R +0.36 +0.38 ± 0.10 reproduced" in " ".join(render_text([row_of("pnca+gsp", bounds, target)]).split())
+    assert "MAP@R +0.36 +0.38 ± 0.10 reproduced" in " ".join(text_of([row_of("pnca+gsp", bounds, target)]).split())
     noisy = interval(0.0036, (0.003**2, 299), (0.004**2, 8), 0.95)
     assert "| inconclusive |" in markdown([row_of("pnca+gsp", noisy, target)])
 
@@ -252,11 +252,11 @@ def test_intervals_are_cut_where_no_figure_can_lie_and_a_note_says_so():
         assert ", 100.00]" in rendered
         assert "107" not in rendered
         assert "Intervals are cut off at 0 and 100" in " ".join(rendered.split())
-    (record,) = csv.DictReader(render_csv([row]).splitlines())
+    (record,) = csv.DictReader(figures_table([row]).as_csv().splitlines())
     assert (float(record["low"]), float(record["high"])) == (pytest.approx(100 * beyond.low), 100.0)
     uncut = TableRow("method", {SINGLE: cell(TableCell(0.5, None, inside))})
     assert "Intervals are cut" not in markdown([uncut])
     negative = interval(-0.05, (0.05**2, 99), None, 0.95)
     difference = TableRow("method", {SINGLE: TableCell(-0.05, None, negative, is_difference=True)})
-    assert f"[{100 * negative.low:.2f}, " in render_text([difference])
+    assert f"[{100 * negative.low:.2f}, " in text_of([difference])
     assert "Intervals are cut" not in markdown([difference])

@@ -7,13 +7,16 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.rows.run_folders import (
-    UnitRun,
     collect,
     collect_method,
+    config_of,
+    deviations_of,
+    finished,
     is_number,
+    missing,
     numbers,
     objection_to,
-    same_trainings,
+    problems_of,
 )
 from experiments.settings.config import identity_digest
 from tests.experiments.written_results import finished_result
@@ -42,16 +45,17 @@ def test_runs_are_grouped_by_configuration_and_never_mixed(tmp_path):
     write_unit(tmp_path, 0, 0, dataset="sop")
     found = collect(tmp_path, "fair", "glyphs")
     other = identity_digest({**CONFIG, "learning_rate": 0.2})[:10]
-    assert sorted((runs.method, runs.config_hash, len(runs.units)) for runs in found) == sorted(
+    assert sorted((rows[0]["method"], rows[0]["config_hash"], len(rows)) for rows in found) == sorted(
         [("c1+xbm+gap", HASH, 1), ("pnca+gsp", HASH, 2), ("pnca+gsp", other, 1)]
     )
-    (runs,) = (runs for runs in found if len(runs.units) == 2)
-    assert (runs.protocol, runs.dataset, runs.problems, runs.deviations) == ("fair", "glyphs", (), ("one image less",))
-    assert list(runs.finished) == [(0, 0), (1, 0)]
-    assert runs.finished[1, 0].test_metrics() == {"P@1": 0.8, "MAP@R": 0.51}
-    assert runs.finished[1, 0].untrained_metrics() == {"MAP@R": 0.16, "P@1": 0.2}
-    assert runs.missing(2, 2) == [(0, 1), (1, 1)]
-    assert runs.config["loss"] == "pnca"
+    (rows,) = (rows for rows in found if len(rows) == 2)
+    assert {(row["protocol"], row["dataset"]) for row in rows} == {("fair", "glyphs")}
+    assert (problems_of(rows), deviations_of(rows)) == ([], ["one image less"])
+    assert list(finished(rows)) == [(0, 0), (1, 0)]
+    assert rows[1]["test"] == {"P@1": 0.8, "MAP@R": 0.51}
+    assert rows[1]["untrained"] == {"MAP@R": 0.16, "P@1": 0.2}
+    assert missing(rows, 2, 2) == [(0, 1), (1, 1)]
+    assert config_of(rows)["loss"] == "pnca"
     assert len(collect(tmp_path)) == 4
     assert collect(tmp_path / "nothing") == []
 
@@ -61,18 +65,17 @@ def test_a_damaged_result_is_unfinished_and_named(tmp_path, text):
     path = write_unit(tmp_path, 0, 0)
     write_unit(tmp_path, 1, 0)
     (path / "result.json").write_text(text)
-    runs = collect_method(path.parent)
-    assert list(runs.finished) == [(1, 0)]
-    (problem,) = runs.problems
-    assert problem == f"{path / 'result.json'} is damaged; the run counts as unfinished."
-    assert runs.units[0].test_metrics() == runs.units[0].untrained_metrics() == {}
+    rows = collect_method(path.parent)
+    assert list(finished(rows)) == [(1, 0)]
+    assert problems_of(rows) == [f"{path / 'result.json'} is damaged; the run counts as unfinished."]
+    assert rows[0]["test"] == rows[0]["untrained"] == {}
 
 
 def test_a_result_in_the_wrong_folder_is_left_out_and_named(tmp_path):
     write_unit(tmp_path, 0, 0)
-    runs = collect_method(write_unit(tmp_path, 1, 0, repeat=2).parent)
-    assert list(runs.finished) == [(0, 0)]
-    assert "fold1-repeat0/result.json is left out: it says fold 1, repeat 2" in runs.problems[0]
+    rows = collect_method(write_unit(tmp_path, 1, 0, repeat=2).parent)
+    assert list(finished(rows)) == [(0, 0)]
+    assert "fold1-repeat0/result.json is left out: it says fold 1, repeat 2" in rows[1].problem
 
 
 @pytest.mark.parametrize("change", [{"learning_rate": 123.0}, {"backbone": "../x"}, {"fold": -1}, {"loss": ["pnca"]}])
@@ -80,18 +83,16 @@ def test_a_configuration_that_was_changed_since_is_no_evidence(tmp_path, change)
     path = write_unit(tmp_path, 0, 0)
     stored = json.loads((path / "config.json").read_text())
     (path / "config.json").write_text(json.dumps({**stored, **change}))
-    runs = collect_method(path.parent)
-    assert not runs.finished
-    assert re.search(
-        r"its config.json (was changed: it has the hash .{10}, the run has|says fold -1)", runs.problems[0]
-    )
+    (row,) = collect_method(path.parent)
+    assert not row.is_finished
+    assert re.search(r"its config.json (was changed: it has the hash .{10}, the run has|says fold -1)", row.problem)
 
 
 def test_a_longer_hash_in_the_result_may_begin_with_the_folders(tmp_path):
     path = write_unit(tmp_path, 0, 0)
     stored = json.loads((path / "result.json").read_text())
     (path / "result.json").write_text(json.dumps({**stored, "config_hash": HASH + "abc"}))
-    assert collect_method(path.parent).finished
+    assert finished(collect_method(path.parent))
 
 
 def test_unfinished_runs_are_no_problem(tmp_path):
@@ -100,8 +101,8 @@ def test_unfinished_runs_are_no_problem(tmp_path):
     (started / "result.json").unlink()
     (started / "config.json").write_text("{")
     (started.parent / "notes-of-mine").mkdir()
-    runs = collect_method(running.parent)
-    assert (len(runs.units), runs.finished, runs.problems, runs.units[1].config) == (2, {}, (), {})
+    rows = collect_method(running.parent)
+    assert (len(rows), finished(rows), problems_of(rows), rows[1].config) == (2, {}, [], {})
 
 
 def test_validation_curve_skips_what_cannot_be_read_and_takes_the_last_of_a_step(tmp_path):
@@ -114,14 +115,14 @@ def test_validation_curve_skips_what_cannot_be_read_and_takes_the_last_of_a_step
     ]
     text = "\n".join(json.dumps(line) for line in lines) + '\nnull\n{"step": 300, "valida'
     (path / "metrics.jsonl").write_text(text)
-    (unit,) = collect_method(path.parent).units
-    steps, values = unit.validation_curve()
+    (row,) = collect_method(path.parent)
+    steps, values = row.curve()
     assert steps.tolist() == [100, 200]
     assert values.tolist() == [0.1, 0.3]
-    assert unit.validation_curve("P@1")[0].tolist() == [100]
-    assert unit.problem is None  # a line that was cut off is what a kill leaves
+    assert row.curve("P@1")[0].tolist() == [100]
+    assert row.problem is None  # a line that was cut off is what a kill leaves
     (path / "metrics.jsonl").unlink()
-    assert len(unit.validation_curve()[0]) == 0
+    assert len(collect_method(path.parent)[0].curve()[0]) == 0
 
 
 @pytest.mark.parametrize(
@@ -140,29 +141,19 @@ def test_validation_curve_skips_what_cannot_be_read_and_takes_the_last_of_a_step
 def test_lines_of_metrics_that_no_run_writes_are_left_out_and_named(tmp_path, line):
     path = write_unit(tmp_path, 0, 0)
     (path / "metrics.jsonl").write_text(f'{{"step": 100, "validation": {{"MAP@R": 0.1}}}}\n{line}\n{"[" * 10**5}\n')
-    runs = collect_method(path.parent)
-    assert runs.finished[0, 0].validation_curve()[1].tolist() == [0.1]
-    assert runs.problems == (
-        f"{path / 'metrics.jsonl'} has 1 line(s) whose step or validation is no number; they are left out.",
-    )
+    (row,) = collect_method(path.parent)
+    assert row.curve()[1].tolist() == [0.1]
+    said = f"{path / 'metrics.jsonl'} has 1 line(s) whose step or validation is no number; they are left out."
+    assert row.problem == said
 
 
 def test_test_embeddings_are_read_and_damage_is_named(tmp_path):
     path = write_unit(tmp_path, 0, 0)
-    (unit,) = collect_method(path.parent).units
+    (row,) = collect_method(path.parent)
     with pytest.raises(InvalidInput, match="test_embeddings.npz is missing. .*delete .*fold0-repeat0 first"):
-        unit.test_embeddings()
+        row.test_embeddings()
     np.savez(path / "test_embeddings.npz", queries=np.eye(2), query_labels=np.arange(2))
-    assert unit.test_embeddings()["query_labels"].tolist() == [0, 1]
-
-
-def test_methods_without_trainings_are_not_trained_alike(tmp_path):
-    first, second = (
-        collect_method(write_unit(tmp_path, 0, 0, method=method).parent).units for method in ("pnca+gap", "pnca+gsp")
-    )
-    assert same_trainings(first, second)
-    assert not same_trainings(first, ())
-    assert not same_trainings((), ())
+    assert row.test_embeddings()["query_labels"].tolist() == [0, 1]
 
 
 def test_a_damaged_result_gives_way_to_its_copy_and_that_is_said(tmp_path):
@@ -170,31 +161,25 @@ def test_a_damaged_result_gives_way_to_its_copy_and_that_is_said(tmp_path):
     content = (path / "result.json").read_text()
     (path / "result.copy.json").write_text(content)
     (path / "result.json").write_text(content[:50])
-    runs = collect_method(path.parent)
-    assert runs.finished[0, 0].test_metrics()["MAP@R"] == 0.5
-    assert runs.problems == (f"{path / 'result.json'} is damaged; result.copy.json took its place.",)
+    (row,) = collect_method(path.parent)
+    assert row["test"]["MAP@R"] == 0.5
+    assert row.problem == f"{path / 'result.json'} is damaged; result.copy.json took its place."
     assert (path / "result.json").read_text() == content[:50]  # a report changes no run
     (path / "result.json").unlink()  # somebody wants it run again
-    assert collect_method(path.parent).finished == {}
+    assert not collect_method(path.parent)[0].is_finished
 
 
 def test_what_may_not_be_read_is_named(tmp_path):
     path = write_unit(tmp_path, 0, 0)
     (path / "result.json").unlink()
     (path / "result.json").mkdir()
-    assert collect_method(path.parent).problems == (f"{path / 'result.json'} cannot be read (Is a directory).",)
+    assert collect_method(path.parent)[0].problem == f"{path / 'result.json'} cannot be read (Is a directory)."
 
 
 def test_folders_of_absurd_numbers_are_no_runs(tmp_path):
     path = write_unit(tmp_path, 0, 0)
     (path.parent / "fold0-repeat999999999999").mkdir()
-    assert [unit.repeat for unit in collect_method(path.parent).units] == [0]
-
-
-def test_only_a_finished_run_has_measured_something(tmp_path):
-    assert UnitRun(tmp_path, 0, 0, {}, {"steps": 3}).measured == {"steps": 3}
-    with pytest.raises(InvalidInput, match="has not finished"):
-        _ = UnitRun(tmp_path, 0, 0, {}, None).measured
+    assert [row["repeat"] for row in collect_method(path.parent)] == [0]
 
 
 RESULT_HASH = "0123456789"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from experiments.reports import full_table
 from experiments.reports.scores import Scores, figures_row
+from experiments.reports.tables import figures_table
 from experiments.rows.store import CLASS_SCORES, PICTURES, ROWS, StudyRows, locked
 from tools.documents.tables import joined_studies
 
@@ -30,7 +30,7 @@ def test_rows_of_before_a_column_stay_readable_and_show_a_dash(recorded):
     assert found.merge([dataclasses.replace(older, sums={"MAP@R": older.sums["MAP@R"]})]) == 0
     row = figures_row({"old": Scores([dataclasses.replace(older, sums={"MAP@R": older.sums["MAP@R"]})])}, "old", {})
     other = figures_row({"new": Scores([older])}, "new", {})
-    assert cells_of(full_table([other, row]).as_markdown(), "old")[1] == "-"
+    assert cells_of(figures_table([other, row]).as_markdown(), "old")[1] == "-"
     with pytest.raises(InvalidInput, match="recorded without Hit .they hold P@1, MAP@R"):
         Scores([older]).estimate("Hit")
 

@@ -106,22 +106,22 @@ def test_training_from_cached_features_costs_its_steps_on_a_processor():
 
 def test_finished_runs_of_the_network_tell_the_ratio_of_this_machine(drawn_cells):
     cell = FIGURES["3.8"](StudyOptions("glyphs", "demo")).cells(NothingFinished())[0]
-    unit = drawn_cells(lambda cell: 0.4).unit(cell)
-    rate = rate_of(cell.config, [(cell.config, unit)])
+    row = drawn_cells(lambda cell: 0.4).row(cell)
+    rate = rate_of(cell.config, [(cell.config, row)])
     assert rate.hardware == "this machine"
-    assert estimated_seconds(cell.config, rate) == pytest.approx(unit.result["train_seconds"])
+    assert estimated_seconds(cell.config, rate) == pytest.approx(row["train_seconds"])
     plain, ccp, other = (
         resolve("emoji", "ms", "gap", "thesis", "demo", settings, method)
         for settings, method in (({}, "plain"), ({}, "ccp"), ({"backbone": "mobilenet_v2"}, "plain"))
     )
     known = rate_of(plain, ())
-    unit.result.update(steps=plain.max_steps, train_seconds=seconds_of(plain) / 3)
+    row = row.with_values(steps=plain.max_steps, train_seconds=seconds_of(plain) / 3)
     one_test = 3_578 * known.seconds_per_embedding  # the untrained features are there
-    here = estimated_seconds(ccp, rate_of(ccp, [(plain, unit)]))
+    here = estimated_seconds(ccp, rate_of(ccp, [(plain, row)]))
     assert seconds_of(ccp) - one_test == pytest.approx(3 * here)
     wide = plain.replace(output_stride=16)
-    assert rate_of(wide, [(plain, unit)]).seconds_per_image == pytest.approx(2.4 / 3 * known.seconds_per_image)
-    assert rate_of(other, [(plain, unit)]) == rate_of(other, ())
+    assert rate_of(wide, [(plain, row)]).seconds_per_image == pytest.approx(2.4 / 3 * known.seconds_per_image)
+    assert rate_of(other, [(plain, row)]) == rate_of(other, ())
 
 
 def test_nothing_is_thought_to_train_to_the_far_bound():

@@ -12,7 +12,7 @@ from common.errors import InvalidInput
 from common.files import read_json
 from common.records import RunDirectory
 from experiments.recipes import resolve
-from experiments.reports import collect
+from experiments.rows.run_folders import collect
 from experiments.runs.trained_model import stored_configuration
 
 RUNS = pathlib.Path(__file__).parent / "old_runs"
@@ -39,7 +39,7 @@ def test_settings_that_have_other_names_now_are_read_by_them():
 
 
 def test_reports_read_them():
-    found = {runs.method: runs for runs in collect(RUNS)}
+    found = {rows[0]["method"]: rows for rows in collect(RUNS)}
     assert set(found) == {"c2+gap", "c1+xbm+gsp"}
-    assert all(unit.is_finished and unit.problem is None for runs in found.values() for unit in runs.units)
-    assert found["c1+xbm+gsp"].units[0].test_metrics()["P@1"] == pytest.approx(0.408, abs=5e-5)
+    assert all(row.is_finished and row.problem is None for rows in found.values() for row in rows)
+    assert found["c1+xbm+gsp"][0]["test"]["P@1"] == pytest.approx(0.408, abs=5e-5)

@@ -10,13 +10,12 @@ from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
-from experiments import reports
 from experiments.recipes import resolve
-from experiments.runs.trained_model import data_of_run, load_trained_model, tell_of_other_data
+from experiments.rows.run_folders import collect
+from experiments.runs.trained_model import DataFolder, data_of_run, load_trained_model, tell_of_other_data
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.places import Places
-from experiments.site.drawn_run import DataFolder
 from experiments.site.groups import read_studies
 from tests.experiments.patterned_images import write_photos
 from tests.experiments.written_results import finished_result
@@ -93,16 +92,16 @@ def test_no_refinement_is_of_other_data(place):
 
 def test_no_page_has_other_pictures(place):
     place.finish(place.a)
-    unit = reports.collect(place.runs)[0].units[0]
-    assert DataFolder(place.a, place.cache).dataset_of(unit, CONFIG).train.paths[0].startswith(place.a)
+    row = collect(place.runs)[0][0]
+    assert DataFolder(place.a, place.cache).dataset_of(row).train.paths[0].startswith(place.a)
     with pytest.raises(InvalidInput, match="was trained on other data"):
-        DataFolder(place.b, place.cache).dataset_of(unit, CONFIG)
+        DataFolder(place.b, place.cache).dataset_of(row)
 
 
 def test_no_table_has_both(place):
     paths = [place.finish(data_dir) for data_dir in (place.a, place.b)]
     assert paths[0] != paths[1]
-    studies, problems = read_studies(reports.collect(place.runs))
+    studies, problems = read_studies(collect(place.runs))
     assert [len(study.methods) for study in studies] == [1, 1]
     assert problems == []
 
@@ -126,12 +125,12 @@ def test_a_run_of_before_keeps_its_reading_of_photos(place, reading):
     loaded = place.load(place.a)
     parts = {name: dataclasses.replace(part, reading=reading) for name, part in data.parts_of(loaded)}
     place.finish(place.a, dataclasses.replace(loaded, **parts))
-    unit = reports.collect(place.runs)[0].units[0]
-    trained_on = unit.config["data"]
+    row = collect(place.runs)[0][0]
+    trained_on = row["data"]
     assert build.data_fingerprint(loaded, place.cache) != trained_on
     found = data_of_run(loaded, place.cache, trained_on, "runs/x")
     assert {found.train.reading, found.test.reading} == {reading}
-    assert DataFolder(place.a, place.cache).dataset_of(unit, CONFIG).test.reading is reading
+    assert DataFolder(place.a, place.cache).dataset_of(row).test.reading is reading
     now = build.data_fingerprint(loaded, place.cache)
     assert data_of_run(loaded, place.cache, now, "runs/x").train.reading is Reading.SHOWN
     with pytest.raises(InvalidInput, match="was trained on other data"):

@@ -13,10 +13,8 @@ from common.errors import InvalidInput
 from common.files import read_json, write_json
 from common.records import RunDirectory
 from common.training.test_embeddings import read_test_embeddings
-from experiments import reports
-from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.recording import record
-from experiments.rows.rows import row_of
+from experiments.rows.run_folders import collect_method
 from experiments.rows.store import StudyRows
 from experiments.runs import unit
 from experiments.runs.unit_runs import UnitRuns
@@ -59,7 +57,7 @@ def test_test_embeddings_are_made_again_from_the_weights(study, finished, lose, 
     before = read_test_embeddings(path)
     lose(path / "test_embeddings.npz")
     with pytest.raises(InvalidInput, match="Repeat the command that trained this run"):
-        reports.collect_method(path.parent).units[0].test_embeddings()
+        collect_method(path.parent)[0].test_embeddings()
     study.runs.train(config, 0, 0)
     assert re.search(r"test_embeddings\.npz .*\. It is rebuilt from the weights\.", capsys.readouterr().err)
     after = read_test_embeddings(path)
@@ -79,10 +77,10 @@ def test_families_of_the_data_come_into_the_row_and_the_study(study, tmp_path):
     path = finish_untrained(study, config)
     (path / "test_embeddings.npz").unlink()
     study.runs.train(config, 0, 0)  # makes it again, as at the end of training
-    (runs,) = reports.collect(study.folder)
+    rows = collect_method(path.parent)
     for _ in range(2):  # made, and read
-        np.testing.assert_array_equal(row_of(runs.units[0]).families, np.unique(study.dataset.test.labels) // 2)
-    record([runs], tmp_path / "study", ExtrasReader())
+        np.testing.assert_array_equal(rows[0].scored().families, np.unique(study.dataset.test.labels) // 2)
+    record(rows, tmp_path / "study")
     recorded = StudyRows(tmp_path / "study")
     np.testing.assert_array_equal(recorded.rows[0].families, np.unique(families).repeat(2))
 
@@ -127,7 +125,7 @@ def test_lost_weights_are_warned_of_with_the_cure_and_figures_stay(study, finish
     shown = capsys.readouterr().err
     assert f"Delete {path} and repeat the command that trained this run: it trains it again" in shown
     assert "All figures of the run are whole" in shown
-    assert reports.collect_method(path.parent).finished
+    assert collect_method(path.parent)[0].is_finished
 
 
 def test_without_either_file_the_run_is_refused_with_the_cure(study, finished):

@@ -1,12 +1,13 @@
 import dataclasses
 import json
 import re
+import types
 
 import numpy as np
 import pytest
 
-from experiments import reports
-from experiments.reports.tables import CellText
+from experiments.reports.verdicts import Verdict
+from experiments.rows.run_folders import collect
 from experiments.settings.config import identity_digest
 from experiments.site import drawn_run, pages
 from experiments.site.groups import read_studies, short_value
@@ -15,7 +16,7 @@ from experiments.site.groups import read_studies, short_value
 def test_methods_of_one_name_say_in_what_they_differ(empty_study):
     for smoothing in (5.0, 20.0):
         empty_study.finish(empty_study.config("c2", "gsp", smoothing=smoothing))
-    (found,), problems = read_studies(reports.collect(empty_study.folder))
+    (found,), problems = read_studies(collect(empty_study.folder))
     assert problems == []
     assert {method.name for method in found.methods} == {"c2+gsp, smoothing 5.0", "c2+gsp, smoothing 20.0"}
 
@@ -27,9 +28,9 @@ def test_few_fields_tell_methods_apart_or_their_hashes(empty_study):
     for seed, rate, decay, patience in ((0, 1e-3, 0.0, 5), (1, 1e-3, 0.0, 5), (0, 2e-3, 0.0, 5), (0, 1e-3, 1e-4, 5)):
         config = empty_study.config("c2", "gap", seed=seed, learning_rate=rate, weight_decay=decay, patience=patience)
         empty_study.finish(config)
-    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    (found,), _ = read_studies(collect(empty_study.folder))
     labels = [method.name for method in found.methods]
-    hashes = [method.runs.config_hash for method in found.methods]
+    hashes = [method.runs[0]["config_hash"] for method in found.methods]
     assert labels[:4] == [f"c2+gap, configuration {text}" for text in hashes[:4]]
     assert set(labels[4:]) == {"c2+gsp, transport_ratio 0.125", "c2+gsp, transport_ratio 0.5"}
 
@@ -40,7 +41,7 @@ def test_sizes_and_repeats_make_studies_of_their_own(empty_study):
         for fold in (0, 1):
             for repeat in range(repeats):
                 empty_study.finish(config, fold, repeat)
-    found, _ = read_studies(reports.collect(empty_study.folder))
+    found, _ = read_studies(collect(empty_study.folder))
     assert sorted(one.title for one in found) == [
         "Fair protocol on glyphs, at most 100 steps, set by hand, 16-D: 2 folds, 1 repeat",
         "Fair protocol on glyphs, at most 100 steps, set by hand, 8-D: 2 folds, 1 repeat",
@@ -53,16 +54,17 @@ def test_sizes_and_repeats_make_studies_of_their_own(empty_study):
 def test_other_data_make_a_study_of_their_own(empty_study):
     for loss in ("c2", "pnca"):
         empty_study.finish(empty_study.config(loss, "gap"))
-    first, second = reports.collect(empty_study.folder)
+    first, second = collect(empty_study.folder)
     assert len(read_studies([first, second])[0]) == 1
-    others = [dataclasses.replace(unit, config={**unit.config, "data": "0123456789abcdef"}) for unit in second.units]
-    assert len(read_studies([first, dataclasses.replace(second, units=tuple(others))])[0]) == 2
+    others = [dataclasses.replace(row, config={**row.config, "data": "0123456789abcdef"}) for row in second]
+    assert len(read_studies([first, others])[0]) == 2
 
 
 def test_reasons_are_numbered_as_they_come():
-    texts = [CellText("1", verdict="inconclusive", reason=reason) for reason in ("one", "two", "one")]
+    verdicts = [Verdict("inconclusive", reason) for reason in ("one", "two", "one")]
+    cells = [types.SimpleNamespace(verdict=said, margin="") for said in verdicts]
     reasons: list[str] = []
-    numbers = [re.search(r"\[(\d)\]", str(pages._verdict(text, reasons)))[1] for text in texts]
+    numbers = [re.search(r"\[(\d)\]", pages._verdict(cell, reasons))[1] for cell in cells]
     assert (numbers, reasons) == (["1", "2", "1"], ["one", "two"])
 
 
@@ -74,7 +76,7 @@ def test_a_query_is_not_among_its_neighbours_even_if_another_row_equals_it():
 def test_runs_that_all_methods_have_stand_in_where_none_is_complete(empty_study):
     for loss, noise in (("c2", 0.9), ("pnca", 0.2)):
         empty_study.finish(empty_study.config(loss, "gap"), fold=1, noise=noise)
-    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    (found,), _ = read_studies(collect(empty_study.folder))
     assert [row.method for row in found.rows] == ["untrained backbone", "c2+gap", "pnca+gap"]
     assert "what all begun methods have: fold 1 repeat 0" in found.notes[0]
     difference = found.rows[2].cells["single minus c2+gap", "MAP@R"]
@@ -90,7 +92,7 @@ def test_both_stopping_rules_meet_in_one_table_and_an_absent_one_is_named(empty_
     empty_study.finish(biased)
     empty_study.finish(held_out, noise=0.8)
     empty_study.finish(alone)
-    (found,), problems = read_studies(reports.collect(empty_study.folder))
+    (found,), problems = read_studies(collect(empty_study.folder))
     assert problems == []
     assert found.metric == "P@1"
     names = [row.method for row in found.rows]
@@ -105,7 +107,7 @@ def test_the_revisiting_protocol_has_a_table_of_its_own(empty_study):
     conventional = empty_study.config("c2", "gap", "conventional")
     empty_study.finish(conventional)
     empty_study.finish(dataclasses.replace(conventional, recipe="revisiting"))
-    found, _ = read_studies(reports.collect(empty_study.folder))
+    found, _ = read_studies(collect(empty_study.folder))
     assert [one.title.split(" protocol")[0] for one in found] == ["Conventional", '"Revisiting"']
     row = found[1].rows[0]
     assert row.method == "c2+gap, best test epoch of each metric"
@@ -127,7 +129,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(empty_study):
                     json.dumps({**stated, "config_hash": identity_digest({"loss": "ms"})})
                 )
     path.parent.rename(path.parent.with_name(f"{foreign.name}-{identity_digest({'loss': 'ms'})[:10]}"))
-    (found,), problems = read_studies(reports.collect(empty_study.folder))
+    (found,), problems = read_studies(collect(empty_study.folder))
     assert [row.method for row in found.rows] == ["untrained backbone", "c2+gap"]
     assert any("pnca+gap is not in the table" in line and "cannot be read" in line for line in found.missing)
     assert len(problems) == 1
@@ -144,11 +146,11 @@ def test_titles_have_eight_digits_of_a_digest():
 def test_steps_that_were_set_by_hand_stand_in_the_title(empty_study):
     for fold in (0, 1):
         empty_study.finish(empty_study.config("c2", "gap", max_steps=40), fold)
-    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    (found,), _ = read_studies(collect(empty_study.folder))
     assert found.title == "Fair protocol on glyphs, at most 40 steps, set by hand, 8-D: 2 folds, 1 repeat"
 
 
 def test_what_is_missing_does_not_begin_with_what_is_finished(empty_study):
     empty_study.finish(empty_study.config("c2", "gap"))
-    (found,), _ = read_studies(reports.collect(empty_study.folder))
+    (found,), _ = read_studies(collect(empty_study.folder))
     assert [line.partition(";")[0] for line in found.missing] == ["c2+gap: missing fold 1 repeat 0"]

@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from experiments import reports
 from experiments.protocols.fair import Protocol
 from experiments.protocols.fair_report import FairReport
+from experiments.rows.run_folders import collect
 from experiments.settings.places import Places
 from experiments.site.groups import read_studies
 from experiments.site.report_folder import DrawingOptions, write_report
@@ -55,7 +55,7 @@ def test_the_report_names_it_and_shows_the_rest(empty_study, kind):
     write_report(empty_study.folder, output, empty_study, OPTIONS)
     pages = "".join(path.read_text() for path in output.glob("*.html")).replace("&#39;", "&#x27;")
     assert message in pages
-    found = [row for study in read_studies(reports.collect(empty_study.folder))[0] for row in study.rows]
+    found = [row for study in read_studies(collect(empty_study.folder))[0] for row in study.rows]
     (row,) = [row for row in found if row.method == "c2+gap"]
     assert all(np.isfinite(cell.mean) for cell in row.cells.values())
 

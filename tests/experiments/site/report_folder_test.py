@@ -12,6 +12,7 @@ import pytest
 from common.errors import InvalidInput
 from experiments import reports
 from experiments.parts.datasets import DATASETS
+from experiments.rows.run_folders import collect
 from experiments.site import drawn_run
 from experiments.site.groups import read_studies
 from experiments.site.pages import link_to
@@ -69,7 +70,7 @@ def page_of(report, method):
 
 def test_the_index_has_the_reports_own_figures_and_says_what_is_missing(report, tiny_study):
     text = parsed(report / "index.html").text
-    (study,), problems = read_studies(reports.collect(tiny_study.folder))
+    (study,), problems = read_studies(collect(tiny_study.folder))
     assert problems == []
     for row in study.rows:
         assert row.method in text

@@ -5,11 +5,10 @@ import pytest
 from common.errors import InvalidInput
 from experiments.plans.study import StudyOptions
 from experiments.recipes import resolve
-from experiments.rows.rows import Extras
 from experiments.studies import collages
 from experiments.studies.bars import poolings
 from experiments.studies.collages import CIFAR_COLLAGES, Collages, start_notes, start_settings, starts_of
-from tests.experiments.written_results import drawn_unit
+from tests.experiments.written_results import drawn_row
 
 
 @pytest.mark.parametrize("dataset", CIFAR_COLLAGES)
@@ -51,17 +50,17 @@ def test_a_start_from_nowhere_is_named():
 def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch):
     repeats = {"gap": (0, 1), "gsp": (0,), "gsp + L_ZS": (0, 1), "gap, distilled": ()}
     study = Collages(StudyOptions("glyph_collage", "demo", repeats=2, starts=("scratch",)))
-    units = {
-        cell: drawn_unit(tmp_path / label / str(cell.repeat), cell.repeat, [*label.encode(), cell.repeat], 0.8)
+    rows_of_cells = {
+        cell: drawn_row(tmp_path / label / str(cell.repeat), cell.repeat, [*label.encode(), cell.repeat], 0.8)
         for label, cells in study.groups.items()
         for cell in cells
         if cell.repeat in repeats[label.removeprefix("scratch: pnca ")]
     }
-    monkeypatch.setattr(collages, "target_share_extras", lambda unit, dataset_of: Extras({}, {}))
-    finished = types.SimpleNamespace(unit=units.get)
-    rows = collages.collage_rows(study.recorded_rows(finished))
+    monkeypatch.setattr(collages, "target_share_extras", lambda row, dataset_of: row)
+    kept = study.recorded(types.SimpleNamespace(row=rows_of_cells.get))
+    rows = collages.collage_rows(kept)
     compared = {row.method: cell for row in rows if (cell := row.cells.get(("minus gap", "MAP@R")))}
     assert [row.method for row in rows] == [f"scratch: pnca {name}" for name in ("gap", "gsp", "gsp + L_ZS")]
     assert set(compared) == {"scratch: pnca gsp + L_ZS"}
-    assert sum(len(method.units) for method in study.recorded(finished)) == 5  # all that is finished is recorded
+    assert len(kept.rows) == 5  # all that is finished is recorded
     assert compared["scratch: pnca gsp + L_ZS"].is_difference

@@ -45,7 +45,7 @@ def test_each_effect_is_the_difference_from_the_baseline_at_its_place(drawn_cell
         return 0.4 + step + (0.2 if cell.config.method == "ccp" else 0.0)
 
     study = effect_against("conditions_steps", EMOJI)
-    rows = study.recorded_rows(drawn_cells(value_of))
+    rows = study.recorded(drawn_cells(value_of))
     _, points = recorded_points(rows)
     means = {label: point.value.value for label, point in points.items()}
     for steps in (200, 600, 2000):
@@ -62,7 +62,7 @@ def test_each_effect_is_the_difference_from_the_baseline_at_its_place(drawn_cell
 def test_without_the_same_runs_of_its_baseline_a_point_has_no_effect(drawn_cells):
     study = effect_against("conditions_start", EMOJI)
     finished = drawn_cells(lambda cell: None if cell.config.method == "plain" and cell.fold == 3 else 0.4)
-    _, points = recorded_points(study.recorded_rows(finished))
+    _, points = recorded_points(study.recorded(finished))
     assert {point.effect for point in points.values()} == {None}
     assert points["c2"].value.x is None
 
@@ -72,7 +72,7 @@ def test_the_sets_of_clutter_are_one_study(drawn_cells, tmp_path):
     for name in ("emoji", "emoji_clutter_32", "emoji_clutter_64"):
         options = StudyOptions(name, "full")
         study = effect_against("conditions_clutter", options)
-        rows.merge(study.recorded_rows(drawn_cells(lambda cell: 0.4))._rows.values())
+        rows.merge(study.recorded(drawn_cells(lambda cell: 0.4))._rows.values())
     table = sweep(rows)
     lines = [line for line in table.rows if line[0] in ("ms", "ms+gsp")]
     assert [line[:2] for line in lines] == [[name, x] for name in ("ms", "ms+gsp") for x in ("32", "64", "96")]

@@ -71,13 +71,13 @@ class Decided:
     def __init__(self, drawn):
         self._drawn = drawn
 
-    def unit(self, cell):
-        found = self._drawn.unit(cell)
+    def row(self, cell):
+        found = self._drawn.row(cell)
         if found is not None and "pads" in cell.config.loss and cell.config.pads_estimator == "ppo_a2c":
             probabilities = np.full((3, cell.config.pads_bins), 0.5)
             probabilities[-1] = 1.0
             probabilities[-1, 0] = cell.fold  # 1.5 in the mean
-            np.savez(found.path / "sampling.npz", probabilities=probabilities)
+            np.savez(found.folder / "sampling.npz", probabilities=probabilities)
         return found
 
 

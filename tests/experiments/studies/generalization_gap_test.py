@@ -7,8 +7,8 @@ import pytest
 
 from common.retrieval import evaluate_retrieval
 from experiments.plans.study import StudyOptions
-from experiments.reports import UnitRun
 from experiments.rows.rows import evaluate_embeddings
+from experiments.rows.run_folders import collect_method
 from experiments.runs.trained_model import load_trained_model
 from experiments.studies import generalization_gap
 from experiments.studies.dissertation_tables import dissertation_tables
@@ -36,17 +36,17 @@ class WithRepresentations:
     def __init__(self, drawn, dataset):
         self._drawn, self.dataset = drawn, dataset
 
-    def unit(self, cell):
-        unit = self._drawn.unit(cell)
-        if unit is not None:
+    def row(self, cell):
+        row = self._drawn.row(cell)
+        if row is not None:
             more = 0.1 * (cell.fold % 2)
             figures = {
                 name: {**of, "training": of["training"] + more}
                 for name, of in MEASURED.items()
                 if name != "shared" or "shared" in cell.config.loss
             }
-            (unit.path / "generalization.json").write_text(json.dumps(figures))
-        return unit
+            (row.folder / "generalization.json").write_text(json.dumps(figures))
+        return row
 
 
 class Cars:
@@ -97,10 +97,10 @@ def test_each_feature_the_backbone_and_a_drawn_head_are_searched_on_both_sides(l
     study = TinyStudy(tmp_path / "study")
     config = config_of(study, loss, max_steps=2, **given)
     study.runs.train(config, 0, 0, checkpoint_seconds=0)
-    unit = UnitRun(study.runs.unit_dir(config, 0, 0), 0, 0, config.as_dict(), {})
-    found = generalization_of(unit, study.dataset, None)
+    (row,) = collect_method(study.runs.method_dir(config))
+    found = generalization_of(row, study.dataset, None)
     assert list(found) == [*sizes, FEATURES, REDRAWN]
-    trained = load_trained_model(unit.path, dataset=study.dataset)
+    trained = load_trained_model(row.folder, dataset=study.dataset)
     labels = {"training": trained.training.labels, "test": trained.dataset.test.labels}
     parts = {"training": trained.training, "test": trained.dataset.test}
     dims = {**sizes, FEATURES: trained.model.backbone.output_shape[-1], REDRAWN: sizes["disc"]}
@@ -123,7 +123,7 @@ def test_each_feature_the_backbone_and_a_drawn_head_are_searched_on_both_sides(l
     with mock.patch.object(generalization_gap, "evaluate_embeddings", wraps=evaluate_embeddings) as evaluated:
         generalization_gap.generalization(trained, 0, 0)
     np.testing.assert_allclose(evaluated.call_args.args[0]["queries"], projected, atol=1e-6)
-    kept = json.loads((unit.path / KEPT).read_text())
+    kept = json.loads((row.folder / KEPT).read_text())
     assert kept == found
-    (unit.path / KEPT).write_text(json.dumps({**kept, "as": "kept"}))
-    assert "as" in generalization_of(unit, study.dataset, None)
+    (row.folder / KEPT).write_text(json.dumps({**kept, "as": "kept"}))
+    assert "as" in generalization_of(row, study.dataset, None)

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pytest
 
@@ -8,7 +6,7 @@ from common.data import Dataset, Examples
 from common.files import write_arrays
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
-from experiments.reports import UnitRun
+from experiments.rows.run_folders import run_row
 from experiments.studies.figures import FIGURES
 from experiments.studies.geometry_of_problems import direction, draw, in_the_plane, states_of
 
@@ -20,16 +18,16 @@ def embeddings(noise):
     return (np.eye(4)[LABELS] + noise * np.random.default_rng(0).normal(size=(32, 4))).astype(np.float32)
 
 
-def unit(tmp_path, noises, last):
+def run(tmp_path, noises, last):
     for index, noise in enumerate(noises):
         write_arrays(snapshot_path(tmp_path, index), {"queries": embeddings(noise)})
     write_arrays(tmp_path / "test_embeddings.npz", {"queries": embeddings(last), "query_labels": LABELS})
     result = {"problems": [{"steps": 10 * (index + 1)} for index in range(len(noises))], "steps": 99}
-    return UnitRun(tmp_path, 0, 0, {}, json.loads(json.dumps(result)))
+    return run_row(tmp_path, 0, 0, {}, result)
 
 
 def test_states_are_those_at_the_borders_and_at_the_end(tmp_path):
-    states = states_of(unit(tmp_path, [0.8, 0.6, 0.5, 0.4, 0.3, 0.3], 0.1))
+    states = states_of(run(tmp_path, [0.8, 0.6, 0.5, 0.4, 0.3, 0.3], 0.1))
     assert [state.name for state in states] == [
         "before problem 1",
         "(a) problem 1",
@@ -48,8 +46,8 @@ def test_the_figure_is_written_with_its_direction(tmp_path):
     class Finished:
         dataset = Dataset("drawn", EXAMPLES, EXAMPLES, class_names=["a", "b", "c", "d"], kind="memory_images")
 
-        def unit(self, cell):
-            return unit(tmp_path, [0.8, 0.6, 0.5], 0.1)
+        def row(self, cell):
+            return run(tmp_path, [0.8, 0.6, 0.5], 0.1)
 
     study = FIGURES["3.3"](StudyOptions("glyphs", "demo"))
     (cell,) = study.cells(NothingFinished())
@@ -61,7 +59,7 @@ def test_the_figure_is_written_with_its_direction(tmp_path):
 
 
 def test_one_problem_has_no_direction(tmp_path):
-    states = states_of(unit(tmp_path, [0.8], 0.1))
+    states = states_of(run(tmp_path, [0.8], 0.1))
     assert [state.name for state in states] == ["before problem 1", "end of training"]
     assert "no direction" in direction(states, 0)
     draw(states, LABELS, Dataset("nameless", EXAMPLES, EXAMPLES, kind="memory_images"), tmp_path / "two.png", "drawn")

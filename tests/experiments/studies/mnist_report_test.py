@@ -10,9 +10,8 @@ from common.errors import InvalidInput
 from common.files import write_arrays
 from common.records import RunDirectory
 from common.retrieval import evaluate_retrieval
-from experiments.protocols.extras import ExtrasReader
 from experiments.protocols.recording import record
-from experiments.reports import UnitRun
+from experiments.rows.run_folders import run_row
 from experiments.rows.store import StudyRows
 from experiments.studies.mnist import MnistSettings
 from experiments.studies.mnist_report import (
@@ -65,7 +64,7 @@ def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):
     result |= {"seed": repeat, "environment": environment}
     run.write_result(result, {"queries": points, "query_labels": LABELS}, [])
     del settings["seed"]
-    return UnitRun(run.path, 0, repeat, {**settings, "dataset": "mnist", "data": "0123"}, run.read_result())
+    return run_row(run.path, 0, repeat, {**settings, "dataset": "mnist", "data": "0123"}, run.read_result())
 
 
 def test_states_are_measured_once(tmp_path):
@@ -75,9 +74,9 @@ def test_states_are_measured_once(tmp_path):
     assert states[0].map_at_r < states[1].map_at_r < states[2].map_at_r
     assert states[0].cover_of_converged is None
     assert states[1].cover_of_converged > states[2].cover_of_converged
-    kept = json.loads((run.path / "states.json").read_text())
+    kept = json.loads((run.folder / "states.json").read_text())
     kept["states"][0]["map_at_r"] = 0.125
-    (run.path / "states.json").write_text(json.dumps(kept))
+    (run.folder / "states.json").write_text(json.dumps(kept))
     assert states_of(run, digits())[0].map_at_r == 0.125
 
 
@@ -144,10 +143,8 @@ def study(tmp_path):
     runs = [
         finished_run(tmp_path, kind, repeat, (0.9, 0.5, spread)) for repeat in (0, 1) for kind, spread in kinds.items()
     ]
-    methods = recordable(runs, digits())
-    naming = {method.path: of for method, of in methods}
     for _ in range(2):  # a second time, nothing changes
-        said = record([method for method, _ in methods], tmp_path / "rows", ExtrasReader(), naming=naming)
+        said = record(recordable(runs, digits()), tmp_path / "rows")
     assert "4 rows, of which 0 are new" in said[-1]
     return StudyRows(tmp_path / "rows"), runs
 

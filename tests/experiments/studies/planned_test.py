@@ -90,9 +90,9 @@ def test_all_losses_have_as_many_trials_and_on_photographs_the_settings_of_emoji
 def test_rows_and_tables_name_the_source_of_the_choice(checkout, drawn_cells):
     record_trials(checkout)
     study, finished = planned_comparisons(dataclasses.replace(CARS, losses=("c2+xbm",))), drawn_cells(lambda cell: 0.5)
-    (method,) = study.recorded(finished)
-    assert "planned_emoji: emoji, efficientnet_lite0, data 0123456789abcdef" in method.extras["trials_from"]
-    assert method.extras["trials"] == [{"settings": {"learning_rate": 1e-4}, "validation": 0.5, "chosen": True}]
+    extras = study.recorded(finished).rows[0]["extras"]
+    assert "planned_emoji: emoji, efficientnet_lite0, data 0123456789abcdef" in extras["trials_from"]
+    assert extras["trials"] == [{"settings": {"learning_rate": 1e-4}, "validation": 0.5, "chosen": True}]
     study.render(finished, checkout, "item")
     trials = (checkout / "item_trials.md").read_text()
     assert "| c2+xbm+gap | learning_rate 0.0001 | 50.00 | chosen |" in trials

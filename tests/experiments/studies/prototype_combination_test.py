@@ -49,17 +49,16 @@ def test_the_three_figures_share_one_training():
 
 def test_the_run_is_recorded_with_the_features_of_its_pictures(drawn_cells, monkeypatch):
     local, labels = features(), np.repeat(np.arange(4), 3)
-    monkeypatch.setattr(study_module, "plane_features", lambda unit, dataset, cache_dir: (local, labels, list("abcd")))
+    monkeypatch.setattr(study_module, "plane_features", lambda row, dataset, cache_dir: (local, labels, list("abcd")))
     finished = drawn_cells(lambda cell: 0.4)
     finished.dataset, finished.cache_dir = object(), None
-    (method,) = FIGURES["4.3"](StudyOptions("cifar10", "demo")).recorded(finished)
-    assert method.label == "c2+gap in the plane"
-    kept = method.measured(method.units[0])
-    assert kept.values["class_names"] == list("abcd")
-    assert [of["covering radius"] for of in kept.values["proposition"]] == pytest.approx(
+    (kept,) = FIGURES["4.3"](StudyOptions("cifar10", "demo")).recorded(finished).rows
+    assert kept["label"] == "c2+gap in the plane"
+    assert kept["extras"]["class_names"] == list("abcd")
+    assert [of["covering radius"] for of in kept["extras"]["proposition"]] == pytest.approx(
         [of["covering radius"] for of in proposition_figures(local)], abs=1e-8
     )
-    assert kept.values["largest_error"] == kept.values["proposition"][2]["largest error"]
+    assert kept["extras"]["largest_error"] == kept["extras"]["proposition"][2]["largest error"]
     assert {name: of.shape for name, of in kept.arrays.items()} == {
         "local": local.shape,
         "labels": (12,),

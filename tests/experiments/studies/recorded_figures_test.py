@@ -66,7 +66,7 @@ def test_prototypes_are_tabulated_and_drawn(recorded, tmp_path, figure):
     assert radii[2] == pytest.approx(figures[2]["covering radius"], abs=1e-4)
     assert table.header[-3:] == ["square under radius", "error under radius", "error under mean distance"]
     assert all(line[-3:] == ["12/12"] * 3 for line in table.rows)
-    draw_prototypes(study, tmp_path / "plane.png", figure, "title")
+    draw_prototypes(study, tmp_path / "plane.png", "title", figure)
     assert is_drawn(tmp_path / "plane.png")
 
 

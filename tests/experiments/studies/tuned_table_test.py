@@ -31,19 +31,18 @@ def test_the_best_mean_on_validation_classes_is_chosen_and_recorded(table, drawn
         return {0.1: 0.5, 0.2: 0.6, 0.3: last}[cell.config.learning_rate] + (0.1 if cell.fold == 0 else -0.1)
 
     finished = drawn_cells(value_of)
-    better_on_test = finished.unit
+    better_on_test = finished.row
 
-    def unit(cell):
-        found = better_on_test(cell)
+    def row(cell):
         test = {"MAP@R": 0.99 if cell.config.learning_rate == 0.1 else 0.1, "P@1": 0.5}
-        return dataclasses.replace(found, result={**found.result, "test": test})
+        return better_on_test(cell).with_values(test=test)
 
-    finished.unit = unit
+    finished.row = row
     assert table.chosen("c1+gap", finished) == chosen
     assert {cell.config.learning_rate for cell in table.cells_of("c1+gap", finished)} == {[0.1, 0.2, 0.3][chosen]}
-    (kept,) = [row for row in table.recorded(finished) if row.label == "c1+gap"]
-    assert len(kept.units) == 4 * 2
-    trials = kept.extras["trials"]
+    kept = [row for row in table.recorded(finished).rows if row["label"] == "c1+gap"]
+    assert len(kept) == 4 * 2
+    trials = kept[0]["extras"]["trials"]
     assert [trial["settings"] for trial in trials] == TRIALS
     assert [trial["chosen"] for trial in trials] == [place == chosen for place in range(3)]
     assert trials[1]["validation"] == pytest.approx(0.6 - 0.05)
@@ -53,7 +52,7 @@ def test_the_first_of_a_tie_is_chosen_once_all_trials_are_finished(table, drawn_
     assert table.chosen("c1+gap", drawn_cells(lambda cell: 0.4)) == 0
     missing = drawn_cells(lambda cell: None if cell.config.learning_rate == 0.3 and cell.fold == 3 else 0.4)
     assert table.chosen("c1+gap", missing) is None
-    assert table.recorded(missing) == []
+    assert table.recorded(missing).rows == []
 
 
 def test_the_table_has_its_trials_beside_it(table, drawn_cells, tmp_path):

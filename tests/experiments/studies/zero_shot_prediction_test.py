@@ -7,8 +7,8 @@ from scipy import stats
 from experiments.plans.study import StudyOptions
 from experiments.plans.study_runs import NothingFinished
 from experiments.protocols.attention import ImageAttention
-from experiments.reports import UnitRun
 from experiments.reports.intervals import interval_of_runs
+from experiments.rows.run_folders import run_row
 from experiments.studies import zero_shot_prediction
 from experiments.studies.figures import FIGURES
 from experiments.studies.zero_shot_prediction import RIDGES, attributes_of, dominant_colors, gain_sentences
@@ -67,21 +67,22 @@ def test_a_run_is_recorded_with_its_accuracies(drawn_cells, monkeypatch):
     study = FIGURES["5.6"](StudyOptions("cifar10_seen", "demo", repeats=2))
     found = {**dict.fromkeys(FITS, {"euclidean": 0.3, "cosine": 0.15}), "ridges": [[0.05, 0.3]], "chance": 0.2}
     state = np.full((10, 8), 0.125), list("abcdefghij"), found
-    monkeypatch.setattr(zero_shot_prediction, "attributes_of", lambda unit, dataset, cache_dir: state)
+    monkeypatch.setattr(zero_shot_prediction, "attributes_of", lambda row, dataset, cache_dir: state)
     images = [attention(np.random.default_rng(0).uniform(size=(8, 2, 2)))] * 3
-    monkeypatch.setattr(zero_shot_prediction, "_images_of", lambda unit, dataset, cache_dir: images)
+    monkeypatch.setattr(zero_shot_prediction, "_images_of", lambda row, dataset, cache_dir: images)
     finished = drawn_cells(lambda cell: 0.4)
     finished.dataset, finished.cache_dir = object(), None
-    methods = study.recorded(finished)
-    assert [(of.label, of.extras, len(of.units)) for of in methods] == [
-        ("without L_ZS", {"place": 0}, 2),
-        ("with L_ZS", {"place": 1}, 2),
+    rows = study.recorded(finished).rows
+    assert [(row["label"], row["extras"]["place"]) for row in rows] == [
+        *[("without L_ZS", 0)] * 2,
+        *[("with L_ZS", 1)] * 2,
     ]
-    first, second = (methods[1].measured(unit) for unit in methods[1].units)
-    assert second.values == {"zero_shot": found, "zero_shot_l2": 0.3, "zero_shot_cosine": 0.15}
+    first, second = rows[2:]
+    measured = {"zero_shot": found, "zero_shot_l2": 0.3, "zero_shot_cosine": 0.15}
+    assert {name: second["extras"][name] for name in measured} == measured
     assert second.arrays == {}
-    assert first.values["image_names"] == ["cat"] * 3
-    assert first.values["prototype_names"] == [f"prototype {index}" for index in range(8)]
+    assert first["extras"]["image_names"] == ["cat"] * 3
+    assert first["extras"]["prototype_names"] == [f"prototype {index}" for index in range(8)]
     np.testing.assert_allclose(first.arrays["parts"][0, 3], images[0].prototypes["prototype 3"], rtol=1e-6)
 
 
@@ -93,7 +94,7 @@ def test_both_readings_of_the_regression_are_computed(tmp_path):
     np.savez(tmp_path / "attributes.npz", attributes=attributes)
     np.savez(tmp_path / "test_embeddings.npz", queries=embeddings, query_labels=labels)
     dataset = types.SimpleNamespace(class_names=[])
-    _, _, found = attributes_of(UnitRun(tmp_path, 0, 0, {"zero_shot_ridge": 0.01}, {}), dataset)
+    _, _, found = attributes_of(run_row(tmp_path, 0, 0, {"zero_shot_ridge": 0.01}, {}), dataset)
     for fit in ("samples", "classes"):
         expected = zero_shot_accuracy(attributes, embeddings, labels, ridge=0.01, fit=fit)
         assert found[fit] == {name: round(getattr(expected, name).mean(), 6) for name in ("euclidean", "cosine")}
