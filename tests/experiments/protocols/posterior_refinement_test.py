@@ -1,4 +1,5 @@
 import json
+import pathlib
 import types
 
 import numpy as np
@@ -20,6 +21,7 @@ from experiments.protocols.posterior_refinement import (
     write_report,
 )
 from experiments.recipes import resolve
+from experiments.rows.run_folders import run_row
 from experiments.runs.trained_model import TrainedModel, load_trained_model
 from experiments.runs.trunk import trunk_of
 from experiments.settings import build
@@ -119,8 +121,8 @@ def test_the_report_has_every_ratio_and_a_picture_a_metric_and_mode(trunk, tmp_p
 
 def test_a_row_keeps_means_of_the_draws_and_the_class_sums_behind_them(trunk):
     rows = refinements(trunk, ["D"], [0.5], draws=3, seed=0)
-    extras, arrays = kept(rows, draws=3)
-    values = extras["posterior_refinement"]
+    row_of_run = kept(run_row(pathlib.Path(), 0, 0, {}, {}), rows, draws=3)
+    values, arrays = row_of_run["extras"]["posterior_refinement"], row_of_run.arrays
     assert values["draws"] == 3
     assert [of["label"] for of in values["matrices"]] == [row.label for row in rows]
     for place, (row, stored) in enumerate(zip(rows, values["matrices"])):
