@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from common import training
-from common.data import EvaluationInputs, Examples
+from common.data import Examples
 from common.errors import InvalidInput, check_given, invalid
 from common.files import read_json, write_json
 from common.progress import progress_bar, write_notice
@@ -22,6 +22,7 @@ from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+    from common.data import EvaluationInputs
     from experiments.runs.unit import Unit
 
 

@@ -33,6 +33,7 @@ class ToyTransport(Study):
     needs_data = False
 
     def __init__(self, options: StudyOptions):
+        self.groups = {}
         self.title = (
             f"Entropic partial transport and its linear programme, mu = {TRANSPORT_RATIO:g} (thesis figure 5.2)"
         )

@@ -32,6 +32,7 @@ class TransportTime(Study):
     notes = ()
 
     def __init__(self, options: StudyOptions):
+        self.groups = {}
         self.title = "Time of the transport over the number of iterations (thesis figure 5.9)"
         self._rounds = _ROUNDS[options.budget]
 

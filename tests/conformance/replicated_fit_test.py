@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(OLD, reason="replicas need Ke
 @pytest.fixture(scope="module")
 def differences(request, tmp_path_factory):
     """Of each model that a test of this session asks for."""
-    asked = [item for item in request.session.items if "differences" in getattr(item, "fixturenames", ())]
+    of_module = [item for item in request.session.items if item.path == request.path]
+    asked = [item for item in of_module if "differences" in item.fixturenames]
     folder = tmp_path_factory.mktemp("mirrored")
     names = [item.callspec.params["name"] for item in asked]
     finished = run_program([*PROGRAM, "mirrored", str(folder), *names], timeout=900)

@@ -10,9 +10,10 @@ def test_an_equal_figure_is_no_gain_and_an_unknown_start_is_silent():
 
 def test_rows_without_training_are_means_of_the_runs_that_have_them():
     half, whole = {"P@1": 0.5, "MAP@R": 0.25}, {"P@1": 1.0, "MAP@R": 0.75}
-    first = {"untrained": half, "closed_form": {"pca": half, "whitening": whole}}
-    rows = rows_without_training([first, {"untrained": whole}], "8-D")
+    first = {"untrained": half, "extras": {"closed_form": {"pca": half, "whitening": whole}}}
+    other = {"untrained": whole, "extras": {}}
+    rows = rows_without_training([first, other], "8-D")
     means = {row.method: row.cells["8-D", "MAP@R"].mean for row in rows}
     assert means == {"untrained backbone": 0.5, "untrained + pca": 0.25, "untrained + whitening": 0.75}
-    assert [row.method for row in rows_without_training([{"untrained": whole}], "8-D")] == ["untrained backbone"]
+    assert [row.method for row in rows_without_training([other], "8-D")] == ["untrained backbone"]
     assert rows_without_training([], "8-D") == []
