@@ -5,7 +5,7 @@ THESIS_VENV := .venv-thesis
 ORACLE_VENV := .venv-oracles
 DOCS_VENV := .venv-docs
 PIP_FLAGS := --quiet --disable-pip-version-check
-TESTED := dev,heif,oracles,serve,tune,keras-hub,mlflow-server,qdrant,wandb
+TESTED := dev,heif,oracles,serve,tune,keras-hub,mlflow-server,postgres,wandb
 ORACLE_TESTS := $(addprefix tests/common/backbones/, \
   torch_oracles_test.py vision_transformer_test.py) tests/experiments/preparation/converted_weights_test.py \
   tests/benchmarks/input_pipeline_test.py tests/benchmarks/peer_losses_test.py

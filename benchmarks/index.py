@@ -1,7 +1,7 @@
 """Time, memory and recall of a million-embedding index, beside faiss itself.
 
 Command: python -m benchmarks.index [--num_embeddings=1000000] [--dim=128] [--num_queries=1000] [--kinds=hnsw,ivf_pq]
-    [--repeats=3] [--folder=/tmp]
+    [--repeats=3] [--folder=/tmp] [--database=postgresql://USER@HOST/DATABASE]
 
 The embeddings are clustered as trained ones are: groups of classes of 20 items, each level with Gaussian offsets of
 its own whose variance falls with the coordinate's number as 1/j (so that few directions hold most of it), turned by a
@@ -14,6 +14,8 @@ proposals again as ours does, and holds a copy of all embeddings for it). Sides 
 anonymous memory above that at its start; it excludes pages of the memory-mapped file, which the system can reclaim.
 A second table compares what an index does in a day: build and save, one query, all queries, one query among the rows of
 a label, 100 rows replaced, 100 removed. The peer is `IndexFlatIP` of faiss, in memory. Each step runs once.
+With --database, the same steps follow with an index there (its name is `benchmark`). Memory is that of this
+process; the server has its own.
 
 Last line: one JSON object; `recall_at_10`, `search_over_faiss` (time) and `extra_gb` (opening and searching) are those
 of the first of --kinds; `STEP_over_faiss` are ratios of the second table.
@@ -41,6 +43,7 @@ CLASSES_PER_GROUP = 50
 SPREAD = (1.0, 0.7, 0.5)  # of groups, of classes in a group, of items in a class
 K = 10
 _ROWS_AT_ONCE = 65_536
+_SCHEMA = "benchmark"  # of the index in a database
 _NUM_CHANGED = 100  # rows that are replaced or removed
 _FLAGS = flags.FLAGS
 
@@ -174,7 +177,7 @@ def steps_of_ours(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> d
     opened = functools.cache(lambda: EmbeddingIndex.load(folder))
     some = slice(_NUM_CHANGED)
     return {
-        "build": lambda: EmbeddingIndex.build(embeddings, ids, labels).save(folder),
+        "build": lambda: EmbeddingIndex.build(embeddings, ids, labels).save(folder, replace=True),
         "first_query": lambda: opened().search(queries[:1], K).ids,
         "one_query": lambda: opened().search(queries[:1], K).ids,
         "queries": lambda: opened().search(queries, K).ids,
@@ -196,16 +199,26 @@ def _ids_and_labels(count: int) -> tuple[list[str], list[str]]:
     return [f"photos/{row:07}.jpg" for row in range(count)], [f"class {row % num_classes}" for row in range(count)]
 
 
-def peer_figures(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> tuple[list[list], dict]:
+def peer_figures(
+    folder: str, embeddings: np.ndarray, queries: np.ndarray, database: str | None = None
+) -> tuple[list[list], dict]:
     """Return the rows of the second table, and ratios to faiss."""
     sides = {"ours": steps_of_ours(f"{folder}/ours", embeddings, queries), "faiss": steps_of_faiss(embeddings, queries)}
+    if database:
+        sides["database"] = steps_of_ours(f"{database}#{_SCHEMA}", embeddings, queries)
     measured = {side: {name: step(function)[1:] for name, function in steps.items()} for side, steps in sides.items()}
     figures = {f"{side}_extra_gb": sum(extra for _, extra in steps.values()) for side, steps in measured.items()}
     ratios = {name: measured["ours"][name][0] / seconds for name, (seconds, _) in measured["faiss"].items()}
+    there = measured.get("database", {})
     rows = [
-        [name.replace("_", " "), f"{seconds:.4f}", f"{ratios[name]:.3g}" if name in ratios else "-"]
-        for name, (seconds, _) in measured["ours"].items()
+        [
+            name.replace("_", " "),
+            *(f"{seconds:.4f}", f"{extra:.3f}", f"{ratios[name]:.3g}" if name in ratios else "-"),
+            *(f"{each:.{digits}f}" for each, digits in zip(there.get(name, ()), (4, 3))),
+        ]
+        for name, (seconds, extra) in measured["ours"].items()
     ]
+    figures |= {f"database_{name}_s": seconds for name, (seconds, _) in there.items()}
     return rows, figures | {f"{name}_over_faiss": ratio for name, ratio in ratios.items()}
 
 
@@ -251,14 +264,16 @@ def main(argv) -> None:
         steps, rows, figures = run(
             f"{folder}/index", _FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim, _FLAGS.kinds, _FLAGS.repeats
         )
-        daily, ratios = peer_figures(folder, *clustered(_FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim))
+        data = clustered(_FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim)
+        daily, ratios = peer_figures(folder, *data, _FLAGS.database)
     size = f"{_FLAGS.num_embeddings:,} x {_FLAGS.dim}"
     measure.print_table([size, "seconds", "extra GB"], steps)
     print()
     header = ["search", "built, s", f"ours, s ({_FLAGS.num_queries} queries)", "faiss, s", "ours / faiss", "recall@10"]
     measure.print_table([*header, "one query, ms", "extra GB"], rows)
     print()
-    measure.print_table([size, "ours, s", "ours / faiss"], daily)
+    there = ["database, s", "extra GB"] if _FLAGS.database else []
+    measure.print_table([size, "ours, s", "extra GB", "ours / faiss", *there], daily)
     measure.print_figures(figures | ratios)
 
 
@@ -273,4 +288,5 @@ if __name__ == "__main__":
     flags.DEFINE_string(
         "folder", None, "Where the index is written meanwhile (default: the system's temporary folder)."
     )
+    flags.DEFINE_string("database", None, "Address of a PostgreSQL server with pgvector, which is compared, too.")
     app.run(main)

@@ -7,7 +7,7 @@ Expected: clinic/index.html with large pictures, clinic/findings.csv; 20 exchang
     18.6 of them among the first 40 suspects (mean of ten draws).
 Cost: embedding the photos, a forward pass each (not with --index), an exact search, and reading the photos.
 
---index is a folder that `photo_search.search index --index=photo_index --images=photos` has made. Without --model, a
+--index is what `photo_search.search index --index=photo_index --images=photos` has made. Without --model, a
 network with published weights embeds --images.
 --apply lists the moves; with --yes it makes them, and writes them to moved.csv. Nothing is deleted: removed photos go
 to the folder `removed` of --output.
@@ -16,7 +16,6 @@ to the folder `removed` of --output.
 from __future__ import annotations
 
 import os
-import pathlib
 
 from absl import flags
 
@@ -25,6 +24,7 @@ from common.errors import InvalidInput, invalid
 from common.files import check_output_folder
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex
+from photo_search.index.stores import name_of
 from photo_search.photos.findings import carry_out, examine, planned_moves, write_clinic
 from photo_search.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
 
@@ -41,7 +41,7 @@ def main() -> None:
     command_line.refuse_flags(values, "yes", because="only --apply moves files")
     index = _index(values)
     findings = examine(index, values.threshold)
-    name = pathlib.Path(values.index or values.images).name
+    name = name_of(values.index or values.images)
     without_class = 0 if index.labels is None else sum(not label for label in index.labels)
     write_clinic(values.output, name, len(index), findings, values.shown, without_class)
     counts = {each.kind: sum(other.kind == each.kind for other in findings) for each in findings}

@@ -7,7 +7,6 @@ Command: python -m photo_search.search index --index=photo_index --images=photos
     python -m photo_search.search shell --index=photo_index   (neighbours of each path that is typed or piped)
     python -m photo_search.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
     python -m photo_search.search map --index=photo_index --html=map.html   (all photos, similar ones together)
-    python -m photo_search.search push --index=photo_index --url=http://localhost:6333 --collection=photos   (Qdrant)
     python -m photo_search.search embed --images=photos --output=photos.npz   (for `index --embeddings`, or elsewhere)
 Expected: neighbours with similarities (cosine), as a table and as a page with pictures; see docs/search.md.
 Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
@@ -26,11 +25,13 @@ import sys
 from absl import flags
 
 from common.commands import command_line
-from common.errors import check_choice
+from common.errors import InvalidInput, check_choice
 from photo_search.index.approximate import KINDS, TARGET_RECALL
 from photo_search.index.similarity import METRICS
 from photo_search.photos import actions
 from photo_search.photos.models import MODEL_FLAGS, define_model_flags
+
+_PUSH = "push is gone: `index --index=postgresql://USER@HOST/DATABASE` keeps an index that other machines search, too."
 
 
 def main(*words: str) -> None:
@@ -38,6 +39,8 @@ def main(*words: str) -> None:
     if not words:
         print((sys.modules["__main__"].__doc__ or "").strip(), "Flags: --help.", sep="\n")
         return
+    if words == ("push",):
+        raise InvalidInput(_PUSH)
     actions.run(check_choice("action", " ".join(words), actions.FLAGS), flags.FLAGS)
 
 
@@ -47,7 +50,9 @@ def define_flags() -> None:
     flags.DEFINE_string("images", None, "Photos: a folder, a table (.csv, .parquet, ...), or one image file.")
     flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
     flags.DEFINE_string("output", None, "The .npz or .parquet file to write.")
-    flags.DEFINE_string("index", None, "Folder of the index, which also keeps its model.")
+    flags.DEFINE_string(
+        "index", None, "Folder of the index, or postgresql://USER@HOST/DATABASE#NAME; it keeps its model, too."
+    )
     flags.DEFINE_string("root", None, "Store paths relative to this folder, so that both can be moved.")
     flags.DEFINE_string("metadata", None, "A table with a column path and others, for --where.")
     flags.DEFINE_boolean("dry_run", False, "Only print what would change.")
@@ -70,8 +75,6 @@ def define_flags() -> None:
     flags.DEFINE_string("pairs", None, "A table with first, second, same; chooses the threshold.")
     text = "Share of the same that --pairs is to reach; in (0, 1]."
     flags.DEFINE_float("precision", 0.95, text, 0.0, 1.0)
-    flags.DEFINE_string("url", None, "A Qdrant server, such as http://localhost:6333, or a folder of its client.")
-    flags.DEFINE_string("collection", None, "The collection that is to hold the index's photos.")
     flags.DEFINE_string("csv", None, "Also write the table to this file.")
     flags.DEFINE_string("html", None, "Also write a page with pictures to this file.")
     flags.DEFINE_integer("shown", 50, "Most queries or groups on the page.", lower_bound=1)
@@ -82,6 +85,7 @@ def define_flags() -> None:
 
 if __name__ == "__main__":
     define_flags()
-    embeds = {"remove", "map", "push"}.isdisjoint(sys.argv[1:])
+    embeds = {"remove", "map"}.isdisjoint(sys.argv[1:])
     kept = "What is embedded is kept; run the same command to resume." if embeds else ""
-    command_line.run_command(main, kept=kept, takes_words=True)
+    gone = dict.fromkeys(("url", "collection"), _PUSH)
+    command_line.run_command(main, kept=kept, takes_words=True, remedy=lambda name: gone.get(name, ""))

@@ -23,7 +23,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    flags.DEFINE_string("index", None, "Folder of the index, as `photo_search.search index` writes it.")
+    flags.DEFINE_string(
+        "index", None, "The index that `photo_search.search index` has made: a folder, or an address of a database."
+    )
     flags.DEFINE_string(
         "model", None, "The model.keras of the index (default: its own; without any no photos are taken)."
     )

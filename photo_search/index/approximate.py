@@ -28,7 +28,9 @@ REFINED = 16  # rows whose stored embeddings are compared, for each neighbour th
 
 
 class ApproximateSearch(NamedTuple):
-    """A faiss index over an `EmbeddingIndex`' first rows, with its measured recall.
+    """A faiss index or a database's graph, with its measured recall.
+
+    It covers the first rows of an `EmbeddingIndex`.
 
     Attributes:
         kind: "hnsw" or "ivf_pq".
@@ -84,6 +86,7 @@ def build_approximate(
     target_recall: float = TARGET_RECALL,
     num_queries: int = 500,
     seed: int = 0,
+    own_graph: Any = None,  # noqa: ANN401
 ) -> ApproximateSearch:
     """Build a faiss index and measure its recall against exact search.
 
@@ -99,6 +102,7 @@ def build_approximate(
         target_recall: in (0, 1].
         num_queries: rows drawn to measure the recall with.
         seed: of the draw, and of faiss' k-means.
+        own_graph: of a database, in place of faiss' ("hnsw").
 
     Raises:
         InvalidInput: faiss is missing, no such kind, or too few rows (two; for "ivf_pq" 1,000).
@@ -109,7 +113,7 @@ def build_approximate(
     fewest = 2 if kind == "hnsw" else 1000
     if len(embeddings) < fewest:
         raise invalid("rows", received=len(embeddings), expected=f"{fewest} or more for {kind}", fix="Search exactly.")
-    index = _filled(import_faiss(), embeddings, metric, kind, seed)
+    index = _filled(import_faiss(), embeddings, metric, kind, seed) if own_graph is None else own_graph
     sample = np.sort(np.random.default_rng(seed).permutation(len(embeddings))[:num_queries])
     depth = min(_RECALL_DEPTH, len(embeddings) - 1)
     queries = np.asarray(embeddings[sample], np.float32)

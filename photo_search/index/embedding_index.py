@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import os
-import secrets
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from common.errors import check_choice, check_given, check_non_negative, check_positive, invalid
-from photo_search.index.approximate import (
-    TARGET_RECALL,
-    ApproximateSearch,
-    build_approximate,
-    read_approximate,
-    without_own_row,
-    write_approximate,
-)
-from photo_search.index.index_folder import IndexFolder, remove_other_files
+from photo_search.index.approximate import TARGET_RECALL, ApproximateSearch, build_approximate, without_own_row
+from photo_search.index.index_folder import IndexFolder
 from photo_search.index.near_duplicates import DuplicatePairs, find_near_duplicates
 from photo_search.index.query_expansion import QueryExpansion, expand_queries
 from photo_search.index.reranking import Reranking
 from photo_search.index.rows import (
     Rows,
     as_texts,
+    exchanged,
     merged_embeddings,
     metadata_of,
     metadata_texts,
     new_rows,
     rows_where,
-    rows_without,
 )
 from photo_search.index.search import Neighbors, nearest_approximately, nearest_exactly, reranked
 from photo_search.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
+from photo_search.index.stores import Store, create_store, is_database, open_store
 from photo_search.index.thresholds import CalibratedRejection, calibrate_rejection
 
 _DTYPES = ("float32", "float16")
@@ -57,9 +51,10 @@ class EmbeddingIndex:
     Create it by `build`, or read it by `load`. Search is exact, by `common.retrieval.find_nearest_neighbors`, unless
     `approximate=True` selects the faiss index from `build_approximate`.
 
-    A saved index is memory-mapped, so only the rows in use are read. `add` appends without rewriting. `remove`,
-    `upsert` and `rebuild` write new files. A process killed meanwhile leaves the index unchanged. Ids are unique texts,
-    such as paths.
+    An index saved in a folder is memory-mapped, so only the rows in use are read. `add` appends without rewriting;
+    `remove`, `upsert` and `rebuild` write new files. An index saved in a database, `postgresql://...`, has several
+    writers, and changes write changed rows alone. A process killed meanwhile leaves the index unchanged. Ids are unique
+    texts, such as paths.
 
     Examples:
         >>> index = EmbeddingIndex.build(np.eye(3, dtype="float32"), ["a", "b", "c"])
@@ -69,9 +64,9 @@ class EmbeddingIndex:
     """
 
     def __init__(
-        self, rows: Rows, record: dict, folder: IndexFolder | None = None, embedder: ImageEmbedder | None = None
+        self, rows: Rows, record: dict, store: Store | None = None, embedder: ImageEmbedder | None = None
     ) -> None:
-        self._rows, self._record, self._folder = rows, record, folder
+        self._rows, self._record, self._store = rows, record, store
         self._approximate: ApproximateSearch | None = None
         self.embedder = embedder
 
@@ -120,7 +115,7 @@ class EmbeddingIndex:
         """Open a saved index; its rows stay on the disk until used.
 
         Args:
-            folder: written by `save`.
+            folder: written by `save`; or the address of a database.
             embedder: embeds images for `search` and `add`.
             root: folder that stored paths are relative to, if it is no longer the recorded one; see `save`. The next
                 write records it.
@@ -128,17 +123,17 @@ class EmbeddingIndex:
         Raises:
             InvalidInput: there is no index, it is damaged, or another model than the embedder built it.
         """
-        opened = IndexFolder(folder, root)
+        opened = open_store(folder, root)
         index = cls(opened.rows(), opened.record, opened)
         if embedder is not None:
             index.attach(embedder)
         return index
 
     def save(self, folder: str | os.PathLike, *, replace: bool = False, root: str | os.PathLike | None = None) -> None:
-        """Write the index to a folder, and memory-map it from there.
+        """Write the index to a folder or database, and use it from there.
 
         Args:
-            folder: made if missing.
+            folder: made if missing; or `postgresql://USER@HOST/DATABASE#NAME`, where the database must exist.
             replace: replace an existing index once this one is written.
             root: ids that are paths below this folder are stored relative to it, and the folder relative to the index.
                 So the index can be moved together with its photos. `ids` are full paths all the same. None: the
@@ -148,10 +143,11 @@ class EmbeddingIndex:
             InvalidInput: there is an index already, or another process is writing one.
         """
         settings = {key: self._record[key] for key in ("dim", "dtype", "metric", "model_digest", "rounding_error")}
-        approximate = self._loaded_approximate() if self._record["approximate"] else None
+        is_by_faiss = not is_database(folder) and (self._store is None or isinstance(self._store, IndexFolder))
+        approximate = self._loaded_approximate() if self._record["approximate"] and is_by_faiss else None
         settings["approximate"] = None
-        opened = IndexFolder.create(folder, settings, self._rows, replace=replace, root=root or self.root)
-        self._folder, self._record, self._rows = opened, opened.record, opened.rows()
+        self._store = create_store(folder, settings, self._rows, replace=replace, root=root or self.root)
+        self._take_over()
         if approximate is not None:
             self._keep_approximate(approximate)
 
@@ -182,11 +178,40 @@ class EmbeddingIndex:
     def embeddings(self) -> np.ndarray:
         """Embeddings as stored `[rows, dim]`, of unit norm under "cosine".
 
-        Read-only if memory-mapped.
+        Read-only if memory-mapped. Those of a database are read into a temporary file first.
         """
-        if self._folder is not None:
-            self._folder.check_whole()
+        found = self._vectors
+        return found if isinstance(found, np.ndarray) else np.asarray(found)
+
+    @property
+    def _vectors(self) -> np.ndarray:
+        """Like `embeddings`, except that a database's are read when indexed, a few by number."""
+        if self._store is not None:
+            self._store.check_whole()
         return self._rows.embeddings
+
+    def vectors(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return the embeddings of some rows `[any, dim]`, as stored."""
+        return np.asarray(self._vectors[self._checked_rows(rows)])
+
+    @property
+    def dtype(self) -> str:
+        """The type of stored embeddings: float32 or float16."""
+        return self._record["dtype"]
+
+    def refresh(self) -> bool:
+        """Take over changes by others; return whether there are any.
+
+        Only a database has some. Without this call an open index keeps its rows, so that their numbers stay valid.
+        """
+        is_new = self._store is not None and self._store.refresh()
+        if is_new:
+            self._take_over()
+        return is_new
+
+    def model_file(self) -> pathlib.Path | None:
+        """Return a file with the model that the saved index keeps, or None."""
+        return None if self._store is None else self._store.model_file()
 
     @property
     def ids(self) -> Sequence[str]:
@@ -214,12 +239,12 @@ class EmbeddingIndex:
     @property
     def root(self) -> str | None:
         """Absolute path of the folder that stored paths are relative to, or None."""
-        return None if self._folder is None else self._folder.root
+        return None if self._store is None else self._store.root
 
     @property
     def root_is_new(self) -> bool:
         """True if `load` was given another root than the recorded one."""
-        return self._folder is not None and self._folder.root != self._folder.recorded_root
+        return self._store is not None and self._store.root != self._store.recorded_root
 
     @property
     def dim(self) -> int:
@@ -274,9 +299,9 @@ class EmbeddingIndex:
             raise invalid("labels", received="none" if labels is None else "labels", expected=f"{has}, as in the index")
         stored, error = self._stored(items)
         new = new_rows(stored, ids, labels, self._rows.ids, digests)
-        if self._folder is not None:
-            self._folder.append(new, rounding_error=error, has_labels=labels is not None)
-            self._record, self._rows = self._folder.record, self._folder.rows()
+        if self._store is not None:
+            self._store.append(new, rounding_error=error, has_labels=labels is not None)
+            self._take_over()
             return
         texts = None if labels is None else [*(self._rows.labels or ()), *(new.labels or ())]
         known = [*(self._rows.digests or [""] * len(self)), *(digests or [""] * len(stored))]
@@ -293,20 +318,22 @@ class EmbeddingIndex:
         Raises:
             InvalidInput: an id that is not in the index.
         """
-        missing = metadata.keys() - set(self.ids)
+        row_of = {text: row for row, text in enumerate(self.ids)}
+        missing = metadata.keys() - row_of.keys()
         if missing:
             raise invalid("ids", received=f"{min(missing)!r}", expected="ids of the index")
-        texts = metadata_texts(metadata.get(text, known) for text, known in zip(self.ids, self.metadata))
-        if self._folder is None:
-            self._rows = self._rows._replace(metadata=texts)
+        texts = dict(zip((row_of[text] for text in metadata), metadata_texts(metadata.values())))
+        if self._store is None:
+            known = self._rows.metadata or [""] * len(self)
+            self._rows = self._rows._replace(metadata=[texts.get(row, text) for row, text in enumerate(known)])
             return
-        self._folder.replace_metadata(texts)
-        self._record, self._rows = self._folder.record, self._folder.rows()
+        self._store.replace_metadata(texts)
+        self._take_over()
 
     def remove(self, ids: Sequence[object]) -> None:
         """Delete rows; the others keep their order.
 
-        The files are rewritten, and the approximate index is dropped.
+        In a folder the files are rewritten, and the approximate index is dropped.
 
         Args:
             ids: of rows of the index.
@@ -318,8 +345,8 @@ class EmbeddingIndex:
         missing = removed.difference(self.ids)
         if missing:
             raise invalid("ids", received=f"{min(missing)!r}", expected="ids of the index")
-        kept, texts = rows_without(self._rows, removed)
-        self.rebuild(kept, np.zeros((0, self.dim), np.float32), *texts)
+        stored, error = self._stored(np.zeros((0, self.dim), np.float32))
+        self._exchange(removed, Rows(stored, [], None if self.labels is None else []), error)
 
     def upsert(
         self,
@@ -330,7 +357,7 @@ class EmbeddingIndex:
     ) -> None:
         """Replace the rows that have these ids, and append the others, at once.
 
-        All of them are the last rows afterwards. The approximate index is dropped.
+        All of them are the last rows afterwards. In a folder the approximate index is dropped.
 
         Args:
             items, ids, labels, digests: as in `add`, except that ids may be in the index.
@@ -338,12 +365,33 @@ class EmbeddingIndex:
         Raises:
             InvalidInput: as `add`.
         """
-        kept, (kept_ids, kept_labels, kept_digests) = rows_without(self._rows, set(as_texts(ids)))
-        if (labels is None) != (kept_labels is None) and len(kept):
+        removed = set(as_texts(ids))
+        stays = len(removed.union(self.ids)) > len(removed)
+        if (labels is None) != (self.labels is None) and stays:
             raise invalid("labels", received="none" if labels is None else "labels", expected="labels as in the index")
-        new_labels = None if labels is None else [*(kept_labels or ()), *labels]
-        known = [*kept_digests, *(digests or [""] * len(ids))]
-        self.rebuild(np.r_[kept, np.full(len(ids), -1)], items, [*kept_ids, *ids], new_labels, known)
+        stored, error = self._stored(items)
+        known = {text: each for text, each in zip(self.ids, self._rows.metadata or ()) if text in removed}
+        new = new_rows(stored, ids, labels, (), digests)
+        self._exchange(removed, new._replace(metadata=[known.get(text, "") for text in new.ids]), error)
+
+    def _exchange(self, ids: set[str], new: Rows, rounding_error: float) -> None:
+        """Remove the rows of these ids, and append new ones."""
+        removed = np.array([row for row, text in enumerate(self.ids) if text in ids], np.int64)
+        if self._store is not None:
+            self._store.exchange(removed, new, rounding_error=rounding_error)
+            self._take_over()
+            return
+        self._replace_all(exchanged(self._rows, removed, new), rounding_error)
+
+    def _replace_all(self, rows: Rows, rounding_error: float) -> None:
+        """Replace the rows in memory."""
+        self._rows = rows._replace(embeddings=rows.embeddings[:])
+        self._record = {**self._record, "rounding_error": rounding_error, "approximate": None}
+
+    def _take_over(self) -> None:
+        """Use record and rows of the store."""
+        if self._store is not None:
+            self._record, self._rows = self._store.record, self._store.rows()
 
     def rebuild(
         self,
@@ -356,7 +404,8 @@ class EmbeddingIndex:
     ) -> None:
         """Replace all rows at once by kept and new ones, in a given order.
 
-        A saved index is rewritten to new files, and the approximate index is dropped.
+        An index in a folder is rewritten to new files, and the approximate index is dropped. In a database rows that
+        stay keep their order, and others follow them.
 
         Args:
             sources: `[rows]`, int: the present row whose embedding a row takes, or -1 for the next of `items`.
@@ -371,14 +420,12 @@ class EmbeddingIndex:
         if metadata is None and self._rows.metadata is not None:
             known = dict(zip(self.ids, self.metadata))
             metadata = [known.get(text, {}) for text in as_texts(ids)]
-        rows = new_rows(merged_embeddings(self.embeddings, stored, sources), ids, labels, (), digests, metadata)
-        if self._folder is not None:
-            self._folder.rewrite(rows, rounding_error=error)
-            self._record, self._rows = self._folder.record, self._folder.rows()
-        else:
-            self._rows = rows._replace(embeddings=rows.embeddings[:])
-            self._record = {**self._record, "rounding_error": error, "approximate": None}
-        self._approximate = None
+        rows = new_rows(merged_embeddings(self._vectors, stored, sources), ids, labels, (), digests, metadata)
+        if self._store is not None:
+            self._store.rewrite(np.asarray(sources, np.int64), rows, rounding_error=error)
+            self._take_over()
+            return
+        self._replace_all(rows, error)
 
     def rows_labelled(self, labels: Sequence[object]) -> np.ndarray:
         """Return the rows that have one of these labels `[any]`, int64, for `search(among=...)`.
@@ -439,7 +486,7 @@ class EmbeddingIndex:
         count = k if reranking is None else max(k, min(reranking.num_candidates, num_searched))
         rows = self._nearest(prepared, count, approximate, among)
         if reranking is not None:
-            rows = reranked(prepared, self.embeddings, rows, reranking)[:, :k]
+            rows = reranked(prepared, self._vectors, rows, reranking)[:, :k]
         return self._described(prepared, rows)
 
     def neighbors_of(self, rows: Sequence[int] | np.ndarray, k: int = 10, *, approximate: bool = False) -> Neighbors:
@@ -452,14 +499,14 @@ class EmbeddingIndex:
         """
         rows = self._checked_rows(rows)
         check_positive("k", k)
-        queries = np.asarray(self.embeddings[rows])
+        queries = np.asarray(self._vectors[rows])
         found = self._nearest(queries, k + 1, approximate, None, given=k)
         return self._described(queries, without_own_row(found, rows))
 
     def similarities(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Return similarities `[pairs]`, float64, of rows `[pairs]` with rows `[pairs]`."""
         left, right = self._checked_rows(first), self._checked_rows(second)
-        return similarities_of(self.embeddings[left], self.embeddings, right[:, np.newaxis], self.metric)[:, 0]
+        return similarities_of(self._vectors[left], self._vectors, right[:, np.newaxis], self.metric)[:, 0]
 
     def calibrate_rejection(
         self, max_rejected: float, *, max_rows: int = 2000, num_neighbors: int = 50, seed: int = 0
@@ -509,9 +556,10 @@ class EmbeddingIndex:
     def build_approximate(
         self, kind: str = "hnsw", *, target_recall: float = TARGET_RECALL, num_queries: int = 500, seed: int = 0
     ) -> ApproximateSearch:
-        """Build a faiss index over all rows, and measure its recall.
+        """Build an approximate index over all rows, and measure its recall.
 
-        A saved index stores it in its folder.
+        It is one of faiss, or a database's own graph. A saved index stores it in its folder. A database
+        keeps its own up to date.
 
         Args:
             kind: "hnsw" (fast; needs 1.5 times the embeddings' memory) or "ivf_pq" (small).
@@ -523,32 +571,32 @@ class EmbeddingIndex:
             The index, with the recall reached, which may lie below the target.
 
         Raises:
-            InvalidInput: faiss is missing, or too few rows.
+            InvalidInput: faiss is missing, too few rows, or another kind than a database has.
         """
         found = build_approximate(
-            self.embeddings, self.metric, kind, target_recall=target_recall, num_queries=num_queries, seed=seed
+            self.embeddings,
+            self.metric,
+            kind,
+            target_recall=target_recall,
+            num_queries=num_queries,
+            seed=seed,
+            own_graph=None if self._store is None else self._store.own_graph(kind),
         )
         self._keep_approximate(found)
         return found
 
     def _keep_approximate(self, found: ApproximateSearch) -> None:
-        record = found.as_record()
-        if self._folder is not None:
-            record["file"] = f"approximate-{secrets.token_hex(4)}.faiss"
-            write_approximate(self._folder.folder / record["file"], found)
-            self._folder.change(approximate=record)
-            remove_other_files(self._folder.folder, self._folder.record)
-        self._record = {**self._record, "approximate": record}
-        self._approximate = found
+        if self._store is not None:
+            self._store.keep_approximate(found)
+            self._take_over()
+            return
+        self._record, self._approximate = {**self._record, "approximate": found.as_record()}, found
 
     def _loaded_approximate(self) -> ApproximateSearch:
-        record = self._record["approximate"]
-        if record is None:
+        if self._record["approximate"] is None:
             fix = "Build one with build_approximate(), or search exactly."
             raise invalid("approximate", received=True, expected="an index that has an approximate one", fix=fix)
-        if self._approximate is None and self._folder is not None:
-            self._approximate = read_approximate(self._folder.folder / record["file"], record)
-        return check_given("approximate", self._approximate)
+        return check_given("approximate", self._approximate) if self._store is None else self._store.approximate()
 
     def _embeddings_of(self, items: Any) -> np.ndarray:  # noqa: ANN401
         if isinstance(items, np.ndarray) and items.ndim != 4 and items.dtype.kind not in "OSU":
@@ -582,12 +630,15 @@ class EmbeddingIndex:
         if not len(queries):
             return np.empty((0, k), np.int64)
         if approximate and among is None:
-            return nearest_approximately(queries, self.embeddings, k, self.metric, self._loaded_approximate())
+            return nearest_approximately(queries, self._vectors, k, self.metric, self._loaded_approximate())
         if approximate:
             raise invalid("approximate", received=True, expected="False together with `among`")
-        if among is None:
+        rows = None if among is None else np.sort(self._checked_rows(among))
+        found = None if self._store is None else self._store.nearest(queries, k, rows)
+        if found is not None:
+            return found
+        if rows is None:
             return nearest_exactly(queries, self.embeddings, k, self.metric)
-        rows = np.sort(self._checked_rows(among))
         return rows[nearest_exactly(queries, self.embeddings[rows], k, self.metric)]
 
     def _expanded(
@@ -599,8 +650,8 @@ class EmbeddingIndex:
         check_non_negative("alpha", expansion.alpha)
         count = min(expansion.num_neighbors, len(self) if among is None else len(among))
         rows = self._nearest(queries, count, approximate, among)
-        return expand_queries(queries, np.asarray(self.embeddings[rows], np.float32), expansion.alpha)
+        return expand_queries(queries, np.asarray(self._vectors[rows], np.float32), expansion.alpha)
 
     def _described(self, queries: np.ndarray, rows: np.ndarray) -> Neighbors:
-        similarities = similarities_of(queries, self.embeddings, rows, self.metric)
+        similarities = similarities_of(queries, self._vectors, rows, self.metric)
         return Neighbors(rows, similarities, self.ids, self.labels)

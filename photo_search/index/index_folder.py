@@ -9,18 +9,29 @@ import os
 import pathlib
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import BinaryIO, cast
 
 import numpy as np
 
 from common.errors import InvalidInput, invalid
-from common.files import Maybe, Number, checked, errors_name, hold_lock, read_json, remove_temporary_files, write_json
-from photo_search.index.approximate import KINDS
-from photo_search.index.rows import Rows, TextColumn, encoded
+from common.files import (
+    Maybe,
+    Number,
+    checked,
+    errors_name,
+    hold_lock,
+    read_json,
+    remove_temporary_files,
+    write_atomically,
+    write_json,
+)
+from photo_search.index.approximate import KINDS, ApproximateSearch, read_approximate, write_approximate
+from photo_search.index.rows import Rows, TextColumn, below_root, encoded, exchanged
 from photo_search.index.similarity import METRICS
 
 RECORD = "index.json"
+MODEL = "model.keras"
 _FORMAT = 1
 _LATER_TEXTS = {"digests": "digest_ends", "metadata": "metadata_ends"}  # which older indexes lack
 _TEXTS = {"ids": "id_ends", "labels": "label_ends", **_LATER_TEXTS}
@@ -28,31 +39,32 @@ _LATER_COLUMNS = (*_LATER_TEXTS, *_LATER_TEXTS.values())
 _COLUMNS = ("embeddings", *_TEXTS, *_TEXTS.values())
 _OWN_NAME = re.compile(rf"({'|'.join(_COLUMNS)}|approximate)-[0-9a-f]{{8}}\.(bin|faiss)")
 _COUNT = Number(int, 0, 2**48)
-_DESCRIPTION = {
-    "rows": _COUNT,
+SETTINGS = {
     "dim": _COUNT,
-    "files": {
-        **dict.fromkeys(_COLUMNS, _OWN_NAME),
-        **dict.fromkeys(_LATER_COLUMNS, Maybe(_OWN_NAME, is_null_allowed=False)),
-    },
-    "bytes": {**dict.fromkeys(_TEXTS, _COUNT), **dict.fromkeys(_LATER_TEXTS, Maybe(_COUNT, is_null_allowed=False))},
     "root": Maybe(str),
     "has_labels": bool,
     "dtype": {"float32", "float16"},
     "metric": set(METRICS),
     "model_digest": Maybe(str),
     "rounding_error": Number(float, 0),
-    "approximate": Maybe(
-        {
-            "file": _OWN_NAME,
-            "kind": set(KINDS),
-            "rows": _COUNT,
-            "effort": Number(int, 1),
-            "recall_at_10": Number(float, 0, 1),
-            "num_queries": _COUNT,
-            "target_recall": Maybe(Number(float, 0, 1), is_null_allowed=False),
-        }
-    ),
+}
+APPROXIMATE = {
+    "kind": set(KINDS),
+    "rows": _COUNT,
+    "effort": Number(int, 1),
+    "recall_at_10": Number(float, 0, 1),
+    "num_queries": _COUNT,
+    "target_recall": Maybe(Number(float, 0, 1), is_null_allowed=False),
+}
+_DESCRIPTION = {
+    **SETTINGS,
+    "rows": _COUNT,
+    "files": {
+        **dict.fromkeys(_COLUMNS, _OWN_NAME),
+        **dict.fromkeys(_LATER_COLUMNS, Maybe(_OWN_NAME, is_null_allowed=False)),
+    },
+    "bytes": {**dict.fromkeys(_TEXTS, _COUNT), **dict.fromkeys(_LATER_TEXTS, Maybe(_COUNT, is_null_allowed=False))},
+    "approximate": Maybe({"file": _OWN_NAME, **APPROXIMATE}),
 }
 _ROWS_AT_ONCE = 65_536
 
@@ -75,6 +87,7 @@ class IndexFolder:
     def __init__(self, folder: str | os.PathLike, root: str | os.PathLike | None = None) -> None:
         self.folder = pathlib.Path(folder)
         self._maps: list[mmap.mmap] = []
+        self._approximate: tuple[str, ApproximateSearch] | None = None  # with its file
         self.record = self._read()
         recorded = self.record.get("root")
         self.recorded_root = None if recorded is None else os.path.abspath(self.folder / recorded)
@@ -110,8 +123,27 @@ class IndexFolder:
             with _none_left_on_failure(folder):
                 record = _written(folder, settings, rows, place)
                 write_json(folder / RECORD, record)
-            remove_other_files(folder, record)
+            _remove_other_files(folder, record)
         return cls(folder)
+
+    @classmethod
+    def keep_model(cls, folder: str | os.PathLike, contents: bytes) -> None:
+        """Keep a model's file in the folder, which is made if missing."""
+        path = pathlib.Path(folder, MODEL)
+        if not (path.is_file() and path.read_bytes() == contents):
+            write_atomically(path, lambda file: file.write(contents))
+
+    def model_file(self) -> pathlib.Path | None:
+        """Return the path of the model that the folder keeps, or None."""
+        path = self.folder / MODEL
+        return path if path.is_file() else None
+
+    def refresh(self) -> bool:
+        """Return False: an open folder keeps its rows, even if others replace them."""
+        return False
+
+    def nearest(self, queries: np.ndarray, k: int, among: np.ndarray | None) -> None:
+        """Return None, since mapped embeddings are searched where they are."""
 
     def rows(self) -> Rows:
         """Return all rows, memory-mapped.
@@ -147,10 +179,15 @@ class IndexFolder:
         with _locked(self.folder):
             self._commit_rows({**_filled(self.folder, self._unchanged(), rows, self.root), **changes})
 
-    def rewrite(self, rows: Rows, **changes: object) -> None:
+    def exchange(self, removed: np.ndarray, rows: Rows, **changes: object) -> None:
+        """Remove rows by their number, and append others, by new files of all."""
+        self.rewrite(np.empty(0, np.int64), exchanged(self.rows(), removed, rows), **changes)
+
+    def rewrite(self, sources: np.ndarray, rows: Rows, **changes: object) -> None:
         """Replace all rows at once, by new files.
 
         Args:
+            sources: unused, since all rows are written.
             rows: of the stored type; they may be read from the present files.
             **changes: of the record.
 
@@ -161,22 +198,24 @@ class IndexFolder:
             with _none_left_on_failure(self.folder):
                 record = {**_written(self.folder, self._unchanged(), rows, self.root), **changes, "approximate": None}
                 self._commit_rows(record)
-            remove_other_files(self.folder, record)
+            _remove_other_files(self.folder, record)
 
-    def replace_metadata(self, texts: list[str]) -> None:
-        """Replace the metadata of all rows by new files; the others stay.
+    def replace_metadata(self, texts: Mapping[int, str]) -> None:
+        """Replace the metadata of some rows by new files of all; other columns stay.
 
         Raises:
             InvalidInput: as `append`.
         """
+        known = self.rows().metadata or [""] * self.record["rows"]
+        every = [texts.get(row, text) for row, text in enumerate(known)]
         with _locked(self.folder):
             record = self._unchanged()
             with _none_left_on_failure(self.folder):
                 files = record["files"] | _new_files(self.folder, ("metadata", "metadata_ends"))
-                size = _append_texts(self.folder, files, "metadata", texts, 0, 0)
+                size = _append_texts(self.folder, files, "metadata", every, 0, 0)
                 record |= {"files": files, "bytes": {**record["bytes"], "metadata": size}}
                 self._commit_rows(record)
-            remove_other_files(self.folder, record)
+            _remove_other_files(self.folder, record)
 
     def change(self, **changes: object) -> None:
         """Change entries of the record, such as that of an approximate index.
@@ -192,6 +231,24 @@ class IndexFolder:
                 raise self._changed()
             write_json(self.folder / RECORD, {**record, **changes})
             self.record = {**self.record, **changes}  # with the rows that this process knows
+
+    def own_graph(self, kind: str) -> None:
+        """Return None: faiss builds an approximate index."""
+
+    def keep_approximate(self, found: ApproximateSearch) -> None:
+        """Write an approximate index in place of an earlier one."""
+        record = {**found.as_record(), "file": f"approximate-{secrets.token_hex(4)}.faiss"}
+        write_approximate(self.folder / record["file"], found)
+        self.change(approximate=record)
+        _remove_other_files(self.folder, self.record)
+        self._approximate = (record["file"], found)
+
+    def approximate(self) -> ApproximateSearch:
+        """Return the recorded approximate index, read once."""
+        record = self.record["approximate"]
+        if self._approximate is None or self._approximate[0] != record["file"]:
+            self._approximate = (record["file"], read_approximate(self.folder / record["file"], record))
+        return self._approximate[1]
 
     def _unchanged(self) -> dict:
         """Return the record, or raise `InvalidInput` if another process has changed the rows."""
@@ -267,15 +324,13 @@ def _entry_of(folder: pathlib.Path, root: str | None) -> str | None:
 def _filled(folder: pathlib.Path, record: dict, rows: Rows, root: str | None) -> dict:
     """Write rows behind the counted ones; return the record that includes them."""
     count, files, sizes = record["rows"], record["files"], dict(record["bytes"])
-    below = os.path.join(root or "", "")
-    ids = [text[len(below) :] if root is not None and text.startswith(below) else text for text in rows.ids]
     unknown = [""] * len(rows.embeddings)
     later = {"digests": rows.digests or unknown, "metadata": rows.metadata or unknown}
     row_bytes = record["dim"] * np.dtype(record["dtype"]).itemsize
     with _appending(folder / files["embeddings"], count * row_bytes) as file:
         for start in range(0, len(rows.embeddings), _ROWS_AT_ONCE):
             file.write(np.ascontiguousarray(rows.embeddings[start : start + _ROWS_AT_ONCE]).data)
-    for column, texts in {"ids": ids, "labels": rows.labels or (), **later}.items():
+    for column, texts in {"ids": below_root(rows.ids, root), "labels": rows.labels or (), **later}.items():
         if column in files:
             sizes[column] = _append_texts(folder, files, column, texts, count, sizes[column])
     return {**record, "rows": count + len(rows.embeddings), "bytes": sizes}
@@ -320,7 +375,7 @@ def _none_left_on_failure(folder: pathlib.Path) -> Iterator[None]:
         raise
 
 
-def remove_other_files(folder: pathlib.Path, record: dict) -> None:
+def _remove_other_files(folder: pathlib.Path, record: dict) -> None:
     """Remove files of earlier indexes, approximate ones too, absent from the record."""
     keep = {*record["files"].values(), (record["approximate"] or {}).get("file")}
     _remove([path for path in _files_of(folder) if path.name not in keep])
@@ -342,5 +397,5 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
     received, fix = f"{folder}, which another process writes", "Wait until it has ended."
     refusal = invalid("index folder", received=received, expected="one writer", fix=fix)
     with hold_lock(folder / "lock", refusal=refusal):
-        remove_temporary_files(folder, kept="model.keras")
+        remove_temporary_files(folder, kept=MODEL)
         yield

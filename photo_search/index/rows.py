@@ -51,16 +51,26 @@ def new_rows(
     return Rows(stored, texts, label_texts, digests, described)
 
 
-def rows_without(rows: Rows, removed: set[str]) -> tuple[np.ndarray, tuple[list[str], list[str] | None, list[str]]]:
-    """Return the remaining rows `[kept]`, int64, with their texts.
+def exchanged(rows: Rows, removed: np.ndarray, new: Rows) -> Rows:
+    """Return rows without the removed ones, and new ones behind them.
 
-    The texts are ids, labels and digests.
+    They have labels if the new ones do.
     """
-    ids, labels = list(rows.ids), None if rows.labels is None else list(rows.labels)
-    digests = list(rows.digests or [""] * len(ids))
-    kept = [row for row, text in enumerate(ids) if text not in removed]
-    kept_labels = None if labels is None else [labels[row] for row in kept]
-    return np.array(kept, np.int64), ([ids[row] for row in kept], kept_labels, [digests[row] for row in kept])
+    count, gone = len(rows.embeddings), set(removed.tolist())
+    kept = [row for row in range(count) if row not in gone]
+
+    def column(known: Sequence[str] | None, added: Sequence[str] | None) -> list[str]:
+        texts = [""] * count if known is None else list(known)
+        return [*(texts[row] for row in kept), *(added or [""] * len(new.embeddings))]
+
+    sources = np.array([*kept, *[-1] * len(new.embeddings)], np.int64)
+    return Rows(
+        merged_embeddings(rows.embeddings, new.embeddings, sources),
+        column(rows.ids, new.ids),
+        None if new.labels is None else column(rows.labels, new.labels),
+        column(rows.digests, new.digests),
+        column(rows.metadata, new.metadata),
+    )
 
 
 def metadata_texts(metadata: Iterable[Mapping[str, str]]) -> list[str]:
@@ -202,6 +212,12 @@ def encoded(texts: Iterable[str], start: int = 0) -> tuple[bytes, np.ndarray]:
     """
     parts = [text.encode("utf-8", "surrogateescape") for text in texts]
     return b"".join(parts), start + np.cumsum([len(part) for part in parts], dtype=np.int64)
+
+
+def below_root(ids: Iterable[str], root: str | None) -> list[str]:
+    """Return ids as stored: relative to the root, if below it."""
+    below = os.path.join(root or "", "")
+    return [text[len(below) :] if root is not None and text.startswith(below) else text for text in ids]
 
 
 def as_texts(values: Iterable[object]) -> list[str]:

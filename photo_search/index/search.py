@@ -54,7 +54,7 @@ def nearest_exactly(queries: np.ndarray, embeddings: np.ndarray, k: int, metric:
     """
     if metric == "cosine" and len(queries) <= _FEW_QUERIES and k <= len(embeddings) // 32:
         return nearest_units(queries, embeddings, k)
-    similarity = search_similarity(metric)
+    similarity, embeddings = search_similarity(metric), np.asanyarray(embeddings)
     return retrieval.find_nearest_neighbors(queries, embeddings, num_neighbors=k, similarity=similarity)
 
 

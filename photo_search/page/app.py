@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from common.errors import InvalidInput
+from photo_search.index.stores import Unreachable
 from photo_search.page.guards import limited, refusal
 from photo_search.page.service import MOST_NEIGHBOURS, PhotoService
 from photo_search.page.uploads import Crop, Refused
@@ -78,6 +79,8 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(InvalidInput)
     def of_input(_: Request, error: InvalidInput) -> JSONResponse:
+        if isinstance(error, Unreachable):  # visitors need not know its address
+            return refusal(Refused(503, "The database of the index does not answer."))
         status, seconds = (error.status, error.seconds) if isinstance(error, Refused) else (422, None)
         return refusal(Refused(status, shown_text(str(error)), seconds))
 

@@ -15,7 +15,8 @@ from PIL import Image
 
 from common.errors import InvalidInput, check_all, invalid
 from photo_search.index import EmbeddingIndex
-from photo_search.photos.models import load_model, own_model
+from photo_search.index.stores import name_of, shown_place
+from photo_search.photos.models import load_model
 
 if TYPE_CHECKING:
     import uvicorn
@@ -33,7 +34,7 @@ _MEGA = 1_000_000
 def serve(values: flags.FlagValues) -> None:
     """Serve the page until Ctrl-C or SIGTERM."""
     _, index, _ = check_all([check_packages, lambda: _index(values.index), lambda: _check_port(values.port)])
-    model = pathlib.Path(values.model) if values.model else own_model(values.index)
+    model = pathlib.Path(values.model) if values.model else index.model_file()
     listener = listen(values.host, values.port)
     with listener:
         from photo_search.page.network import PhotoNetwork  # these import TensorFlow, which takes seconds
@@ -45,11 +46,11 @@ def serve(values: flags.FlagValues) -> None:
         embedder = None if model is None else load_model(model)
         if embedder is not None:
             index.attach(embedder)
-        gallery = Gallery(index, pathlib.Path(values.index).name, limits.pixels)
+        gallery = Gallery(index, name_of(values.index), limits.pixels)
         service = PhotoService(gallery, None if embedder is None else PhotoNetwork(embedder), limits)
         service.warm_up()
         address = address_of(listener, values.host)
-        print(f"{values.index}: {len(index)} photos at {address}. Ctrl-C ends it.", flush=True)
+        print(f"{shown_place(values.index)}: {len(index)} photos at {address}. Ctrl-C ends it.", flush=True)
         if embedder is None:
             print("The index keeps no model: without --model, only photos of the index can be looked up.", flush=True)
         if not is_loopback(listener):
@@ -59,7 +60,7 @@ def serve(values: flags.FlagValues) -> None:
 
 def _index(folder: str | None) -> EmbeddingIndex:
     if not folder:
-        raise InvalidInput("Missing --index: expected a folder that `photo_search.search index` has written.")
+        raise InvalidInput("Missing --index: expected what `photo_search.search index` has made.")
     return EmbeddingIndex.load(folder)
 
 

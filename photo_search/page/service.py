@@ -44,8 +44,16 @@ class PhotoService:
         self._few_pictures = threading.Semaphore(2)
         self._cached = functools.lru_cache(_CACHED_PICTURES)(gallery.picture)
 
+    def _refresh(self) -> None:
+        """Show what others have changed in a database."""
+        with self._one_photo:
+            if self.gallery.index.refresh():
+                self.gallery = self.gallery.anew()
+                self._cached = functools.lru_cache(_CACHED_PICTURES)(self.gallery.picture)
+
     def describe(self) -> dict[str, Any]:
         """Return the index, its classes, some of its photos, and the limits."""
+        self._refresh()
         return {
             "index": self.gallery.name,
             "photos": len(self.gallery),
@@ -66,6 +74,7 @@ class PhotoService:
         `label` and `where`: see `Gallery.nearest`.
         """
         network = self._able_network()
+        self._refresh()
         began = time.perf_counter()
         with self._one_photo:
             photo = self._decoded(network, contents, crop)
@@ -78,6 +87,7 @@ class PhotoService:
     ) -> dict[str, Any]:
         """Find an indexed photo's neighbours, without itself; otherwise as `search`."""
         network = None if crop is None else self._able_network()
+        self._refresh()
         began = time.perf_counter()
         with self._one_photo:
             if network is None:
@@ -171,6 +181,10 @@ class Gallery:
     def __len__(self) -> int:
         return len(self.index)
 
+    def anew(self) -> Gallery:
+        """Return a view of the index as it is now."""
+        return Gallery(self.index, self.name, self._max_pixels)
+
     def classes(self) -> list[dict[str, Any]]:
         """List the classes by name, with their numbers of labelled photos."""
         counts = np.bincount(self._classes, minlength=len(self._numbers))
@@ -206,7 +220,7 @@ class Gallery:
             count = min(count, len(self) - 1)
             return self._found(self.index.neighbors_of([row], count)) if count else []
         among = np.arange(len(self)) if among is None else among
-        query = np.asarray(self.index.embeddings[[row]], np.float32) if part is None else part
+        query = self.index.vectors([row]).astype(np.float32) if part is None else part
         return self._search(query, count, among[among != row])
 
     def described(self, row: int) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import pathlib
 import sys
 from collections.abc import Callable
 
@@ -12,9 +11,10 @@ from absl import flags
 
 from common.commands.command_line import refuse_flags, with_home
 from common.errors import InvalidInput, invalid
-from common.files import check_output_file, check_output_folder
+from common.files import check_output_file
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex, QueryExpansion, Reranking
+from photo_search.index.stores import check_place, has_index, name_of, parts_of, shown_place
 from photo_search.photos import duplicates, neighbors, sync
 from photo_search.photos.embedding import (
     EmbeddingTable,
@@ -24,7 +24,15 @@ from photo_search.photos.embedding import (
     read_table,
     write_table,
 )
-from photo_search.photos.models import MODEL_FLAGS, batch_size_of, choose_model, embedded, index_in_memory, load_model
+from photo_search.photos.models import (
+    MODEL_FLAGS,
+    batch_size_of,
+    choose_model,
+    embedded,
+    forget_parts,
+    index_in_memory,
+    load_model,
+)
 from photo_search.photos.shown import aligned, shown_text, shown_threshold, write_csv
 
 # The flags that each action reads; others are refused.
@@ -41,7 +49,6 @@ FLAGS = {
     "neighbours": (*_EMBEDDING, "index", "embeddings", *_SEARCH, "csv", "html", "shown"),
     "shell": (*MODEL_FLAGS, "index", *_SEARCH),
     "map": ("index", "html"),
-    "push": ("index", "url", "collection"),
     "duplicates": (*_EMBEDDING, "index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
 }
 
@@ -54,7 +61,7 @@ def run(action: str, values: flags.FlagValues) -> None:
         if place := values[name].value:
             check_output_file(f"--{name}", place)
     if values.index:
-        check_output_folder("--index", values.index)
+        check_place("--index", values.index)
     if values.root and not os.path.isdir(values.root):
         raise invalid("--root", received=values.root, expected="a folder that exists")
     if action in ("sync", "remove"):
@@ -67,7 +74,6 @@ def run(action: str, values: flags.FlagValues) -> None:
         "neighbours": _neighbours,
         "shell": _shell,
         "map": _map,
-        "push": _push,
         "duplicates": _duplicates,
     }[action](values)
     for name in ("csv", "html"):
@@ -87,7 +93,7 @@ def _embed(values: flags.FlagValues) -> None:
 
 def _index(values: flags.FlagValues) -> None:
     _need(values, "index")
-    exists = pathlib.Path(values.index, "index.json").exists()
+    exists = has_index(values.index)
     if exists:
         refuse_flags(values, "metric", "dtype", "root", because="the index is there already and keeps its own")
     index = EmbeddingIndex.load(values.index) if exists else None
@@ -101,13 +107,13 @@ def _index(values: flags.FlagValues) -> None:
     if values.approximate:
         sync.build_approximate(index, values.approximate, values.target_recall)
     rounding = f", rounded by at most {index.rounding_error:.1e}" if index.rounding_error else ""
-    stored = f"{index.dim} components, {index.metric}, {index.embeddings.dtype}{rounding}"
-    print(f"{values.index}: {len(index)} photos, {stored}.")
+    stored = f"{index.dim} components, {index.metric}, {index.dtype}{rounding}"
+    print(f"{shown_place(values.index)}: {len(index)} photos, {stored}.")
 
 
 def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> EmbeddingIndex:
     """Create the index, or add the photos that it lacks."""
-    table = _table(values, f"{values.index.rstrip(os.sep)}.parts", index, adds=True)
+    table = _table(values, parts_of(values.index), index, adds=True)
     if index is None:
         index = EmbeddingIndex.build(
             table.embeddings,
@@ -119,6 +125,7 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
             digests=table.digests,
         )
         index.save(values.index, root=values.root)
+        forget_parts(values.index)
         return index
     index.check_model(table.model_digest)
     labels = table.labels
@@ -128,6 +135,7 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
     elif index.labels is not None and labels is None:
         labels = [""] * len(table.paths)
     index.add(table.embeddings, table.paths, labels, table.digests)
+    forget_parts(values.index)
     print(f"{len(table.paths)} photos added.")
     return index
 
@@ -138,9 +146,7 @@ def _neighbours(values: flags.FlagValues) -> None:
     search = _search(values, index)
     if not (values.images or values.embeddings):
         raise InvalidInput("Missing --images or --embeddings: expected photos to look up.")
-    name = pathlib.Path(values.index).name
-    parts = str(pathlib.Path(values.index).with_name(f"{name}.queries.parts"))
-    found = search(_table(values, parts, index))
+    found = search(_table(values, parts_of(values.index, "queries.parts"), index))
     print(neighbors.shown_neighbors(found))
     if values.reject is not None:
         unlike = sum(each.verdict == neighbors.UNLIKE for each in found)
@@ -151,7 +157,7 @@ def _neighbours(values: flags.FlagValues) -> None:
     if values.csv:
         write_csv(values.csv, *neighbors.neighbor_table(found))
     if values.html:
-        neighbors.write_page(values.html, found, values.index, values.shown)
+        neighbors.write_page(values.html, found, shown_place(values.index), values.shown)
 
 
 def _shell(values: flags.FlagValues) -> None:
@@ -213,16 +219,9 @@ def _map(values: flags.FlagValues) -> None:
     _need(values, "index", "html")
     index = EmbeddingIndex.load(values.index)
     if not len(index):
-        raise invalid("--index", received=values.index, expected="an index with photos")
-    shown = write_map(values.html, index, pathlib.Path(values.index).name)
+        raise invalid("--index", received=shown_place(values.index), expected="an index with photos")
+    shown = write_map(values.html, index, name_of(values.index))
     print(f"A map of {shown:,} of {plural(len(index), 'photo')}.")
-
-
-def _push(values: flags.FlagValues) -> None:
-    from photo_search.photos.push import push  # here, for it needs the extra `qdrant`
-
-    _need(values, "index", "url", "collection")
-    push(values)
 
 
 def _duplicates(values: flags.FlagValues) -> None:
@@ -286,7 +285,9 @@ def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *
 
 def _check_search(values: flags.FlagValues, index: EmbeddingIndex) -> None:
     if values.search == "approximate" and index.approximate is None:
-        fix = f"`python -m photo_search.search index --index={values.index} --approximate=hnsw` builds one."
+        fix = (
+            f"`python -m photo_search.search index --index={shown_place(values.index)} --approximate=hnsw` builds one."
+        )
         raise invalid("--search", received="approximate", expected="an index that has an approximate one", fix=fix)
 
 

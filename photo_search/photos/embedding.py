@@ -96,7 +96,13 @@ def _fix(place: str) -> str | None:
 
 
 def embed_photos(
-    photos: Photos, embedder: ImageEmbedder, parts: str | os.PathLike, *, batch_size: int = 64, skip: bool = False
+    photos: Photos,
+    embedder: ImageEmbedder,
+    parts: str | os.PathLike,
+    *,
+    batch_size: int = 64,
+    skip: bool = False,
+    keep: bool = False,
 ) -> EmbeddingTable:
     """Embed photos in their order.
 
@@ -106,6 +112,7 @@ def embed_photos(
 
     Args:
         skip: photos that cannot be read are left out, and named on the standard output; else they are an error.
+        keep: leave the folder to the caller, who removes it once the embeddings are stored elsewhere.
 
     Raises:
         InvalidInput: photos that cannot be read, the first of them named, or none that can.
@@ -124,7 +131,8 @@ def embed_photos(
             bar.update(len(paths))
     if not kept:
         raise InvalidInput(f"None of the {len(photos.paths)} photos can be read.")
-    shutil.rmtree(folder)
+    if not keep:
+        shutil.rmtree(folder)
     return EmbeddingTable(np.concatenate(embedded), *photos.at(kept), embedder.digest)
 
 

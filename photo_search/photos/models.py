@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 import pathlib
+import shutil
 import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,9 +19,10 @@ from common.commands.exit_code import import_tensorflow
 from common.commands.plugins import Provider, define_plugin_flag
 from common.deployment.untrained import FLAGS, UntrainedNetwork, define_untrained_flags, untrained_from_flags
 from common.errors import InvalidInput, invalid
-from common.files import write_atomically
 from common.progress import write_notice
 from photo_search.index import EmbeddingIndex
+from photo_search.index.index_folder import MODEL
+from photo_search.index.stores import keep_model, parts_of, shown_place
 from photo_search.photos.embedding import EmbeddingTable, Photos, embed_photos, find_photos
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ flags.disclaim_key_flags()  # they belong to the command that asks for them, who
 
 ChosenModel: TypeAlias = "pathlib.Path | UntrainedNetwork"
 MODEL_FLAGS = ("model", *FLAGS, "batch_size", "skip_unreadable", "exclude")  # how `--images` are embedded
-_NAME = "model.keras"
 
 
 def define_model_flags() -> None:
@@ -82,11 +82,20 @@ def embedded(
     digest: str | None = None,
     keep_in: str | None = None,
 ) -> EmbeddingTable:
-    """Embed photos by a chosen model; see `embed_photos` for `parts`, `load_model` for the rest."""
+    """Embed photos by a chosen model; see `embed_photos` for `parts`, `load_model` for the rest.
+
+    Parts of photos for an index, `keep_in`, stay until `forget_parts`.
+    """
     embedder = load_model(chosen, digest, keep_in)
     if not photos.paths:
         return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
-    return embed_photos(photos, embedder, parts, batch_size=batch_size_of(values), skip=values.skip_unreadable)
+    batch_size, keep = batch_size_of(values), keep_in is not None
+    return embed_photos(photos, embedder, parts, batch_size=batch_size, skip=values.skip_unreadable, keep=keep)
+
+
+def forget_parts(place: str) -> None:
+    """Remove the parts of photos that the index of a place has now."""
+    shutil.rmtree(parts_of(place), ignore_errors=True)
 
 
 def batch_size_of(values: flags.FlagValues) -> int:
@@ -97,14 +106,8 @@ def batch_size_of(values: flags.FlagValues) -> int:
     return values.batch_size or (64 if import_tensorflow().config.list_physical_devices("GPU") else 16)
 
 
-def own_model(index_folder: str | os.PathLike) -> pathlib.Path | None:
-    """Return the path of the model that an index keeps, or None."""
-    path = pathlib.Path(index_folder, _NAME)
-    return path if path.is_file() else None
-
-
 def choose_model(
-    values: flags.FlagValues, folder: str | None = None, index: EmbeddingIndex | None = None
+    values: flags.FlagValues, place: str | None = None, index: EmbeddingIndex | None = None
 ) -> ChosenModel:
     """Return the model that flags and index choose, without loading it.
 
@@ -113,11 +116,12 @@ def choose_model(
     if values.model:
         refuse_flags(values, *FLAGS, because="--model has been made already")
         return pathlib.Path(values.model)
-    own = own_model(folder) if folder is not None and index is not None else None
+    own = None if index is None else index.model_file()
     if own is not None:
         refuse_flags(values, *FLAGS, because="the index keeps its own model")
         return own
     if index is not None and not any(values[name].present for name in FLAGS):
+        folder = shown_place(place or "")
         raise InvalidInput(
             f"Missing --model: {folder} keeps no model. Give the one that made it (digest {index.model_digest}), or "
             f"--backbone if it was an untrained network. `python -m photo_search.search index --index={folder} "
@@ -131,7 +135,7 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
 
     Args:
         digest: of the model that made the index; None for any.
-        keep_in: the folder of an index that keeps a copy, made if missing; None for no copy.
+        keep_in: the place of an index that keeps a copy, a folder made if missing; None for no copy.
     """
     from common.deployment import load_embedder, loading_risk, save_model
 
@@ -145,7 +149,7 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
             if path.output_stride != OUTPUT_STRIDE:
                 source += f", output stride {path.output_stride}"
             print(f"Embedding by {name} without training: {source}.", flush=True)
-            network, path = path, pathlib.Path(folder, _NAME)
+            network, path = path, pathlib.Path(folder, MODEL)
             save_model(network.model(), path)
         embedder = load_embedder(path)
         if digest is not None and embedder.digest != digest:
@@ -156,15 +160,13 @@ def load_model(chosen: ChosenModel, digest: str | None = None, keep_in: str | No
                 fix="Embeddings of two models cannot be compared: take that one, or build a new index with this one.",
             )
         if keep_in is not None:
-            _keep(path, embedder.digest, pathlib.Path(keep_in, _NAME))
+            _keep(path, embedder.digest, keep_in)
     return embedder
 
 
-def _keep(path: pathlib.Path, digest: str, kept: pathlib.Path) -> None:
-    """Copy a model's file, unless it is kept already or has changed."""
-    if kept.is_file() and hashlib.sha256(kept.read_bytes()).hexdigest() == digest:
-        return
+def _keep(path: pathlib.Path, digest: str, place: str) -> None:
+    """Keep a model's file with an index, unless it has changed."""
     contents = path.read_bytes()
     if hashlib.sha256(contents).hexdigest() != digest:
         raise invalid("--model", received=f"{path}, which has changed meanwhile", expected="a file that stays")
-    write_atomically(kept, lambda file: file.write(contents))
+    keep_model(place, contents)

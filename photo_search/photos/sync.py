@@ -17,8 +17,9 @@ from common.errors import InvalidInput, invalid
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex
 from photo_search.index.approximate import TARGET_RECALL
+from photo_search.index.stores import cache_folder, parts_of, shown_place
 from photo_search.photos.embedding import EmbeddingTable, Photos, find_photos, unreadable_photos
-from photo_search.photos.models import choose_model, embedded
+from photo_search.photos.models import choose_model, embedded, forget_parts
 from photo_search.photos.shown import shown_path, shown_text
 
 _NUM_NAMED = 20  # photos of each kind that a dry run names
@@ -66,7 +67,9 @@ def sync(values: flags.FlagValues) -> None:
     index = EmbeddingIndex.load(values.index, root=values.root)
     images = values.images or index.root
     if images is None:
-        raise InvalidInput(f"Missing --images: expected the photos of {values.index}, which records no --root.")
+        raise InvalidInput(
+            f"Missing --images: expected the photos of {shown_place(values.index)}, which records no --root."
+        )
     if not (os.path.isdir(images) or is_table(images)):
         raise invalid("--images", received=images, expected="a folder or a table of all photos")
     described = read_metadata(values.metadata) if values.metadata else None
@@ -83,12 +86,14 @@ def sync(values: flags.FlagValues) -> None:
         if not plan.is_empty or index.root_is_new:
             approximate = index.approximate
             _apply(index, plan, table.embeddings, index.labels is not None or photos.labels is not None)
+            forget_parts(values.index)
             _restore_approximate(index, approximate)
         if described is not None:
             set_metadata(index, described, values.metadata)
     done = "to embed" if values.dry_run else "embedded"
     print(f"{_counted(plan)}; {plural(num_embedded, 'photo')} {done}.")
-    print(f"{values.index}: {plural(len(index), 'photo')}{', not changed by --dry_run' if values.dry_run else ''}.")
+    unchanged = ", not changed by --dry_run" if values.dry_run else ""
+    print(f"{shown_place(values.index)}: {plural(len(index), 'photo')}{unchanged}.")
 
 
 def remove(values: flags.FlagValues) -> None:
@@ -104,7 +109,7 @@ def remove(values: flags.FlagValues) -> None:
         where = " and ".join(
             f"--{name}={values[name].value}" for name in ("images", "label", "where") if values[name].value
         )
-        raise invalid("photos", received=where, expected=f"some that {values.index} has")
+        raise invalid("photos", received=where, expected=f"some that {shown_place(values.index)} has")
     if values.dry_run:
         _print_kind("removed", ids)
         print(f"{plural(len(ids), 'photo')} of {len(index)} would be removed.")
@@ -113,7 +118,7 @@ def remove(values: flags.FlagValues) -> None:
     index.remove(ids)
     _restore_approximate(index, approximate)
     print(f"{plural(len(ids), 'photo')} removed.")
-    print(f"{values.index}: {plural(len(index), 'photo')}.")
+    print(f"{shown_place(values.index)}: {plural(len(index), 'photo')}.")
 
 
 def read_metadata(path: str) -> dict[str, dict[str, str]]:
@@ -166,13 +171,14 @@ def chosen_rows(index: EmbeddingIndex, values: flags.FlagValues) -> np.ndarray |
     return index.rows_where(conditions) if conditions else None
 
 
-def photo_digests(paths: Sequence[str], index_folder: str) -> list[str]:
+def photo_digests(paths: Sequence[str], place: str) -> list[str]:
     """Return the SHA-256 of each file, "" if it cannot be read.
 
-    The index folder caches them by size and times, so unchanged files are not read again.
+    The index's folder, or the user's cache for a database, keeps them by size and times. So unchanged files are not
+    read again.
     """
     readable = [path for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)]
-    found = dict(zip(readable, content_digests(readable, index_folder, "photos").tolist()))
+    found = dict(zip(readable, content_digests(readable, cache_folder(place), "photos").tolist()))
     return [found.get(path, b"").decode() for path in paths]
 
 
@@ -229,9 +235,11 @@ def _embedded(values: flags.FlagValues, index: EmbeddingIndex, plan: SyncPlan) -
     if not paths or (values.skip_unreadable and _are_unreadable(paths)):
         return EmbeddingTable(np.zeros((0, index.dim), np.float32), [], None, index.model_digest)
     if index.model_digest is None:
-        raise invalid("index", received=f"{values.index}, which records no model", expected="one made with --images")
+        raise invalid(
+            "index", received=f"{shown_place(values.index)}, which records no model", expected="one made with --images"
+        )
     chosen = choose_model(values, values.index, index)
-    parts = f"{values.index.rstrip(os.sep)}.parts"
+    parts = parts_of(values.index)
     return embedded(values, chosen, Photos(paths, None), parts, digest=index.model_digest, keep_in=values.index)
 
 
@@ -301,7 +309,7 @@ def _print_kind(name: str, paths: Sequence[str]) -> None:
 
 def _restore_approximate(index: EmbeddingIndex, earlier: dict | None) -> None:
     """Build the approximate index again like the earlier one, or explain the failure."""
-    if earlier is None:
+    if earlier is None or index.approximate is not None:  # a database has kept it
         return
     try:
         build_approximate(index, earlier["kind"], earlier.get("target_recall", TARGET_RECALL))

@@ -2,6 +2,7 @@ import pytest
 
 from benchmarks import index as benchmark
 from photo_search.index import EmbeddingIndex
+from tests.support.postgres import PostgresServer
 
 
 def test_a_small_run_has_all_figures(tmp_path):
@@ -17,7 +18,14 @@ def test_a_small_run_has_all_figures(tmp_path):
 
 def test_a_small_comparison_has_a_ratio_for_each_step_of_a_peer(tmp_path):
     pytest.importorskip("faiss", reason="faiss is not installed (pip install faiss-cpu)")
-    rows, figures = benchmark.peer_figures(str(tmp_path), *benchmark.clustered(2_000, 50, 16))
+    server = PostgresServer()
+    try:
+        database = server.address().partition("#")[0]
+        rows, figures = benchmark.peer_figures(str(tmp_path), *benchmark.clustered(2_000, 50, 16), database)
+        assert len(EmbeddingIndex.load(f"{database}#benchmark")) == 1_900
+    finally:
+        server.stop()
+    assert {len(row) for row in rows} == {6}
     assert [row[0] for row in rows][-2:] == ["replace", "remove"]
     assert {"build_over_faiss", "one_query_over_faiss", "queries_over_faiss", "ours_extra_gb"} <= set(figures)
     assert len(EmbeddingIndex.load(tmp_path / "ours")) == 1_900

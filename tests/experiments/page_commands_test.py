@@ -79,7 +79,7 @@ def made(argument, folder):
     places = {"runs/fair": re.sub("[0-9a-f]{10}$", "*", place), "model.keras": "runs/final/**/model.keras"}
     pattern = next((places[start] for start in places if place.startswith(start)), None)
     found = sorted(folder.glob(pattern)) if pattern else []
-    return f"{name}{equals}{found[0]}" if found else argument.replace("http://localhost:6333", "store")
+    return f"{name}{equals}{found[0]}" if found else argument
 
 
 def added_to(command, arguments):
@@ -92,9 +92,10 @@ def added_to(command, arguments):
 
 
 def needs_missing(line):
-    """Whether a command needs a library that is not here."""
-    libraries = {"approximate": "faiss", "push": "qdrant_client"}
-    return any(word in line and importlib.util.find_spec(library) is None for word, library in libraries.items())
+    """Whether a command needs a library or a server that is not here."""
+    libraries = {"approximate": "faiss"}
+    absent = [word for word, library in libraries.items() if importlib.util.find_spec(library) is None]
+    return any(word in line for word in (*absent, "postgresql://"))
 
 
 def run_as_written(line, folder, monkeypatch):

@@ -5,6 +5,7 @@ import http.client
 import importlib.util
 import json
 import pathlib
+import secrets
 import threading
 import time
 
@@ -22,6 +23,7 @@ from photo_search.page.service import Gallery, Limits, PhotoService
 from photo_search.photos.actions import run
 from tests.common.deployment.small_models import of_images
 from tests.support.command_line import without_flags
+from tests.support.postgres import PostgresServer
 
 CLASSES = ("jay", "kea", "owl")
 PHOTOS_PER_CLASS = 4
@@ -67,6 +69,29 @@ def run_here(tmp_path, monkeypatch):
             run(action, flags.FLAGS)
 
     return run_with
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server with pgvector, for all tests of a process."""
+    server = PostgresServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def database(postgres, tmp_path, monkeypatch):
+    """A place in the server that has no index yet; models are cached in a folder of the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return postgres.address(f"index_{secrets.token_hex(4)}")
+
+
+@pytest.fixture(params=["memory", "folder", "database"])
+def place(request, tmp_path):
+    """Where an index is kept, in turn: None, a folder, and a database."""
+    if request.param == "database":
+        return request.getfixturevalue("database")
+    return tmp_path / "index" if request.param == "folder" else None
 
 
 EXTRA = ("fastapi", "uvicorn", "python_multipart")

@@ -11,9 +11,9 @@ from common.data.image_formats import Reading
 from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex
 from photo_search.page.network import PhotoNetwork
-from photo_search.page.service import Gallery
+from photo_search.page.service import Gallery, PhotoService
 from photo_search.page.uploads import Crop, Refused
-from tests.photo_search.conftest import HOSTILE_LABEL
+from tests.photo_search.conftest import HOSTILE_LABEL, LIMITS, ask, running
 from tests.support.colour_profiles import DISPLAY_P3, encoded, in_display_p3
 
 PLACES = np.float32([[1, 0], [0.9, 0.1], [0.7, 0.7], [0, 1], [-1, 0]])
@@ -28,6 +28,23 @@ def gallery():
 
 def rows(found):
     return [photo["row"] for photo in found]
+
+
+def test_what_others_write_to_a_database_is_shown_and_its_absence_is_named(database, postgres):
+    EmbeddingIndex.build(PLACES, IDS[:4] + ["/photos/c/4.jpg"], LABELS).save(database)
+    service = PhotoService(Gallery(EmbeddingIndex.load(database), "index", 10_000), None, LIMITS)
+    assert service.describe()["photos"] == 5
+    other = EmbeddingIndex.load(database)
+    other.remove(IDS[:1])
+    other.add(np.float32([[0.9, 0.11]]), ["/photos/d/new.jpg"], ["d"])
+    assert rows(service.like(0, 2, None)["neighbours"]) == [4, 1]
+    assert [each["name"] for each in service.describe()["classes"]] == ["a", "b", "d"]
+    with running(service) as port:
+        postgres.kill()
+        status, _, answer = ask(port, "/api/photos/0/neighbours")
+        postgres.start()
+        assert (status, answer) == (503, {"error": "The database of the index does not answer."})
+        assert ask(port, "/api/photos/0/neighbours")[0] == 200
 
 
 def test_neighbours_of_an_embedding(gallery):

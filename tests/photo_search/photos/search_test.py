@@ -36,6 +36,11 @@ def test_without_an_action_the_actions_are_listed(tmp_path):
     assert [action for action in FLAGS if f"search {action} " not in shown] == ["remove"]
 
 
+def test_a_former_action_names_what_replaces_it(tmp_path):
+    for words in (["push", "--index=ix"], ["push", "--index=ix", "--url=http://localhost:6333", "--collection=x"]):
+        check_clean_failure(search(*words[:1], tmp_path, *words[1:]), "push is gone: `index --index=postgresql://")
+
+
 @pytest.mark.slow
 def test_from_a_folder_to_neighbours_and_duplicates(model, photos, tmp_path):
     shutil.copy(photos / "jay" / "1.png", photos / "owl" / "copy of a jay.png")

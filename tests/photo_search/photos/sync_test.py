@@ -7,8 +7,10 @@ import pytest
 from common.deployment.embedder import Embedder
 from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex, index_folder
+from photo_search.index import database as index_database
 from photo_search.photos.duplicates import read_pairs
 from tests.photo_search.conftest import write_photo
+from tests.support import command_line
 
 
 @pytest.fixture
@@ -61,10 +63,10 @@ def test_a_synced_index_is_that_of_a_new_one(model, photos, tmp_path, run_here, 
         with pytest.raises(KeyboardInterrupt):
             run_here("sync", "--index=ix")
     assert list(EmbeddingIndex.load("ix").ids) == list(old.ids)
-    embedded.clear()
     run_here("sync", "--index=ix")
     assert f"{counts} embedded.\nix: 13 photos.\n" in capsys.readouterr().out
-    assert embedded == ["0.png", "1.png", "new.png"]
+    assert embedded == ["0.png", "1.png", "new.png"]  # before the write was stopped
+    assert not os.path.exists("ix.parts")
 
     run_here("index", "--index=fresh", f"--model={model}", "--images=photos")
     fresh, synced = EmbeddingIndex.load("fresh"), EmbeddingIndex.load("ix")
@@ -85,6 +87,63 @@ def test_a_synced_index_is_that_of_a_new_one(model, photos, tmp_path, run_here, 
     assert "moved/photos/owl/copy.png" in lines[0]
     assert {line.split()[2] for line in lines} <= {"owl", "jay"}
     assert embedded == ["2.png"]
+
+
+@pytest.mark.slow
+def test_the_same_commands_with_a_database(model, photos, tmp_path, run_here, embedded, capsys, database, postgres):
+    """From index to clinic; the server is killed when a sync writes, and the same command completes it."""
+    run_here("index", f"--index={database}", f"--model={model}", "--images=photos", "--root=photos")
+    shown = capsys.readouterr().out
+    assert ("***@127.0.0.1" in shown, "12 photos, 4 components, cosine, float32." in shown) == (True, True)
+    change(photos)
+    os.rename(os.fsencode(photos / "jay") + b"/\xff.png", photos / "jay" / "renamed.png")
+    copy = index_database._copy
+
+    def killed(*arguments):
+        postgres.kill()
+        return copy(*arguments)
+
+    embedded.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_database, "_copy", killed)
+        with pytest.raises(InvalidInput, match="Run the same command again"):
+            run_here("sync", f"--index={database}")
+    assert embedded == ["0.png", "1.png", "new.png"]
+    with pytest.raises(InvalidInput, match="Cannot use .*refused"):
+        run_here("sync", f"--index={database}")
+    postgres.start()
+    assert len(EmbeddingIndex.load(database)) == 12
+    capsys.readouterr()
+    run_here("sync", f"--index={database}")
+    assert "2 added, 4 changed, 2 renamed, 1 removed, 5 unchanged; 3 photos embedded." in capsys.readouterr().out
+    assert embedded == ["0.png", "1.png", "new.png"]  # not again
+    run_here("index", "--index=fresh", f"--model={model}", "--images=photos")
+    fresh, synced = EmbeddingIndex.load("fresh"), EmbeddingIndex.load(database)
+    rows = [synced.ids.index(path) for path in fresh.ids]
+    assert len(rows) == len(synced) == 13
+    assert [synced.labels[row] for row in rows] == list(fresh.labels)
+    assert [synced.digests[row] for row in rows] == list(fresh.digests)
+    np.testing.assert_allclose(synced.embeddings[rows], fresh.embeddings, rtol=0, atol=1e-6)
+
+    query = ["--images=photos/owl/2.png", "--k=2"]
+    capsys.readouterr()
+    for index in ("fresh", database):  # the model comes from the index
+        run_here("neighbours", f"--index={index}", *query, "--label=owl", "--label=jay")
+    _, first, second = capsys.readouterr().out.split("rank")
+    assert first.split() == second.split()
+    run_here("duplicates", f"--index={database}", "--threshold=0.999999", "--html=d.html")
+    assert "2 of 13 photos are" in capsys.readouterr().out
+    run_here("index", f"--index={database}", "--approximate=hnsw")
+    run_here("neighbours", f"--index={database}", *query, "--search=approximate")
+    run_here("remove", f"--index={database}", "--label=owl")
+    assert "recall@10 1.000" in capsys.readouterr().out
+    left = EmbeddingIndex.load(database)
+    assert left.approximate["rows"] == len(left) == 7
+    finished = command_line.run_here("photo_search.clinic", f"--index={database}", cwd=tmp_path)
+    assert finished.stdout.startswith("7 photos; found: "), finished.stderr
+    assert not (tmp_path / f"{database.partition('#')[2]}.parts").exists()
+    places = [os.path.join(folder, each) for folder, _, names in os.walk(tmp_path) for each in names]
+    assert not [place for place in places if "pass%20word" in place or "postgresql" in place]
 
 
 def test_photos_elsewhere_and_labels_stay(model, photos, tmp_path, run_here, capsys):

@@ -1,0 +1,513 @@
+"""An index in a PostgreSQL database with pgvector: rows by key, changed in transactions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pathlib
+import secrets
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from common.errors import InvalidInput, invalid
+from common.files import Maybe, Number, checked, write_atomically
+from photo_search.index.approximate import ApproximateSearch
+from photo_search.index.database_server import Cursor, Server, changed, checked_text, copied_in, selected
+from photo_search.index.index_folder import APPROXIMATE, SETTINGS
+from photo_search.index.rows import Rows, below_root
+from photo_search.index.similarity import search_similarity, similarities_of
+from photo_search.index.stores import cache_folder
+
+_FORMAT = 1
+_DESCRIPTION = {**SETTINGS, "token": str, "largest_norm": Number(float, 0), "approximate": Maybe(APPROXIMATE)}
+_TYPES = {"float32": "vector", "float16": "halfvec"}  # of a column
+_MOST_DIMS = {"float32": 2000, "float16": 4000}  # of a graph
+_MOST_EFFORT = 1000  # of pgvector's `hnsw.ef_search`
+_PLAIN_BYTES = 6000  # up to that, embeddings are stored beside their texts on a page of 8 kB, which is scanned faster
+_FEW_QUERIES = 8  # with more, all embeddings are read once
+_FEW_ROWS = 4096  # with more, too
+_SPARE = 16  # rows that are proposed beyond k
+_NUMBERS_AT_ONCE = 2**23  # of embeddings on their way
+_TEXTS_AT_ONCE = 20_000
+_CONSISTENT = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+
+
+class _View(NamedTuple):
+    """Rows as a process knows them."""
+
+    version: int
+    keys: np.ndarray  # int64 `[rows]`, ascending
+    ids: list[str]
+    labels: list[str]
+    digests: list[str]
+    metadata: list[str]
+
+
+class _Kept(NamedTuple):
+    """New texts of present rows."""
+
+    rows: Sequence[int] = ()
+    ids: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    digests: Sequence[str] = ()
+    metadata: Sequence[str] = ()
+
+
+class IndexDatabase:
+    """The tables of one index, in a schema of its name.
+
+    `record` has one line: settings, a version that each change raises, and the model. `rows` has a line a photo. A
+    writer locks the line of `record`, so others wait, and commits everything at once. Writers of different photos all
+    succeed. New rows come last; a row that is renamed keeps its place.
+
+    Args:
+        place: `postgresql://USER@HOST/DATABASE#NAME`; libpq takes a password from there, `~/.pgpass` or `PGPASSWORD`.
+        root: as in `IndexFolder`; the record has an absolute path.
+
+    Raises:
+        InvalidInput: no such address, server or index.
+    """
+
+    def __init__(self, place: str, root: str | os.PathLike | None = None) -> None:
+        self._server = Server(place)
+        self.place = self._server.place
+        self._given_root = None if root is None else os.path.abspath(root)
+        with self._server.transaction(_CONSISTENT) as cursor:
+            self._open(cursor)
+
+    @classmethod
+    def exists(cls, place: str) -> bool:
+        """Return whether the database has the index."""
+        server = Server(place)
+        with server.transaction("READ ONLY") as cursor:
+            return server.has_index(cursor)
+
+    @classmethod
+    def create(
+        cls, place: str, settings: dict, rows: Rows, *, replace: bool = False, root: str | os.PathLike | None = None
+    ) -> IndexDatabase:
+        """Write a new index; see `IndexFolder.create`.
+
+        The model is stored, too, if the cache of this machine has it.
+        """
+        server = Server(place)
+        rows = rows._replace(embeddings=np.asarray(rows.embeddings))  # before the tables that they may be in are locked
+        place_of_ids = None if root is None else os.path.abspath(root)
+        record = {**settings, "root": place_of_ids, "has_labels": rows.labels is not None, "format": _FORMAT}
+        record |= {"token": secrets.token_hex(8), "largest_norm": _largest_norm(rows.embeddings)}
+        model = _cached_model(settings["model_digest"])
+        with server.transaction() as cursor:
+            server.make_extension(cursor)
+            if cursor.execute("SELECT to_regnamespace(quote_ident(%s))", [server.name]).fetchone()[0] is None:
+                cursor.execute(server.sql("CREATE SCHEMA {schema}"))
+            if server.has_index(cursor):
+                if not replace:
+                    fix = "Add to it, name another one behind #, or say that it may be replaced."
+                    expected = "a database without an index of that name"
+                    raise invalid("index", received=server.place, expected=expected, fix=fix)
+                cursor.execute(server.sql("DROP TABLE {record}, {rows}"))
+            columns = "settings jsonb NOT NULL, version bigint NOT NULL, next_key bigint NOT NULL, model bytea"
+            cursor.execute(server.sql(f"CREATE TABLE {{record}} ({columns})"))
+            # Photos may exchange their names in one statement.
+            names = "key bigint PRIMARY KEY, id text NOT NULL UNIQUE DEFERRABLE INITIALLY IMMEDIATE"
+            texts = "label text NOT NULL, digest text NOT NULL, metadata json"
+            vectors = f"embedding {_TYPES[record['dtype']]}({record['dim']}) NOT NULL"
+            cursor.execute(server.sql(f"CREATE TABLE {{rows}} ({names}, {texts}, {vectors})"))
+            if rows.embeddings.itemsize * record["dim"] <= _PLAIN_BYTES:
+                cursor.execute(server.sql("ALTER TABLE {rows} ALTER embedding SET STORAGE PLAIN"))
+            _copy(cursor, server, rows, np.arange(len(rows.ids)), place_of_ids)
+            contents = model.read_bytes() if model is not None and model.is_file() else None
+            insert = server.sql("INSERT INTO {record} VALUES (%s, 1, %s, %s)")
+            cursor.execute(insert, [json.dumps(record), len(rows.ids), contents])
+        return cls(place)
+
+    @classmethod
+    def keep_model(cls, place: str, contents: bytes) -> None:
+        """Cache a model's file on this machine.
+
+        An index of that model that lacks the file stores it, too.
+        """
+        digest = hashlib.sha256(contents).hexdigest()
+        write_atomically(_cache_of(digest), lambda file: file.write(contents))
+        server = Server(place)
+        with server.transaction() as cursor:
+            if server.has_index(cursor):
+                of_index = "model IS NULL AND settings->>'model_digest' = %s"
+                cursor.execute(server.sql(f"UPDATE {{record}} SET model = %s WHERE {of_index}"), [contents, digest])
+
+    def model_file(self) -> pathlib.Path | None:
+        """Return the index's model in this machine's cache, or None."""
+        digest = self.record["model_digest"]
+        path = _cached_model(digest)
+        if path is None or path.is_file():
+            return path
+        with self._server.transaction("READ ONLY") as cursor:
+            (contents,) = cursor.execute(self._server.sql("SELECT model FROM {record}"), binary=True).fetchone()
+        if contents is None:
+            return None
+        if hashlib.sha256(contents).hexdigest() != digest:
+            raise InvalidInput(f"The model in {self.place} is damaged: its digest is not {digest}. Give it by --model.")
+        write_atomically(path, lambda file: file.write(contents))
+        return path
+
+    def rows(self) -> Rows:
+        """Return all rows as this process knows them; embeddings are read when used."""
+        view = self._view
+        labels = view.labels if self.record["has_labels"] else None
+        return Rows(cast("np.ndarray", self._embeddings), view.ids, labels, view.digests, view.metadata)
+
+    def check_whole(self) -> None:
+        """Do nothing: a database loses no part of its rows."""
+
+    def refresh(self) -> bool:
+        """Take over what others have changed; return whether there is anything."""
+        with self._server.transaction(_CONSISTENT) as cursor:
+            record, version, _ = self._recorded(cursor)
+            is_known = version == self._view.version and record["token"] == self.record["token"]
+            if not is_known:
+                self._open(cursor)
+        return not is_known
+
+    def append(self, rows: Rows, **changes: Any) -> None:
+        """Append rows; others may have appended some meanwhile."""
+        self._write(_Kept(), rows, changes)
+
+    def exchange(self, removed: np.ndarray, rows: Rows, **changes: Any) -> None:
+        """Remove rows by their number, and append others.
+
+        Raises:
+            InvalidInput: another process has removed one of them, or appended one of an id.
+        """
+        self._write(_Kept(), rows, {**changes, "has_labels": rows.labels is not None}, removed)
+
+    def replace_metadata(self, texts: Mapping[int, str]) -> None:
+        """Replace the metadata of some rows, by their number."""
+        rows = list(texts)
+        ids, labels, digests = ([column[row] for row in rows] for column in self._view[2:5])
+        kept = _Kept(rows, ids, labels, digests, list(texts.values()))
+        self._write(kept, Rows(self._embeddings.none, [], [], [], []), {})
+
+    def rewrite(self, sources: np.ndarray, rows: Rows, **changes: Any) -> None:
+        """Remove, change and append rows so that the index has `rows`.
+
+        Those that stay keep their order.
+        """
+        view, count = self._view, len(rows.ids)
+        nothing = [""] * count
+        columns = (rows.ids, rows.labels or nothing, rows.digests or nothing, rows.metadata or nothing)
+        row_of: dict[int, int] = {}  # by the present row that it stays in
+        of_others = [source >= 0 and rows.ids[row] != view.ids[source] for row, source in enumerate(sources.tolist())]
+        for row in np.argsort(of_others, kind="stable").tolist():
+            if sources[row] >= 0:
+                row_of.setdefault(int(sources[row]), row)
+        changed_rows = [
+            source
+            for source, row in row_of.items()
+            if any(column[row] != known[source] for column, known in zip(columns, view[2:]))
+        ]
+        columns_kept = [[column[row_of[each]] for each in changed_rows] for column in columns]
+        kept = _Kept(changed_rows, *columns_kept)
+        removed = np.setdiff1d(np.arange(len(view.ids)), np.fromiter(row_of, np.int64))
+        new = np.setdiff1d(np.arange(count), np.fromiter(row_of.values(), np.int64))
+        added = Rows(rows.embeddings[new], *([column[row] for row in new.tolist()] for column in columns))
+        self._write(kept, added, {**changes, "has_labels": rows.labels is not None}, removed)
+
+    def nearest(self, queries: np.ndarray, k: int, among: np.ndarray | None) -> np.ndarray | None:
+        """Return the nearest rows `[queries, k]`, exactly.
+
+        None: all embeddings should be read and searched.
+        """
+        if self._embeddings.are_read or len(queries) > _FEW_QUERIES or k > _FEW_ROWS:
+            return None
+        with self._server.transaction("READ ONLY") as cursor:
+            return np.stack([self._nearest(cursor, query, k, among) for query in queries])
+
+    def own_graph(self, kind: str) -> _Graph:
+        """Make pgvector's HNSW graph, which later changes keep up to date."""
+        if kind != "hnsw":
+            raise invalid("--approximate", received=kind, expected="hnsw, the only one in a database")
+        dim, dtype = self.record["dim"], self.record["dtype"]
+        if dim > _MOST_DIMS[dtype]:
+            expected, fix = f"at most {_MOST_DIMS[dtype]:,} for hnsw in a database", "Search exactly, or keep a folder."
+            raise invalid("components", received=dim, expected=expected, fix=fix)
+        operators = f"{_TYPES[dtype]}_{'l2' if self.record['metric'] == 'euclidean' else 'ip'}_ops"
+        with self._server.transaction() as cursor:
+            self._recorded(cursor, "FOR UPDATE")
+            cursor.execute(self._server.sql("DROP INDEX IF EXISTS {hnsw}"))
+            cursor.execute(self._server.sql(f"CREATE INDEX hnsw ON {{rows}} USING hnsw (embedding {operators})"))
+        return _Graph(self)
+
+    def keep_approximate(self, found: ApproximateSearch) -> None:
+        """Record the effort and recall of the graph."""
+        self._write(_Kept(), Rows(self._embeddings.none, [], [], [], []), {"approximate": found.as_record()})
+
+    def approximate(self) -> ApproximateSearch:
+        """Return the graph; it has all rows."""
+        return ApproximateSearch(**{**self.record["approximate"], "rows": len(self._view.ids)}, index=_Graph(self))
+
+    def approximate_rows(self, query: np.ndarray, count: int, effort: int) -> np.ndarray:
+        """Return up to `count` probably near rows."""
+        distance = f"embedding {self._operator} %s::{_TYPES[self.record['dtype']]}"
+        with self._server.transaction("READ ONLY") as cursor:
+            cursor.execute(f"SET LOCAL hnsw.ef_search = {min(max(effort, count), _MOST_EFFORT)}")
+            return self._known_rows(self._proposed(cursor, distance, query, count)["key"])[0]
+
+    def read_embeddings(self, rows: np.ndarray) -> np.ndarray:
+        """Read the embeddings of a few rows `[any]`."""
+        keys, places = np.unique(self._view.keys[rows], return_inverse=True)
+        select = "SELECT key, embedding FROM {rows} WHERE key = ANY(%s) ORDER BY key"
+        with self._server.transaction("READ ONLY") as cursor:
+            found = self._selected(cursor, select, [keys.tolist()])
+        if len(found) != len(keys):
+            raise changed(self.place)
+        return found["embedding"].astype(self.record["dtype"])[places]
+
+    def read_all_embeddings(self) -> np.ndarray:
+        """Read all embeddings into a file without a name, and map it to memory."""
+        keys, embeddings = self._view.keys, self._embeddings
+        if not len(keys):
+            return embeddings.none
+        step = max(1, _NUMBERS_AT_ONCE // embeddings.shape[1])
+        select = "SELECT key, embedding FROM {rows} WHERE key BETWEEN %s AND %s ORDER BY key"
+        with tempfile.TemporaryFile() as file:
+            with self._server.transaction(_CONSISTENT) as cursor:
+                for start in range(0, len(keys), step):
+                    part = keys[start : start + step]
+                    found = self._selected(cursor, select, [int(part[0]), int(part[-1])])
+                    if not np.array_equal(found["key"], part):
+                        raise changed(self.place)
+                    file.write(found["embedding"].astype(embeddings.dtype).data)
+            file.flush()
+            return np.memmap(file, embeddings.dtype, "r", shape=embeddings.shape)
+
+    @property
+    def _operator(self) -> str:
+        return "<->" if self.record["metric"] == "euclidean" else "<#>"  # for cosine, rows have unit norm
+
+    def _nearest(self, cursor: Cursor, query: np.ndarray, k: int, among: np.ndarray | None) -> np.ndarray:
+        """Return the k nearest rows, equal ones by row.
+
+        The server proposes some in float32, which are compared in float64. A sum of `dim` products is off by less than
+        gamma times the product of the norms, see `nearest_units`. So no row farther than the k-th by more than twice
+        that is missing. The `+ 0` keeps the server from an approximate index.
+        """
+        gamma = 1.01 * (1.01 * len(query) + 20) * np.finfo(np.float32).eps / 2
+        norm, metric = float(np.linalg.norm(query.astype(np.float64))), self.record["metric"]
+        distance, limit = f"(embedding::vector {self._operator} %s::vector) + 0", k + _SPARE
+        while True:
+            found = self._proposed(cursor, distance, query, limit, among)
+            rows, places = self._known_rows(found["key"])
+            is_whole = len(found) < limit
+            if is_whole and len(rows) < k:
+                raise changed(self.place)
+            if len(rows) >= k:
+                last = float(found["distance"][places[k - 1]])
+                error = gamma * (norm + last if metric == "euclidean" else norm * self.record["largest_norm"])
+                if is_whole or found["distance"][-1] > last + 4 * error:
+                    break
+            limit *= 4
+        vectors, order = found["embedding"][places].astype(self.record["dtype"]), np.arange(len(rows))
+        similarities = similarities_of(query[np.newaxis], vectors, order[np.newaxis], search_similarity(metric))[0]
+        return rows[np.lexsort((rows, -similarities))[:k]]
+
+    def _proposed(
+        self, cursor: Cursor, distance: str, query: np.ndarray, limit: int, among: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return up to `limit` lines of least distance: `key`, `distance` and `embedding`."""
+        vector = str(query.astype(np.float32).tolist())
+        values = [vector] if among is None else [vector, self._view.keys[among].tolist()]
+        condition = "" if among is None else "WHERE key = ANY(%s)"
+        select = (
+            f"SELECT key, ({distance})::float8 AS distance, embedding FROM {{rows}} {condition} ORDER BY 2 LIMIT %s"
+        )
+        return self._selected(cursor, select, [*values, limit])
+
+    def _selected(self, cursor: Cursor, select: str, values: list) -> np.ndarray:
+        return selected(self._server, cursor, select, values, self._embeddings.none)
+
+    def _known_rows(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of the keys that this process knows, and their places."""
+        rows = np.searchsorted(self._view.keys, keys)
+        is_known = rows < len(self._view.keys)
+        is_known[is_known] = self._view.keys[rows[is_known]] == keys[is_known]
+        return rows[is_known], np.flatnonzero(is_known)
+
+    def _open(self, cursor: Cursor) -> None:
+        """Read record and texts."""
+        self.record, version, _ = self._recorded(cursor)
+        self.recorded_root = self.record["root"]
+        self.root = self._given_root or self.recorded_root
+        self._take(self._read_view(cursor, version))
+
+    def _take(self, view: _View) -> None:
+        self._view = view
+        if self.record["approximate"]:
+            self.record["approximate"]["rows"] = len(view.ids)  # the server has added new ones to the graph
+        self._embeddings = _Embeddings(self, len(view.ids))
+
+    def _recorded(self, cursor: Cursor, lock: str = "") -> tuple[dict, int, int]:
+        """Return settings, version and next key."""
+        if not self._server.has_index(cursor):
+            fix = "`python -m photo_search.search index` makes one; or correct the address, or the name behind #."
+            raise invalid("index", received=self.place, expected="a database with an index of that name", fix=fix)
+        select = f"SELECT settings, version, next_key FROM {{record}} {lock}"
+        record, version, next_key = cursor.execute(self._server.sql(select)).fetchone()
+        if record.get("format") != _FORMAT:
+            raise InvalidInput(f"{self.place} has format {record.get('format')!r}, this version reads {_FORMAT}.")
+        return (
+            checked(record, _DESCRIPTION, self.place, fix="The record is damaged: build it again."),
+            version,
+            next_key,
+        )
+
+    def _read_view(self, cursor: Cursor, version: int) -> _View:
+        select = "SELECT key, id, label, digest, coalesce(metadata::text, '') FROM {rows} ORDER BY key"
+        columns: list[list] = [[], [], [], [], []]
+        with cursor.connection.cursor("texts", binary=True) as reading:
+            reading.execute(self._server.sql(select))
+            while block := reading.fetchmany(_TEXTS_AT_ONCE):
+                for column, values in zip(columns, zip(*block)):
+                    column.extend(values)
+        keys, ids, labels, digests, metadata = columns
+        ids = [os.path.join(self.root, text) for text in ids] if self.root else ids
+        return _View(version, np.array(keys, np.int64), ids, labels, digests, metadata)
+
+    def _write(self, kept: _Kept, new: Rows, changes: dict, removed: np.ndarray | tuple[()] = ()) -> None:
+        """Change rows and record in one transaction, then this process' view."""
+        view, sql = self._view, self._server.sql
+        with self._server.transaction() as cursor:
+            record, version, next_key = self._recorded(cursor, "FOR UPDATE")
+            if record["token"] != self.record["token"]:
+                raise changed(self.place)
+            least = {"rounding_error": 0.0, "largest_norm": _largest_norm(new.embeddings), **changes}
+            record |= {**changes, "root": self.root}
+            record |= {name: max(record[name], least[name]) for name in ("rounding_error", "largest_norm")}
+            if len(removed):
+                cursor.execute(sql("DELETE FROM {rows} WHERE key = ANY(%s)"), [view.keys[removed].tolist()])
+                self._check_count(cursor, removed)
+            if self.root != self.recorded_root and self.root:
+                below = os.path.join(self.root, "")
+                update = "UPDATE {rows} SET id = substr(id, %s) WHERE starts_with(id, %s)"
+                cursor.execute(sql(update), [len(below) + 1, below])
+            if len(kept.rows):
+                self._update(cursor, kept)
+            keys = np.arange(next_key, next_key + len(new.ids))
+            _copy(cursor, self._server, new, keys, self.root)
+            update = "UPDATE {record} SET settings = %s, version = version + 1, next_key = %s"
+            cursor.execute(sql(update), [json.dumps(record), next_key + len(keys)])
+            if version == view.version:
+                view = _changed_view(view, removed, kept, new, keys)
+            else:
+                view = self._read_view(cursor, version + 1)
+        self.record, self.recorded_root = record, self.root
+        self._take(view)
+
+    def _update(self, cursor: Cursor, kept: _Kept) -> None:
+        ids = [checked_text("ids", text) for text in below_root(kept.ids, self.root)]
+        arrays = (
+            "unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[]) AS k (key, id, label, digest, data)"
+        )
+        columns = "(id, label, digest, metadata) = (k.id, k.label, k.digest, nullif(k.data, '')::json)"
+        values = [self._view.keys[list(kept.rows)].tolist(), ids, *map(list, kept[2:])]
+        update = f"UPDATE {{rows}} AS r SET {columns} FROM {arrays} WHERE r.key = k.key"
+        cursor.execute(self._server.sql(update), values)
+        self._check_count(cursor, kept.rows)
+
+    def _check_count(self, cursor: Cursor, rows: Sequence[int] | np.ndarray) -> None:
+        if cursor.rowcount != len(rows):
+            raise changed(self.place)
+
+
+class _Embeddings:
+    """Embeddings `[rows, dim]` of a database.
+
+    Indexing reads a few, `numpy.asarray` all of them, once.
+    """
+
+    def __init__(self, database: IndexDatabase, count: int) -> None:
+        self._database, self._lock = database, threading.Lock()
+        self._all: np.ndarray | None = None
+        self.none = np.zeros((0, database.record["dim"]), database.record["dtype"])
+        self.shape, self.dtype = (count, *self.none.shape[1:]), self.none.dtype
+
+    @property
+    def are_read(self) -> bool:
+        """True if all of them have been read."""
+        return self._all is not None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        with self._lock:
+            if self._all is None:
+                self._all = self._database.read_all_embeddings()
+        return self._all if dtype is None else self._all.astype(dtype, copy=False)
+
+    def __getitem__(self, rows: slice | int | Sequence[int] | np.ndarray) -> np.ndarray:
+        if self.are_read or isinstance(rows, slice) or np.size(rows) > _FEW_ROWS:
+            return np.asarray(self)[rows]
+        places = np.arange(len(self))[rows]
+        return self._database.read_embeddings(places.reshape(-1)).reshape(*places.shape, self.shape[1])
+
+
+class _Graph:
+    """The HNSW graph of a database, asked as one of faiss is."""
+
+    def __init__(self, database: IndexDatabase) -> None:
+        self._database, self.efSearch = database, 0
+        self.hnsw = self
+
+    def search(self, queries: np.ndarray, count: int) -> tuple[None, np.ndarray]:
+        """Return None, and probably near rows `[queries, count]`, -1 for none."""
+        rows = np.full((len(queries), count), -1, np.int64)
+        for line, query in zip(rows, queries):
+            found = self._database.approximate_rows(query, count, self.efSearch)
+            line[: len(found)] = found
+        return None, rows
+
+
+def _copy(cursor: Cursor, server: Server, rows: Rows, keys: np.ndarray, root: str | None) -> None:
+    if len(keys):
+        with cursor.copy(server.sql("COPY {rows} FROM STDIN (FORMAT BINARY)")) as copy:
+            for part in copied_in(rows, below_root(rows.ids, root), keys):
+                copy.write(part)
+
+
+def _changed_view(view: _View, removed: np.ndarray | tuple[()], kept: _Kept, new: Rows, keys: np.ndarray) -> _View:
+    """Return a view after a change."""
+    gone, nothing, columns = set(np.asarray(removed).tolist()), [""] * len(keys), []
+    added = (new.ids, new.labels or nothing, new.digests or nothing, new.metadata or nothing)
+    for known, texts, more in zip(view[2:], kept[1:], added):
+        column = list(known)
+        for row, text in zip(kept.rows, texts):
+            column[row] = text
+        columns.append([text for row, text in enumerate(column) if row not in gone] if gone else column)
+        columns[-1].extend(more)
+    left = np.delete(view.keys, np.asarray(removed, np.int64))
+    return _View(view.version + 1, np.concatenate([left, keys]), *columns)
+
+
+def _largest_norm(embeddings: np.ndarray) -> float:
+    return max(
+        (float(np.linalg.norm(part.astype(np.float64), axis=1).max()) for part in _parts(embeddings)), default=0.0
+    )
+
+
+def _parts(embeddings: np.ndarray) -> list[np.ndarray]:
+    step = max(1, _NUMBERS_AT_ONCE // embeddings.shape[1])
+    return [embeddings[start : start + step] for start in range(0, len(embeddings), step)]
+
+
+def _cached_model(digest: str | None) -> pathlib.Path | None:
+    return None if digest is None else _cache_of(digest)
+
+
+def _cache_of(digest: str) -> pathlib.Path:
+    return pathlib.Path(cache_folder("postgresql://"), "models", f"{digest}.keras")
