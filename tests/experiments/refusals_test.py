@@ -101,7 +101,7 @@ CASES = [
     ("export --backbone=efficientnet_lite0 --output_stride=8", "--output_stride: received 8, expected one of 32, 16"),
     ("export --backbone=efficientnet_lite0 --num_checked=3", "--num_checked", "without a run"),
     ("export --backbone=efficientnet_lite0 --run=runs", "exactly one"),
-    ("search find --k=2", "'find'", "one of embed, index, sync, remove, neighbours, shell, map, push, duplicates"),
+    ("search find --k=2", "'find'", "one of embed, index, sync, remove, neighbours, shell, map, duplicates"),
     ("clinic", "Missing --images"),
     ("clinic --index=nowhere", "nowhere"),
     ("clinic --index=nowhere --yes", "only --apply moves files"),
