@@ -15,7 +15,7 @@ from common import losses, references
 from common.errors import InvalidInput, check_given, invalid
 from common.parameters import Count, CountOrZero, NotNegative
 from common.training import method
-from common.training.method import Attached, Final, MakeLoss, Passes, Prepared, Run, Sizes, Work, whole_median
+from common.training.method import Attached, Final, LossInputs, MakeLoss, Passes, Prepared, Run, Work, whole_median
 
 _PATIENCES_PER_PROBLEM = 3  # recorded problems with a patience of three validations last about nine
 
@@ -74,7 +74,7 @@ class Method(method.Method):
     def conflicts(self, config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401
         """Yield losses, samplers and schedules that CCP does not go with."""
         yield from conflicts_of_loss(config.loss)
-        if config.batches.by_embeddings:
+        if config.sampler_part.by_embeddings:
             fix = "CCP goes back to earlier weights in the middle of what its batches were chosen for."
             yield invalid(
                 "--sampler", received=config.sampler, expected="one of labels alone with --method=ccp", fix=fix
@@ -94,12 +94,12 @@ class Method(method.Method):
         self._pools(_embeds_nothing, run)
         self.rules(run.metric)
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Compare with proxies of the classes."""
-        waits = self.rules(sizes.metric).waits
+        waits = self.rules(inputs.metric).waits
 
         def around(dim: int, seed: int) -> losses.MetricLoss:
-            loss, proxies = make(dim, seed), references.ProxyBank(sizes.num_classes, self.proxies_per_class, dim)
+            loss, proxies = make(dim, seed), references.ProxyBank(inputs.num_classes, self.proxies_per_class, dim)
             return ccp_dml.ChanceConstrainedLoss(
                 loss, proxies, in_batch_weight=self.in_batch_weight, warm_up_in_batch=waits
             )
@@ -126,13 +126,13 @@ class Method(method.Method):
         problem = _PATIENCES_PER_PROBLEM * self.patience * work.steps_per_evaluation
         return Passes(-(-(work.steps - self.start) // problem) * work.classes * self.pool_size)
 
-    def final(self, results: Sequence[Mapping[str, Any]], period: int) -> Final:
+    def final(self, rows: Sequence[Mapping[str, Any]], period: int) -> Final:
         """Return the start, number of problems and their steps: medians of the runs.
 
         Only steps that led to the selected weights count: not those after a problem's best, nor a problem that went
         back.
         """
-        starts, lengths = zip(*(self._useful(result, period) for result in results))
+        starts, lengths = zip(*(self._useful(row, period) for row in rows))
         if not any(lengths):
             raise invalid("--run", received="CCP whose problems led to no selected weights", expected="one that helped")
         start, steps = whole_median(starts, period), whole_median([np.mean(each) for each in lengths if each], period)
@@ -150,9 +150,9 @@ class Method(method.Method):
         fixed |= {"start": start, "problem_steps": steps, "max_problems": count}
         return Final(start + count * steps, chosen, fixed)
 
-    def _useful(self, result: Mapping[str, Any], period: int) -> tuple[int, list[int]]:
+    def _useful(self, row: Mapping[str, Any], period: int) -> tuple[int, list[int]]:
         """Return a run's best step before the first problem, and each problem's useful steps."""
-        problems, selected = result["problems"], int(result["validation"]["best"]["step"])
+        problems, selected = row["extras"]["problems"], row["best_step"]
         if not problems:
             return selected, []
         begun = problems[0]["start_step"]

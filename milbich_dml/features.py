@@ -19,7 +19,7 @@ from common import losses
 from common.errors import InvalidInput, check_given, invalid
 from common.parameters import Count, NotNegative, Positive, TwoOrMore
 from common.training import method
-from common.training.method import Attached, MakeLoss, Passes, Prepared, Run, Sizes, Work
+from common.training.method import Attached, LossInputs, MakeLoss, Passes, Prepared, Run, Work
 from common.training.methods import CONCATENATED, figures_of_slices
 
 HEADS, SHARED, GROUPS, INTRA, DANCE = FEATURES = ("heads", "shared", "groups", "intra", "dance")
@@ -56,7 +56,7 @@ class Task(method.Method):
 
     word: str
 
-    def task(self, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:
+    def task(self, inputs: LossInputs, dim: int, seed: int) -> losses.MetricLoss:
         """Build the loss of its slice."""
         raise NotImplementedError
 
@@ -68,7 +68,7 @@ class Features(method.Method):
     Reference: Milbich's dissertation, equations 4.11 and 4.12, and algorithm 1.
 
     Args:
-        words: those of `FEATURES` in the loss's name.
+        features: those of `FEATURES` in the loss's name.
         weight: features that are trained jointly: weight of each task beside the discriminative one (alpha) (default:
             the recipe's).
         decorrelation: weight of the adversarial decorrelation from the discriminative one.
@@ -77,20 +77,20 @@ class Features(method.Method):
 
     draws_by_run = True
 
-    words: tuple[str, ...]
+    features: tuple[str, ...]
     weight: NotNegative | None = None
     decorrelation: NotNegative
     reduction: Literal["mean", "sum"]
 
     def conflicts(self, config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401
         """Yield sizes, schedules and batches that the features cannot have."""
-        words, count = self.words, 1 if config.single_encoder else len(feature_names(self.words))
+        features, count = self.features, 1 if config.single_encoder else len(feature_names(self.features))
         if config.embedding_dim < count:
             yield InvalidInput(
                 f"Invalid --embedding_dim: received {config.embedding_dim} for the {count} features of {config.loss}, "
                 f"expected {count} or more: it is the total, which they share. Give more."
             )
-        if config.feature_schedule == IN_TURN and len(words) > 1:
+        if config.feature_schedule == IN_TURN and len(features) > 1:
             yield InvalidInput(
                 f"Invalid --feature_schedule: received in_turn with {config.loss}, expected joint: turns are for "
                 "`shared` or `groups` as the only other feature (algorithm 1). Give --feature_schedule=joint."
@@ -99,7 +99,7 @@ class Features(method.Method):
             yield InvalidInput(
                 "--jit_compile cannot compile losses that take turns. Remove it, or give --feature_schedule=joint."
             )
-        if INTRA in words:
+        if INTRA in features:
             yield from _of_intra(config)
         if config.prefix_lengths:
             yield method.with_prefixes(config, "several features, which are slices themselves")
@@ -108,11 +108,11 @@ class Features(method.Method):
         """Return the components of each feature; None with a single encoder."""
         if any(isinstance(each, SharedFeature) and each.single_encoder for each in methods):
             return None
-        return milbich_dml.feature_sizes(dim, len(feature_names(self.words)))
+        return milbich_dml.feature_sizes(dim, len(feature_names(self.features)))
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Add the tasks of the other features, each on its slice."""
-        tasks = {each.word: each for each in sizes.methods if isinstance(each, Task)}
+        tasks = {each.word: each for each in inputs.methods if isinstance(each, Task)}
         in_turn = any(getattr(each, "schedule", JOINT) == IN_TURN for each in tasks.values())
 
         def task(name: str, dim: int, seed: int) -> losses.MetricLoss:
@@ -120,19 +120,19 @@ class Features(method.Method):
                 return make(dim, seed + _DRAWS[name])
             if name == INTRA:
                 return losses.MinedLoss(
-                    sizes.task_loss(sizes.num_classes, dim), "intra_class", seed=seed + _DRAWS[name]
+                    inputs.task_loss(inputs.num_classes, dim), "intra_class", seed=seed + _DRAWS[name]
                 )
-            return tasks[name].task(sizes, dim, seed + _DRAWS[name])
+            return tasks[name].task(inputs, dim, seed + _DRAWS[name])
 
-        def of_both(dim: int, seed: int) -> losses.MetricLoss:
-            """Put both tasks on all components: one encoder (Milbich, equation 3.5)."""
-            shared = task(SHARED, dim, seed)
-            both = [make(dim, seed), shared]
-            return milbich_dml.InTurnLoss(both) if in_turn else losses.WeightedSumLoss(both, [1.0, self.weight or 0.0])
-
-        def of_slices(dim: int, seed: int) -> losses.MetricLoss:
-            of_sizes = check_given("sizes", self.feature_sizes(dim, sizes.methods))
-            slices = dict(zip(feature_names(self.words), of_sizes))
+        def around(dim: int, seed: int) -> losses.MetricLoss:
+            of_sizes = self.feature_sizes(dim, inputs.methods)
+            if of_sizes is None:  # both tasks on all components: one encoder (Milbich, equation 3.5)
+                shared = task(SHARED, dim, seed)
+                both = [make(dim, seed), shared]
+                if in_turn:
+                    return milbich_dml.InTurnLoss(both)
+                return losses.WeightedSumLoss(both, [1.0, self.weight or 0.0])
+            slices = dict(zip(feature_names(self.features), of_sizes))
             others = {name: task(name, size, seed) for name, size in slices.items() if name != DISCRIMINATIVE}
             return milbich_dml.feature_tasks_loss(
                 make(of_sizes[0], seed),
@@ -144,12 +144,11 @@ class Features(method.Method):
                 in_turn=in_turn,
             )
 
-        single = any(isinstance(each, SharedFeature) and each.single_encoder for each in tasks.values())
-        return of_both if single else of_slices
+        return around
 
     def attach(self, run: Run) -> Attached:
         """Return the figures of each feature."""
-        slices = feature_slices(self.words, run.model.feature_sizes)
+        slices = feature_slices(self.features, run.model.feature_sizes)
         if not slices:
             return Attached()
         whole = {**slices, CONCATENATED: slice(None)}
@@ -163,7 +162,7 @@ def _of_intra(config: Any) -> Iterator[InvalidInput]:  # noqa: ANN401
             "and negative are drawn in the same way. Expected the margin loss (margin+distance+intra), whose boundary "
             "keeps them apart."
         )
-    if config.samples_per_class < _IMAGES_OF_INTRA or not config.batches.of_classes:
+    if config.samples_per_class < _IMAGES_OF_INTRA or not config.sampler_part.of_classes:
         yield InvalidInput(
             f"{config.loss}: `intra` draws triplets within a class, and received "
             f"--samples_per_class={config.samples_per_class} with --sampler={config.sampler}. Expected three or more "
@@ -223,9 +222,9 @@ class SharedFeature(Task):
                 "Give --shared_negatives=distance or semi_hard, or the margin loss."
             )
 
-    def task(self, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:
+    def task(self, inputs: LossInputs, dim: int, seed: int) -> losses.MetricLoss:
         """Build the loss of triplets across classes."""
-        mined = losses.MinedLoss(sizes.task_loss(sizes.num_classes, dim), check_given("miner", self.miner), seed=seed)
+        mined = losses.MinedLoss(inputs.task_loss(inputs.num_classes, dim), check_given("miner", self.miner), seed=seed)
         return milbich_dml.PermutedLabelsLoss(mined, seed) if self.triplets == "permuted" else mined
 
 
@@ -236,7 +235,7 @@ class ImageGroups(Task):
     Reference: Milbich's dissertation, section 3.1.2.
 
     Args:
-        words: as of `Features`.
+        features: as of `Features`.
         schedule: as of `SharedFeature`.
         num_groups: number of groups that k-means finds.
         epochs: epochs until images are grouped anew.
@@ -247,7 +246,7 @@ class ImageGroups(Task):
     word = GROUPS
     has_places = True
 
-    words: tuple[str, ...]
+    features: tuple[str, ...]
     schedule: Literal["in_turn", "joint"]
     num_groups: TwoOrMore
     epochs: Count
@@ -264,18 +263,16 @@ class ImageGroups(Task):
             expected = f"2 to {len(run.training)}, the images that a run learns from"
             raise invalid("--num_groups", received=self.num_groups, expected=expected, fix="Give fewer.")
 
-    def task(self, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:
+    def task(self, inputs: LossInputs, dim: int, seed: int) -> losses.MetricLoss:
         """Build the loss of groups, which one-class labels stand for at first."""
-        mined = losses.MinedLoss(sizes.task_loss(self.num_groups, dim), "distance_weighted", seed=seed)
-        return milbich_dml.GroupLabelsLoss(mined, sizes.num_examples or self.num_groups)
+        mined = losses.MinedLoss(inputs.task_loss(self.num_groups, dim), "distance_weighted", seed=seed)
+        return milbich_dml.GroupLabelsLoss(mined, inputs.num_examples or self.num_groups)
 
     def attach(self, run: Run) -> Attached:
         """Group the images of the untrained network; return the callback that regroups."""
         found = losses.loss_of_kind(run.model.metric_loss, milbich_dml.GroupLabelsLoss)
-        loss, columns = (
-            check_given("GroupLabelsLoss", found),
-            feature_slices(self.words, run.model.feature_sizes)[GROUPS],
-        )
+        loss = check_given("GroupLabelsLoss", found)
+        columns = feature_slices(self.features, run.model.feature_sizes)[GROUPS]
         labels = run.training.labels
 
         def vectors(number: int) -> np.ndarray:
@@ -340,15 +337,15 @@ class Dance(Task):
                 "over the attributes of one view. Give --zero_shot_weight=0."
             )
 
-    def task(self, sizes: Sizes, dim: int, seed: int) -> losses.MetricLoss:
+    def task(self, inputs: LossInputs, dim: int, seed: int) -> losses.MetricLoss:
         """Build the contrast between the two views of each image in the batch."""
         del seed
         return milbich_dml.DistanceAdaptedContrastLoss(
-            self.queue_batches * sizes.batch_size,
+            self.queue_batches * inputs.batch_size,
             dim,
             temperature=self.temperature,
             weights=self.weights,
-            normalization=sizes.normalization,
+            normalization=inputs.normalization,
         )
 
     def passes(self, work: Work) -> Passes:

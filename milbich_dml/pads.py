@@ -17,7 +17,7 @@ from common.errors import InvalidInput, check_given, invalid
 from common.files import write_arrays
 from common.parameters import Count, NumberRange, Positive
 from common.training import method
-from common.training.method import Attached, MakeLoss, Passes, Run, Sizes, Work
+from common.training.method import Attached, LossInputs, MakeLoss, Passes, Run, Work
 from milbich_dml.distance_bins import LARGEST, SMALLEST, bin_edges, has_center_in
 
 ALL_BINS = "all"
@@ -113,9 +113,9 @@ class Pads(method.Method):
             raise invalid("images that --pads_images holds back", received=received, expected=expected, fix=fix)
         return kept, held
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Draw the loss's triplets by the distribution."""
-        del sizes
+        del inputs
         return lambda dim, seed: losses.MinedLoss(make(dim, seed), self.distribution(), seed=seed)
 
     def distribution(self) -> milbich_dml.SamplingDistribution:

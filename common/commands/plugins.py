@@ -1,4 +1,4 @@
-"""Plug-ins: modules with custom losses, poolings, backbones and data sets.
+"""Plug-ins: modules with custom losses, methods, samplers, networks, data sets and other parts.
 
 A plug-in is a module with a function `register(registry)`. It comes from `--plugin=my_module` (importable),
 `--plugin=path/to/my_module.py`, or an installed distribution's entry point in the group `deep_metric_learning.plugins`,
@@ -63,8 +63,8 @@ def _define(values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_multi_string(
         "plugin",
         [],
-        "Module, or path of a .py file, with losses, poolings, backbones or data sets of your own; may be given "
-        "several times. Its flags appear in separate sections of --help.",
+        "Module, or path of a .py file, with losses, methods, poolings, miners, samplers, optimisers, backbones or "
+        "data sets of your own; may be given several times. Its flags appear in separate sections of --help.",
         flag_values=values,
     )
 

@@ -83,8 +83,8 @@ class Attached(NamedTuple):
     figures: Callable[[Arrays], dict[str, Any]] = lambda embeddings: {}
 
 
-class Sizes(NamedTuple):
-    """The inputs of a loss that are not its own settings.
+class LossInputs(NamedTuple):
+    """What a run gives its losses beside their own settings.
 
     Attributes:
         num_classes: training classes.
@@ -179,9 +179,9 @@ class Method:
         del dim, methods
         return None
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Return the constructor of a loss around another."""
-        del sizes
+        del inputs
         return make
 
     def attach(self, run: Run) -> Attached:
@@ -194,17 +194,17 @@ class Method:
         del work
         return Passes()
 
-    def final(self, results: Sequence[Mapping[str, Any]], period: int) -> Final | None:
+    def final(self, rows: Sequence[Mapping[str, Any]], period: int) -> Final | None:
         """Return the folds' choice for a run on all training classes.
 
         Args:
-            results: of finished runs, one a fold.
+            rows: of finished runs, one a fold, with `best_step` and with `extras`: what methods add to results.
             period: steps between validations.
 
         Returns:
             None for the median of the selected steps, without other arguments.
         """
-        del results, period
+        del rows, period
         return None
 
 

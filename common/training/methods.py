@@ -13,7 +13,7 @@ from common.errors import InvalidInput, invalid
 from common.parameters import Count, CountOrZero, NotNegative, NumberRange, Positive, Share, TwoOrMore
 from common.retrieval.metrics import TABLE_METRICS
 from common.training import method
-from common.training.method import Arrays, Attached, MakeLoss, Method, Run, Sizes
+from common.training.method import Arrays, Attached, LossInputs, MakeLoss, Method, Run
 
 CONCATENATED = "concatenated"
 
@@ -30,9 +30,9 @@ class DrawnTriplets(Method):
     miner: Callable[[], Any]
     p_switch: Share = 0.0
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Restrict the loss to drawn triplets."""
-        del sizes
+        del inputs
         return lambda dim, seed: losses.MinedLoss(make(dim, seed), self.miner(), self.p_switch, seed)
 
 
@@ -46,9 +46,9 @@ class Prefixes(Method):
 
     lengths: tuple[int, ...]
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Add the losses of all prefixes."""
-        del sizes
+        del inputs
         return lambda dim, seed: losses.MatryoshkaLoss([make(each, seed) for each in self.lengths], self.lengths)
 
     def attach(self, run: Run) -> Attached:
@@ -84,11 +84,11 @@ class Memory(Method):
         if self.terms == "union" and self.holds_batch:
             raise InvalidInput("--xbm_terms=union beside --xbm_holds_batch has each image twice. Remove one of them.")
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Compare with embeddings of earlier batches, too."""
         return lambda dim, seed: losses.CrossBatchMemoryLoss(
             make(dim, seed),
-            memory_size=self.batches * sizes.batch_size,
+            memory_size=self.batches * inputs.batch_size,
             embedding_dim=dim,
             start_step=self.start,
             fill_before_start=self.fills_first,
@@ -128,14 +128,14 @@ class SelfDistillation(Method):
         if config.prefix_lengths:
             yield method.with_prefixes(config, "larger embeddings, which teach the whole one")
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Add the losses of the larger embeddings, with draws of their own."""
         dims = [int(word) for word in self.dims.split(",")]
 
         def distilled(dim: int, seed: int) -> losses.MetricLoss:
             parts = [make(size, seed + place) for place, size in enumerate((dim, *dims))]
             given = {"weight": self.weight, "feature_weight": self.feature_weight, "temperature": self.temperature}
-            return losses.SelfDistillationLoss(parts, dim, sizes.num_channels, dims, start_step=self.start, **given)
+            return losses.SelfDistillationLoss(parts, dim, inputs.num_channels, dims, start_step=self.start, **given)
 
         return distilled
 
@@ -185,9 +185,9 @@ class Regularizers(Method):
                 flags = ", ".join(f"--{name}" for name in changed)
                 raise InvalidInput(f"{flags} would have no effect: --{weight} is 0. Give it, too.")
 
-    def wrap(self, make: MakeLoss, sizes: Sizes) -> MakeLoss:
+    def wrap(self, make: MakeLoss, inputs: LossInputs) -> MakeLoss:
         """Add the regularisers to the loss."""
-        space: dict[str, Any] = {"normalization": sizes.normalization}
+        space: dict[str, Any] = {"normalization": inputs.normalization}
 
         def hierarchy(dim: int, seed: int) -> losses.MetricLoss:
             of_relations = self.hier_proxies, self.hier_neighbors, self.hier_triplets, self.hier_margin

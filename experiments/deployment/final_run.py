@@ -49,9 +49,9 @@ class FinishedStudy(NamedTuple):
     @property
     def final(self) -> Final:
         """Choice of the folds for all training classes."""
-        results, period = [row.result for row in self.runs], self.config.steps_per_evaluation
+        period = self.config.steps_per_evaluation
         steps = whole_median(self.selected_steps, period)
-        of_methods = (method.final(results, period) for method in self.config.methods)
+        of_methods = (method.final(self.runs, period) for method in self.config.methods)
         return next(filter(None, of_methods), Final(steps, "the median of those that validation chose there", {}))
 
 
@@ -84,10 +84,12 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
         raise invalid(
             "--weights", received=weights, expected=f"the file that the folds began with ({config.weights[:32]}...)"
         )
-    parts = (part.changed(fixed) if fixed.keys() <= part.arguments().keys() else part for part in config.parts)
+    owners = [part for part in config.parts if fixed.keys() <= part.arguments().keys()]
+    if fixed and len(owners) != 1:
+        raise invalid("Final.arguments", received=", ".join(fixed), expected="settings of its method alone")
     return dataclasses.replace(
         config,
-        parts=tuple(parts),
+        parts=tuple(part.changed(fixed) if fixed and part in owners else part for part in config.parts),
         protocol=FINAL,
         weights=weights,
         max_steps=steps,

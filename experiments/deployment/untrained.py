@@ -14,7 +14,7 @@ from common.errors import InvalidInput
 from common.files import write_text
 from experiments.deployment.run_model import check_embeddings
 from experiments.deployment.writing import TAGS, card_path, card_template, check_output, check_pooling, plugin_facts
-from experiments.parts.registry import part_of
+from experiments.parts.registry import TABLES
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -54,7 +54,7 @@ def export_untrained(network: UntrainedNetwork, name: str, output: str | None) -
 def _card(network: UntrainedNetwork, model: keras.Model, path: pathlib.Path, name: str) -> str:
     from common.deployment.deployable_model import PREPROCESSING
 
-    own = part_of("backbone", network.backbone)
+    own = TABLES["backbone"].get(network.backbone)
     return card_template("untrained_card.md.jinja").render(
         network=network,
         tags=[*TAGS, network.backbone, network.pooling],

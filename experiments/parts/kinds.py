@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """A loss, pooling, network or data set that a flag names.
+    """Part that a flag names, such as a loss, sampler or network.
 
     Args:
         name: the flag's value.
@@ -44,6 +44,10 @@ class Part:
         prefix = self.name.rpartition("+")[2]
         fields = [field for field in dataclasses.fields(self.settings) if field.metadata]
         return {f"{prefix}.{field.metadata['argument']}": field.name for field in fields}
+
+    def accepts(self, argument: str) -> bool:
+        """Return whether the constructor names an argument."""
+        return argument in signature_of(self.constructor).parameters
 
     def __call__(self, settings: Settings | None, **given: Any) -> Any:
         """Build it from its settings; None: from its defaults.
@@ -88,12 +92,14 @@ class Loss(Part):
     @property
     def sees_one_side(self) -> bool:
         """Whether it sees a pair from one side only; under CCP, the sample's or the proxy's."""
-        return "anchors" in signature_of(self.constructor).parameters
+        return self.accepts("anchors")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Around(Part):
     """A method around a loss, see `common.training.method.Method`.
+
+    Its constructor may take `miner` (builds the loss's miner; None without one) and `features` (the loss's, by name).
 
     Args:
         has: whether a run has it: a function of the words of its loss's name, its pooling and `--method`, and of the
@@ -103,7 +109,7 @@ class Around(Part):
     """
 
     flag: ClassVar = "method"
-    given: ClassVar = ("miner", "words")
+    given: ClassVar = ("miner", "features")
     has: Callable[[Collection[str], Loss | None], bool]
     layer: int = 9
     selected: bool = True
@@ -159,9 +165,8 @@ class Sampler(Part):
     """A sampler of batches: `common.data.batches.TrainingBatches`, with `class_places`.
 
     Args:
-        of_classes: whether a batch has `--classes_per_batch` different classes.
-        of_superclasses: whether it needs data with superclasses.
-        by_embeddings: whether it chooses by embeddings as of the last validation.
+        by_embeddings: whether it chooses by embeddings as of the last validation: its method `remember` gets those of
+            all training images, `[examples, dim]`, in the order of the labels.
     """
 
     flag: ClassVar = "sampler"
@@ -169,22 +174,30 @@ class Sampler(Part):
         *("labels", "superclasses", "batch_size", "classes_per_batch", "samples_per_class"),
         *("superclasses_per_batch", "seed"),
     )
-    of_classes: bool = True
-    of_superclasses: bool = False
     by_embeddings: bool = False
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether a batch has `--classes_per_batch` different classes."""
+        return self.accepts("classes_per_batch")
+
+    @property
+    def of_superclasses(self) -> bool:
+        """Whether it needs data with superclasses."""
+        return self.accepts("superclasses")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimizer(Part):
-    """An optimiser of Keras.
-
-    Args:
-        decays: whether it decays weights itself; otherwise L2 is added to their gradients.
-    """
+    """An optimiser of Keras."""
 
     flag: ClassVar = "optimizer"
     given: ClassVar = ("learning_rate", "beta_2", "weight_decay")
-    decays: bool = False
+
+    @property
+    def decays(self) -> bool:
+        """Whether it decays weights itself; otherwise L2 is added to their gradients."""
+        return self.accepts("weight_decay")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

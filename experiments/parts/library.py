@@ -106,12 +106,12 @@ def _samplers(registry: Registry) -> None:
     add("rounds", "ClassBalancedBatches", {"interleaved": False, "refills_blindly": False})
     add("m_per_class", "ClassBalancedBatches", {"interleaved": True, "refills_blindly": True})
     add("spc", "MPerClassBatches")
-    add("spc_r", "RandomPairBatches", of_classes=False)
-    registry.sampler("superclasses", f"{__name__}:superclass_batches", of_superclasses=True)
+    add("spc_r", "RandomPairBatches")
+    registry.sampler("superclasses", f"{__name__}:superclass_batches")
     for criterion in CRITERIA:
         add(criterion, "MemoryBatches", {"criterion": criterion}, by_embeddings=True)
     registry.optimizer("adam", f"{__name__}:adam")
-    registry.optimizer("adamw", f"{__name__}:adamw", decays=True)
+    registry.optimizer("adamw", f"{__name__}:adamw")
 
 
 def _methods(registry: Registry) -> None:

@@ -1,4 +1,4 @@
-"""The registry of parts: what `--loss`, `--pooling`, `--backbone` and `--dataset` may name.
+"""The registry of parts: what `--loss`, `--method`, `--pooling`, `--sampler`, `--dataset` and others may name.
 
 This library's parts (`library.register`) and those of plug-ins are registered in the same way.
 """
@@ -132,13 +132,13 @@ def methods_of(loss: str, method: str, pooling: str) -> list[Around]:
     return [part for part in METHODS.values() if part.has(found, LOSSES.get(base))]
 
 
-def part_of(kind: str, name: str) -> Part | None:
-    """Return the part that a flag names, or None.
+def part_of(kind: str, values: Mapping[str, Any]) -> Part | None:
+    """Return the part that the flags' values name, or None.
 
     A loss's name begins with its base, perhaps followed by a miner.
     """
-    words = name.split("+")
-    return TABLES[kind].get({"loss": words[0], "miner": "".join(words[1:2])}.get(kind, name))
+    base, *words = (values.get("loss") or "").split("+")
+    return TABLES[kind].get({"loss": base, "miner": "".join(words[:1])}.get(kind, values.get(kind) or ""))
 
 
 def part_flags() -> dict[str, tuple[Part, str]]:
@@ -263,7 +263,8 @@ class Registry:
 
     def _check_name(self, kind: str, name: str) -> None:
         is_word = isinstance(name, str) and re.fullmatch("[a-z][a-z0-9_]*", name)
-        words = (*(MINERS if kind != "miner" else (*LOSSES, *POOLINGS)), *library.WORDS)
+        beside = {"miner": (*LOSSES, *POOLINGS, *METHODS), **dict.fromkeys(("loss", "method", "pooling"), MINERS)}
+        words = (*beside.get(kind, ()), *library.WORDS)
         if self._provider and (not is_word or name in words):
             expected = f"lower-case letters, digits and _, and none of {', '.join(words)}"
             raise invalid(f"name of a {kind}", received=name, expected=expected)

@@ -17,13 +17,7 @@ from experiments.recipes.tuned_recipe import named_and_tuned
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import uses_gsp
 from experiments.settings.parts import all_settings, chosen_flags, chosen_parts
-from experiments.settings.run_settings import (
-    BUDGETS,
-    COSINE,
-    CROPS_OF_FILES,
-    RECIPES,
-    RUN_SECTIONS,
-)
+from experiments.settings.run_settings import BUDGETS, COSINE, CROPS_OF_FILES, RUN_SECTIONS
 from milbich_dml.features import IN_TURN
 from milbich_dml.pads import CURRICULA, FIXED, RANDOM, is_interval
 
@@ -66,7 +60,7 @@ def draft_of(
     chapter = check_choice("--chapter", given.get("chapter", 3 if method == "ccp" else 5), (3, 5))
     words = {"dataset": dataset, "loss": loss, "pooling": pooling, "method": method, "recipe": recipe, "budget": budget}
     draft = Draft(given, words, chapter, protocol)
-    constructor_of(RECIPES[recipe])(draft)
+    constructor_of(f"experiments.recipes.{recipe}:{recipe}")(draft)
     if budget != "full":
         shorten(draft)
     features(draft)

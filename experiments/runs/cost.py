@@ -108,7 +108,7 @@ def _seconds(config: ExperimentConfig, rate: Rate, steps: int) -> float:
     size = _size_of(config)
     evaluations = -(-steps // config.steps_per_evaluation)
     embedded = evaluations * validating + rate.num_tests * testing
-    if config.batches.by_embeddings:
+    if config.sampler_part.by_embeddings:
         embedded += learned * evaluations
     classes = size.classes * learned / size.training
     work = Work(steps, config.batch_size, config.steps_per_evaluation, learned, classes)

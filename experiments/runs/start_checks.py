@@ -128,24 +128,19 @@ def _check_on_split(config: ExperimentConfig, dataset: Dataset, fold: int, repea
     split = split_of(dataset, config, fold, repeat)
     training = split.training
 
-    def methods() -> None:
-        for method in config.methods:
-            method.check(BuiltRun(config, dataset, fold, repeat))
+    def batches_and_methods() -> None:
+        _check_classes(config, training.num_classes)
+        run = BuiltRun(config, dataset, fold, repeat)
+        check_all(functools.partial(method.check, run) for method in config.methods)
 
     check_all(
         [
             lambda: _check_split(split, dataset, config, fold),
             lambda: build.build_augmentation(config, dataset),
-            lambda: _check_batches(config, training),
+            batches_and_methods,
             lambda: _check_parts(config, training.num_classes),
-            methods,
         ]
     )
-
-
-def _check_batches(config: ExperimentConfig, training: Examples) -> None:
-    _check_classes(config, training.num_classes)
-    build.build_batches(config, training.labels, 0, training.superclasses)
 
 
 def _check_published_classes(config: ExperimentConfig) -> None:
@@ -160,7 +155,7 @@ def _check_published_classes(config: ExperimentConfig) -> None:
 
 
 def _check_classes(config: ExperimentConfig, num_classes: int) -> None:
-    if config.classes_per_batch > num_classes and config.batches.of_classes:
+    if config.classes_per_batch > num_classes and config.sampler_part.of_classes:
         raise invalid(
             "--classes_per_batch",
             received=config.classes_per_batch,

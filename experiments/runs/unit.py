@@ -52,7 +52,7 @@ class Unit(BuiltRun):
         super().__init__(config, dataset, fold, repeat, places.decoded_images_mb)
         self.run, self.folder, self.image_names = run, run.path, self.training.paths
         self.fingerprint, self.places, self.config_hash = fingerprint, places, config.hash(fingerprint)
-        self._memory = build.memory_of(self.batches)
+        self._memory = build.memory_of(config, self.batches)
 
     def train(
         self,

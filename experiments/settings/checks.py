@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from common.backbones.initial_weights import A_TRANSFORMER, may_be_transformer
 from common.backbones.network_names import ALL_BLOCKS, HEAD, TRANSFORMERS
 from common.errors import InvalidInput, invalid
-from experiments.parts.registry import LOSSES, part_of
+from experiments.parts.registry import LOSSES, TABLES
 from experiments.settings.run_settings import COSINE, RunSettings
 
 _WITH_BLOCKS = f"a transformer: {A_TRANSFORMER}, or one of a plug-in"
@@ -27,7 +27,7 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
     yield from _of_trained_parts(run)
     yield from _of_rates(run)
     yield from _of_devices(run)
-    if run.batches.of_superclasses and run.classes_per_batch % run.superclasses_per_batch:
+    if run.sampler_part.of_superclasses and run.classes_per_batch % run.superclasses_per_batch:
         expected = f"a divisor of --classes_per_batch={run.classes_per_batch}"
         yield invalid("--superclasses_per_batch", received=run.superclasses_per_batch, expected=expected)
     for method in methods:
@@ -76,7 +76,7 @@ def _of_trained_parts(run: RunSettings) -> Iterator[InvalidInput]:
 
 def _may_have_blocks(backbone: str) -> bool:
     """Return whether a network may be a transformer, as presets and plug-ins may."""
-    return may_be_transformer(backbone) or part_of("backbone", backbone) is not None
+    return may_be_transformer(backbone) or backbone in TABLES["backbone"]
 
 
 def _of_rates(run: RunSettings) -> Iterator[InvalidInput]:

@@ -75,7 +75,7 @@ class ExperimentConfig(RunSettings):
 
     def providers(self) -> dict[str, Provider]:
         """Return the required plug-ins by the part that they provide."""
-        parts = {kind: part_of(kind, getattr(self, "loss" if kind == "miner" else kind)) for kind in TABLES}
+        parts = {kind: part_of(kind, vars(self)) for kind in TABLES}
         return {kind: part.provider for kind, part in parts.items() if part and part.provider}
 
     def stored(self) -> dict[str, Any]:

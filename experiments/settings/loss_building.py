@@ -7,7 +7,7 @@ import numpy as np
 import ccp_dml.method
 from common import data, losses
 from common.errors import invalid
-from common.training.method import MakeLoss, Sizes
+from common.training.method import LossInputs, MakeLoss
 from experiments.parts.registry import LOSSES, MINERS
 from experiments.settings.method_names import FORM, PAIR_LOSSES, parse_loss, suggested_loss
 from experiments.settings.run_settings import RunSettings
@@ -59,9 +59,9 @@ def build_loss(
 
     make: MakeLoss = base
     of_run = config.batch_size, config.normalization, config.monitor, config.methods
-    sizes = Sizes(num_classes, num_examples, num_channels, *of_run, task_loss)
+    inputs = LossInputs(num_classes, num_examples, num_channels, *of_run, task_loss)
     for method in config.methods:
-        make = method.wrap(make, sizes)
+        make = method.wrap(make, inputs)
     return make(config.embedding_dim, config.seed if seed is None else drawing_seed(config, seed))
 
 
@@ -89,22 +89,16 @@ def build_batches(config: RunSettings, labels: np.ndarray, seed: int, superclass
     Raises:
         InvalidInput: a method cannot use the order of classes in a batch.
     """
-    batches = config.batches(
-        config.own("sampler"),
-        labels=labels,
-        superclasses=superclasses,
-        batch_size=config.batch_size,
-        classes_per_batch=config.classes_per_batch,
-        samples_per_class=config.samples_per_class,
-        superclasses_per_batch=config.superclasses_per_batch,
-        seed=seed,
-    )
+    part = config.sampler_part
+    of_run = {"labels": labels, "superclasses": superclasses, "seed": seed}
+    given = {name: getattr(config, name) for name in part.given if name not in of_run}
+    batches = part(config.own("sampler"), **given, **of_run)
     for method in config.methods:
         method.check_batches(batches.class_places)
     return data.TwoViews(batches) if num_views_of(config) == 2 else batches
 
 
-def memory_of(batches) -> data.MemoryBatches | None:
-    """Return the part of a sampler that chooses by embeddings, if any."""
+def memory_of(config: RunSettings, batches):
+    """Return what `build_batches` has built of a sampler that chooses by embeddings; else None."""
     inner = batches.batches if isinstance(batches, data.TwoViews) else batches
-    return inner if isinstance(inner, data.MemoryBatches) else None
+    return inner if config.sampler_part.by_embeddings else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import typing
 from collections.abc import Mapping
 from typing import Any
@@ -15,16 +16,15 @@ from experiments.settings.run_settings import RUN_SECTIONS
 
 
 def kinds_of_settings() -> tuple[type[Settings], ...]:
-    """Return the settings of all losses, methods, poolings and networks."""
+    """Return the settings of all parts."""
     return tuple(part.settings for table in TABLES.values() for part in table.values())
 
 
 def chosen_parts(values: Mapping[str, Any]) -> list[Part]:
     """Return the parts that flags name, if they have settings."""
-    loss, method, pooling = (values.get(name) or "" for name in ("loss", "method", "pooling"))
-    others = (part_of(kind, values.get(kind) or "") for kind in ("pooling", "backbone", "sampler", "optimizer"))
-    parts = (part_of("loss", loss), part_of("miner", loss), *methods_of(loss, method, pooling), *others)
-    return [part for part in parts if part and part.settings.names()]
+    methods = methods_of(*(values.get(name) or "" for name in ("loss", "method", "pooling")))
+    parts = [methods if kind == "method" else [part_of(kind, values)] for kind in TABLES]
+    return [part for part in itertools.chain(*parts) if part and part.settings.names()]
 
 
 def chosen_flags(values: Mapping[str, Any]) -> dict[str, str]:

@@ -23,8 +23,7 @@ AnyMethod = TypeVar("AnyMethod", bound=Method)
 CONVENTIONAL_PROTOCOLS = ("conventional", "held_out")
 REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
 THESIS, OWN_PHOTOS, OWN_LOSS = "thesis", "own_photos", "ms"
-# Functions by name, found when they are needed.
-RECIPES = {each: f"experiments.recipes.{each}:{each}" for each in (THESIS, "published_code", REVISITING, OWN_PHOTOS)}
+RECIPES = (THESIS, "published_code", REVISITING, OWN_PHOTOS)
 BUDGETS = ("smoke", "demo", "full")
 RANDOM_START = "random"
 HEAD_STARTS = ("pca", "whitening")  # in closed form
@@ -314,7 +313,7 @@ class RunSettings(
 ):
     """The settings of every run, with those of its method's parts."""
 
-    parts: tuple[Settings, ...] = ()  # the settings of the loss, the pooling and their composers
+    parts: tuple[Settings, ...] = ()  # the settings of the parts that are chosen
     # the layer that set each value last, by flag; not part of the identity
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
@@ -324,7 +323,7 @@ class RunSettings(
         return self.classes_per_batch * self.samples_per_class
 
     @property
-    def batches(self) -> kinds.Sampler:
+    def sampler_part(self) -> kinds.Sampler:
         """The sampler of batches."""
         return SAMPLERS[self.sampler]
 
@@ -366,8 +365,11 @@ class RunSettings(
         parts = methods_of(self.loss, self.method, self.pooling)
         if self.loss.miner and not {"rho", PADS} & {part.name for part in parts}:
             parts.append(METHODS["rho"])
-        miner = part_of("miner", self.loss)
-        of_loss = {"words": self.loss.features, "miner": miner and functools.partial(miner, self._settings_of(miner))}
+        miner = part_of("miner", vars(self))
+        of_loss = {
+            "features": self.loss.features,
+            "miner": miner and functools.partial(miner, self._settings_of(miner)),
+        }
         found = [(part.layer, part(self._settings_of(part), **of_loss)) for part in parts]
         found += [(1, Prefixes(lengths=self.prefix_lengths))] if self.matryoshka is not None else []
         return tuple(method for _, method in sorted(found, key=operator.itemgetter(0)))
@@ -378,7 +380,7 @@ class RunSettings(
 
     def own(self, kind: str) -> Settings | None:
         """Return the settings of the part that a flag names; None if there is none."""
-        part = part_of(kind, getattr(self, kind))
+        part = part_of(kind, vars(self))
         return self._settings_of(part) if part else None
 
     def _settings_of(self, part: kinds.Part) -> Settings | None:

@@ -96,7 +96,7 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
     The images that a method watches are taken from the training images, never from validation or test images.
     `left_out_images` takes the same images from any other method.
     """
-    if config.batches.of_superclasses:
+    if config.sampler_part.of_superclasses:
         dataset = with_superclasses(dataset)
     split = _split_of_protocol(dataset, config, fold, repeat)
     seed = unit_seed(config.seed, fold, repeat)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import pathlib
+import pkgutil
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -54,17 +55,18 @@ class _Networks:
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
 
-    def backbone(self, name: str, backbone: Callable[..., keras.Model]) -> None:
-        """Add a network for `--backbone`."""
+    def backbone(self, name: str, constructor: Callable[..., keras.Model] | str) -> None:
+        """Add a network for `--backbone`: a function, or where to find one."""
         if name in BACKBONES:
             raise invalid("name of a backbone", received=name, expected="a new name: there is one of that name")
+        backbone = pkgutil.resolve_name(constructor) if isinstance(constructor, str) else constructor
         taken = inspect.signature(backbone).parameters
         BACKBONES[name] = ProvidedNetwork(lambda own, **arguments: backbone(**arguments), taken)
 
     def other(self, name: str, *_: object, **__: object) -> None:
         """Leave a part out that only training takes."""
 
-    loss = pooling = dataset = other
+    loss = method = pooling = miner = sampler = optimizer = dataset = other
 
 
 def index_in_memory(values: flags.FlagValues, parts: str) -> EmbeddingIndex:

@@ -6,8 +6,9 @@ import pytest
 from common.deployment import load_embedder
 from common.errors import InvalidInput
 from common.files import read_json, write_json
+from common.training.method import Final
 from common.training.test_embeddings import read_test_embeddings
-from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
+from experiments.deployment.final_run import FinishedStudy, comparison, final_configuration, read_study, train_final
 from experiments.recipes import resolve
 from experiments.rows.rows import concatenated_embeddings, evaluate_embeddings
 from experiments.rows.run_folders import collect
@@ -107,6 +108,12 @@ def test_what_is_no_finished_study_is_refused(finished, tmp_path):
     other.finish(biased)
     with pytest.raises(InvalidInput, match="expected one of the fair protocol"):
         read_study(other.runs.method_dir(biased))
+
+
+def test_an_argument_of_no_part_is_refused(finished, monkeypatch):
+    monkeypatch.setattr(FinishedStudy, "final", Final(3, "so", {"nothing": 1}))
+    with pytest.raises(InvalidInput, match="Invalid Final.arguments: received 'nothing'"):
+        final_configuration(read_study(finished[2]), None)
 
 
 def test_a_study_from_a_file_of_weights_needs_that_file(finished, tmp_path):

@@ -113,6 +113,11 @@ def test_data_weights_and_batches_are_refused_in_one_message():
     assert "training classes, 9" in str(with_data.value)
 
 
+def test_batches_that_do_not_fit_are_refused_once():
+    with pytest.raises(InvalidInput, match="^Invalid --classes_per_batch"):
+        check_unit(config_of(method="ccp", classes_per_batch=1000), dataset_of(), 0, 0)
+
+
 def test_a_batch_fits_the_smallest_fold_of_published_classes():
     """98 classes in four folds: 74, 73, 74 and 73 of them train."""
     config = resolve("cars196", "pnca", "gap", "thesis", "full", {"classes_per_batch": 74})

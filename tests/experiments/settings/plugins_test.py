@@ -8,15 +8,17 @@ from common.commands import plugins
 from common.commands.plugins import GROUP
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput
-from experiments.parts.registry import providers
+from experiments.parts.registry import Registry, providers
 from experiments.recipes import draft_of, resolve
 from experiments.runs.trained_model import load_trained_model
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.built_run import BuiltRun
+from experiments.settings.method_names import PAIR_LOSSES, parse_method
 from experiments.settings.parts import all_settings
 from experiments.settings.places import Places
 from experiments.settings.plugins import check_stored_plugins, registry_of
+from photo_search.photos.models import _Networks
 from tests.experiments.settings.plugin_tables import COUNTING, SOURCE, restored_tables
 
 load_plugins = functools.partial(plugins.load_plugins, registry_of=registry_of)
@@ -39,7 +41,7 @@ def plugin(tmp_path):
 def test_a_plug_in_is_a_built_in_that_lives_elsewhere(plugin):
     (provider,) = load_plugins([str(plugin)])
     assert provider.plugin == "tiny_plugin"
-    assert "pull" in build.PAIR_LOSSES
+    assert "pull" in PAIR_LOSSES
     config = resolve(*METHOD, {"backbone": "strided", "strided_width": 4, "pull_scale": 3.0})
     assert (config.pull_scale, config.power_power, config.strided_width, config.xbm_batches) == (3.0, 2, 4, 2)
     assert set(config.providers()) == {"loss", "pooling", "backbone", "dataset"}
@@ -62,7 +64,7 @@ def test_a_miner_a_sampler_and_an_optimiser_train(plugin, tmp_path):
     config = resolve("stripes", "triplet+later", "gap", "thesis", "smoke", given)
     assert (config.later_steps, config.reversed_last, config.momentum_speed) == (3, 9, 0.9)
     assert {"miner", "sampler", "optimizer"} <= config.providers().keys()
-    assert build.parse_method("triplet+later+xbm+gap") == ("triplet+later+xbm", "plain", "gap")
+    assert parse_method("triplet+later+xbm+gap") == ("triplet+later+xbm", "plain", "gap")
     runs = UnitRuns(build.load_dataset("stripes", None, None, 0), Places(tmp_path / "runs", allow_cpu=True))
     runs.train(config, fold=0, repeat=0)
     trained = load_trained_model(runs.unit_dir(config, 0, 0), dataset=runs.dataset)
@@ -83,7 +85,7 @@ def test_a_method_is_one_file_with_a_callback_a_flag_a_conflict_and_a_figure(tmp
     given = ("synthetic_tokens", "c2", "gap", "thesis", "smoke")
     config = resolve(*given, {"counting_every": 2, "max_steps": 4}, "counting")
     assert (config.name, config.counting_every, set(config.providers())) == ("c2+counting+gap", 2, {"method"})
-    assert build.parse_method(config.name) == ("c2", "counting", "gap")
+    assert parse_method(config.name) == ("c2", "counting", "gap")
     assert config.hash("data") != resolve(*given, {"max_steps": 4}).hash("data")
     with pytest.raises(InvalidInput, match=r"--counting_every: received 0, expected a number in \(0, inf\)"):
         resolve(*given, {"counting_every": 0}, "counting")
@@ -108,6 +110,13 @@ def test_settings_become_flags_in_sections_with_ranges_and_help(plugin):
         resolve("stripes", "c2", *METHOD[2:], {"pull_scale": 1.0})
     with pytest.raises(InvalidInput, match="--strided_width would have no effect"):
         resolve(*METHOD, {"strided_width": 4})
+
+
+def test_photo_search_takes_networks_and_leaves_the_rest(plugin):
+    assert {name for name in vars(Registry) if not name.startswith("_")} <= {*dir(_Networks)}
+    plugins.load_plugins([str(plugin)], _Networks)
+    _Networks(None).backbone("named", "tiny_plugin:strided")
+    assert {build.BACKBONES[name](1).output_shape[-1] for name in ("strided", "named")} == {8}
 
 
 def test_a_data_set_takes_the_recipe_that_it_names(plugin):

@@ -1,13 +1,15 @@
 import dataclasses
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from common.commands.plugins import Provider
+from common.data import MPerClassBatches
 from common.errors import InvalidInput
 from common.losses import ContrastiveLoss, ProxyNCALoss
 from common.pooling import GlobalAveragePooling
-from experiments.parts.registry import Registry
+from experiments.parts.registry import OPTIMIZERS, SAMPLERS, Registry
 from experiments.recipes import resolve
 from experiments.settings import build
 from tests.experiments.settings.plugin_tables import restored_tables
@@ -38,6 +40,30 @@ def test_names_that_cannot_be(registry, name):
     add = registry.pooling if name == "gap" else registry.loss
     with pytest.raises(InvalidInput, match="Invalid name of a (loss|pooling): received"):
         add(name, GlobalAveragePooling if name == "gap" else ContrastiveLoss)
+
+
+def test_only_words_of_a_losss_name_are_told_apart(registry):
+    with pytest.raises(InvalidInput, match="Invalid name of a miner: received 'regularizers'"):
+        registry.miner("regularizers", GlobalAveragePooling)
+    registry.sampler("distance", MPerClassBatches)
+
+
+def test_samplers_and_optimisers_are_known_by_what_they_take(registry):
+    class Remembering(MPerClassBatches):
+        def remember(self, embeddings):
+            """Leave them out."""
+
+    def own(learning_rate, weight_decay):
+        """Own rule."""
+
+    registry.optimizer("own", own)
+    registry.sampler("anything", lambda labels, batch_size, seed: None)
+    registry.sampler("remembering", Remembering, by_embeddings=True)
+    assert OPTIMIZERS["own"].decays
+    assert [SAMPLERS[name].of_classes for name in ("anything", "remembering")] == [False, True]
+    config = resolve("glyphs", "c2", "gap", "thesis", "smoke", {"sampler": "remembering"})
+    batches = build.build_batches(config, np.arange(200) % 50, 0)
+    assert build.memory_of(config, batches) is batches
 
 
 def test_a_name_that_is_registered_twice_says_by_whom(registry):
