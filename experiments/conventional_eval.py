@@ -36,4 +36,4 @@ if __name__ == "__main__":
     define_flags(DEFAULT_REPEATS)
     experiment_flags.define("export_model")
     flags.FLAGS.set_default("pooling", "gap+gmp")
-    experiment_flags.run_command(main, compares=True)
+    experiment_flags.run_command(main)

@@ -76,4 +76,4 @@ if __name__ == "__main__":
     experiment_flags.define(*experiment_flags.METHODS_FLAGS, "export_model")
     define_launch_flags()
     define_tracker_flags()
-    experiment_flags.run_command(main, compares=True)
+    experiment_flags.run_command(main)

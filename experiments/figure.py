@@ -51,4 +51,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_figure_flags()
-    experiment_flags.run_command(main, compares=True)
+    experiment_flags.run_command(main)

@@ -34,4 +34,4 @@ def main() -> None:
 if __name__ == "__main__":
     define_flags(repeats=5)
     flags.FLAGS.set_default("recipe", REVISITING)
-    experiment_flags.run_command(main, compares=True)
+    experiment_flags.run_command(main)

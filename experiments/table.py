@@ -28,4 +28,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     define_study_flags([*TABLES, CLAIMS_ID])
-    experiment_flags.run_command(main, compares=True)
+    experiment_flags.run_command(main)

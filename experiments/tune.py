@@ -60,4 +60,4 @@ if __name__ == "__main__":
     flags.DEFINE_string("output", None, "File for the recipe (default: beside the tables).")
     flags.DEFINE_boolean("report_only", False, "Train nothing; report the trials that have ended.")
     define_tracker_flags()
-    experiment_flags.run_command(main, compares=True)
+    experiment_flags.run_command(main)

@@ -14,7 +14,7 @@ from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, fi
 from experiments.protocols.fair_report import FairReport
 from experiments.protocols.report import lines_of, report_of, written
 from experiments.published.values import DISSERTATION
-from experiments.settings.build import parse_method
+from experiments.settings.method_names import parse_method
 
 THESIS_REPEATS = {3: 1, 5: 3}  # of each fold, by chapter
 _MOST_IN_ORDER = 20  # rows of a picture in the order of their table, with bars of both sizes
@@ -24,7 +24,7 @@ _MOST_IN_ORDER = 20  # rows of a picture in the order of their table, with bars 
 class FairRow:
     """Row of a table."""
 
-    method: str  # as `build.parse_method` reads it
+    method: str  # as `parse_method` reads it
     printed: str | None = None  # label in the printed table; None: any figures that the thesis prints for the method
     baseline: str | None = None  # label of the row compared with; None: the row is a baseline
     # configuration fields that distinguish the row from others of its method

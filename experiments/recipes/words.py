@@ -32,7 +32,7 @@ from experiments.recipes.tuned_recipe import named_and_tuned, named_recipe
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.flags import METHOD_FIELDS
-from experiments.settings.method_names import uses_gsp
+from experiments.settings.method_names import parse_method, uses_gsp
 from experiments.settings.parts import all_settings, chosen_flags
 from experiments.settings.run_settings import BUDGETS, EVERYTHING, OWN_LOSS, OWN_PHOTOS
 
@@ -155,7 +155,7 @@ def _methods(values: flags.FlagValues) -> list[tuple[str, str, str]]:
         raise InvalidInput(f"--methods already sets the loss, method and pooling. Remove {', '.join(clashing)}.")
     if not values.methods:
         raise InvalidInput("Invalid --methods: received an empty list, expected at least one, such as c2+gap.")
-    return [build.parse_method(name) for name in values.methods]
+    return [parse_method(name) for name in values.methods]
 
 
 def check_given(

@@ -24,8 +24,6 @@ from experiments.settings.loss_building import check_loss_name as check_loss_nam
 from experiments.settings.loss_building import drawing_seed as drawing_seed
 from experiments.settings.loss_building import memory_of as memory_of
 from experiments.settings.loss_building import num_views_of
-from experiments.settings.method_names import PAIR_LOSSES as PAIR_LOSSES
-from experiments.settings.method_names import parse_method as parse_method
 from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from common.commands.exit_code import CHECKPOINTS_KEPT, import_tensorflow
 from common.errors import InvalidInput
 from experiments.launch.launch_flags import READ_BY
 from experiments.parts.kinds import Part
-from experiments.parts.registry import choices_of_method, part_flags, setting_of
+from experiments.parts.registry import TABLES, choices_of_method, part_flags, setting_of
 from experiments.settings import build
-from experiments.settings.method_names import FORM
+from experiments.settings.method_names import FORM, parse_method
 from experiments.settings.parts import Setting, all_settings, chosen_parts
 from experiments.settings.places import DECODED_IMAGES_MB, Places
 from experiments.settings.plugins import define_plugin_flag as define_plugin_flag  # one of this module's names
@@ -70,6 +70,8 @@ def define_experiment_flags(datasets: typing.Iterable[str] = build.DATASETS) -> 
             define_it = define_joined if each.metadata["repeats"] else _DEFINITIONS[each.kind]
             alone = "".join(f", --{flag}" for flag, (_, name) in of_parts.items() if name == each.name)
             alone = f"; of one part: {alone[2:]}" if alone else ""
+            own = ", ".join(name for name, part in TABLES.get(each.name, {}).items() if part.provider)
+            alone += f"; of plug-ins: {own}" if own else ""
             define_it(each.name, None, f"{each.metadata['help']}{within}{default}{alone}.")
     kinds = {each.name: each.kind for each in all_settings()}
     for flag, (part, name) in of_parts.items():
@@ -167,12 +169,13 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
     )
 
 
-def run_command(main: Callable[..., None], kept: str | None = None, *, compares: bool = False) -> None:
+def run_command(main: Callable[..., None], kept: str | None = None) -> None:
     """Run `main`; see `command_line.run_command`.
+
+    With `define_experiment_flags`, a short `--help` shows the usual flags.
 
     Args:
         kept: a sentence on what a stopped command has kept, by default that of training commands.
-        compares: whether it has the flags of `define_experiment_flags`; a short `--help` then shows the usual ones.
     """
 
     def prepared() -> None:
@@ -185,6 +188,7 @@ def run_command(main: Callable[..., None], kept: str | None = None, *, compares:
 
     if kept is None:
         kept = CHECKPOINTS_KEPT if "checkpoint_seconds" in flags.FLAGS else ""
+    compares = "chapter" in flags.FLAGS  # as `define_experiment_flags` alone defines it
     sections = functools.partial(_sections_of, all_settings() if compares else ())
     short = _short_sections if compares else dict
     command_line.run_command(prepared, kept, remedy=_remedy, sections_of=sections, short_sections_of=short)
@@ -222,7 +226,7 @@ def _asked_parts() -> list[Part]:
     losses, methods, poolings = (words.get(name, "").split(",") for name in ("loss", "method", "pooling"))
     asked = [*itertools.product(losses, methods, poolings)]
     with contextlib.suppress(InvalidInput):  # raised where the command reads the name
-        asked += [build.parse_method(name) for name in words.get("methods", "").split(",") if name]
-    named = [{**words, **dict(zip(("loss", "method", "pooling"), each))} for each in asked if any(each)]
+        asked += [parse_method(name) for name in words.get("methods", "").split(",") if name]
+    named = [{**words, **dict(zip(("loss", "method", "pooling"), each))} for each in asked]
     found = [part for each in named for part in chosen_parts(each)]
     return list({part.settings.title: part for part in found if part.name != "regularizers"}.values())

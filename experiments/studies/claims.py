@@ -28,7 +28,7 @@ from experiments.reports.tables import cell, kind_notes
 from experiments.reports.training_effect import WHITENING
 from experiments.rows.rows import CLOSED_FORM, TRAINING, UNTRAINED, VALIDATED_BEFORE, Row
 from experiments.rows.store import RECORDED, ROWS, StudyRows
-from experiments.settings.build import parse_method
+from experiments.settings.method_names import parse_method
 from experiments.studies.planned import CLAIMS, Claim
 from experiments.studies.tables import CLAIMS_ID
 

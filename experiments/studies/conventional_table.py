@@ -18,8 +18,8 @@ from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, fi
 from experiments.protocols.conventional import MONITORS
 from experiments.protocols.conventional_report import ConventionalReport
 from experiments.protocols.report import write_report
-from experiments.settings.build import parse_method
 from experiments.settings.config import ExperimentConfig
+from experiments.settings.method_names import parse_method
 from experiments.settings.splits import unit_label
 
 _S2SD = "margin+distance+s2sd"

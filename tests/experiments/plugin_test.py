@@ -58,6 +58,8 @@ def test_pages_show_its_settings(finished, plugin, tmp_path):
 def test_help_and_explain_name_its_settings(plugin):
     text = run_here(MODULE, f"--plugin={plugin}", "--help=all").stdout
     assert "Pull loss (pull):\n  --pull_scale: pull: of the similarities (default: 2.0); in (0, inf)" in text
+    assert "; of plug-ins: reversed." in " ".join(text.split())
+    assert "--reversed.last: " in run_here(MODULE, f"--plugin={plugin}", "--sampler=reversed", "--help").stdout
     explained = done_here(MODULE, "--plugin", str(plugin), *ARGUMENTS, "--pull_scale=3", "--explain")
     lines = [line.split(maxsplit=2) for line in explained.stdout.splitlines()]
     assert ["pull_scale", "3.0", "given on the command line"] in lines

@@ -9,10 +9,11 @@ from common.errors import InvalidInput
 from experiments.recipes import resolve
 from experiments.settings import build
 from experiments.settings.config import ExperimentConfig, by_flag_names
+from experiments.settings.method_names import PAIR_LOSSES
 from experiments.settings.run_settings import BUDGETS, OWN_PHOTOS, RECIPES
 
 NUM_EXAMPLES = 60
-LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+random+rho"))]
+LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in PAIR_LOSSES for part in ("+xbm", "+random+rho"))]
 OVERRIDES = st.fixed_dictionaries(
     {},
     optional={

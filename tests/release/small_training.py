@@ -13,6 +13,7 @@ from common.data.glyph_fonts import load_glyph_fonts
 from experiments.recipes import resolve
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
+from experiments.settings.method_names import parse_method
 from experiments.settings.places import Places
 
 MAX_STEPS = 24
@@ -44,7 +45,7 @@ def train(images, folder, method, log):
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    loss, kind, pooling = build.parse_method(method)
+    loss, kind, pooling = parse_method(method)
     settings = SETTINGS | (WITH_CCP if kind == "ccp" else {})
     config = resolve("folder", loss, pooling, "thesis", "smoke", settings, kind)
     cache = f"{folder}/cache"

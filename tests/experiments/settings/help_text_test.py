@@ -33,10 +33,11 @@ def test_a_command_without_settings_has_its_own_section():
 
 def test_the_short_help_has_the_usual_flags_and_those_of_the_parts_that_are_named(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    lines = done_here("experiments.fair_eval", "--help").stdout.splitlines()
-    assert len(lines) <= 60
-    assert lines[-1].startswith("--help=all lists ")
-    assert "--ms." not in "".join(lines)
+    for command in ("fair_eval", "demo"):
+        lines = done_here(f"experiments.{command}", "--help").stdout.splitlines()
+        assert len(lines) <= 60
+        assert lines[-1].startswith("--help=all lists ")
+        assert "--ms." not in "".join(lines)
     text = done_here("experiments.fair_eval", "--help", "--methods=ms+gsp").stdout
     assert "--ms.positive_scale: ms: " in text
     assert "--gsp.num_prototypes: gsp: " in text

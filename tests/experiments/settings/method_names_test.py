@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import InvalidInput
 from experiments.settings import build
-from experiments.settings.method_names import FEATURES, parse_loss
+from experiments.settings.method_names import FEATURES, parse_loss, parse_method
 from experiments.settings.run_settings import method_name
 
 BOTH = {"shared", "groups"}
@@ -22,7 +22,7 @@ def test_names_are_read_as_they_are_written(start, words):
     assert (found.memory, found.miner == "pads") == (start.endswith("xbm"), start.endswith("pads"))
     assert vars(pickle.loads(pickle.dumps(found))) == vars(found)  # as worker processes receive it
     for method in ("plain", "ccp"):
-        assert build.parse_method(method_name(loss, method, "gmp+gsp")) == (loss, method, "gmp+gsp")
+        assert parse_method(method_name(loss, method, "gmp+gsp")) == (loss, method, "gmp+gsp")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_distillation_stands_behind_the_memory_and_alone():
     for loss in ("margin+distance+rho+xbm+s2sd", "pnca+s2sd"):
         found = parse_loss(loss)
         assert (found.distilled, found.memory, found.features) == (True, "xbm" in loss, ())
-        assert build.parse_method(f"{loss}+gap+gmp") == (loss, "plain", "gap+gmp")
+        assert parse_method(f"{loss}+gap+gmp") == (loss, "plain", "gap+gmp")
     for loss in ("margin+s2sd+shared", "margin+pads+s2sd"):
         with pytest.raises(InvalidInput, match="expected s2sd without other features and without the miner pads"):
             parse_loss(loss)
@@ -96,4 +96,4 @@ def test_groups_stand_where_shared_features_would():
 @pytest.mark.parametrize("name", ["margin+dance+shared+gap", "c2", "c2+xbm", "c2+ccp", "margin+distance+rho", ""])
 def test_a_name_without_a_pooling_is_refused(name):
     with pytest.raises(InvalidInput, match=f"method: received '{re.escape(name)}', expected LOSS"):
-        build.parse_method(name)
+        parse_method(name)

@@ -9,11 +9,12 @@ from experiments.parts.registry import METHODS
 from experiments.recipes import departures, draft_of, resolve
 from experiments.recipes.thesis import loss_values
 from experiments.settings import build
+from experiments.settings.method_names import PAIR_LOSSES
 from experiments.settings.parts import all_settings
 
 OF_REGULARIZERS = METHODS["regularizers"].settings.names()
 OF_HIER = [name for name in OF_REGULARIZERS if name.startswith("hier_") and name != "hier_weight"]
-ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in build.PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
+ALL_LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in PAIR_LOSSES for part in ("+xbm", "+distance+rho"))]
 
 
 OTHERS = [*itertools.product(build.POOLINGS, ("thesis", "published_code"), ("full", "smoke"))]
