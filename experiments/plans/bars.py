@@ -47,11 +47,11 @@ class Bars(Study):
         picture: str = "",
     ):
         self.title, self.notes = title, tuple(notes)
-        self._is_sorted, self._picture = is_sorted, picture
+        self.keep, self._is_sorted, self._picture = self._named, is_sorted, picture
         self.bars = {bar.label: bar for bar in bars}
         self.groups = {bar.label: options.cells(bar.label, bar.config) for bar in bars}
 
-    def kept(self, place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
+    def _named(self, place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
         """Name a method's rows, and say what they are held against."""
         extras = {"place": place, "held against": self.bars[group].held_against}
         return [row.named(group, extras) for row in rows]

@@ -64,7 +64,7 @@ class Study:
         tabulate: makes the table of recorded rows, from these, the title and the notes.
         pictures: draw recorded rows, by the end of the picture's name; from these, the path and the title.
         notes: for the reader, such as the reductions of a small budget.
-        keep: see `kept`.
+        keep: names a group's rows, and measures what the study shows; from its place, the group and its scored rows.
         protocol: runs of each configuration here and in the thesis; empty if the cells already show them.
         needs_data: whether it reads the data set of the flags.
         variants: other data sets that cells use, beside the one of the flags.
@@ -101,12 +101,9 @@ class Study:
         """Return the rows of the finished cells, as `--record` keeps them."""
         rows = []
         for place, (group, cells) in enumerate(self.groups.items()):
-            rows += self.kept(place, group, [row.scored() for row in finished_rows(cells, finished)], finished)
+            of_group = [row.scored() for row in finished_rows(cells, finished)]
+            rows += self.keep(place, group, of_group, finished) if self.keep else of_group
         return StudyRows.of_rows(rows)
-
-    def kept(self, place: int, group: Any, rows: list[Row], finished: FinishedCells) -> list[Row]:
-        """Return a group's rows, named and with what the study measures."""
-        return self.keep(place, group, rows, finished) if self.keep else rows
 
     def render(self, finished: FinishedCells, folder: pathlib.Path, name: str) -> str:
         """Write `<name>.md`, `.csv`, `.png`, ... of finished cells (>= 1); return terminal text."""

@@ -128,6 +128,8 @@ def run_study(
         if study.needs_data:
             folder = folder / f"{options.dataset}-{options.budget}-{options.digest()}"
         name = f"{kind}_{study_id.replace('.', '_')}"
+        # Drawing and `--record` share what is measured.
+        study.recorded = functools.cache(study.recorded)  # type: ignore[method-assign, assignment]
         print_report(study.render(runs, folder, name), folder, values.details, f"{name}*.md")
         print(f"Folder (--details prints its tables): {folder}")
         follow_pictures(tracker, folder, f"{study.title}, {options.dataset}, {options.budget}")

@@ -104,7 +104,7 @@ class Sweep(Study):
         places_first: bool = False,
     ):
         pictures = {"": draw_recorded_sweep}
-        super().__init__(title, {}, sweep, pictures, tuple(notes), protocol=protocol)
+        super().__init__(title, {}, sweep, pictures, tuple(notes), self._named, protocol)
         self.axes, self.groups = axes, {}
         places: list[tuple[Line, float | None]] = []
         for line in lines:
@@ -122,7 +122,7 @@ class Sweep(Study):
     def _label(self, series: str, x: float | None) -> str:
         return series if x is None else f"{series}, {self.axes.x_label} {x:g}"
 
-    def kept(self, place: int, group: SweepPoint, rows: list[Row], finished: FinishedCells) -> list[Row]:
+    def _named(self, place: int, group: SweepPoint, rows: list[Row], finished: FinishedCells) -> list[Row]:
         """Name a point's rows, with its place on the axes."""
         extras = {"place": place, "series": group.series, "x": group.x, **dataclasses.asdict(self.axes)}
         for point in self.groups:

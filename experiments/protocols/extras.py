@@ -22,6 +22,8 @@ def with_data_extras(row: Row, data: DataFolder) -> Row:
     """Add what tables and pictures of a finished run's data set need; often nothing."""
     traits = traits_of(row["dataset"])
     if traits.kind == "tokens":
+        if "weight_on_own" in row["extras"]:
+            return row
         # The picture shows the first training of each method.
         return token_extras(row, data.dataset_of(row), data.cache_dir, with_arrays=row.place == (0, 0))
     if traits.with_targets:

@@ -58,7 +58,7 @@ class Collages(Study):
 
     def __init__(self, options: StudyOptions):
         check_choice("--dataset", options.dataset, COLLAGES)
-        self._options, self._weights = options, options.overrides.get("weights")
+        self.keep, self._options, self._weights = self._measured, options, options.overrides.get("weights")
         self._starts = starts_of(options.dataset, self._weights, options.starts)
         self.variants = (f"{options.dataset}_distilled",)
         self.groups = self._cells(self._starts, self._weights or "none")  # "none" until `prepared` knows a file
@@ -84,7 +84,7 @@ class Collages(Study):
             self.groups = self._cells(starts, weights or "none")
         return self
 
-    def kept(self, place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
+    def _measured(self, place: int, group: str, rows: list[Row], finished: FinishedCells) -> list[Row]:
         """Name a method's rows, and measure their weight on the target."""
 
         def dataset_of(row: Row) -> data.Dataset:
@@ -100,9 +100,9 @@ class Collages(Study):
 
 def gain_sentences(rows: list[reports.TableRow]) -> list[str]:
     """Describe each row's gain over average pooling, beside the printed one."""
-    gains = {row.method: gain.bounds for row in rows if (gain := row.cells.get(("minus gap", "MAP@R")))}
+    gains = {row.method: gain for row in rows if (gain := row["minus gap", "MAP@R"].bounds)}
     return [
-        f"{method} over gap. {reports.gain_verdict(check_given('interval', gain), PRINTED_GAIN)[1]}"
+        f"{method} over gap. {reports.gain_verdict(gain, PRINTED_GAIN)[1]}"
         for method, gain in gains.items()
         if "gsp" in method
     ]

@@ -100,9 +100,6 @@ def generalization(trained: TrainedModel, *seed: int) -> dict[str, dict[str, flo
     found: dict[str, dict[str, float]] = {}
     for side, examples in sides.items():
         embeddings, features = (embedded(trained.model, inputs, *examples, output) for output in _OUTPUTS)
-        slices = feature_slices(trained.config.loss.features, trained.model.feature_sizes) or {
-            DISCRIMINATIVE: slice(None)
-        }
         kinds = {name: _mapped(embeddings, operator.itemgetter((..., columns))) for name, columns in slices.items()}
         dim = kinds[DISCRIMINATIVE]["queries"].shape[1]
         shape = features["queries"].shape[1], dim

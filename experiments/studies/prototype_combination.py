@@ -39,7 +39,7 @@ _ACTIVE_SHARE = 0.01  # of a class' features, for a prototype to be active in it
 
 
 def prototypes_in_the_plane(figure: str, options: StudyOptions) -> Study:
-    """Return the study of figure 4.2, 4.3 or 4.4: one run with local features in the plane."""
+    """Return the study of figure 4.2, 4.3 or 4.4: one run in the plane."""
     loss = options.only_loss("c2")
     settings = {"chapter": 5, "normalization": "clip"}
     config = options.with_pooling("gap").configuration(loss, settings=settings, embedding_dim=2)

@@ -95,8 +95,8 @@ def held_against(study: StudyRows) -> Labelled:
     for row, (_, baseline) in zip(rows, pairs, strict=True):
         found = [row[SINGLE, metric] for metric in TABLE_METRICS]
         figures = [f"{cell.figure} {cell.interval}".rstrip() for cell in found]
-        gap = row.cells.get((MINUS, "MAP@R"))
-        difference = [baseline, f"{gap.figure} {gap.interval}", gap.detectable] if gap else ["-"] * 3
+        gap = row[MINUS, "MAP@R"]
+        difference = [baseline, f"{gap.figure} {gap.interval}", gap.detectable] if baseline else ["-"] * 3
         lines.append([row.method, *figures, *difference])
     header = [
         "method",

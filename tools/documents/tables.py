@@ -62,12 +62,11 @@ from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import token_table as token_table
 from experiments.studies.zero_shot_prediction import zero_shot as zero_shot
 from experiments.studies.zero_shot_prediction import zero_shot_ridges as zero_shot_ridges
-from tools.documents.comparisons import CONCATENATED, MINUS, SINGLE, table_rows, untrained_means
+from tools.documents.comparisons import CONCATENATED, MINUS, SINGLE, Labelled, table_rows, untrained_means
 from tools.documents.comparisons import held_against as held_against
 from tools.documents.comparisons import refined_metrics as refined_metrics
 from tools.documents.provenance import provenance
 
-Labelled = tuple[reports.Table, Sequence[str]]  # and the labels of the methods in it
 EXPLAINED = (*KIND_NOTES.values(), FAMILIES_NOTE, CUT_NOTE, UNTESTED_NOTE, DETECTABLE_NOTE)  # once, in the index
 _BOTH = ((SINGLE, "MAP@R"), (MINUS, "MAP@R"))
 _STARRED = SIGNIFICANT_NOTE.partition("{")[0]
@@ -149,15 +148,15 @@ def fair_table(study: StudyRows, table: str) -> Labelled:
     baselines = baselines_of(study, table)
     rows, lines = table_rows(study, baselines), []
     for row in rows:
-        gap = row.cells.get((MINUS, "MAP@R"))
+        gap = row[MINUS, "MAP@R"]
         lines.append(
             [
                 _short(row.method),
-                *(_figure(row.cells.get((SINGLE, metric)), metric == "MAP@R") for metric in TABLE_METRICS),
-                _figure(row.cells.get((CONCATENATED, "MAP@R"))),
-                _short(baselines[row.method]) if gap else "-",
+                *(_figure(row[SINGLE, metric], metric == "MAP@R") for metric in TABLE_METRICS),
+                _figure(row[CONCATENATED, "MAP@R"]),
+                _short(gap.baseline) if gap.baseline else "-",
                 _figure(gap),
-                gap.detectable if gap else "-",
+                gap.detectable or "-",
             ]
         )
     labels = [row.method for row in rows]
@@ -191,7 +190,7 @@ def beside(study: StudyRows, other: str, table: str) -> Labelled:
         header += [f"{_first(of)['dataset']}: MAP@R", "minus baseline"]
     lines = []
     for rows in zip(*found, strict=True):
-        cells = [row.cells.get(column) for row in rows for column in _BOTH]
+        cells = [row[column] for row in rows for column in _BOTH]
         lines.append([_short(rows[0].method), *map(_figure, cells)])
     return reports.Table("", header, lines, []), [row.method for row in found[0]]
 
@@ -218,10 +217,10 @@ def collage_table(study: StudyRows) -> reports.Table:
     rows = reports.compared([found[label] for label in order])
     lines = []
     for row in rows:
-        score, gain = row["test", "MAP@R"], row.cells.get(("minus gap", "MAP@R"))
+        score, gain = row["test", "MAP@R"], row["minus gap", "MAP@R"]
         shares = [row["on target:", name].figure for name in ("weight", "weighted norm")]
         figures = [row["test", "P@1"].figure, score.figure, score.interval, *shares]
-        lines.append([row.method, *figures, *([gain.figure, gain.interval] if gain else ["-", "-"])])
+        lines.append([row.method, *figures, gain.figure, gain.interval or "-"])
     header = ["start: loss, pooling", "test P@1", "test MAP@R", "95 % interval", "weight on target"]
     header += ["weighted norm on target", "MAP@R minus gap's", "95 % interval"]
     return reports.Table("", header, lines, reports.footnotes(rows))
@@ -336,5 +335,5 @@ def _short(label: str | None) -> str:
     return f"`{(label or '').removesuffix('+gap')}`"
 
 
-def _figure(cell: reports.TableCell | None, has_interval: bool = True) -> str:
-    return f"{cell.figure} {cell.interval if has_interval else ''}".rstrip() if cell else "-"
+def _figure(cell: reports.TableCell, has_interval: bool = True) -> str:
+    return f"{cell.figure} {cell.interval if has_interval else ''}".rstrip()

@@ -59,7 +59,7 @@ def test_collages_are_compared_on_the_same_trainings_alone(tmp_path, monkeypatch
     monkeypatch.setattr(collages, "target_share_extras", lambda row, dataset_of: row)
     kept = study.recorded(types.SimpleNamespace(row=rows_of_cells.get))
     rows = collages.collage_rows(kept)
-    compared = {row.method: cell for row in rows if (cell := row.cells.get(("minus gap", "MAP@R")))}
+    compared = {row.method: cell for row in rows if (cell := row["minus gap", "MAP@R"]).bounds}
     assert [row.method for row in rows] == [f"scratch: pnca {name}" for name in ("gap", "gsp", "gsp + L_ZS")]
     assert set(compared) == {"scratch: pnca gsp + L_ZS"}
     assert len(kept.rows) == 5  # all that is finished is recorded
