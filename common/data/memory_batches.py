@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from common.data.dataset import Examples
 from common.data.random_batches import MPerClassBatches
@@ -163,6 +162,8 @@ def histogram_distances(sets: Sequence[np.ndarray], others: np.ndarray) -> np.nd
     Args:
         sets, others: each `[points, dim]`, two or more; distances beyond the others' range are in the outer bins.
     """
+    from scipy.spatial.distance import pdist
+
     theirs = pdist(others)
     low, high = theirs.min(), theirs.max()
 

@@ -111,8 +111,7 @@ class FairReport(MethodReport):
     @functools.cached_property
     def _scores(self) -> dict[str, tuple[int, Scores]]:
         """Sizes and scores of the runs and of the concatenated models."""
-        # The disk may have more repeats.
-        runs = [row for row in self.runs if row.is_finished and row["repeat"] < self.repeats]
+        runs = self.counted
         dim, folds = self.config.embedding_dim, self.config.num_folds
         return {"single": (dim, Scores(runs)), "concatenated": (dim * folds, Scores(collection_rows(runs, folds)))}
 

@@ -41,7 +41,7 @@ def record_finished(rows: Iterable[Row], places: Places) -> None:
 def record(
     rows: Iterable[Row],
     folder: str | os.PathLike,
-    data: DataFolder = DataFolder(),  # noqa: B008, without state until it loads
+    data: DataFolder,
     *,
     command: str | None = None,
     replace: bool = False,
@@ -114,7 +114,7 @@ def _recorded_rows(rows: Sequence[Row], data: DataFolder, command: str | None) -
     """Copy one configuration's rows, and those of its concatenated models."""
     copies = []
     for row in rows:
-        if not isinstance(row.config.get("data"), str):
+        if not isinstance(row["data"], str):
             raise InvalidInput(
                 f"{row.folder}/config.json is missing or damaged: the configuration and data of its figures are "
                 "unknown. Repeat the command that made the run."
@@ -122,7 +122,7 @@ def _recorded_rows(rows: Sequence[Row], data: DataFolder, command: str | None) -
         scored = row.scored()
         check_of_one_run(row.folder, "test embeddings", scored["test"], row.result["test"])
         copies.append(_copy(with_data_extras(scored, data).with_values(command=command)))
-    folds = rows[0].config.get("num_folds", 0)
+    folds = rows[0]["configuration"].get("num_folds", 0)
     if rows[0]["protocol"] == "fair" and folds > 1:
         copies += [_copy(joined.with_values(label=rows[0]["label"])) for joined in collection_rows(rows, folds)]
     return copies

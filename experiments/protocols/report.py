@@ -81,10 +81,14 @@ class MethodReport(abc.ABC):
         stated = {"protocol": "fair", **self.config.as_dict(), **of_runs, "repeats": self.repeats}
         return reports.incomparable_reasons(stated, conditions, deviations_of(self.runs), departed if published else {})
 
+    @property
+    def counted(self) -> list[Row]:
+        """The finished runs of the repeats that count; the disk may have more."""
+        return [row for row in self.runs if row.is_finished and row["repeat"] < self.repeats]
+
     def untrained_rows(self) -> list[reports.TableRow]:
         """Average the metrics of the backbones' average features, and of their closed forms."""
-        runs = [row for row in self.runs if row.is_finished and row["repeat"] < self.repeats]
-        return rows_without_training(runs, self.column)
+        return rows_without_training(self.counted, self.column)
 
     def curves(self) -> list[reports.Curve]:
         """Return the monitored curve of every evaluated run."""

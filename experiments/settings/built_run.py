@@ -48,10 +48,8 @@ class BuiltRun:
         self, config: ExperimentConfig, dataset: data.Dataset, fold: int, repeat: int, decoded_images_mb: float = 0
     ) -> None:
         self.config, self.fold, self.repeat = config, fold, repeat
-        self.label, self.seed = (
-            f"{config.name} {unit_label(config, fold, repeat)}",
-            unit_seed(config.seed, fold, repeat),
-        )
+        self.label = f"{config.name} {unit_label(config, fold, repeat)}"
+        self.seed = unit_seed(config.seed, fold, repeat)
         self.metric, self.max_steps, self.methods = config.monitor, config.max_steps, config.methods
         self.of, self.head_start, self.embedding_dim = config.dataset, config.head_start, config.embedding_dim
         self.measures_clustering, self.jit_compile = config.validates_clustering, config.jit_compile

@@ -55,7 +55,7 @@ class State:
 
 def as_long_as(runs: Sequence[Row], settings: MnistSettings, repeat: int) -> MnistSettings:
     """Give fixed proxies as many steps as CCP with the same seed, if trained."""
-    steps = [run["steps"] for run in runs if (run.config["anchors"], run["repeat"]) == ("proxies", repeat)]
+    steps = [run["steps"] for run in runs if (run["configuration"]["anchors"], run["repeat"]) == ("proxies", repeat)]
     if settings.anchors != _FIXED or not steps:
         return settings
     return dataclasses.replace(settings, max_steps=steps[0])
@@ -95,8 +95,8 @@ def write_report(runs: Sequence[Row], dataset: Dataset, folder: pathlib.Path) ->
     """Write tables, figures and pictures of finished runs; return terminal text."""
     texts = []
     by_anchors = {
-        anchors: [run for run in runs if run.config["anchors"] == anchors]
-        for anchors in dict.fromkeys(run.config["anchors"] for run in runs)
+        anchors: [run for run in runs if run["configuration"]["anchors"] == anchors]
+        for anchors in dict.fromkeys(run["configuration"]["anchors"] for run in runs)
     }
     for anchors, of_kind in by_anchors.items():
         if anchors == _FIXED:
@@ -127,7 +127,7 @@ def states_of(run: Row, dataset: Dataset) -> list[State]:
 
 def _measure(run: Row, index: int, dataset: Dataset) -> State:
     arrays, labels = read_arrays(snapshot_path(run.folder, index)), dataset.test.labels
-    pool_size, problems = run.config["pool_size"], run["extras"]["problems"]
+    pool_size, problems = run["configuration"]["pool_size"], run["extras"]["problems"]
     cover = {
         name: mean_covering_radius(arrays["queries"], labels, arrays[name], pool_size) if name in arrays else None
         for name in ("converged", "chosen")
@@ -223,7 +223,7 @@ def _reasons(runs: Sequence[Row], dataset: Dataset) -> list[str]:
     """List reasons why these runs cannot be compared with the thesis."""
     standard = MnistSettings().as_dict()
     of_runs = standard.keys() - {"anchors", "seed"}
-    changed = {name for run in runs for name in of_runs if run.config[name] != standard[name]}
+    changed = {name for run in runs for name in of_runs if run["configuration"][name] != standard[name]}
     reasons = [f"data set: {deviation}" for deviation in dataset.deviations]
     return reasons + ([f"other settings than the full budget's ({', '.join(sorted(changed))})"] if changed else [])
 
@@ -271,10 +271,10 @@ def _number(value: float | None) -> str:
 
 def recordable(runs: Sequence[Row], dataset: Dataset) -> list[Row]:
     """Return each finished run's row with states and drawn digits."""
-    kinds = list(dict.fromkeys(run.config["anchors"] for run in runs))
+    kinds = list(dict.fromkeys(run["configuration"]["anchors"] for run in runs))
     found = []
     for run in runs:
-        anchors = run.config["anchors"]
+        anchors = run["configuration"]["anchors"]
         digest = hashlib.sha256(repr(sorted(run.config.items())).encode()).hexdigest()[:10]
         place = {"protocol": PROTOCOL, "dataset": DATASET, "method": anchors, "config_hash": digest}
         extras = {"place": kinds.index(anchors), "held against": None if anchors == DRAWN else DRAWN}
@@ -285,15 +285,15 @@ def recordable(runs: Sequence[Row], dataset: Dataset) -> list[Row]:
 
 def label_of(run: Row) -> str:
     """Name a run's kind; fixed proxies train as long as their seed's others."""
-    anchors = run.config["anchors"]
-    return f"{anchors}, {run.config['max_steps']:,} steps" if anchors == _FIXED else anchors
+    anchors = run["configuration"]["anchors"]
+    return f"{anchors}, {run['configuration']['max_steps']:,} steps" if anchors == _FIXED else anchors
 
 
 def _measured(run: Row, dataset: Dataset) -> Row:
     states = states_of(run, dataset)
     found = [_rounded(state) for state in states]
     values = {"states": found, "class_names": list(dataset.class_names), **_ends(found[1:])}
-    if run.config["anchors"] != DRAWN or run["repeat"]:
+    if run["configuration"]["anchors"] != DRAWN or run["repeat"]:
         return run.with_extras(values)
     drawn = drawn_digits(dataset)
     arrays = {"labels": dataset.test.labels[drawn].astype(np.uint8)}

@@ -115,20 +115,21 @@ def attributes_of(
         attributes = np.concatenate([outputs(inputs).numpy() for inputs in batches])
         write_arrays(path, {"attributes": attributes})
     arrays = row.test_embeddings()
-    labels, ridge = arrays["query_labels"], row.config.get("zero_shot_ridge") or 0.05
+    labels, ridge = arrays["query_labels"], row["configuration"].get("zero_shot_ridge")
+    of_run = {"ridge": ridge} if ridge else {}
     classes = np.unique(labels)
     histograms = np.stack([attributes[labels == label].mean(axis=0) for label in classes])
     names = [dataset.class_names[label] if len(dataset.class_names) else f"class {label}" for label in classes]
 
-    def accuracy(fit: str, ridge: float) -> ZeroShotAccuracy:
-        return zero_shot_accuracy(attributes, arrays["queries"], labels, ridge=ridge, fit=fit)
+    def accuracy(fit: str, **given: Any) -> ZeroShotAccuracy:
+        return zero_shot_accuracy(attributes, arrays["queries"], labels, fit=fit, **given)
 
     found: dict[str, Any] = {}
     for fit in FITS:
-        of = accuracy(fit, ridge)
+        of = accuracy(fit, **of_run)
         found[fit] = {name: round(float(getattr(of, name).mean()), _DIGITS) for name in _DISTANCES.values()}
         found["chance"] = of.chance
-    by_ridge = {ridge: accuracy(_DRAWN_FIT, ridge).euclidean.mean() for ridge in RIDGES}
+    by_ridge = {ridge: accuracy(_DRAWN_FIT, ridge=ridge).euclidean.mean() for ridge in RIDGES}
     found["ridges"] = [[ridge, round(float(value), _DIGITS)] for ridge, value in by_ridge.items()]
     return histograms, names, found
 

@@ -13,6 +13,7 @@ from common.data.glyph_drawings import draw_glyphs
 from common.data.glyphs import GLYPH_SIZE
 from experiments.protocols.recording import record
 from experiments.rows.run_folders import collect, run_row
+from experiments.runs.trained_model import DataFolder
 from tests.experiments.tiny_network import in_place_of_small_networks
 from tests.experiments.tiny_study import TinyStudy
 
@@ -90,7 +91,7 @@ def tiny_rows(tiny):
 @pytest.fixture
 def recorded(tiny_rows, tmp_path):
     folder = tmp_path / "results" / "tiny"
-    record(tiny_rows, folder, command="python -m experiments.fair_eval")
+    record(tiny_rows, folder, DataFolder(), command="python -m experiments.fair_eval")
     return folder
 
 

@@ -50,7 +50,7 @@ def test_rows_keep_the_perplexities_of_the_selected_validation(tmp_path):
     later = {**lines_of_run[-1], "step": 80, "validation": {**line["validation"], "position_perplexity": 0.01}}
     later["validation"]["prototype_perplexity"] = 0.02
     (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines_of_run, later]))
-    record(collect_method(path.parent), tmp_path / "results", command="python -m experiments.fair_eval")
+    record(collect_method(path.parent), tmp_path / "results", DataFolder(), command="python -m experiments.fair_eval")
     (row,) = lines(tmp_path / "results")
     place = [line["step"] for line in lines_of_run].index(row["best_step"])
     assert row["extras"]["position_perplexity"] == pytest.approx(0.9 - 0.1 * place)
@@ -89,7 +89,7 @@ def test_rows_have_the_figures_and_the_paired_difference_of_the_runs_report(reco
 
 def test_recording_twice_changes_no_byte(recorded, tiny_rows):
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in recorded.iterdir()}
-    said = record(tiny_rows, recorded, command="python -m another")
+    said = record(tiny_rows, recorded, DataFolder(), command="python -m another")
     assert "6 rows, of which 0 are new" in said[-1]
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in recorded.iterdir()} == before
 
@@ -97,16 +97,16 @@ def test_recording_twice_changes_no_byte(recorded, tiny_rows):
 def test_the_order_of_recording_makes_no_difference(recorded, tiny, tmp_path):
     other = tmp_path / "other"
     for rows in reversed(collect(tiny.folder)):
-        record(rows, other, command="python -m experiments.fair_eval")
+        record(rows, other, DataFolder(), command="python -m experiments.fair_eval")
     assert {path.name: path.read_bytes() for path in other.iterdir()} == {
         path.name: path.read_bytes() for path in recorded.iterdir()
     }
 
 
 def test_a_command_that_was_not_known_is_filled_in(tiny_rows, tmp_path):
-    record(tiny_rows, tmp_path)
+    record(tiny_rows, tmp_path, DataFolder())
     assert lines(tmp_path)[0]["command"] is None
-    record(tiny_rows, tmp_path, command="python -m experiments.fair_eval")
+    record(tiny_rows, tmp_path, DataFolder(), command="python -m experiments.fair_eval")
     assert lines(tmp_path)[0]["command"] == "python -m experiments.fair_eval"
 
 
@@ -114,9 +114,9 @@ def test_another_result_is_refused_unless_it_is_to_replace_the_row(recorded, tin
     changed = tiny_rows[0].scored().with_values(steps=61)
     before = (recorded / ROWS).read_bytes()
     with pytest.raises(InvalidInput, match=r"another result of .*differs in: steps.*--replace"):
-        record([changed], recorded)
+        record([changed], recorded, DataFolder())
     assert (recorded / ROWS).read_bytes() == before
-    record([changed], recorded, replace=True)
+    record([changed], recorded, DataFolder(), replace=True)
     assert [row["steps"] for row in lines(recorded) if row["kind"] == "training"] == [61, 60, 60, 60]
 
 
@@ -126,8 +126,8 @@ def test_two_configurations_of_one_name_are_refused(recorded):
         colder.finish(colder.config("pnca", "gap", temperature=0.2), fold)
     (found,) = methods_under(colder.folder)
     with pytest.raises(InvalidInput, match=r"two configurations called pnca\+gap .*--label"):
-        record(found, recorded)
-    record([row.scored().named("pnca+gap, colder", {"trials": [1]}) for row in found], recorded)
+        record(found, recorded, DataFolder())
+    record([row.scored().named("pnca+gap, colder", {"trials": [1]}) for row in found], recorded, DataFolder())
     assert "pnca+gap, colder" in {row["label"] for row in lines(recorded)}
     colder = [row for row in lines(recorded) if row["label"] == "pnca+gap, colder" and row["kind"] == "training"]
     assert all(row["extras"]["trials"] == [1] for row in colder)
@@ -138,7 +138,7 @@ def test_rows_keep_what_a_study_measures_of_each_run(tiny_rows, tmp_path):
         arrays = {"ramp": np.arange(3)} if row["fold"] == 0 else {}
         return row.scored().with_extras({"doubled": 2 * row["fold"]}, arrays)
 
-    record(map(measured, tiny_rows[:2]), tmp_path)
+    record(map(measured, tiny_rows[:2]), tmp_path, DataFolder())
     study = StudyRows(tmp_path)
     rows = [row for row in study.rows if row["kind"] == "training"]
     assert [row["extras"]["doubled"] for row in rows] == [0, 2]
@@ -153,7 +153,7 @@ def test_unfinished_and_damaged_runs_are_named_and_left_out(tiny_rows, tmp_path)
     (runs / "fold1-repeat0" / "result.json").write_text("{")
     (runs / "fold1-repeat0" / "result.copy.json").unlink()
     (runs / "fold2-repeat0").mkdir()
-    said = record(methods_under(runs)[0], tmp_path / "study")
+    said = record(methods_under(runs)[0], tmp_path / "study", DataFolder())
     assert any("fold1-repeat0/result.json is damaged" in line for line in said)
     assert any("fold2-repeat0 is left out: it has not finished" in line for line in said)
     assert [(row["kind"], row["fold"]) for row in lines(tmp_path / "study")] == [("training", 0)]
@@ -168,7 +168,7 @@ def test_figures_that_are_not_of_the_embeddings_are_refused(tiny_rows, tmp_path)
         arrays = dict(archive)
     np.savez(unit / "test_embeddings.npz", **{**arrays, "queries": np.roll(arrays["queries"], 2, axis=0)})
     with pytest.raises(InvalidInput, match="they are not of one run"):
-        record(methods_under(runs)[0], tmp_path / "study")
+        record(methods_under(runs)[0], tmp_path / "study", DataFolder())
     assert not (tmp_path / "study").exists()
 
 

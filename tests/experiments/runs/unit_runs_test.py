@@ -17,6 +17,7 @@ from experiments.protocols.recording import record
 from experiments.rows.run_folders import collect_method
 from experiments.rows.store import StudyRows
 from experiments.runs import unit
+from experiments.runs.trained_model import DataFolder
 from experiments.runs.unit_runs import UnitRuns
 from tests.experiments.deployment.small_runs import finish_untrained
 from tests.experiments.tiny_study import TinyStudy
@@ -80,7 +81,7 @@ def test_families_of_the_data_come_into_the_row_and_the_study(study, tmp_path):
     rows = collect_method(path.parent)
     for _ in range(2):  # made, and read
         np.testing.assert_array_equal(rows[0].scored().families, np.unique(study.dataset.test.labels) // 2)
-    record(rows, tmp_path / "study")
+    record(rows, tmp_path / "study", DataFolder())
     recorded = StudyRows(tmp_path / "study")
     np.testing.assert_array_equal(recorded.rows[0].families, np.unique(families).repeat(2))
 

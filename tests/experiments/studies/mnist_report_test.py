@@ -13,6 +13,7 @@ from common.retrieval import evaluate_retrieval
 from experiments.protocols.recording import record
 from experiments.rows.run_folders import run_row
 from experiments.rows.store import StudyRows
+from experiments.runs.trained_model import DataFolder
 from experiments.studies.mnist import MnistSettings
 from experiments.studies.mnist_report import (
     State,
@@ -129,7 +130,7 @@ def test_the_report_compares_kinds_of_anchors(tmp_path):
 )
 def test_what_cannot_be_compared_is_said(tmp_path, changes, deviations, reason):
     run = finished_run(tmp_path, "proxies", 0)
-    run = dataclasses.replace(run, config={**run.config, **changes})
+    run = run.with_values(configuration={**run["configuration"], **changes})
     dataset = dataclasses.replace(digits(), deviations=deviations)
     text = write_report([run], dataset, tmp_path / "report")
     assert "not comparable" in text
@@ -144,7 +145,7 @@ def study(tmp_path):
         finished_run(tmp_path, kind, repeat, (0.9, 0.5, spread)) for repeat in (0, 1) for kind, spread in kinds.items()
     ]
     for _ in range(2):  # a second time, nothing changes
-        said = record(recordable(runs, digits()), tmp_path / "rows")
+        said = record(recordable(runs, digits()), tmp_path / "rows", DataFolder())
     assert "4 rows, of which 0 are new" in said[-1]
     return StudyRows(tmp_path / "rows"), runs
 
