@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import secrets
 import tempfile
 import threading
@@ -15,16 +16,17 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from common.errors import InvalidInput, invalid
+from common.errors import invalid
 from common.files import Maybe, Number, checked, write_atomically
 from photo_search.index.approximate import ApproximateSearch
 from photo_search.index.database_server import Cursor, Server, changed, checked_text, copied_in, selected
 from photo_search.index.index_folder import APPROXIMATE, SETTINGS
 from photo_search.index.rows import Rows, below_root
 from photo_search.index.similarity import search_similarity, similarities_of
-from photo_search.index.stores import cache_folder
+from photo_search.index.stores import StoreError, cache_folder
 
 _FORMAT = 1
+_DIGEST = re.compile("[0-9a-f]{64}")
 _DESCRIPTION = {**SETTINGS, "token": str, "largest_norm": Number(float, 0), "approximate": Maybe(APPROXIMATE)}
 _TYPES = {"float32": "vector", "float16": "halfvec"}  # of a column
 _MOST_DIMS = {"float32": 2000, "float16": 4000}  # of a graph
@@ -50,13 +52,13 @@ class _View(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """New texts of present rows."""
+    """New texts of present rows; None for one that stays, and a column may have none."""
 
     rows: Sequence[int] = ()
-    ids: Sequence[str] = ()
-    labels: Sequence[str] = ()
-    digests: Sequence[str] = ()
-    metadata: Sequence[str] = ()
+    ids: Sequence[str | None] = ()
+    labels: Sequence[str | None] = ()
+    digests: Sequence[str | None] = ()
+    metadata: Sequence[str | None] = ()
 
 
 class IndexDatabase:
@@ -77,7 +79,7 @@ class IndexDatabase:
     def __init__(self, place: str, root: str | os.PathLike | None = None) -> None:
         self._server = Server(place)
         self.place = self._server.place
-        self._given_root = None if root is None else os.path.abspath(root)
+        self._given_root = _absolute(root)
         with self._server.transaction(_CONSISTENT) as cursor:
             self._open(cursor)
 
@@ -94,14 +96,15 @@ class IndexDatabase:
     ) -> IndexDatabase:
         """Write a new index; see `IndexFolder.create`.
 
-        The model is stored, too, if the cache of this machine has it.
+        The record also takes the model, if this machine has cached it.
         """
         server = Server(place)
         rows = rows._replace(embeddings=np.asarray(rows.embeddings))  # before the tables that they may be in are locked
-        place_of_ids = None if root is None else os.path.abspath(root)
+        place_of_ids = _absolute(root)
         record = {**settings, "root": place_of_ids, "has_labels": rows.labels is not None, "format": _FORMAT}
         record |= {"token": secrets.token_hex(8), "largest_norm": _largest_norm(rows.embeddings)}
-        model = _cached_model(settings["model_digest"])
+        model = _cached(settings["model_digest"])
+        first = secrets.randbits(40) << 22  # so that no key is one of an index that this one replaces
         with server.transaction() as cursor:
             server.make_extension(cursor)
             if cursor.execute("SELECT to_regnamespace(quote_ident(%s))", [server.name]).fetchone()[0] is None:
@@ -121,10 +124,9 @@ class IndexDatabase:
             cursor.execute(server.sql(f"CREATE TABLE {{rows}} ({names}, {texts}, {vectors})"))
             if rows.embeddings.itemsize * record["dim"] <= _PLAIN_BYTES:
                 cursor.execute(server.sql("ALTER TABLE {rows} ALTER embedding SET STORAGE PLAIN"))
-            _copy(cursor, server, rows, np.arange(len(rows.ids)), place_of_ids)
-            contents = model.read_bytes() if model is not None and model.is_file() else None
+            _copy(cursor, server, rows, np.arange(first, first + len(rows.ids)), place_of_ids)
             insert = server.sql("INSERT INTO {record} VALUES (%s, 1, %s, %s)")
-            cursor.execute(insert, [json.dumps(record), len(rows.ids), contents])
+            cursor.execute(insert, [json.dumps(record), first + len(rows.ids), model])
         return cls(place)
 
     @classmethod
@@ -134,7 +136,8 @@ class IndexDatabase:
         An index of that model that lacks the file stores it, too.
         """
         digest = hashlib.sha256(contents).hexdigest()
-        write_atomically(_cache_of(digest), lambda file: file.write(contents))
+        if _cached(digest) is None:
+            write_atomically(_cache_of(digest), lambda file: file.write(contents))
         server = Server(place)
         with server.transaction() as cursor:
             if server.has_index(cursor):
@@ -144,15 +147,17 @@ class IndexDatabase:
     def model_file(self) -> pathlib.Path | None:
         """Return the index's model in this machine's cache, or None."""
         digest = self.record["model_digest"]
-        path = _cached_model(digest)
-        if path is None or path.is_file():
+        if not _DIGEST.fullmatch(digest or ""):
+            return None
+        path = _cache_of(digest)
+        if _cached(digest) is not None:
             return path
         with self._server.transaction("READ ONLY") as cursor:
             (contents,) = cursor.execute(self._server.sql("SELECT model FROM {record}"), binary=True).fetchone()
         if contents is None:
             return None
         if hashlib.sha256(contents).hexdigest() != digest:
-            raise InvalidInput(f"The model in {self.place} is damaged: its digest is not {digest}. Give it by --model.")
+            raise StoreError(f"The model in {self.place} is damaged: its digest is not {digest}. Give it by --model.")
         write_atomically(path, lambda file: file.write(contents))
         return path
 
@@ -166,9 +171,15 @@ class IndexDatabase:
         """Do nothing: a database loses no part of its rows."""
 
     def refresh(self) -> bool:
-        """Take over what others have changed; return whether there is anything."""
+        """Take over what others have changed; return whether there is anything.
+
+        Raises:
+            StoreError: its embeddings are of another model now, so that no present query is comparable.
+        """
         with self._server.transaction(_CONSISTENT) as cursor:
             record, version, _ = self._recorded(cursor)
+            if record["model_digest"] != self.record["model_digest"]:
+                raise StoreError(f"{self.place} was replaced by an index of another model. Open it again.")
             is_known = version == self._view.version and record["token"] == self.record["token"]
             if not is_known:
                 self._open(cursor)
@@ -188,9 +199,7 @@ class IndexDatabase:
 
     def replace_metadata(self, texts: Mapping[int, str]) -> None:
         """Replace the metadata of some rows, by their number."""
-        rows = list(texts)
-        ids, labels, digests = ([column[row] for row in rows] for column in self._view[2:5])
-        kept = _Kept(rows, ids, labels, digests, list(texts.values()))
+        kept = _Kept(list(texts), metadata=list(texts.values()))
         self._write(kept, Rows(self._embeddings.none, [], [], [], []), {})
 
     def rewrite(self, sources: np.ndarray, rows: Rows, **changes: Any) -> None:
@@ -211,8 +220,11 @@ class IndexDatabase:
             for source, row in row_of.items()
             if any(column[row] != known[source] for column, known in zip(columns, view[2:]))
         ]
-        columns_kept = [[column[row_of[each]] for each in changed_rows] for column in columns]
-        kept = _Kept(changed_rows, *columns_kept)
+        pairs = [(source, row_of[source]) for source in changed_rows]
+        kept = _Kept(
+            changed_rows,
+            *([new[row] if new[row] != old[at] else None for at, row in pairs] for new, old in zip(columns, view[2:])),
+        )
         removed = np.setdiff1d(np.arange(len(view.ids)), np.fromiter(row_of, np.int64))
         new = np.setdiff1d(np.arange(count), np.fromiter(row_of.values(), np.int64))
         added = Rows(rows.embeddings[new], *([column[row] for row in new.tolist()] for column in columns))
@@ -359,7 +371,7 @@ class IndexDatabase:
         select = f"SELECT settings, version, next_key FROM {{record}} {lock}"
         record, version, next_key = cursor.execute(self._server.sql(select)).fetchone()
         if record.get("format") != _FORMAT:
-            raise InvalidInput(f"{self.place} has format {record.get('format')!r}, this version reads {_FORMAT}.")
+            raise StoreError(f"{self.place} has format {record.get('format')!r}, this version reads {_FORMAT}.")
         return (
             checked(record, _DESCRIPTION, self.place, fix="The record is damaged: build it again."),
             version,
@@ -381,9 +393,10 @@ class IndexDatabase:
     def _write(self, kept: _Kept, new: Rows, changes: dict, removed: np.ndarray | tuple[()] = ()) -> None:
         """Change rows and record in one transaction, then this process' view."""
         view, sql = self._view, self._server.sql
+        changes = {name: value for name, value in changes.items() if value != self.record[name]}
         with self._server.transaction() as cursor:
             record, version, next_key = self._recorded(cursor, "FOR UPDATE")
-            if record["token"] != self.record["token"]:
+            if (record["token"], record["root"]) != (self.record["token"], self.recorded_root):
                 raise changed(self.place)
             least = {"rounding_error": 0.0, "largest_norm": _largest_norm(new.embeddings), **changes}
             record |= {**changes, "root": self.root}
@@ -409,14 +422,17 @@ class IndexDatabase:
         self._take(view)
 
     def _update(self, cursor: Cursor, kept: _Kept) -> None:
-        ids = [checked_text("ids", text) for text in below_root(kept.ids, self.root)]
+        ids = [text and below_root([text], self.root)[0] for text in kept.ids]
+        columns = zip(_Kept._fields[1:], (ids, *kept[2:]))
+        texts = [[text and checked_text(name, text) for text in column] for name, column in columns]
         arrays = (
             "unnest(%s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[]) AS k (key, id, label, digest, data)"
         )
-        columns = "(id, label, digest, metadata) = (k.id, k.label, k.digest, nullif(k.data, '')::json)"
-        values = [self._view.keys[list(kept.rows)].tolist(), ids, *map(list, kept[2:])]
-        update = f"UPDATE {{rows}} AS r SET {columns} FROM {arrays} WHERE r.key = k.key"
-        cursor.execute(self._server.sql(update), values)
+        texts_of = ", ".join(f"coalesce(k.{name}, r.{name})" for name in ("id", "label", "digest"))
+        metadata = "nullif(coalesce(k.data, r.metadata::text), '')::json"
+        values = f"(id, label, digest, metadata) = ({texts_of}, {metadata})"
+        update = f"UPDATE {{rows}} AS r SET {values} FROM {arrays} WHERE r.key = k.key"
+        cursor.execute(self._server.sql(update), [self._view.keys[list(kept.rows)].tolist(), *texts])
         self._check_count(cursor, kept.rows)
 
     def _check_count(self, cursor: Cursor, rows: Sequence[int] | np.ndarray) -> None:
@@ -487,7 +503,7 @@ def _changed_view(view: _View, removed: np.ndarray | tuple[()], kept: _Kept, new
     for known, texts, more in zip(view[2:], kept[1:], added):
         column = list(known)
         for row, text in zip(kept.rows, texts):
-            column[row] = text
+            column[row] = column[row] if text is None else text
         columns.append([text for row, text in enumerate(column) if row not in gone] if gone else column)
         columns[-1].extend(more)
     left = np.delete(view.keys, np.asarray(removed, np.int64))
@@ -505,8 +521,16 @@ def _parts(embeddings: np.ndarray) -> list[np.ndarray]:
     return [embeddings[start : start + step] for start in range(0, len(embeddings), step)]
 
 
-def _cached_model(digest: str | None) -> pathlib.Path | None:
-    return None if digest is None else _cache_of(digest)
+def _absolute(root: str | os.PathLike | None) -> str | None:
+    return None if root is None else checked_text("root", os.path.abspath(root))
+
+
+def _cached(digest: str | None) -> bytes | None:
+    """Return a model's file, if this machine has cached it unharmed."""
+    if not _DIGEST.fullmatch(digest or "") or not (path := _cache_of(str(digest))).is_file():
+        return None
+    contents = path.read_bytes()
+    return contents if hashlib.sha256(contents).hexdigest() == digest else None
 
 
 def _cache_of(digest: str) -> pathlib.Path:

@@ -16,11 +16,11 @@ import numpy as np
 
 from common.errors import InvalidInput, invalid
 from photo_search.index.rows import Rows
-from photo_search.index.stores import Unreachable, address_and_name, shown_place
+from photo_search.index.stores import StoreError, address_and_name, shown_place
 
 Cursor: TypeAlias = Any  # of psycopg, which is imported when it is used
 WIRE_TYPES = {"float32": ">f4", "float16": ">f2"}  # of the numbers of an embedding
-_NAME = re.compile(r"(?!pg_)[^\W\d][\w-]{0,40}")
+_NAME = re.compile(r"(?!pg_)[^\W\d][\w-]{0,40}", re.ASCII)
 _SECONDS_TO_CONNECT = 10
 _NUMBERS_AT_ONCE = 2**22
 _HEADER, _END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
@@ -47,7 +47,7 @@ class Server:
             fix = "Write special characters of names and passwords as %40 for @, %23 for #, and so on."
             raise invalid("--index", received=self.place, expected=expected, fix=fix) from error
         if not _NAME.fullmatch(self.name):
-            fix = "A name has up to 41 letters, digits, - and _, and begins with a letter, but not with pg_."
+            fix = "A name has up to 41 letters a to z, digits, - and _, and begins with a letter, but not with pg_."
             raise invalid("--index", received=self.place, expected=expected, fix=fix)
         defaults = {"connect_timeout": _SECONDS_TO_CONNECT, "application_name": "photo_search"}
         self._parameters = {**defaults, **given, "autocommit": True, "prepare_threshold": None}
@@ -65,7 +65,7 @@ class Server:
         """Yield a cursor, and commit what it does, or nothing.
 
         Raises:
-            InvalidInput: what the server or its absence raises.
+            StoreError: what the server, its absence or the block raises.
         """
         errors = self._psycopg.errors
         with self._lock:
@@ -79,12 +79,14 @@ class Server:
                 raise changed(self.place) from error
             except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as error:
                 fix = "Ask its administrator for that right, or write to the primary server."
-                raise InvalidInput(f"{self.place} does not allow this: {_text(error)}. {fix}") from error
+                raise StoreError(f"{self.place} does not allow this: {_text(error)}. {fix}") from error
             except self._psycopg.OperationalError as error:
                 fix = "Nothing is half written. Run the same command again when the server answers."
-                raise Unreachable(f"Cannot use {self.place}: {_text(error)}. {fix}") from error
+                raise StoreError(f"Cannot use {self.place}: {_text(error)}. {fix}") from error
             except self._psycopg.Error as error:
-                raise InvalidInput(f"{self.place} refuses: {_text(error)}.") from error
+                raise StoreError(f"{self.place} refuses: {_text(error)}.") from error
+            except InvalidInput as error:
+                raise StoreError(str(error)) from error
 
     def make_extension(self, cursor: Cursor) -> None:
         """Make pgvector's types, if the database lacks them and lets us.
@@ -126,10 +128,10 @@ def use_types(cursor: Cursor) -> None:
     cursor.execute("SELECT set_config('search_path', %s, true)", [found[0] if found else "public"])
 
 
-def changed(place: str) -> InvalidInput:
+def changed(place: str) -> StoreError:
     """Return the error that another process has changed the same rows."""
-    fix = "Repeat the step; it begins with the present rows."
-    return invalid("index", received=f"{place}, changed meanwhile", expected="one writer of a photo", fix=fix)
+    fix = "Run the command again, or call refresh() and repeat the step."
+    return StoreError(f"Invalid index: received {place}, changed meanwhile, expected one writer of a photo. {fix}")
 
 
 def copied_in(rows: Rows, ids: Sequence[str], keys: np.ndarray) -> Iterator[bytes]:

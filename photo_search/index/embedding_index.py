@@ -27,7 +27,7 @@ from photo_search.index.rows import (
 )
 from photo_search.index.search import Neighbors, nearest_approximately, nearest_exactly, reranked
 from photo_search.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
-from photo_search.index.stores import Store, create_store, is_database, open_store
+from photo_search.index.stores import Store, create_store, is_database, keep_model, open_store
 from photo_search.index.thresholds import CalibratedRejection, calibrate_rejection
 
 _DTYPES = ("float32", "float16")
@@ -134,7 +134,7 @@ class EmbeddingIndex:
 
         Args:
             folder: made if missing; or `postgresql://USER@HOST/DATABASE#NAME`, where the database must exist.
-            replace: replace an existing index once this one is written.
+            replace: replace an existing index once this one is written. A model that the index keeps goes along.
             root: ids that are paths below this folder are stored relative to it, and the folder relative to the index.
                 So the index can be moved together with its photos. `ids` are full paths all the same. None: the
                 root of the folder that the index was loaded from, if it has one.
@@ -145,9 +145,11 @@ class EmbeddingIndex:
         settings = {key: self._record[key] for key in ("dim", "dtype", "metric", "model_digest", "rounding_error")}
         is_by_faiss = not is_database(folder) and (self._store is None or isinstance(self._store, IndexFolder))
         approximate = self._loaded_approximate() if self._record["approximate"] and is_by_faiss else None
-        settings["approximate"] = None
+        settings["approximate"], model = None, self.model_file()
         self._store = create_store(folder, settings, self._rows, replace=replace, root=root or self.root)
         self._take_over()
+        if model is not None:
+            keep_model(folder, model.read_bytes())
         if approximate is not None:
             self._keep_approximate(approximate)
 

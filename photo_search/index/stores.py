@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import re
@@ -20,8 +21,8 @@ _DATABASE = re.compile(r"postgres(ql)?://")
 _DEFAULT_NAME = "photo_index"
 
 
-class Unreachable(InvalidInput):
-    """A database that does not answer."""
+class StoreError(InvalidInput):
+    """A database that does not answer, refuses, or has another index; the message names its address."""
 
 
 class Store(Protocol):
@@ -145,9 +146,10 @@ def name_of(place: str) -> str:
 def parts_of(place: str, suffix: str = "parts") -> str:
     """Return the folder for embeddings that a stopped command keeps.
 
-    It is beside the index, or in the working folder for a database.
+    It is beside the index, or in the working folder for a database, with a digest of its address.
     """
-    return f"{name_of(place)}.{suffix}" if is_database(place) else f"{place.rstrip(os.sep)}.{suffix}"
+    address = hashlib.sha256(os.fsencode(shown_place(place))).hexdigest()[:8]
+    return f"{name_of(place)}-{address}.{suffix}" if is_database(place) else f"{place.rstrip(os.sep)}.{suffix}"
 
 
 def cache_folder(place: str | os.PathLike) -> str:

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from common.errors import InvalidInput
-from photo_search.index.stores import Unreachable
+from photo_search.index.stores import StoreError
 from photo_search.page.guards import limited, refusal
 from photo_search.page.service import MOST_NEIGHBOURS, PhotoService
 from photo_search.page.uploads import Crop, Refused
@@ -32,6 +32,7 @@ _Count = Annotated[int, Query(ge=1, le=MOST_NEIGHBOURS)]
 _Label = Annotated[str | None, Query(max_length=1000)]
 _Where = Annotated[Sequence[str], Query(max_length=20)]
 _CropText = Annotated[str | None, Query(alias="crop", max_length=200)]
+_Version = Annotated[str | None, Query(max_length=20)]
 _Row = Annotated[int, Path(ge=0, le=2**53)]
 
 
@@ -61,13 +62,18 @@ def make_app(service: PhotoService) -> FastAPI:
 
     @app.get("/api/photos/{row}/neighbours")
     def neighbours(
-        row: _Row, count: _Count = 12, label: _Label = None, where: _Where = (), crop: _CropText = None
+        row: _Row,
+        count: _Count = 12,
+        label: _Label = None,
+        where: _Where = (),
+        crop: _CropText = None,
+        version: _Version = None,
     ) -> JSONResponse:
-        return JSONResponse(service.like(row, count, label, where, None if crop is None else Crop.of(crop)))
+        return JSONResponse(service.like(row, count, label, where, None if crop is None else Crop.of(crop), version))
 
     @app.get("/api/photos/{row}/picture")
-    def picture(row: _Row, large: bool = False) -> Response:
-        return Response(service.picture(row, large), media_type="image/jpeg")
+    def picture(row: _Row, large: bool = False, version: _Version = None) -> Response:
+        return Response(service.picture(row, large, version), media_type="image/jpeg")
 
     app.mount("/", StaticFiles(packages=[("photo_search.page", "static")], html=True))
     _answer_errors(app)
@@ -79,8 +85,8 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(InvalidInput)
     def of_input(_: Request, error: InvalidInput) -> JSONResponse:
-        if isinstance(error, Unreachable):  # visitors need not know its address
-            return refusal(Refused(503, "The database of the index does not answer."))
+        if isinstance(error, StoreError):  # visitors need not know its address
+            return refusal(Refused(503, "The database of the index does not answer, or has another index now."))
         status, seconds = (error.status, error.seconds) if isinstance(error, Refused) else (422, None)
         return refusal(Refused(status, shown_text(str(error)), seconds))
 

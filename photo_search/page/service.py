@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from common.data.image_formats import Reading
 from common.data.regular_files import contents_of
-from common.errors import invalid
 from photo_search.index import EmbeddingIndex, Neighbors
 from photo_search.page.network import Attention, PhotoNetwork
 from photo_search.page.uploads import FORMATS, Crop, Refused, read_photo
@@ -42,29 +43,36 @@ class PhotoService:
         self._network = network
         self._one_photo = threading.Lock()
         self._few_pictures = threading.Semaphore(2)
-        self._cached = functools.lru_cache(_CACHED_PICTURES)(gallery.picture)
 
-    def _refresh(self) -> None:
-        """Show what others have changed in a database."""
+    @contextlib.contextmanager
+    def _present(self, version: str | None = None) -> Iterator[Gallery]:
+        """Yield the photos that a database has now, which stay meanwhile.
+
+        `version`: of the rows that a client names, see `Gallery`; None for the present ones.
+        """
         with self._one_photo:
-            if self.gallery.index.refresh():
+            index = self.gallery.index
+            index.refresh()
+            if self.gallery.ids is not index.ids:
                 self.gallery = self.gallery.anew()
-                self._cached = functools.lru_cache(_CACHED_PICTURES)(self.gallery.picture)
+            self.gallery.check_version(version)
+            yield self.gallery
 
     def describe(self) -> dict[str, Any]:
         """Return the index, its classes, some of its photos, and the limits."""
-        self._refresh()
-        return {
-            "index": self.gallery.name,
-            "photos": len(self.gallery),
-            "metric": self.gallery.index.metric,
-            "classes": self.gallery.classes(),
-            "columns": self.gallery.columns(),
-            "examples": self.gallery.examples(),
-            "takes_uploads": self._network is not None,
-            "has_attention": self._network is not None and self._network.has_attention,
-            "limits": {**self.limits._asdict(), "neighbours": MOST_NEIGHBOURS, "formats": FORMATS},
-        }
+        with self._present() as gallery:
+            return {
+                "index": gallery.name,
+                "version": gallery.version,
+                "photos": len(gallery),
+                "metric": gallery.index.metric,
+                "classes": gallery.classes(),
+                "columns": gallery.columns(),
+                "examples": gallery.examples(),
+                "takes_uploads": self._network is not None,
+                "has_attention": self._network is not None and self._network.has_attention,
+                "limits": {**self.limits._asdict(), "neighbours": MOST_NEIGHBOURS, "formats": FORMATS},
+            }
 
     def search(
         self, contents: bytes, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
@@ -73,36 +81,41 @@ class PhotoService:
 
         `label` and `where`: see `Gallery.nearest`.
         """
-        network = self._able_network()
-        self._refresh()
-        began = time.perf_counter()
-        with self._one_photo:
+        network, began = self._able_network(), time.perf_counter()
+        with self._present() as gallery:
             photo = self._decoded(network, contents, crop)
-            found = self.gallery.nearest(network.embedding_of(photo), count, label, where)
+            found = gallery.nearest(network.embedding_of(photo), count, label, where)
             attention = network.attention_of(photo)
-        return _answer({"row": None, "name": None, "label": "", "picture": None}, attention, found, began)
+            query = {"row": None, "name": None, "label": "", "picture": None}
+            return _answer(query, gallery, attention, found, began)
 
     def like(
-        self, row: int, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
+        self,
+        row: int,
+        count: int,
+        label: str | None,
+        where: Sequence[str] = (),
+        crop: Crop | None = None,
+        version: str | None = None,
     ) -> dict[str, Any]:
         """Find an indexed photo's neighbours, without itself; otherwise as `search`."""
-        network = None if crop is None else self._able_network()
-        self._refresh()
-        began = time.perf_counter()
-        with self._one_photo:
+        network, began = None if crop is None else self._able_network(), time.perf_counter()
+        with self._present(version) as gallery:
             if network is None:
-                found = self.gallery.like(row, count, label, where)
+                found = gallery.like(row, count, label, where)
                 attention = self._attention_in(row)
             else:
-                photo = self._decoded(network, self.gallery.contents(row), crop)
-                found = self.gallery.like(row, count, label, where, network.embedding_of(photo))
+                photo = self._decoded(network, gallery.contents(row), crop)
+                found = gallery.like(row, count, label, where, network.embedding_of(photo))
                 attention = network.attention_of(photo)
-        return _answer(self.gallery.described(row), attention, found, began)
+            return _answer(gallery.described(row), gallery, attention, found, began)
 
-    def picture(self, row: int, large: bool = False) -> bytes:
+    def picture(self, row: int, large: bool = False, version: str | None = None) -> bytes:
         """Return a small (or large) copy of a photo of the index, as JPEG."""
+        gallery = self.gallery
+        gallery.check_version(version)
         with self._few_pictures:
-            return self.gallery.picture(row, LARGE_SIDE) if large else self._cached(row)
+            return gallery.picture(row, LARGE_SIDE) if large else gallery.small_picture(row)
 
     def warm_up(self) -> None:
         """Run the model once to build its graphs before the first photo."""
@@ -132,9 +145,10 @@ class PhotoService:
 
 
 def _answer(
-    query: dict[str, Any], attention: Attention | None, found: list[dict[str, Any]], began: float
+    query: dict[str, Any], gallery: Gallery, attention: Attention | None, found: list[dict[str, Any]], began: float
 ) -> dict[str, Any]:
     return {
+        "version": gallery.version,
         "query": {**query, "attention": None if attention is None else _described(attention)},
         "neighbours": found,
         "seconds": round(time.perf_counter() - began, 3),
@@ -158,14 +172,16 @@ def _unreadable(reason: str) -> Refused:
 class Gallery:
     """The page's view of an index; clients name photos by row, never by path.
 
-    Photos with more than `max_pixels` are not shown.
+    `version` is that of the rows: another one has other photos in them. Photos with more than `max_pixels` are not
+    shown.
     """
 
     def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int) -> None:
-        if not len(index):
-            raise invalid("--index", received=name, expected="an index with photos")
         self.index, self.name, self._max_pixels = index, name, max_pixels
-        common = os.path.commonprefix([min(index.ids), max(index.ids)])
+        self.ids = index.ids  # of these rows, even where the index is refreshed
+        self.version = hashlib.sha256("\0".join(self.ids).encode(errors="surrogatepass")).hexdigest()[:16]
+        self.small_picture = functools.lru_cache(_CACHED_PICTURES)(self.picture)
+        common = os.path.commonprefix([min(self.ids, default=""), max(self.ids, default="")])
         self._root = common.rfind(os.sep) + 1  # length of the paths' common folder, with its separator
         numbers: dict[str, int] = {}
         labels = index.labels or ()
@@ -179,7 +195,7 @@ class Gallery:
         }
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.ids)
 
     def anew(self) -> Gallery:
         """Return a view of the index as it is now."""
@@ -198,7 +214,7 @@ class Gallery:
 
     def examples(self) -> list[dict[str, Any]]:
         """Return some photos, evenly spaced over the index."""
-        rows = np.unique(np.linspace(0, len(self) - 1, _NUM_EXAMPLES).astype(int))
+        rows = np.unique(np.linspace(0, len(self) - 1, min(len(self), _NUM_EXAMPLES)).astype(int))
         return [self.described(row) for row in rows.tolist()]
 
     def nearest(
@@ -226,15 +242,15 @@ class Gallery:
     def described(self, row: int) -> dict[str, Any]:
         """Describe a photo; `picture` is None if its file is gone."""
         self.check_row(row)
-        path = self.index.ids[row]
+        path = self.ids[row]
         label = "" if self.index.labels is None else shown_text(self.index.labels[row])
-        picture = f"/api/photos/{row}/picture" if os.path.isfile(path) else None
+        picture = f"/api/photos/{row}/picture?version={self.version}" if os.path.isfile(path) else None
         return {"row": row, "name": shown_text(path[self._root :]), "label": label, "picture": picture}
 
     def picture(self, row: int, side: int = PICTURE_SIDE) -> bytes:
         """Return a JPEG of a photo with at most `side` pixels a side."""
         self.check_row(row)
-        copy = small_picture(self.index.ids[row], side, self._max_pixels)
+        copy = small_picture(self.ids[row], side, self._max_pixels)
         if isinstance(copy, str):
             raise _unreadable(copy)
         return jpeg_of(copy)
@@ -242,7 +258,7 @@ class Gallery:
     def contents(self, row: int) -> bytes:
         """Return a photo's file; refuse if it is gone."""
         self.check_row(row)
-        contents = contents_of(self.index.ids[row])
+        contents = contents_of(self.ids[row])
         if isinstance(contents, str):
             raise _unreadable(contents)
         return contents
@@ -251,6 +267,11 @@ class Gallery:
         """Raise `Refused` unless the index has the row."""
         if not 0 <= row < len(self):
             raise Refused(404, f"Received row {row}; expected a number from 0 to {len(self) - 1}.")
+
+    def check_version(self, version: str | None) -> None:
+        """Raise `Refused` if a client names rows of another version."""
+        if version not in (None, self.version):
+            raise Refused(410, "The index has changed; reload the page.")
 
     def _chosen(self, label: str | None, where: Sequence[str]) -> np.ndarray | None:
         """Return the rows of a class with some metadata, or None for all."""

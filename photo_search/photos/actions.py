@@ -21,6 +21,7 @@ from photo_search.photos.embedding import (
     check_table_name,
     embed_now,
     find_photos,
+    forget_parts,
     read_table,
     write_table,
 )
@@ -29,7 +30,6 @@ from photo_search.photos.models import (
     batch_size_of,
     choose_model,
     embedded,
-    forget_parts,
     index_in_memory,
     load_model,
 )
@@ -125,8 +125,14 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
             digests=table.digests,
         )
         index.save(values.index, root=values.root)
-        forget_parts(values.index)
-        return index
+    else:
+        _add(table, index)
+    if values.images:
+        forget_parts(parts_of(values.index))
+    return index
+
+
+def _add(table: EmbeddingTable, index: EmbeddingIndex) -> None:
     index.check_model(table.model_digest)
     labels = table.labels
     if index.labels is None and labels is not None:
@@ -135,9 +141,7 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
     elif index.labels is not None and labels is None:
         labels = [""] * len(table.paths)
     index.add(table.embeddings, table.paths, labels, table.digests)
-    forget_parts(values.index)
     print(f"{len(table.paths)} photos added.")
-    return index
 
 
 def _neighbours(values: flags.FlagValues) -> None:

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import pathlib
-import shutil
 import zipfile
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -132,8 +131,17 @@ def embed_photos(
     if not kept:
         raise InvalidInput(f"None of the {len(photos.paths)} photos can be read.")
     if not keep:
-        shutil.rmtree(folder)
+        forget_parts(folder)
     return EmbeddingTable(np.concatenate(embedded), *photos.at(kept), embedder.digest)
+
+
+def forget_parts(parts: str | os.PathLike) -> None:
+    """Remove what `embed_photos` has stored in a folder, and the folder if nothing else is in it."""
+    folder = pathlib.Path(parts)
+    for path in [*folder.glob("?????????.npz"), *folder.glob(".*.tmp"), folder / _PLAN]:
+        path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def unreadable_photos(paths: Sequence[str]) -> dict[str, str]:
@@ -186,8 +194,7 @@ def _keep_plan(folder: pathlib.Path, photos: Photos, embedder: ImageEmbedder, sk
     basis = json.dumps([embedder.digest, skip, PHOTOS_PER_PART, files])
     plan = {"digest": hashlib.sha256(basis.encode("utf-8", "surrogatepass")).hexdigest()}
     if folder.exists() and read_json(folder / _PLAN) != plan:
-        for path in [*folder.glob("*.npz"), folder / _PLAN]:
-            path.unlink(missing_ok=True)
+        forget_parts(folder)
     write_json(folder / _PLAN, plan)
 
 

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import pathlib
 import pkgutil
-import shutil
 import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,7 +22,7 @@ from common.errors import InvalidInput, invalid
 from common.progress import write_notice
 from photo_search.index import EmbeddingIndex
 from photo_search.index.index_folder import MODEL
-from photo_search.index.stores import keep_model, parts_of, shown_place
+from photo_search.index.stores import keep_model, shown_place
 from photo_search.photos.embedding import EmbeddingTable, Photos, embed_photos, find_photos
 
 if TYPE_CHECKING:
@@ -93,11 +92,6 @@ def embedded(
         return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
     batch_size, keep = batch_size_of(values), keep_in is not None
     return embed_photos(photos, embedder, parts, batch_size=batch_size, skip=values.skip_unreadable, keep=keep)
-
-
-def forget_parts(place: str) -> None:
-    """Remove the parts of photos that the index of a place has now."""
-    shutil.rmtree(parts_of(place), ignore_errors=True)
 
 
 def batch_size_of(values: flags.FlagValues) -> int:

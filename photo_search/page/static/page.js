@@ -122,14 +122,14 @@ function cropTo(query, crop) {
 }
 
 function pictureOf(query, byFinger, large) {
-  const box = frame(query.address && large && query.row !== null ? `${query.address}?large=true` : query.address, query.name, GONE);
+  const box = frame(query.address && large && query.row !== null ? `${query.address}&large=true` : query.address, query.name, GONE);
   box.classList.add("whole");
   const wasDrag = index.takes_uploads ? drawable(box, query, byFinger) : () => false;
   return { box, wasDrag };
 }
 
 function showLarge(photo, query = null) {
-  const address = photo.picture && `${photo.picture}?large=true`;
+  const address = photo.picture && `${photo.picture}&large=true`;
   const box = query ? pictureOf(query, true, true).box : frame(address, nameOf(photo), GONE);
   box.classList.add("whole");
   box.querySelector("img")?.addEventListener("load", ({ target: image }) => { // small photos are enlarged
@@ -188,6 +188,7 @@ function parameters(query) {
   if (at("label").value) chosen.set("label", at("label").value);
   for (const { name, value } of document.querySelectorAll("select.where")) if (value) chosen.append("where", `${name}=${value}`);
   if (query.crop) chosen.set("crop", query.crop.join(","));
+  if (query.row !== null) chosen.set("version", index.version);
   return chosen;
 }
 

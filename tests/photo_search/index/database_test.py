@@ -1,3 +1,4 @@
+import hashlib
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex, stores
 from photo_search.index.approximate import recall_of
+from photo_search.index.index_folder import IndexFolder
 
 SECRET = "pass%20word%2F%40%23"
 
@@ -130,10 +132,68 @@ def test_writers_of_the_same_photo_and_readers_of_a_removed_one(database):
     assert second.search(rows(1, seed=1), 1).ids != [["new"]]  # nor what it does not know yet
     with pytest.raises(InvalidInput, match="changed meanwhile"):
         second.search(rows(1), 36)
-    EmbeddingIndex.build(rows(40), names(40)).save(database, replace=True)
-    with pytest.raises(InvalidInput, match="changed meanwhile"):  # keys are the same, rows are others
-        first.remove(names(1, 10))
+
+
+def test_a_replaced_index_has_no_row_of_the_former_one(database):
+    """Nobody gets old ids for new embeddings, nor takes embeddings of another model for those of his own."""
+    EmbeddingIndex.build(rows(40), names(40), model_digest="a" * 64).save(database)
+    reader, writer = EmbeddingIndex.load(database), EmbeddingIndex.load(database)
+    EmbeddingIndex.build(rows(40, seed=1), names(40, 40), model_digest="a" * 64).save(database, replace=True)
+    for step in (
+        lambda: reader.search(rows(1, seed=1), 1),
+        lambda: reader.vectors([3]),
+        lambda: np.asarray(reader.embeddings),
+        lambda: writer.remove(names(1, 10)),
+        lambda: writer.add(rows(1), ["new"]),
+    ):
+        with pytest.raises(InvalidInput, match=r"changed meanwhile.*refresh\(\)"):
+            step()
+    assert reader.refresh()
+    assert reader.search(rows(1, seed=1), 1).ids == [["photo 40.jpg"]]
+    EmbeddingIndex.build(rows(40), names(40), model_digest="b" * 64).save(database, replace=True)
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match=r"replaced by an index of another model\. Open it again\."):
+            reader.refresh()
     assert len(EmbeddingIndex.load(database)) == 40
+
+
+def test_a_writer_records_only_what_it_has_changed(database):
+    EmbeddingIndex.build(rows(3), ["/a/0", "/a/1", "/a/2"]).save(database, root="/a")
+    first, second = EmbeddingIndex.load(database), EmbeddingIndex.load(database)
+    first.rebuild(range(3), rows(0), first.ids, list("xyz"))
+    second.describe({"/a/1": {"year": "2020"}})
+    second.remove(["/a/2"])
+    second.refresh()
+    assert (list(second.labels), second.metadata) == (list("xy"), [{}, {"year": "2020"}])
+    moved = EmbeddingIndex.load(database, root="/b")
+    moved.remove(["/b/1"])
+    with pytest.raises(InvalidInput, match="changed meanwhile"):
+        second.add(rows(1), ["/a/3"], ["z"])
+    second.refresh()
+    second.add(rows(1), ["/b/3"], ["z"])
+    assert list(EmbeddingIndex.load(database).ids) == ["/b/0", "/b/3"]
+
+
+def test_the_model_of_a_database_is_its_own_and_whole(database, tmp_path, postgres):
+    contents, other = b"a model", tmp_path / "other.keras"
+    other.write_bytes(b"a secret")
+    digest = hashlib.sha256(contents).hexdigest()
+    EmbeddingIndex.build(rows(3), names(3), model_digest=digest).save(tmp_path / "folder")
+    assert EmbeddingIndex.load(tmp_path / "folder").model_file() is None
+    IndexFolder.keep_model(tmp_path / "folder", contents)
+    EmbeddingIndex.load(tmp_path / "folder").save(database)  # which takes the model along
+    cached = EmbeddingIndex.load(database).model_file()
+    assert cached.read_bytes() == contents
+    for damage in (lambda: cached.write_bytes(b"another"), cached.unlink):
+        damage()
+        assert EmbeddingIndex.load(database).model_file().read_bytes() == contents
+    EmbeddingIndex.load(database).save(tmp_path / "copy")
+    assert EmbeddingIndex.load(tmp_path / "copy").model_file().read_bytes() == contents
+    EmbeddingIndex.build(rows(3), names(3), model_digest=str(other)[: -len(".keras")]).save(database, replace=True)
+    with postgres.connected() as connection:
+        name = stores.address_and_name(database)[1]
+        assert connection.execute(f'SELECT model FROM "{name}".record').fetchone() == (None,)
+    assert EmbeddingIndex.load(database).model_file() is None
 
 
 def test_names_are_exchanged_and_a_copy_takes_its_embedding(database):
@@ -165,6 +225,7 @@ def test_paths_are_stored_below_a_root(database):
         ({"password": "wrong-one"}, "Cannot use .*password authentication failed"),
         ({"database": "nowhere"}, "Cannot use .*nowhere"),
         ({"name": "a/b"}, "Invalid --index.*A name has up to 41"),
+        ({"name": "\u00e9" * 41}, "Invalid --index.*A name has up to 41"),
         ({"password": "bad%zz"}, "Invalid --index.*special characters"),
         ({"name": "no_index"}, "expected a database with an index of that name.*`python -m photo_search.search index`"),
     ],
@@ -208,9 +269,15 @@ def test_what_a_database_lacks_is_named(postgres, database, monkeypatch):
     EmbeddingIndex.build(rows(1), names(1), model_digest="a" * 64).save(database, replace=True)
     with pytest.raises(InvalidInput, match="digest bbb"):
         EmbeddingIndex.load(database).check_model("b" * 64)
-    for ids, labels in ((["new", os.fsdecode(b"\xff.jpg")], None), (["new", "a\0b"], None)):
-        with pytest.raises(InvalidInput, match="Invalid ids.*expected"):
-            EmbeddingIndex.load(database).add(rows(2), ids, labels)
+    for text in (os.fsdecode(b"\xff"), "a\0b"):
+        for column, step in {
+            "ids": lambda: EmbeddingIndex.load(database).add(rows(2), ["new", text]),  # noqa: B023
+            "labels": lambda: EmbeddingIndex.load(database).rebuild([0], rows(0), names(1), [text]),  # noqa: B023
+            "root": lambda: EmbeddingIndex.load(database, root=text).add(rows(1), ["new"]),  # noqa: B023
+            "root ": lambda: index.save(database, replace=True, root=text),  # noqa: B023
+        }.items():
+            with pytest.raises(InvalidInput, match=f"Invalid {column.strip()}.*expected"):
+                step()
     assert list(EmbeddingIndex.load(database).ids) == names(1)  # nothing of them
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(InvalidInput, match="needs psycopg.*deep-metric-learning.postgres"):

@@ -41,7 +41,7 @@ def test_a_photo_of_the_index_finds_itself(page, gallery_photos, service):
     first = found["neighbours"][0]
     assert first == {
         **{"rank": 1, "row": 5, "similarity": 1.0, "label": labels[5]},
-        **{"name": "kea/1.png", "picture": "/api/photos/5/picture"},
+        **{"name": "kea/1.png", "picture": f"/api/photos/5/picture?version={found['version']}"},
     }
     attention = found["query"]["attention"]
     assert np.mean(attention["weights"]) == pytest.approx(1, abs=1e-3)

@@ -8,12 +8,11 @@ import pytest
 from PIL import Image
 
 from common.data.image_formats import Reading
-from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex
 from photo_search.page.network import PhotoNetwork
 from photo_search.page.service import Gallery, PhotoService
 from photo_search.page.uploads import Crop, Refused
-from tests.photo_search.conftest import HOSTILE_LABEL, LIMITS, ask, running
+from tests.photo_search.conftest import HOSTILE_LABEL, LIMITS, ask, running, write_photo
 from tests.support.colour_profiles import DISPLAY_P3, encoded, in_display_p3
 
 PLACES = np.float32([[1, 0], [0.9, 0.1], [0.7, 0.7], [0, 1], [-1, 0]])
@@ -30,21 +29,36 @@ def rows(found):
     return [photo["row"] for photo in found]
 
 
-def test_what_others_write_to_a_database_is_shown_and_its_absence_is_named(database, postgres):
-    EmbeddingIndex.build(PLACES, IDS[:4] + ["/photos/c/4.jpg"], LABELS).save(database)
+def test_what_others_write_to_a_database_is_shown_and_its_absence_is_named(database, postgres, tmp_path):
+    """A client's number is never taken for that of another photo; visitors read nothing of the database."""
+    paths = [write_photo(tmp_path / f"{number}.png", number) for number in range(5)]
+    EmbeddingIndex.build(PLACES, paths, LABELS, model_digest="a" * 64).save(database)
     service = PhotoService(Gallery(EmbeddingIndex.load(database), "index", 10_000), None, LIMITS)
-    assert service.describe()["photos"] == 5
-    other = EmbeddingIndex.load(database)
-    other.remove(IDS[:1])
-    other.add(np.float32([[0.9, 0.11]]), ["/photos/d/new.jpg"], ["d"])
-    assert rows(service.like(0, 2, None)["neighbours"]) == [4, 1]
-    assert [each["name"] for each in service.describe()["classes"]] == ["a", "b", "d"]
     with running(service) as port:
+        known = ask(port, "/api/index")[2]
+        picture, version = known["examples"][0]["picture"], known["version"]
+        assert ask(port, picture)[0] == 200
+        assert ask(port, f"/api/photos/0/neighbours?version={version}")[0] == 200
+        other = EmbeddingIndex.load(database)
+        other.remove(paths[:1])
+        other.add(np.float32([[0.9, 0.11]]), ["/photos/d/new.jpg"], ["d"])
+        gone = (410, {"error": "The index has changed; reload the page."})
+        assert ask(port, f"/api/photos/0/neighbours?version={version}")[::2] == gone
+        assert ask(port, picture)[::2] == gone
+        known = ask(port, "/api/index")[2]
+        assert ([each["name"] for each in known["classes"]], known["photos"]) == (["a", "b", "d"], 5)
+        found = ask(port, f"/api/photos/0/neighbours?count=2&version={known['version']}")[2]
+        assert (rows(found["neighbours"]), found["version"]) == ([4, 1], known["version"])
+        assert ask(port, found["query"]["picture"])[0] == 200
         postgres.kill()
         status, _, answer = ask(port, "/api/photos/0/neighbours")
         postgres.start()
-        assert (status, answer) == (503, {"error": "The database of the index does not answer."})
-        assert ask(port, "/api/photos/0/neighbours")[0] == 200
+        assert (status, list(answer)) == (503, ["error"])
+        assert "***" not in answer["error"]
+        other.remove(list(other.ids))
+        assert ask(port, "/api/index")[2]["photos"] == 0
+        EmbeddingIndex.build(PLACES, paths, model_digest="b" * 64).save(database, replace=True)
+        assert [ask(port, "/api/photos/0/neighbours")[::2] for _ in range(2)] == 2 * [(503, answer)]
 
 
 def test_neighbours_of_an_embedding(gallery):
@@ -108,9 +122,9 @@ def test_rows_that_there_are_not(gallery):
             assert error.value.status == 404
 
 
-def test_an_empty_index_is_refused():
-    with pytest.raises(InvalidInput, match="with photos"):
-        Gallery(EmbeddingIndex.build(PLACES[:0], []), "index", 10_000)
+def test_an_index_may_have_no_photos():
+    empty = Gallery(EmbeddingIndex.build(PLACES[:0], []), "index", 10_000)
+    assert empty.classes() == empty.columns() == empty.examples() == empty.nearest(PLACES[:1], 3, None) == []
 
 
 def test_the_network_sees_one_photo_at_a_time(service, gallery_photos, monkeypatch):

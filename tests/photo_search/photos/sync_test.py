@@ -141,7 +141,7 @@ def test_the_same_commands_with_a_database(model, photos, tmp_path, run_here, em
     assert left.approximate["rows"] == len(left) == 7
     finished = command_line.run_here("photo_search.clinic", f"--index={database}", cwd=tmp_path)
     assert finished.stdout.startswith("7 photos; found: "), finished.stderr
-    assert not (tmp_path / f"{database.partition('#')[2]}.parts").exists()
+    assert not list(tmp_path.glob("*.parts"))
     places = [os.path.join(folder, each) for folder, _, names in os.walk(tmp_path) for each in names]
     assert not [place for place in places if "pass%20word" in place or "postgresql" in place]
 
