@@ -23,15 +23,15 @@ from typing import NamedTuple
 from absl import flags
 
 from common.errors import InvalidInput, check_non_negative
-from common.files import hold_lock, is_locked, read_json
+from common.files import default_cache_dir, hold_lock, is_locked, read_json
 from common.records.run_directory import read_finished_result
 from experiments.reports.plain_tables import Table
-from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 
 CACHE, FINISHED, UNFINISHED, IN_PROGRESS = "cache", "finished run", "unfinished run", "run in progress"
 CHOICES = {"unfinished": (UNFINISHED,), "all": (UNFINISHED, FINISHED)}
-_CACHES = ("images/*/prepared/shorter_side_*", "images/*/shards/shorter_side_*", "features/*/*/origin.json")
+_COPIES = ("images/*/prepared/shorter_side_*", "images/*/shards/shorter_side_*")
+_CACHES = (*_COPIES, "features/*/*/origin.json", "models")
 _OF_A_RUN = {"dataset", "loss", "pooling", "fold", "repeat"}  # in each config.json
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     check_non_negative("--older_than_days", values.older_than_days)
     if not values.cache:
         experiment_flags.refuse_flags(values, "keep_gb", because="only --cache removes caches")
-    cache_dir = values.cache_dir or build.default_cache_dir()
+    cache_dir = values.cache_dir or default_cache_dir()
     found = folders_in(cache_dir, values.runs_dir)
     kinds = (*((CACHE,) if values.cache else ()), *CHOICES.get(values.runs, ()))
     if values.cache and any(each.kind == IN_PROGRESS for each in found):
@@ -129,7 +129,7 @@ def _megabytes(folders: list[Folder]) -> str:
 if __name__ == "__main__":
     experiment_flags.define("cache_dir", "runs_dir")
     flags.DEFINE_float("older_than_days", 0, "Only caches unused and runs unwritten for so many days.")
-    flags.DEFINE_boolean("cache", False, "Remove prepared images and features.")
+    flags.DEFINE_boolean("cache", False, "Remove prepared images, features and models of photo search.")
     flags.DEFINE_float("keep_gb", None, "With --cache: all but those used last, of so many GB (10^9 bytes).", 0.0)
     flags.DEFINE_enum("runs", None, tuple(CHOICES), "Remove these runs; all: finished ones, too, with their results.")
     flags.DEFINE_boolean("yes", False, "Do not ask.")

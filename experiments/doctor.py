@@ -13,8 +13,8 @@ import textwrap
 
 from absl import flags
 
+from common.files import default_cache_dir
 from experiments.preparation.machine import findings
-from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 
 WIDTH = 100
@@ -23,7 +23,7 @@ WIDTH = 100
 def main() -> None:
     """Print the findings; exit with 1 if training cannot run."""
     values = flags.FLAGS
-    found, problems = findings(values.cache_dir or build.default_cache_dir(), values.runs_dir)
+    found, problems = findings(values.cache_dir or default_cache_dir(), values.runs_dir)
     column = 2 + max(map(len, found))
     for name, text in found.items():
         print(textwrap.fill(text, WIDTH, initial_indent=f"{name:{column}}", subsequent_indent=" " * column))

@@ -14,9 +14,9 @@ from common.commands import command_line
 from common.data.kinds_of_copies import COPIES, MANY
 from common.downloads import check_mirror
 from common.errors import check_choice, check_non_negative
+from common.files import default_cache_dir
 from experiments.parts.datasets import traits_of
 from experiments.preparation.data_sets import LOADERS, check, prepare
-from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 
 
@@ -30,7 +30,7 @@ def main() -> None:
         check_choice("--copies", values.copies, COPIES)
     if "exclude" not in traits_of(values.dataset).takes:
         experiment_flags.refuse_flags(values, "exclude", because=f"{values.dataset} is no folder of photos")
-    cache_dir = values.cache_dir or build.default_cache_dir()
+    cache_dir = values.cache_dir or default_cache_dir()
     if values.check:
         experiment_flags.refuse_flags(values, "copies", because="--check makes no copies")
         check(values.dataset, values.data_dir, cache_dir, values.exclude)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from common.files.atomic import (
         check_output_file,
         check_output_folder,
+        default_cache_dir,
         errors_name,
         file_digest,
         mark_used,
@@ -42,6 +43,7 @@ __all__ = [
     "check_output_folder",
     "check_unpacked_size",
     "checked",
+    "default_cache_dir",
     "difference",
     "errors_name",
     "file_digest",

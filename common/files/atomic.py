@@ -170,6 +170,12 @@ def write_text(path: str | os.PathLike, text: str) -> None:
     write_atomically(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")))
 
 
+def default_cache_dir() -> str:
+    """Return the user's folder of caches, if `--cache_dir` gives no other."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "deep_metric_learning")
+
+
 def mark_used(folder: str | os.PathLike) -> None:
     """Set a cache folder's time to now, so that `experiments.clean` keeps it longest."""
     with contextlib.suppress(OSError):

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from common import backbones, data, training
 from common.errors import check_choice, invalid
+from common.files import default_cache_dir
 from common.losses import MetricLoss
 from common.pooling import GlobalAveragePooling
 from common.records import RunDirectory, TrainingCost
@@ -124,7 +125,7 @@ def load_images(name: str, data_dir: str | None, classes: str) -> data.Dataset:
     if classes != "all" and name != "cifar100":
         raise invalid("--classes", received=classes, expected="all", fix="Only CIFAR-100 has the thesis' collages.")
     if name == GLYPHS:
-        dataset = data.load_latin_glyphs(cache_dir=build.default_cache_dir())
+        dataset = data.load_latin_glyphs(cache_dir=default_cache_dir())
     else:
         dataset = build.load_dataset(name, data_dir, None, 0)
     if classes == "all":

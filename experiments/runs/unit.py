@@ -13,7 +13,7 @@ from common import diagnostics, records, training
 from common.commands.memory import keep_freed_memory
 from common.data import Dataset, Examples
 from common.errors import InvalidInput
-from common.files import read_json, write_json
+from common.files import default_cache_dir, read_json, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
 from common.training.method import Attached, merge
@@ -117,7 +117,7 @@ class Unit(BuiltRun):
 
         Missing features are computed. The run's folder keeps a record of them, and rejects others.
         """
-        folder = os.path.join(self.places.cache_dir or build.default_cache_dir(), "features", self.dataset.name)
+        folder = os.path.join(self.places.cache_dir or default_cache_dir(), "features", self.dataset.name)
         origin = {"data": self.fingerprint, **(self.features_of or {})}
         transforms, size = (self.augmentation, self.inputs.preprocessing), self.inputs.batch_size
         lower = whole.backbone.lower

@@ -13,6 +13,7 @@ from common.backbones.by_name import check_network, network
 from common.backbones.network_names import CLASS_TOKEN, PATCHES
 from common.commands.command_line import globs_in
 from common.errors import InvalidInput, check_choice, invalid
+from common.files import default_cache_dir
 from common.progress import write_notice
 from experiments.parts.datasets import OF_CUSTOM_DATA
 from experiments.parts.registry import DATASETS as DATASETS
@@ -56,12 +57,6 @@ AUGMENTATIONS = {
     "shift_flip": lambda c: data.RandomShift(4, flip=True),
     "none": lambda c: data.NoAugmentation(),
 }
-
-
-def default_cache_dir() -> str:
-    """Return the folder of prepared images if `--cache_dir` is not given."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "deep_metric_learning")
 
 
 def load_dataset(name: str, data_dir: str | None, cache_dir: str | None, seed: int, **own: Any) -> data.Dataset:

@@ -12,7 +12,7 @@ class Places:
     """Folders of data, prepared files and runs; they never change a result.
 
     Each is the flag of its name, which `--help` describes; `study` is that of `--record`. No `cache_dir` stands for
-    `build.default_cache_dir()`.
+    `default_cache_dir()`.
     """
 
     runs_dir: str = "runs"

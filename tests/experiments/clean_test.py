@@ -73,11 +73,13 @@ def test_the_list_has_everything_and_removes_nothing(places):
 
 
 def test_caches_are_removed_and_made_again(places):
+    (places / "cache" / "models").mkdir()  # of photo search
+    (places / "cache" / "models" / "0123.keras").touch()
     finished = clean(places, "--cache", "--yes")
     assert finished.returncode == 0, finished.stderr
-    assert "3 of 3 removed" in finished.stdout
+    assert "4 of 4 removed" in finished.stdout
     left = files(places / "cache")
-    assert [name for name in left if name.endswith((".jpg", ".bin", ".npy"))] == []
+    assert [name for name in left if name.endswith((".jpg", ".bin", ".npy", ".keras"))] == []
     assert "images/folder/copies.json" in left  # a choice, and no copy
     assert runs_of(places) == ["fold0-repeat0", "fold1-repeat0"]
     prepared = build.prepare_copies(load_image_folder(str(places / "photos")), 16, str(places / "cache"))
