@@ -24,7 +24,7 @@ from common.errors import InvalidInput, invalid
 from common.files import check_output_folder
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex
-from photo_search.index.stores import name_of
+from photo_search.index.places import name_of
 from photo_search.photos.findings import carry_out, examine, planned_moves, write_clinic
 from photo_search.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
 

@@ -87,5 +87,5 @@ if __name__ == "__main__":
     define_flags()
     embeds = {"remove", "map"}.isdisjoint(sys.argv[1:])
     kept = "What is embedded is kept; run the same command to resume." if embeds else ""
-    gone = dict.fromkeys(("url", "collection"), _PUSH)
+    gone = {"url": _PUSH, "collection": _PUSH}
     command_line.run_command(main, kept=kept, takes_words=True, remedy=lambda name: gone.get(name, ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -39,7 +40,7 @@ class ApproximateSearch(NamedTuple):
         recall_at_10: share of the ten exactly nearest rows that it finds, mean over `num_queries` indexed rows, each
             without itself (of fewer than ten if there are fewer).
         num_queries: of that measurement.
-        index: of faiss.
+        index: of faiss; or a database's search, from queries, count and effort to rows `[queries, count]`.
         target_recall: that the build was asked for.
     """
 
@@ -58,10 +59,13 @@ class ApproximateSearch(NamedTuple):
     def candidates(self, queries: np.ndarray, count: int) -> np.ndarray:
         """Return probably near rows `[queries, at least count]`, -1 for none."""
         wanted = min(self.rows, count if self.kind == "hnsw" else REFINED * count)
+        effort = max(self.effort, wanted) if self.kind == "hnsw" else self.effort
+        if callable(self.index):
+            return self.index(queries, wanted, effort)
         if self.kind == "hnsw":
-            self.index.hnsw.efSearch = max(self.effort, wanted)
+            self.index.hnsw.efSearch = effort
         else:
-            self.index.nprobe = self.effort
+            self.index.nprobe = effort
         return self.index.search(np.ascontiguousarray(queries, np.float32), wanted)[1]
 
 
@@ -86,7 +90,7 @@ def build_approximate(
     target_recall: float = TARGET_RECALL,
     num_queries: int = 500,
     seed: int = 0,
-    own_graph: Any = None,  # noqa: ANN401
+    own_graph: Callable[[str], Any],
 ) -> ApproximateSearch:
     """Build a faiss index and measure its recall against exact search.
 
@@ -94,7 +98,7 @@ def build_approximate(
     target, or until it is 1,024 (256 lists). The result states the recall reached, which may lie below the target.
 
     Args:
-        embeddings: `[rows, dim]` as an index stores them; read block by block.
+        embeddings: `[rows, dim]` as an index stores them; read after all checks.
         metric: of the index.
         kind: "hnsw": a graph beside float32 vectors (Malkov and Yashunin 2018), fast and exact in its comparisons, and
             1.5 times as large as the embeddings. "ivf_pq": inverted lists of product codes (Jegou, Douze and Schmid
@@ -102,7 +106,7 @@ def build_approximate(
         target_recall: in (0, 1].
         num_queries: rows drawn to measure the recall with.
         seed: of the draw, and of faiss' k-means.
-        own_graph: of a database, in place of faiss' ("hnsw").
+        own_graph: makes a database's index of a kind in place of faiss'; None if there is none.
 
     Raises:
         InvalidInput: faiss is missing, no such kind, or too few rows (two; for "ivf_pq" 1,000).
@@ -113,7 +117,10 @@ def build_approximate(
     fewest = 2 if kind == "hnsw" else 1000
     if len(embeddings) < fewest:
         raise invalid("rows", received=len(embeddings), expected=f"{fewest} or more for {kind}", fix="Search exactly.")
-    index = _filled(import_faiss(), embeddings, metric, kind, seed) if own_graph is None else own_graph
+    index = own_graph(kind)
+    embeddings = np.asarray(embeddings)
+    if index is None:
+        index = _filled(import_faiss(), embeddings, metric, kind, seed)
     sample = np.sort(np.random.default_rng(seed).permutation(len(embeddings))[:num_queries])
     depth = min(_RECALL_DEPTH, len(embeddings) - 1)
     queries = np.asarray(embeddings[sample], np.float32)

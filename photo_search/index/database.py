@@ -10,20 +10,22 @@ import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from common.errors import invalid
-from common.files import Maybe, Number, checked, write_atomically
+from common.files import Maybe, Number, checked, default_cache_dir, write_atomically
 from photo_search.index.approximate import ApproximateSearch
 from photo_search.index.database_server import Cursor, Server, changed, checked_text, copied_in, selected
 from photo_search.index.index_folder import APPROXIMATE, SETTINGS
+from photo_search.index.places import StoreError
 from photo_search.index.rows import Rows, below_root
+from photo_search.index.search import product_error
 from photo_search.index.similarity import search_similarity, similarities_of
-from photo_search.index.stores import StoreError, cache_folder
+from photo_search.index.store import Store
 
 _FORMAT = 1
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -31,13 +33,12 @@ _DESCRIPTION = {**SETTINGS, "token": str, "largest_norm": Number(float, 0), "app
 _TYPES = {"float32": "vector", "float16": "halfvec"}  # of a column
 _MOST_DIMS = {"float32": 2000, "float16": 4000}  # of a graph
 _MOST_EFFORT = 1000  # of pgvector's `hnsw.ef_search`
-_PLAIN_BYTES = 6000  # up to that, embeddings are stored beside their texts on a page of 8 kB, which is scanned faster
+_PLAIN_BYTES = 6000  # up to that, embeddings are stored beside their texts, on a page of 8 kB
 _FEW_QUERIES = 8  # with more, all embeddings are read once
 _FEW_ROWS = 4096  # with more, too
 _SPARE = 16  # rows that are proposed beyond k
 _NUMBERS_AT_ONCE = 2**23  # of embeddings on their way
 _TEXTS_AT_ONCE = 20_000
-_CONSISTENT = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 class _View(NamedTuple):
@@ -52,7 +53,7 @@ class _View(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """New texts of present rows; None for one that stays, and a column may have none."""
+    """New texts of present rows; None for one that stays."""
 
     rows: Sequence[int] = ()
     ids: Sequence[str | None] = ()
@@ -61,7 +62,7 @@ class _Kept(NamedTuple):
     metadata: Sequence[str | None] = ()
 
 
-class IndexDatabase:
+class IndexDatabase(Store):
     """The tables of one index, in a schema of its name.
 
     `record` has one line: settings, a version that each change raises, and the model. `rows` has a line a photo. A
@@ -76,23 +77,42 @@ class IndexDatabase:
         InvalidInput: no such address, server or index.
     """
 
-    def __init__(self, place: str, root: str | os.PathLike | None = None) -> None:
+    has_own_graph = True
+
+    def __init__(self, place: str | os.PathLike, root: str | os.PathLike | None = None) -> None:
         self._server = Server(place)
         self.place = self._server.place
         self._given_root = _absolute(root)
-        with self._server.transaction(_CONSISTENT) as cursor:
+        with self._server.transaction(reads=True) as cursor:
             self._open(cursor)
 
     @classmethod
-    def exists(cls, place: str) -> bool:
+    def exists(cls, place: str | os.PathLike) -> bool:
         """Return whether the database has the index."""
         server = Server(place)
-        with server.transaction("READ ONLY") as cursor:
+        with server.transaction(reads=True) as cursor:
             return server.has_index(cursor)
 
     @classmethod
+    def check(cls, flag: str, place: str, texts: Iterable[str] = ()) -> None:
+        """Raise `InvalidInput` if the database cannot have an index of these texts.
+
+        Without any, only the address is checked.
+        """
+        server, names = Server(place), [checked_text("photos", text) for text in texts]
+        if names:
+            with server.transaction(is_undone=True) as cursor:
+                server.make_room(cursor)
+
+    @classmethod
     def create(
-        cls, place: str, settings: dict, rows: Rows, *, replace: bool = False, root: str | os.PathLike | None = None
+        cls,
+        place: str | os.PathLike,
+        settings: dict,
+        rows: Rows,
+        *,
+        replace: bool = False,
+        root: str | os.PathLike | None = None,
     ) -> IndexDatabase:
         """Write a new index; see `IndexFolder.create`.
 
@@ -106,9 +126,7 @@ class IndexDatabase:
         model = _cached(settings["model_digest"])
         first = secrets.randbits(40) << 22  # so that no key is one of an index that this one replaces
         with server.transaction() as cursor:
-            server.make_extension(cursor)
-            if cursor.execute("SELECT to_regnamespace(quote_ident(%s))", [server.name]).fetchone()[0] is None:
-                cursor.execute(server.sql("CREATE SCHEMA {schema}"))
+            server.make_room(cursor)
             if server.has_index(cursor):
                 if not replace:
                     fix = "Add to it, name another one behind #, or say that it may be replaced."
@@ -130,7 +148,7 @@ class IndexDatabase:
         return cls(place)
 
     @classmethod
-    def keep_model(cls, place: str, contents: bytes) -> None:
+    def keep_model(cls, place: str | os.PathLike, contents: bytes) -> None:
         """Cache a model's file on this machine.
 
         An index of that model that lacks the file stores it, too.
@@ -140,9 +158,10 @@ class IndexDatabase:
             write_atomically(_cache_of(digest), lambda file: file.write(contents))
         server = Server(place)
         with server.transaction() as cursor:
-            if server.has_index(cursor):
-                of_index = "model IS NULL AND settings->>'model_digest' = %s"
-                cursor.execute(server.sql(f"UPDATE {{record}} SET model = %s WHERE {of_index}"), [contents, digest])
+            lacks = "model IS NULL AND settings->>'model_digest' = %s"
+            select = server.sql(f"SELECT version FROM {{record}} WHERE {lacks} FOR UPDATE")
+            if server.has_index(cursor) and cursor.execute(select, [digest]).fetchone():
+                cursor.execute(server.sql("UPDATE {record} SET model = %s"), [contents])
 
     def model_file(self) -> pathlib.Path | None:
         """Return the index's model in this machine's cache, or None."""
@@ -152,7 +171,7 @@ class IndexDatabase:
         path = _cache_of(digest)
         if _cached(digest) is not None:
             return path
-        with self._server.transaction("READ ONLY") as cursor:
+        with self._server.transaction(reads=True) as cursor:
             (contents,) = cursor.execute(self._server.sql("SELECT model FROM {record}"), binary=True).fetchone()
         if contents is None:
             return None
@@ -167,16 +186,13 @@ class IndexDatabase:
         labels = view.labels if self.record["has_labels"] else None
         return Rows(cast("np.ndarray", self._embeddings), view.ids, labels, view.digests, view.metadata)
 
-    def check_whole(self) -> None:
-        """Do nothing: a database loses no part of its rows."""
-
     def refresh(self) -> bool:
         """Take over what others have changed; return whether there is anything.
 
         Raises:
             StoreError: its embeddings are of another model now, so that no present query is comparable.
         """
-        with self._server.transaction(_CONSISTENT) as cursor:
+        with self._server.transaction(reads=True) as cursor:
             record, version, _ = self._recorded(cursor)
             if record["model_digest"] != self.record["model_digest"]:
                 raise StoreError(f"{self.place} was replaced by an index of another model. Open it again.")
@@ -237,10 +253,13 @@ class IndexDatabase:
         """
         if self._embeddings.are_read or len(queries) > _FEW_QUERIES or k > _FEW_ROWS:
             return None
-        with self._server.transaction("READ ONLY") as cursor:
-            return np.stack([self._nearest(cursor, query, k, among) for query in queries])
+        with self._server.transaction(reads=True) as cursor:
+            found = [self._nearest(cursor, query, k, among) for query in queries]
+        rows, vectors = map(np.stack, zip(*found))
+        self._embeddings.remember(rows.reshape(-1), vectors.reshape(-1, vectors.shape[-1]))
+        return rows
 
-    def own_graph(self, kind: str) -> _Graph:
+    def own_graph(self, kind: str) -> Callable[[np.ndarray, int, int], np.ndarray]:
         """Make pgvector's HNSW graph, which later changes keep up to date."""
         if kind != "hnsw":
             raise invalid("--approximate", received=kind, expected="hnsw, the only one in a database")
@@ -253,7 +272,7 @@ class IndexDatabase:
             self._recorded(cursor, "FOR UPDATE")
             cursor.execute(self._server.sql("DROP INDEX IF EXISTS {hnsw}"))
             cursor.execute(self._server.sql(f"CREATE INDEX hnsw ON {{rows}} USING hnsw (embedding {operators})"))
-        return _Graph(self)
+        return self.approximate_rows
 
     def keep_approximate(self, found: ApproximateSearch) -> None:
         """Record the effort and recall of the graph."""
@@ -261,94 +280,115 @@ class IndexDatabase:
 
     def approximate(self) -> ApproximateSearch:
         """Return the graph; it has all rows."""
-        return ApproximateSearch(**{**self.record["approximate"], "rows": len(self._view.ids)}, index=_Graph(self))
+        return ApproximateSearch(
+            **{**self.record["approximate"], "rows": len(self._view.ids)}, index=self.approximate_rows
+        )
 
-    def approximate_rows(self, query: np.ndarray, count: int, effort: int) -> np.ndarray:
-        """Return up to `count` probably near rows."""
+    def approximate_rows(self, queries: np.ndarray, count: int, effort: int) -> np.ndarray:
+        """Return probably near rows `[queries, count]`, -1 for none."""
         distance = f"embedding {self._operator} %s::{_TYPES[self.record['dtype']]}"
-        with self._server.transaction("READ ONLY") as cursor:
-            cursor.execute(f"SET LOCAL hnsw.ef_search = {min(max(effort, count), _MOST_EFFORT)}")
-            return self._known_rows(self._proposed(cursor, distance, query, count)["key"])[0]
+        rows, limit = np.full((len(queries), count), -1, np.int64), count + _SPARE
+        with self._server.transaction(reads=True) as cursor:
+            cursor.execute(f"SET LOCAL hnsw.ef_search = {min(max(effort, limit), _MOST_EFFORT)}")
+            found = [self._proposed(cursor, distance, query, limit) for query in queries]
+        known = [self._known(lines) for lines in found]
+        for line, (near, _) in zip(rows, known):
+            line[: len(near)] = near[:count]
+        near, lines = map(np.concatenate, zip(*known))
+        self._embeddings.remember(near, lines["embedding"].astype(self.record["dtype"]))
+        return rows
 
-    def read_embeddings(self, rows: np.ndarray) -> np.ndarray:
-        """Read the embeddings of a few rows `[any]`."""
-        keys, places = np.unique(self._view.keys[rows], return_inverse=True)
+    def read_embeddings(self, keys: np.ndarray) -> np.ndarray:
+        """Read the embeddings of a few keys `[any]`, ascending."""
         select = "SELECT key, embedding FROM {rows} WHERE key = ANY(%s) ORDER BY key"
-        with self._server.transaction("READ ONLY") as cursor:
+        with self._server.transaction(reads=True) as cursor:
             found = self._selected(cursor, select, [keys.tolist()])
         if len(found) != len(keys):
             raise changed(self.place)
-        return found["embedding"].astype(self.record["dtype"])[places]
+        return found["embedding"].astype(self.record["dtype"])
 
-    def read_all_embeddings(self) -> np.ndarray:
-        """Read all embeddings into a file without a name, and map it to memory."""
-        keys, embeddings = self._view.keys, self._embeddings
+    def read_all_embeddings(self, keys: np.ndarray) -> np.ndarray:
+        """Read the embeddings of all keys, ascending.
+
+        They are in a file without a name, mapped to memory.
+        """
+        none = self._embeddings.none
         if not len(keys):
-            return embeddings.none
-        step = max(1, _NUMBERS_AT_ONCE // embeddings.shape[1])
+            return none
+        step = max(1, _NUMBERS_AT_ONCE // none.shape[1])
         select = "SELECT key, embedding FROM {rows} WHERE key BETWEEN %s AND %s ORDER BY key"
         with tempfile.TemporaryFile() as file:
-            with self._server.transaction(_CONSISTENT) as cursor:
+            with self._server.transaction(reads=True) as cursor:
                 for start in range(0, len(keys), step):
                     part = keys[start : start + step]
                     found = self._selected(cursor, select, [int(part[0]), int(part[-1])])
                     if not np.array_equal(found["key"], part):
                         raise changed(self.place)
-                    file.write(found["embedding"].astype(embeddings.dtype).data)
+                    file.write(found["embedding"].astype(none.dtype).data)
             file.flush()
-            return np.memmap(file, embeddings.dtype, "r", shape=embeddings.shape)
+            return np.memmap(file, none.dtype, "r", shape=(len(keys), *none.shape[1:]))
 
     @property
     def _operator(self) -> str:
         return "<->" if self.record["metric"] == "euclidean" else "<#>"  # for cosine, rows have unit norm
 
-    def _nearest(self, cursor: Cursor, query: np.ndarray, k: int, among: np.ndarray | None) -> np.ndarray:
-        """Return the k nearest rows, equal ones by row.
+    def _nearest(
+        self, cursor: Cursor, query: np.ndarray, k: int, among: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k nearest rows, equal ones by row, and their embeddings.
 
-        The server proposes some in float32, which are compared in float64. A sum of `dim` products is off by less than
-        gamma times the product of the norms, see `nearest_units`. So no row farther than the k-th by more than twice
-        that is missing. The `+ 0` keeps the server from an approximate index.
+        The server proposes some in float32, which are compared in float64, until the last of them is farther than the
+        k-th by more than both are off. The `+ 0` keeps it from an approximate index.
+
+        A product is off by less than gamma, the `product_error`, times both norms. A Euclidean distance has differences
+        as terms, each of them rounded once, so it is off by less than gamma times itself. Rounding the query to float32
+        moves it by less than eps times the query's norm.
         """
-        gamma = 1.01 * (1.01 * len(query) + 20) * np.finfo(np.float32).eps / 2
+        gamma, eps = product_error(len(query)), float(np.finfo(np.float32).eps)
         norm, metric = float(np.linalg.norm(query.astype(np.float64))), self.record["metric"]
         distance, limit = f"(embedding::vector {self._operator} %s::vector) + 0", k + _SPARE
         while True:
             found = self._proposed(cursor, distance, query, limit, among)
-            rows, places = self._known_rows(found["key"])
+            rows, lines = self._known(found)
             is_whole = len(found) < limit
             if is_whole and len(rows) < k:
                 raise changed(self.place)
             if len(rows) >= k:
-                last = float(found["distance"][places[k - 1]])
-                error = gamma * (norm + last if metric == "euclidean" else norm * self.record["largest_norm"])
+                last = float(lines["distance"][k - 1])
+                is_euclidean = metric == "euclidean"
+                error = gamma * last + eps * norm if is_euclidean else gamma * norm * self.record["largest_norm"]
                 if is_whole or found["distance"][-1] > last + 4 * error:
                     break
             limit *= 4
-        vectors, order = found["embedding"][places].astype(self.record["dtype"]), np.arange(len(rows))
-        similarities = similarities_of(query[np.newaxis], vectors, order[np.newaxis], search_similarity(metric))[0]
-        return rows[np.lexsort((rows, -similarities))[:k]]
+        vectors, every = lines["embedding"].astype(self.record["dtype"]), np.arange(len(rows))[np.newaxis]
+        similarities = similarities_of(query[np.newaxis], vectors, every, search_similarity(metric))[0]
+        order = np.lexsort((rows, -similarities))[:k]
+        return rows[order], vectors[order]
 
     def _proposed(
         self, cursor: Cursor, distance: str, query: np.ndarray, limit: int, among: np.ndarray | None = None
     ) -> np.ndarray:
         """Return up to `limit` lines of least distance: `key`, `distance` and `embedding`."""
-        vector = str(query.astype(np.float32).tolist())
-        values = [vector] if among is None else [vector, self._view.keys[among].tolist()]
-        condition = "" if among is None else "WHERE key = ANY(%s)"
+        keys, condition, chosen = self._view.keys, "", []
+        if among is not None and 2 * len(among) <= len(keys):
+            condition, chosen = "WHERE key = ANY(%s::bigint[])", [keys[among].tolist()]
+        elif among is not None:  # the others are fewer to send
+            condition, chosen = "WHERE key <> ALL(%s::bigint[])", [np.delete(keys, among).tolist()]
         select = (
             f"SELECT key, ({distance})::float8 AS distance, embedding FROM {{rows}} {condition} ORDER BY 2 LIMIT %s"
         )
-        return self._selected(cursor, select, [*values, limit])
+        values = [str(query.astype(np.float32).tolist()), *chosen, limit]
+        return self._selected(cursor, select, values, has_distance=True)
 
-    def _selected(self, cursor: Cursor, select: str, values: list) -> np.ndarray:
-        return selected(self._server, cursor, select, values, self._embeddings.none)
+    def _selected(self, cursor: Cursor, select: str, values: list, *, has_distance: bool = False) -> np.ndarray:
+        return selected(self._server, cursor, select, values, self._embeddings.none, has_distance=has_distance)
 
-    def _known_rows(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows of the keys that this process knows, and their places."""
-        rows = np.searchsorted(self._view.keys, keys)
+    def _known(self, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows that this process knows among found lines, and their lines."""
+        rows = np.searchsorted(self._view.keys, found["key"])
         is_known = rows < len(self._view.keys)
-        is_known[is_known] = self._view.keys[rows[is_known]] == keys[is_known]
-        return rows[is_known], np.flatnonzero(is_known)
+        is_known[is_known] = self._view.keys[rows[is_known]] == found["key"][is_known]
+        return rows[is_known], found[is_known]
 
     def _open(self, cursor: Cursor) -> None:
         """Read record and texts."""
@@ -361,13 +401,10 @@ class IndexDatabase:
         self._view = view
         if self.record["approximate"]:
             self.record["approximate"]["rows"] = len(view.ids)  # the server has added new ones to the graph
-        self._embeddings = _Embeddings(self, len(view.ids))
+        self._embeddings = _Embeddings(self, view.keys)
 
     def _recorded(self, cursor: Cursor, lock: str = "") -> tuple[dict, int, int]:
         """Return settings, version and next key."""
-        if not self._server.has_index(cursor):
-            fix = "`python -m photo_search.search index` makes one; or correct the address, or the name behind #."
-            raise invalid("index", received=self.place, expected="a database with an index of that name", fix=fix)
         select = f"SELECT settings, version, next_key FROM {{record}} {lock}"
         record, version, next_key = cursor.execute(self._server.sql(select)).fetchone()
         if record.get("format") != _FORMAT:
@@ -414,12 +451,11 @@ class IndexDatabase:
             _copy(cursor, self._server, new, keys, self.root)
             update = "UPDATE {record} SET settings = %s, version = version + 1, next_key = %s"
             cursor.execute(sql(update), [json.dumps(record), next_key + len(keys)])
-            if version == view.version:
-                view = _changed_view(view, removed, kept, new, keys)
-            else:
-                view = self._read_view(cursor, version + 1)
         self.record, self.recorded_root = record, self.root
-        self._take(view)
+        if version == view.version:
+            self._take(_changed_view(view, removed, kept, new, keys))
+        else:  # read the others' texts, while nobody waits for the lock
+            self.refresh()
 
     def _update(self, cursor: Cursor, kept: _Kept) -> None:
         ids = [text and below_root([text], self.root)[0] for text in kept.ids]
@@ -443,19 +479,25 @@ class IndexDatabase:
 class _Embeddings:
     """Embeddings `[rows, dim]` of a database.
 
-    Indexing reads a few, `numpy.asarray` all of them, once.
+    Indexing reads a few, unless it has just read them, and `numpy.asarray` all of them, once.
     """
 
-    def __init__(self, database: IndexDatabase, count: int) -> None:
-        self._database, self._lock = database, threading.Lock()
+    def __init__(self, database: IndexDatabase, keys: np.ndarray) -> None:
+        self._database, self._keys, self._lock = database, keys, threading.Lock()
         self._all: np.ndarray | None = None
         self.none = np.zeros((0, database.record["dim"]), database.record["dtype"])
-        self.shape, self.dtype = (count, *self.none.shape[1:]), self.none.dtype
+        self.shape, self.dtype = (len(keys), *self.none.shape[1:]), self.none.dtype
+        self._recent = np.empty(0, np.int64), self.none
 
     @property
     def are_read(self) -> bool:
         """True if all of them have been read."""
         return self._all is not None
+
+    def remember(self, rows: np.ndarray, vectors: np.ndarray) -> None:
+        """Keep the embeddings of rows `[any]` until the next ones."""
+        rows, places = np.unique(rows, return_index=True)
+        self._recent = rows, vectors[places]
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -463,30 +505,20 @@ class _Embeddings:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         with self._lock:
             if self._all is None:
-                self._all = self._database.read_all_embeddings()
+                self._all = self._database.read_all_embeddings(self._keys)
         return self._all if dtype is None else self._all.astype(dtype, copy=False)
 
     def __getitem__(self, rows: slice | int | Sequence[int] | np.ndarray) -> np.ndarray:
-        if self.are_read or isinstance(rows, slice) or np.size(rows) > _FEW_ROWS:
+        if self.are_read or isinstance(rows, slice):
             return np.asarray(self)[rows]
         places = np.arange(len(self))[rows]
-        return self._database.read_embeddings(places.reshape(-1)).reshape(*places.shape, self.shape[1])
-
-
-class _Graph:
-    """The HNSW graph of a database, asked as one of faiss is."""
-
-    def __init__(self, database: IndexDatabase) -> None:
-        self._database, self.efSearch = database, 0
-        self.hnsw = self
-
-    def search(self, queries: np.ndarray, count: int) -> tuple[None, np.ndarray]:
-        """Return None, and probably near rows `[queries, count]`, -1 for none."""
-        rows = np.full((len(queries), count), -1, np.int64)
-        for line, query in zip(rows, queries):
-            found = self._database.approximate_rows(query, count, self.efSearch)
-            line[: len(found)] = found
-        return None, rows
+        wanted = np.unique(places)
+        known, vectors = self._recent
+        if not np.isin(wanted, known).all():
+            if len(wanted) > _FEW_ROWS:
+                return np.asarray(self)[rows]
+            known, vectors = self._recent = wanted, self._database.read_embeddings(self._keys[wanted])
+        return vectors[np.searchsorted(known, places)]
 
 
 def _copy(cursor: Cursor, server: Server, rows: Rows, keys: np.ndarray, root: str | None) -> None:
@@ -534,4 +566,4 @@ def _cached(digest: str | None) -> bytes | None:
 
 
 def _cache_of(digest: str) -> pathlib.Path:
-    return pathlib.Path(cache_folder("postgresql://"), "models", f"{digest}.keras")
+    return pathlib.Path(default_cache_dir(), "models", f"{digest}.keras")

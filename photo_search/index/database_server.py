@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from common.errors import InvalidInput, invalid
+from photo_search.index.places import StoreError, address_and_name, shown_place
 from photo_search.index.rows import Rows
-from photo_search.index.stores import StoreError, address_and_name, shown_place
 
 Cursor: TypeAlias = Any  # of psycopg, which is imported when it is used
 WIRE_TYPES = {"float32": ">f4", "float16": ">f2"}  # of the numbers of an embedding
@@ -36,10 +36,10 @@ class Server:
         place: as in `IndexDatabase`. No message contains its password.
     """
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str | os.PathLike) -> None:
         self._psycopg = _import_psycopg()
-        self.place = shown_place(place)
-        address, self.name = address_and_name(place)
+        self.place = shown_place(os.fspath(place))
+        address, self.name = address_and_name(os.fspath(place))
         expected = "postgresql://USER@HOST:PORT/DATABASE#NAME"
         try:
             given = self._psycopg.conninfo.conninfo_to_dict(address)
@@ -52,7 +52,8 @@ class Server:
         defaults = {"connect_timeout": _SECONDS_TO_CONNECT, "application_name": "photo_search"}
         self._parameters = {**defaults, **given, "autocommit": True, "prepare_threshold": None}
         self._connection: Any = None
-        self._lock = threading.RLock()
+        self._types: str | None = None  # the schema of pgvector
+        self._lock = threading.Lock()
 
     def sql(self, text: str) -> Any:  # noqa: ANN401
         """Return a statement with the names of the index's tables for `{record}` and `{rows}`."""
@@ -61,8 +62,12 @@ class Server:
         return sql.SQL(text).format(schema=sql.Identifier(self.name), **tables)
 
     @contextlib.contextmanager
-    def transaction(self, mode: str = "READ WRITE") -> Iterator[Cursor]:
+    def transaction(self, *, reads: bool = False, is_undone: bool = False) -> Iterator[Cursor]:
         """Yield a cursor, and commit what it does, or nothing.
+
+        Args:
+            reads: it sees one state of the database, and changes nothing.
+            is_undone: it is rolled back at the end.
 
         Raises:
             StoreError: what the server, its absence or the block raises.
@@ -70,11 +75,14 @@ class Server:
         errors = self._psycopg.errors
         with self._lock:
             try:
-                connection = self._connected()
-                with connection.transaction(), connection.cursor() as cursor:
-                    cursor.execute(f"SET TRANSACTION {mode}")
-                    use_types(cursor)
+                with contextlib.ExitStack() as stack:
+                    cursor = stack.enter_context(self._begun(stack, reads, is_undone).cursor())
+                    self._use_types(cursor)
                     yield cursor
+            except errors.UndefinedTable as error:
+                fix = "`python -m photo_search.search index` makes one; or correct the address, or the name behind #."
+                expected = "expected a database with an index of that name"
+                raise StoreError(f"Invalid index: received {self.place}, {expected}. {fix}") from error
             except (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateSchema) as error:
                 raise changed(self.place) from error
             except (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction) as error:
@@ -88,11 +96,11 @@ class Server:
             except InvalidInput as error:
                 raise StoreError(str(error)) from error
 
-    def make_extension(self, cursor: Cursor) -> None:
-        """Make pgvector's types, if the database lacks them and lets us.
+    def make_room(self, cursor: Cursor) -> None:
+        """Make pgvector's types and the index's schema if the database lacks them.
 
         Raises:
-            InvalidInput: it does not, or they are too old.
+            InvalidInput: the database does not let us, or the types are too old.
         """
         errors = self._psycopg.errors
         fix = 'Ask its administrator to install pgvector and to run "CREATE EXTENSION vector" in this database.'
@@ -100,32 +108,42 @@ class Server:
             cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
         except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
             raise InvalidInput(f"{self.place} has no extension pgvector ({_text(error)}). {fix}") from error
-        use_types(cursor)
+        self._types = None
+        self._use_types(cursor)
         (version,) = cursor.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _FEWEST:
             expected, fix = "0.7 or newer", 'Ask its administrator for it, and for "ALTER EXTENSION vector UPDATE".'
             raise invalid("version of pgvector", received=version, expected=expected, fix=fix)
+        if cursor.execute("SELECT to_regnamespace(quote_ident(%s))", [self.name]).fetchone()[0] is None:
+            cursor.execute(self.sql("CREATE SCHEMA {schema}"))
 
     def has_index(self, cursor: Cursor) -> bool:
         """Return whether the tables of the index are there."""
         found = cursor.execute("SELECT to_regclass(quote_ident(%s) || '.record')", [self.name]).fetchone()
         return found[0] is not None
 
-    def _connected(self) -> Any:  # noqa: ANN401
-        if self._connection is not None and not self._connection.closed:
-            with contextlib.suppress(self._psycopg.OperationalError):
-                self._connection.execute("SELECT")
+    def _begun(self, stack: contextlib.ExitStack, reads: bool, is_undone: bool) -> Any:  # noqa: ANN401
+        """Begin a transaction, by a new connection if need be, and return the connection."""
+        while True:
+            is_new = self._connection is None or self._connection.closed
+            if is_new:
+                self._connection, self._types = self._psycopg.connect(**self._parameters), None
+            self._connection.read_only = reads or None  # as the server says
+            self._connection.isolation_level = self._psycopg.IsolationLevel.REPEATABLE_READ if reads else None
+            try:
+                stack.enter_context(self._connection.transaction(force_rollback=is_undone))
                 return self._connection
-            self._connection.close()
-        self._connection = self._psycopg.connect(**self._parameters)
-        return self._connection
+            except self._psycopg.OperationalError:
+                self._connection.close()
+                if is_new:
+                    raise
 
-
-def use_types(cursor: Cursor) -> None:
-    """Let a transaction see pgvector's types, wherever they are."""
-    select = "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
-    found = cursor.execute(select).fetchone()
-    cursor.execute("SELECT set_config('search_path', %s, true)", [found[0] if found else "public"])
+    def _use_types(self, cursor: Cursor) -> None:
+        """Let a transaction see pgvector's types, wherever they are."""
+        if self._types is None:
+            select = "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
+            self._types = (cursor.execute(select).fetchone() or ["public"])[0]
+        cursor.execute("SELECT set_config('search_path', %s, true)", [self._types])
 
 
 def changed(place: str) -> StoreError:
@@ -185,18 +203,20 @@ def checked_text(name: str, text: str) -> str:
     return text
 
 
-def selected(server: Server, cursor: Cursor, select: str, values: list, like: np.ndarray) -> np.ndarray:
+def selected(
+    server: Server, cursor: Cursor, select: str, values: list, like: np.ndarray, *, has_distance: bool = False
+) -> np.ndarray:
     """Return lines of a query in the order of `distance`, or else of `key`.
 
-    The server sends them as one value, since a value a line takes much longer.
+    The server sends them as one value.
 
     Args:
         server, cursor: to be asked.
-        select: a query for `key` and `embedding`, perhaps also `distance`.
+        select: a query for `key` and `embedding`.
         values: of its parameters.
         like: an array of the embeddings' type and size.
+        has_distance: the query is for `distance`, too.
     """
-    has_distance = "AS distance" in select
     kind = "halfvec" if like.dtype == np.float16 else "vector"
     line = f"int8send(key) || {'float8send(distance) || ' if has_distance else ''}{kind}_send(embedding)"
     statement = server.sql(f"SELECT string_agg({line}, ''::bytea) FROM ({select}) AS found")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -9,16 +10,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from common.errors import check_choice, check_given, check_non_negative, check_positive, invalid
+from common.errors import check_choice, check_non_negative, check_positive, invalid
 from photo_search.index.approximate import TARGET_RECALL, ApproximateSearch, build_approximate, without_own_row
-from photo_search.index.index_folder import IndexFolder
 from photo_search.index.near_duplicates import DuplicatePairs, find_near_duplicates
 from photo_search.index.query_expansion import QueryExpansion, expand_queries
 from photo_search.index.reranking import Reranking
 from photo_search.index.rows import (
     Rows,
     as_texts,
-    exchanged,
     merged_embeddings,
     metadata_of,
     metadata_texts,
@@ -27,8 +26,9 @@ from photo_search.index.rows import (
 )
 from photo_search.index.search import Neighbors, nearest_approximately, nearest_exactly, reranked
 from photo_search.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
-from photo_search.index.stores import Store, create_store, is_database, keep_model, open_store
-from photo_search.index.thresholds import CalibratedRejection, calibrate_rejection
+from photo_search.index.store import IndexMemory, Store
+from photo_search.index.stores import store_of
+from photo_search.index.thresholds import CalibratedRejection, calibrate_rejection, nearest_of_others
 
 _DTYPES = ("float32", "float16")
 
@@ -63,12 +63,9 @@ class EmbeddingIndex:
         ([['a', 'b']], [[0.894, 0.447]])
     """
 
-    def __init__(
-        self, rows: Rows, record: dict, store: Store | None = None, embedder: ImageEmbedder | None = None
-    ) -> None:
-        self._rows, self._record, self._store = rows, record, store
-        self._approximate: ApproximateSearch | None = None
-        self.embedder = embedder
+    def __init__(self, store: Store, embedder: ImageEmbedder | None = None) -> None:
+        self._store, self.embedder = store, embedder
+        self._take_over()
 
     @classmethod
     def build(
@@ -103,7 +100,7 @@ class EmbeddingIndex:
         stored, error = stored_rows(embeddings, metric, dtype)
         rows = new_rows(stored, ids, labels, (), digests)
         settings = {"dim": stored.shape[1], "dtype": dtype, "metric": metric, "model_digest": model_digest}
-        return cls(rows, {**settings, "rounding_error": error, "approximate": None})
+        return cls(IndexMemory({**settings, "rounding_error": error}, rows))
 
     @classmethod
     def load(
@@ -123,8 +120,7 @@ class EmbeddingIndex:
         Raises:
             InvalidInput: there is no index, it is damaged, or another model than the embedder built it.
         """
-        opened = open_store(folder, root)
-        index = cls(opened.rows(), opened.record, opened)
+        index = cls(store_of(folder)(folder, root))
         if embedder is not None:
             index.attach(embedder)
         return index
@@ -143,13 +139,14 @@ class EmbeddingIndex:
             InvalidInput: there is an index already, or another process is writing one.
         """
         settings = {key: self._record[key] for key in ("dim", "dtype", "metric", "model_digest", "rounding_error")}
-        is_by_faiss = not is_database(folder) and (self._store is None or isinstance(self._store, IndexFolder))
-        approximate = self._loaded_approximate() if self._record["approximate"] and is_by_faiss else None
-        settings["approximate"], model = None, self.model_file()
-        self._store = create_store(folder, settings, self._rows, replace=replace, root=root or self.root)
+        kind, model = store_of(folder), self.model_file()
+        is_by_faiss = self._record["approximate"] and not (kind.has_own_graph or self._store.has_own_graph)
+        approximate = self._store.approximate() if is_by_faiss else None
+        settings["approximate"] = None
+        self._store = kind.create(folder, settings, self._rows, replace=replace, root=root or self.root)
         self._take_over()
         if model is not None:
-            keep_model(folder, model.read_bytes())
+            kind.keep_model(folder, model.read_bytes())
         if approximate is not None:
             self._keep_approximate(approximate)
 
@@ -188,8 +185,7 @@ class EmbeddingIndex:
     @property
     def _vectors(self) -> np.ndarray:
         """Like `embeddings`, except that a database's are read when indexed, a few by number."""
-        if self._store is not None:
-            self._store.check_whole()
+        self._store.check_whole()
         return self._rows.embeddings
 
     def vectors(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -206,14 +202,14 @@ class EmbeddingIndex:
 
         Only a database has some. Without this call an open index keeps its rows, so that their numbers stay valid.
         """
-        is_new = self._store is not None and self._store.refresh()
+        is_new = self._store.refresh()
         if is_new:
             self._take_over()
         return is_new
 
     def model_file(self) -> pathlib.Path | None:
         """Return a file with the model that the saved index keeps, or None."""
-        return None if self._store is None else self._store.model_file()
+        return self._store.model_file()
 
     @property
     def ids(self) -> Sequence[str]:
@@ -241,12 +237,12 @@ class EmbeddingIndex:
     @property
     def root(self) -> str | None:
         """Absolute path of the folder that stored paths are relative to, or None."""
-        return None if self._store is None else self._store.root
+        return self._store.root
 
     @property
     def root_is_new(self) -> bool:
         """True if `load` was given another root than the recorded one."""
-        return self._store is not None and self._store.root != self._store.recorded_root
+        return self._store.root != self._store.recorded_root
 
     @property
     def dim(self) -> int:
@@ -301,15 +297,8 @@ class EmbeddingIndex:
             raise invalid("labels", received="none" if labels is None else "labels", expected=f"{has}, as in the index")
         stored, error = self._stored(items)
         new = new_rows(stored, ids, labels, self._rows.ids, digests)
-        if self._store is not None:
-            self._store.append(new, rounding_error=error, has_labels=labels is not None)
-            self._take_over()
-            return
-        texts = None if labels is None else [*(self._rows.labels or ()), *(new.labels or ())]
-        known = [*(self._rows.digests or [""] * len(self)), *(digests or [""] * len(stored))]
-        described = None if self._rows.metadata is None else [*self._rows.metadata, *[""] * len(stored)]
-        self._rows = Rows(np.concatenate([self.embeddings, stored]), [*self.ids, *new.ids], texts, known, described)
-        self._record = {**self._record, "rounding_error": error}
+        self._store.append(new, rounding_error=error, has_labels=labels is not None)
+        self._take_over()
 
     def describe(self, metadata: Mapping[str, Mapping[str, str]]) -> None:
         """Replace the metadata of some rows; embeddings are not rewritten.
@@ -324,12 +313,8 @@ class EmbeddingIndex:
         missing = metadata.keys() - row_of.keys()
         if missing:
             raise invalid("ids", received=f"{min(missing)!r}", expected="ids of the index")
-        texts = dict(zip((row_of[text] for text in metadata), metadata_texts(metadata.values())))
-        if self._store is None:
-            known = self._rows.metadata or [""] * len(self)
-            self._rows = self._rows._replace(metadata=[texts.get(row, text) for row, text in enumerate(known)])
-            return
-        self._store.replace_metadata(texts)
+        texts = metadata_texts(metadata.values())
+        self._store.replace_metadata(dict(zip((row_of[text] for text in metadata), texts)))
         self._take_over()
 
     def remove(self, ids: Sequence[object]) -> None:
@@ -347,8 +332,8 @@ class EmbeddingIndex:
         missing = removed.difference(self.ids)
         if missing:
             raise invalid("ids", received=f"{min(missing)!r}", expected="ids of the index")
-        stored, error = self._stored(np.zeros((0, self.dim), np.float32))
-        self._exchange(removed, Rows(stored, [], None if self.labels is None else []), error)
+        nothing = Rows(np.zeros((0, self.dim), self.dtype), [], None if self.labels is None else [])
+        self._exchange(removed, nothing, self.rounding_error)
 
     def upsert(
         self,
@@ -379,21 +364,12 @@ class EmbeddingIndex:
     def _exchange(self, ids: set[str], new: Rows, rounding_error: float) -> None:
         """Remove the rows of these ids, and append new ones."""
         removed = np.array([row for row, text in enumerate(self.ids) if text in ids], np.int64)
-        if self._store is not None:
-            self._store.exchange(removed, new, rounding_error=rounding_error)
-            self._take_over()
-            return
-        self._replace_all(exchanged(self._rows, removed, new), rounding_error)
-
-    def _replace_all(self, rows: Rows, rounding_error: float) -> None:
-        """Replace the rows in memory."""
-        self._rows = rows._replace(embeddings=rows.embeddings[:])
-        self._record = {**self._record, "rounding_error": rounding_error, "approximate": None}
+        self._store.exchange(removed, new, rounding_error=rounding_error)
+        self._take_over()
 
     def _take_over(self) -> None:
         """Use record and rows of the store."""
-        if self._store is not None:
-            self._record, self._rows = self._store.record, self._store.rows()
+        self._record, self._rows = self._store.record, self._store.rows()
 
     def rebuild(
         self,
@@ -423,11 +399,8 @@ class EmbeddingIndex:
             known = dict(zip(self.ids, self.metadata))
             metadata = [known.get(text, {}) for text in as_texts(ids)]
         rows = new_rows(merged_embeddings(self._vectors, stored, sources), ids, labels, (), digests, metadata)
-        if self._store is not None:
-            self._store.rewrite(np.asarray(sources, np.int64), rows, rounding_error=error)
-            self._take_over()
-            return
-        self._replace_all(rows, error)
+        self._store.rewrite(np.asarray(sources, np.int64), rows, rounding_error=error)
+        self._take_over()
 
     def rows_labelled(self, labels: Sequence[object]) -> np.ndarray:
         """Return the rows that have one of these labels `[any]`, int64, for `search(among=...)`.
@@ -534,12 +507,9 @@ class EmbeddingIndex:
         rows = np.sort(np.random.default_rng(seed).choice(len(self), count, replace=False))
         found = self.neighbors_of(rows, min(num_neighbors, len(self) - 1))
         unknown = None
-        labels = found.labels
-        if self.labels is not None and labels is not None:
+        if self.labels is not None and found.labels is not None:
             own = [self.labels[row] for row in rows.tolist()]
-            others = [[bool(each) and each != label for each in line] for label, line in zip(own, labels)]
-            places = [line.index(True) if any(line) else -1 for line in others]
-            unknown = found.similarities[np.arange(count), places][np.array(own) != ""]
+            unknown = nearest_of_others(own, found.labels, found.similarities)
         return calibrate_rejection(found.similarities[:, 0], max_rejected, unknown)
 
     def near_duplicates(self, threshold: float, *, approximate: bool = False) -> DuplicatePairs:
@@ -576,29 +546,20 @@ class EmbeddingIndex:
             InvalidInput: faiss is missing, too few rows, or another kind than a database has.
         """
         found = build_approximate(
-            self.embeddings,
+            self._vectors,
             self.metric,
             kind,
             target_recall=target_recall,
             num_queries=num_queries,
             seed=seed,
-            own_graph=None if self._store is None else self._store.own_graph(kind),
+            own_graph=self._store.own_graph,
         )
         self._keep_approximate(found)
         return found
 
     def _keep_approximate(self, found: ApproximateSearch) -> None:
-        if self._store is not None:
-            self._store.keep_approximate(found)
-            self._take_over()
-            return
-        self._record, self._approximate = {**self._record, "approximate": found.as_record()}, found
-
-    def _loaded_approximate(self) -> ApproximateSearch:
-        if self._record["approximate"] is None:
-            fix = "Build one with build_approximate(), or search exactly."
-            raise invalid("approximate", received=True, expected="an index that has an approximate one", fix=fix)
-        return check_given("approximate", self._approximate) if self._store is None else self._store.approximate()
+        self._store.keep_approximate(found)
+        self._take_over()
 
     def _embeddings_of(self, items: Any) -> np.ndarray:  # noqa: ANN401
         if isinstance(items, np.ndarray) and items.ndim != 4 and items.dtype.kind not in "OSU":
@@ -631,12 +592,17 @@ class EmbeddingIndex:
             raise invalid("k", received=given or k, expected=expected)
         if not len(queries):
             return np.empty((0, k), np.int64)
-        if approximate and among is None:
-            return nearest_approximately(queries, self._vectors, k, self.metric, self._loaded_approximate())
-        if approximate:
+        if approximate and among is not None:
             raise invalid("approximate", received=True, expected="False together with `among`")
+        if approximate and self._record["approximate"] is None:
+            fix = "Build one with build_approximate(), or search exactly."
+            raise invalid("approximate", received=True, expected="an index that has an approximate one", fix=fix)
+        if approximate:
+            exactly = functools.partial(self._nearest, k=k, approximate=False, among=None)
+            search = self._store.approximate()
+            return nearest_approximately(queries, self._vectors, k, self.metric, search, exactly)
         rows = None if among is None else np.sort(self._checked_rows(among))
-        found = None if self._store is None else self._store.nearest(queries, k, rows)
+        found = self._store.nearest(queries, k, rows)
         if found is not None:
             return found
         if rows is None:

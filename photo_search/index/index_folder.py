@@ -18,6 +18,7 @@ from common.errors import InvalidInput, invalid
 from common.files import (
     Maybe,
     Number,
+    check_output_folder,
     checked,
     errors_name,
     hold_lock,
@@ -29,6 +30,7 @@ from common.files import (
 from photo_search.index.approximate import KINDS, ApproximateSearch, read_approximate, write_approximate
 from photo_search.index.rows import Rows, TextColumn, below_root, encoded, exchanged
 from photo_search.index.similarity import METRICS
+from photo_search.index.store import Store
 
 RECORD = "index.json"
 MODEL = "model.keras"
@@ -69,7 +71,7 @@ _DESCRIPTION = {
 _ROWS_AT_ONCE = 65_536
 
 
-class IndexFolder:
+class IndexFolder(Store):
     """The files of one index; `index.json` counts its valid rows.
 
     Rows are appended to the files and then counted by replacing `index.json`. So a process killed at any moment leaves
@@ -94,6 +96,16 @@ class IndexFolder:
         self.root = self.recorded_root if root is None else os.path.abspath(root)
 
     @classmethod
+    def exists(cls, folder: str | os.PathLike) -> bool:
+        """Return whether the folder has an index."""
+        return pathlib.Path(folder, RECORD).exists()
+
+    @classmethod
+    def check(cls, flag: str, folder: str, texts: Iterable[str] = ()) -> None:
+        """Raise `InvalidInput` if the folder cannot have an index, whatever its texts are."""
+        check_output_folder(flag, folder)
+
+    @classmethod
     def create(
         cls,
         folder: str | os.PathLike,
@@ -113,7 +125,7 @@ class IndexFolder:
             root: paths below this folder are stored relative to it.
         """
         folder = pathlib.Path(folder)
-        if (folder / RECORD).exists() and not replace:
+        if cls.exists(folder) and not replace:
             fix = "Add to it, name another folder, or say that it may be replaced."
             raise invalid("index folder", received=str(folder), expected="a folder without an index", fix=fix)
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,13 +149,6 @@ class IndexFolder:
         """Return the path of the model that the folder keeps, or None."""
         path = self.folder / MODEL
         return path if path.is_file() else None
-
-    def refresh(self) -> bool:
-        """Return False: an open folder keeps its rows, even if others replace them."""
-        return False
-
-    def nearest(self, queries: np.ndarray, k: int, among: np.ndarray | None) -> None:
-        """Return None, since mapped embeddings are searched where they are."""
 
     def rows(self) -> Rows:
         """Return all rows, memory-mapped.
@@ -231,9 +236,6 @@ class IndexFolder:
                 raise self._changed()
             write_json(self.folder / RECORD, {**record, **changes})
             self.record = {**self.record, **changes}  # with the rows that this process knows
-
-    def own_graph(self, kind: str) -> None:
-        """Return None: faiss builds an approximate index."""
 
     def keep_approximate(self, found: ApproximateSearch) -> None:
         """Write an approximate index in place of an earlier one."""

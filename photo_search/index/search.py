@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,11 +59,16 @@ def nearest_exactly(queries: np.ndarray, embeddings: np.ndarray, k: int, metric:
 
 
 def nearest_approximately(
-    queries: np.ndarray, embeddings: np.ndarray, k: int, metric: str, search: ApproximateSearch
+    queries: np.ndarray,
+    embeddings: np.ndarray,
+    k: int,
+    metric: str,
+    search: ApproximateSearch,
+    exactly: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """Search by an approximate index, and exactly among the rows beyond it.
 
-    A query with fewer than k found rows is searched exactly.
+    A query with fewer than k found rows is searched `exactly`.
     """
     rows = search.candidates(queries, k)
     added = len(embeddings) - search.rows
@@ -71,11 +76,11 @@ def nearest_approximately(
         tail = nearest_exactly(queries, embeddings[search.rows :], min(k, added), metric)
         rows = np.concatenate([rows, tail + search.rows], axis=1)
     if rows.shape[1] < k:
-        return nearest_exactly(queries, embeddings, k, metric)
+        return exactly(queries)
     rows = best_of(queries, embeddings, rows, k, metric)
     incomplete = np.flatnonzero((rows < 0).any(axis=1))
     if len(incomplete):
-        rows[incomplete] = nearest_exactly(queries[incomplete], embeddings, k, metric)
+        rows[incomplete] = exactly(queries[incomplete])
     return rows
 
 
@@ -101,9 +106,8 @@ def nearest_units(queries: np.ndarray, embeddings: np.ndarray, k: int) -> np.nda
     but takes seconds for the first one at a million rows. This function skips that: among 200,000 rows of 128
     components, one query takes 0.01 s of processor time here and 0.5 s there, 16 queries 0.07 s and 0.5 s.
 
-    A float32 product proposes rows, a block at a time. A product of `dim` terms of vectors of unit norm is off by less
-    than gamma = (1.01 dim + 20) u. Rows within twice that of the k-th best so far are ranked in float64, equal ones by
-    row.
+    A float32 product proposes rows, a block at a time. Rows within twice its error of the k-th best so far are ranked
+    in float64, equal ones by row.
 
     Args:
         queries: `[queries, dim]` of unit norm.
@@ -113,7 +117,7 @@ def nearest_units(queries: np.ndarray, embeddings: np.ndarray, k: int) -> np.nda
     Returns:
         Rows `[queries, k]`, int64.
     """
-    gamma = np.float32(1.01 * (1.01 * queries.shape[1] + 20) * np.finfo(np.float32).eps / 2)
+    gamma = np.float32(product_error(queries.shape[1]))
     left = queries.astype(np.float32)
     step = max(_FEWEST_ROWS_AT_ONCE, k, _ENTRIES_AT_ONCE // max(1, len(queries)))
     threshold = np.full(len(queries), -np.inf, np.float32)
@@ -132,6 +136,11 @@ def nearest_units(queries: np.ndarray, embeddings: np.ndarray, k: int) -> np.nda
                 threshold[place] = np.partition(values[place], kept)[kept] - 2 * gamma
     kept_rows = [row[value >= limit] for row, value, limit in zip(rows, values, threshold)]
     return np.stack([_best(query, embeddings, row, k) for query, row in zip(queries, kept_rows)])
+
+
+def product_error(dim: int) -> float:
+    """Return a bound on the error of a float32 product of vectors of unit norm, (1.01 dim + 20) u."""
+    return 1.01 * (1.01 * dim + 20) * float(np.finfo(np.float32).eps) / 2
 
 
 def _best(query: np.ndarray, embeddings: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:

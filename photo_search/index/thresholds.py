@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -150,6 +151,24 @@ def calibrate_rejection(
     detected = float(np.mean(np.asarray(unknown) < threshold)) if num_unknown else None
     rejected = below / len(known)
     return CalibratedRejection(float(threshold), rejected, float(low), float(high), detected, len(known), num_unknown)
+
+
+def nearest_of_others(
+    labels: Sequence[str], found_labels: Sequence[Sequence[str]], similarities: np.ndarray
+) -> np.ndarray:
+    """Return the similarities of labelled rows with their nearest rows of another class.
+
+    Args:
+        labels: of the rows `[rows]`, "" for none.
+        found_labels: of the rows' neighbours `[rows, k]`, nearest first.
+        similarities: of these `[rows, k]`.
+
+    Returns:
+        Similarities `[labelled rows]`; the last neighbour's if none is of another class.
+    """
+    others = [[bool(each) and each != label for each in line] for label, line in zip(labels, found_labels)]
+    places = [line.index(True) if any(line) else -1 for line in others]
+    return similarities[np.arange(len(labels)), places][np.array(labels) != ""]
 
 
 def precision_interval(

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from common.errors import InvalidInput
-from photo_search.index.stores import StoreError
+from photo_search.index.places import StoreError
 from photo_search.page.guards import limited, refusal
 from photo_search.page.service import MOST_NEIGHBOURS, PhotoService
 from photo_search.page.uploads import Crop, Refused

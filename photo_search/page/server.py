@@ -15,7 +15,7 @@ from PIL import Image
 
 from common.errors import InvalidInput, check_all, invalid
 from photo_search.index import EmbeddingIndex
-from photo_search.index.stores import name_of, shown_place
+from photo_search.index.places import name_of, shown_place
 from photo_search.photos.models import load_model
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 
 from common.data.image_formats import Reading
 from common.data.regular_files import contents_of
-from photo_search.index import EmbeddingIndex, Neighbors
+from photo_search.index import EmbeddingIndex
 from photo_search.page.network import Attention, PhotoNetwork
 from photo_search.page.uploads import FORMATS, Crop, Refused, read_photo
 from photo_search.photos.shown import jpeg_of, shown_text, small_picture
@@ -231,13 +231,8 @@ class Gallery:
     ) -> list[dict[str, Any]]:
         """Return the nearest photos of an indexed photo or of its part."""
         self.check_row(row)
-        among = self._chosen(label, where)
-        if among is None and part is None:
-            count = min(count, len(self) - 1)
-            return self._found(self.index.neighbors_of([row], count)) if count else []
-        among = np.arange(len(self)) if among is None else among
         query = self.index.vectors([row]).astype(np.float32) if part is None else part
-        return self._search(query, count, among[among != row])
+        return self._search(query, count, self._chosen(label, where), without=row)
 
     def described(self, row: int) -> dict[str, Any]:
         """Describe a photo; `picture` is None if its file is gone."""
@@ -289,13 +284,15 @@ class Gallery:
             rows = rows[self._columns[name][rows] == value]
         return rows
 
-    def _search(self, query: np.ndarray, count: int, among: np.ndarray | None) -> list[dict[str, Any]]:
-        count = min(count, len(self) if among is None else len(among))
-        return self._found(self.index.search(query, count, among=among)) if count else []
-
-    def _found(self, found: Neighbors) -> list[dict[str, Any]]:
-        rows, similarities = found.rows[0].tolist(), found.similarities[0].tolist()
+    def _search(
+        self, query: np.ndarray, count: int, among: np.ndarray | None, without: int | None = None
+    ) -> list[dict[str, Any]]:
+        wanted = min(count + (without is not None), len(self) if among is None else len(among))
+        if not wanted:
+            return []
+        found = self.index.search(query, wanted, among=among)
+        pairs = [pair for pair in zip(found.rows[0].tolist(), found.similarities[0].tolist()) if pair[0] != without]
         return [
             {"rank": rank, "similarity": round(similarity, 6), **self.described(row)}
-            for rank, (row, similarity) in enumerate(zip(rows, similarities), 1)
+            for rank, (row, similarity) in enumerate(pairs[:count], 1)
         ]

@@ -14,7 +14,8 @@ from common.errors import InvalidInput, invalid
 from common.files import check_output_file
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex, QueryExpansion, Reranking
-from photo_search.index.stores import check_place, has_index, name_of, parts_of, shown_place
+from photo_search.index.places import name_of, parts_of, shown_place
+from photo_search.index.stores import store_of
 from photo_search.photos import duplicates, neighbors, sync
 from photo_search.photos.embedding import (
     EmbeddingTable,
@@ -61,7 +62,7 @@ def run(action: str, values: flags.FlagValues) -> None:
         if place := values[name].value:
             check_output_file(f"--{name}", place)
     if values.index:
-        check_place("--index", values.index)
+        store_of(values.index).check("--index", values.index)
     if values.root and not os.path.isdir(values.root):
         raise invalid("--root", received=values.root, expected="a folder that exists")
     if action in ("sync", "remove"):
@@ -93,7 +94,7 @@ def _embed(values: flags.FlagValues) -> None:
 
 def _index(values: flags.FlagValues) -> None:
     _need(values, "index")
-    exists = has_index(values.index)
+    exists = store_of(values.index).exists(values.index)
     if exists:
         refuse_flags(values, "metric", "dtype", "root", because="the index is there already and keeps its own")
     index = EmbeddingIndex.load(values.index) if exists else None
@@ -133,7 +134,10 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
 
 
 def _add(table: EmbeddingTable, index: EmbeddingIndex) -> None:
+    """Add the photos that the index lacks, also if others have added some meanwhile."""
     index.check_model(table.model_digest)
+    index.refresh()
+    table = table.without(set(index.ids))
     labels = table.labels
     if index.labels is None and labels is not None:
         labels = None
@@ -150,7 +154,10 @@ def _neighbours(values: flags.FlagValues) -> None:
     search = _search(values, index)
     if not (values.images or values.embeddings):
         raise InvalidInput("Missing --images or --embeddings: expected photos to look up.")
-    found = search(_table(values, parts_of(values.index, "queries.parts"), index))
+    table = _table(values, parts_of(values.index, "queries.parts"), index)
+    if index.refresh():
+        search = _search(values, index)
+    found = search(table)
     print(neighbors.shown_neighbors(found))
     if values.reject is not None:
         unlike = sum(each.verdict == neighbors.UNLIKE for each in found)
@@ -180,6 +187,8 @@ def _shell(values: flags.FlagValues) -> None:
                 exclude = values.exclude if os.path.isdir(place) else None
                 photos = find_photos(place, exclude)
                 table = embed_now(photos, embedder, batch_size_of(values), skip=values.skip_unreadable)
+                if index.refresh():
+                    search = _search(values, index)
                 print(neighbors.shown_neighbors(search(table)))
         except InvalidInput as error:
             failed += 1
@@ -264,19 +273,15 @@ def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *
     """Read `--embeddings`, or embed `--images` by the chosen model.
 
     Args:
-        adds: whether the index, which keeps its model, receives the photos; it skips known ones.
+        adds: whether the index, which keeps its model, receives the photos; known ones are not embedded.
     """
-    known = set(index.ids) if index is not None and adds else set()
     if values.embeddings:
         refuse_flags(values, *_EMBEDDING, because="--embeddings has been embedded already")
-        table = read_table(values.embeddings)
-        kept = [row for row, path in enumerate(table.paths) if path not in known]
-        labels = None if table.labels is None else [table.labels[row] for row in kept]
-        return EmbeddingTable(table.embeddings[kept], [table.paths[row] for row in kept], labels, table.model_digest)
+        return read_table(values.embeddings)
     _need(values, "images")
     chosen = choose_model(values, values.index, index)
     photos = find_photos(values.images, values.exclude)
-    new = photos.without(known)
+    new = photos.without(set(index.ids) if index is not None and adds else set())
     if len(new.paths) < len(photos.paths):
         print(f"{len(photos.paths) - len(new.paths)} photos are in the index already and are not embedded again.")
     digest = None if index is None else index.model_digest

@@ -136,7 +136,7 @@ def embed_photos(
 
 
 def forget_parts(parts: str | os.PathLike) -> None:
-    """Remove what `embed_photos` has stored in a folder, and the folder if nothing else is in it."""
+    """Remove what `embed_photos` has stored in a folder, and the folder if it is empty."""
     folder = pathlib.Path(parts)
     for path in [*folder.glob("?????????.npz"), *folder.glob(".*.tmp"), folder / _PLAN]:
         path.unlink(missing_ok=True)
@@ -206,6 +206,13 @@ class EmbeddingTable(NamedTuple):
     labels: list[str] | None  # classes as text
     model_digest: str | None  # None if unknown
     digests: list[str] | None = None  # of the photos' files; not in a file of this table
+
+    def without(self, known: set[str]) -> EmbeddingTable:
+        """Select the photos whose paths are not known."""
+        kept = [row for row, path in enumerate(self.paths) if path not in known]
+        paths = [self.paths[row] for row in kept]
+        labels, digests = (each and [each[row] for row in kept] for each in (self.labels, self.digests))
+        return EmbeddingTable(self.embeddings[kept], paths, labels, self.model_digest, digests)
 
 
 def check_table_name(flag: str, path: str) -> None:

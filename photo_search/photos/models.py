@@ -22,7 +22,8 @@ from common.errors import InvalidInput, invalid
 from common.progress import write_notice
 from photo_search.index import EmbeddingIndex
 from photo_search.index.index_folder import MODEL
-from photo_search.index.stores import keep_model, shown_place
+from photo_search.index.places import shown_place
+from photo_search.index.stores import store_of
 from photo_search.photos.embedding import EmbeddingTable, Photos, embed_photos, find_photos
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def embedded(
 
     Parts of photos for an index, `keep_in`, stay until `forget_parts`.
     """
+    if keep_in is not None:
+        store_of(keep_in).check("--index", keep_in, [*photos.paths, *(photos.labels or ())])
     embedder = load_model(chosen, digest, keep_in)
     if not photos.paths:
         return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
@@ -165,4 +168,4 @@ def _keep(path: pathlib.Path, digest: str, place: str) -> None:
     contents = path.read_bytes()
     if hashlib.sha256(contents).hexdigest() != digest:
         raise invalid("--model", received=f"{path}, which has changed meanwhile", expected="a file that stays")
-    keep_model(place, contents)
+    store_of(place).keep_model(place, contents)

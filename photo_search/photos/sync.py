@@ -17,7 +17,7 @@ from common.errors import InvalidInput, invalid
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex
 from photo_search.index.approximate import TARGET_RECALL
-from photo_search.index.stores import cache_folder, parts_of, shown_place
+from photo_search.index.places import cache_folder, parts_of, shown_place
 from photo_search.photos.embedding import EmbeddingTable, Photos, find_photos, forget_parts, unreadable_photos
 from photo_search.photos.models import choose_model, embedded
 from photo_search.photos.shown import shown_path, shown_text
@@ -86,7 +86,8 @@ def sync(values: flags.FlagValues) -> None:
         if not plan.is_empty or index.root_is_new:
             approximate = index.approximate
             _apply(index, plan, table.embeddings, index.labels is not None or photos.labels is not None)
-            forget_parts(parts_of(values.index))
+            if table.paths:
+                forget_parts(parts_of(values.index))
             _restore_approximate(index, approximate)
         if described is not None:
             set_metadata(index, described, values.metadata)

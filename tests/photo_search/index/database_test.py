@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from photo_search.index import EmbeddingIndex, stores
+from photo_search.index import EmbeddingIndex, places
+from photo_search.index import database as index_database
 from photo_search.index.approximate import recall_of
+from photo_search.index.database_server import Server
 from photo_search.index.index_folder import IndexFolder
+from photo_search.index.stores import store_of
 
 SECRET = "pass%20word%2F%40%23"
 
@@ -31,9 +34,10 @@ def test_the_server_ranks_as_exact_search_does(metric, dtype, database):
     in_memory = EmbeddingIndex.build(gallery.astype(np.float32), names(1200), metric=metric, dtype=dtype)
     EmbeddingIndex.build(gallery.astype(np.float32), names(1200), metric=metric, dtype=dtype).save(database)
     index = EmbeddingIndex.load(database)
-    among = np.arange(1, 1200, 3)
+    gallery[::5] += 200  # far from the origin, where distances are small beside the norms
+    among, others = np.arange(1, 1200, 3), np.delete(np.arange(1200), np.arange(1, 1200, 3))
     for query in np.r_[rows(4, seed=2), in_memory.embeddings[:2].astype(np.float32)]:
-        for chosen in (None, among):
+        for chosen in (None, among, others):
             wanted, found = (each.search(query[np.newaxis], 35, among=chosen) for each in (in_memory, index))
             assert found.rows.tolist() == wanted.rows.tolist()
             np.testing.assert_array_equal(found.similarities, wanted.similarities)
@@ -49,13 +53,15 @@ def test_a_graph_is_made_where_it_is_asked_for_and_grows(metric, dtype, database
     built = index.build_approximate("hnsw", target_recall=0.9, num_queries=50)
     assert built.recall_at_10 >= 0.9
     index.add(rows(100, seed=1), names(100, 900))
+    with pytest.raises(InvalidInput, match="--approximate: received 'ivf_pq', expected hnsw"):
+        index.build_approximate("ivf_pq")
     index.remove(names(50))
     index = EmbeddingIndex.load(database)
     assert index.approximate == {**built.as_record(), "rows": 950}
     found, exact = (index.search(rows(50, seed=3), 10, approximate=each).rows for each in (True, False))
     assert recall_of(found, exact) >= 0.85
     assert index.search(rows(1, seed=1), 1, approximate=True).ids == [names(1, 900)]
-    name, operator = stores.address_and_name(database)[1], "<->" if metric == "euclidean" else "<#>"
+    name, operator = places.address_and_name(database)[1], "<->" if metric == "euclidean" else "<#>"
     kind = "vector" if dtype == "float32" else "halfvec"
     with postgres.connected() as connection:
         connection.execute("SET enable_seqscan = off")
@@ -66,14 +72,55 @@ def test_a_graph_is_made_where_it_is_asked_for_and_grows(metric, dtype, database
             select = f'EXPLAIN SELECT key FROM "{name}".rows ORDER BY {expression} LIMIT 3'
             plan = str(connection.execute(select, [str(rows(1)[0].tolist())]).fetchall())
             assert ("using hnsw" in plan) == uses
-    with pytest.raises(InvalidInput, match="--approximate: received 'ivf_pq', expected hnsw"):
-        index.build_approximate("ivf_pq")
 
 
-def test_a_graph_of_too_many_components_is_refused(database):
+def test_a_graph_that_cannot_be_is_refused_before_anything_is_read(database, monkeypatch):
     EmbeddingIndex.build(rows(3, 2001), names(3)).save(database)
-    with pytest.raises(InvalidInput, match="components: received 2001, expected at most 2,000 for hnsw"):
-        EmbeddingIndex.load(database).build_approximate("hnsw")
+    index = EmbeddingIndex.load(database)
+    monkeypatch.delattr(index_database.IndexDatabase, "read_all_embeddings")
+    for arguments, phrase in (
+        ({"kind": "hnsw"}, "components: received 2001, expected at most 2,000 for hnsw"),
+        ({"target_recall": 2}, "target_recall"),
+    ):
+        with pytest.raises(InvalidInput, match=phrase):
+            index.build_approximate(**arguments)
+
+
+def test_an_embedding_moves_once(database, monkeypatch):
+    """Also beside rows of others, and where distances are small beside the norms."""
+    gallery = 200 + rows(3000)
+    EmbeddingIndex.build(gallery, names(3000), metric="euclidean").save(database)
+    EmbeddingIndex.load(database).build_approximate("hnsw", num_queries=20)
+    index = EmbeddingIndex.load(database)
+    EmbeddingIndex.load(database).add(gallery[:1], ["another's"])
+    moved, transactions, selected, begun = [], [], index_database.selected, Server._begun
+
+    def counted(*arguments, **named):
+        moved.append(selected(*arguments, **named))
+        return moved[-1]
+
+    monkeypatch.setattr(index_database, "selected", counted)
+    monkeypatch.setattr(Server, "_begun", lambda *given: transactions.append(given) or begun(*given))
+    for step, num_transactions, most_rows in (
+        (lambda: index.search(gallery[:1], 5), 1, 25),
+        (lambda: index.search(gallery[:1], 5, approximate=True), 1, 25),
+        (lambda: index.neighbors_of([2000], 5), 2, 25),
+        (lambda: index.search(gallery[:20], 300, approximate=True), 1, 20 * 320),
+    ):
+        moved.clear()
+        transactions.clear()
+        step()
+        assert (len(transactions), sum(map(len, moved)) <= most_rows) == (num_transactions, True)
+
+
+def test_a_replica_is_read(database):
+    EmbeddingIndex.build(rows(40), names(40)).save(database)
+    address, name = places.address_and_name(database)
+    replica = EmbeddingIndex.load(f"{address}?options=-c%20default_transaction_read_only%3Don#{name}")
+    assert replica.search(rows(1), 1).ids == [names(1)]
+    assert (replica.refresh(), replica.model_file(), len(np.asarray(replica.embeddings))) == (False, None, 40)
+    with pytest.raises(InvalidInput, match="does not allow this.*write to the primary server"):
+        replica.add(rows(1, seed=1), ["new"])
 
 
 WRITER = """
@@ -191,7 +238,7 @@ def test_the_model_of_a_database_is_its_own_and_whole(database, tmp_path, postgr
     assert EmbeddingIndex.load(tmp_path / "copy").model_file().read_bytes() == contents
     EmbeddingIndex.build(rows(3), names(3), model_digest=str(other)[: -len(".keras")]).save(database, replace=True)
     with postgres.connected() as connection:
-        name = stores.address_and_name(database)[1]
+        name = places.address_and_name(database)[1]
         assert connection.execute(f'SELECT model FROM "{name}".record').fetchone() == (None,)
     assert EmbeddingIndex.load(database).model_file() is None
 
@@ -250,7 +297,7 @@ def test_wrong_addresses_are_named_without_the_password(shown, phrase, postgres)
     ],
 )
 def test_no_message_has_a_password(place, shown):
-    assert stores.shown_place(place) == shown
+    assert places.shown_place(place) == shown
 
 
 def test_what_a_database_lacks_is_named(postgres, database, monkeypatch):
@@ -261,9 +308,17 @@ def test_what_a_database_lacks_is_named(postgres, database, monkeypatch):
     index = EmbeddingIndex.build(rows(3), names(3))
     with pytest.raises(InvalidInput, match='bare#photo_index has no extension pgvector.*"CREATE EXTENSION vector"'):
         index.save(postgres.address(database="bare", **guest))
+    bare = postgres.address(database="bare", **guest)
+    store_of(bare).check("--index", bare)
+    with pytest.raises(InvalidInput, match="has no extension pgvector"):  # before photos are embedded
+        store_of(bare).check("--index", bare, names(1))
+    with pytest.raises(InvalidInput, match="Invalid photos.*UTF-8"):
+        store_of(database).check("--index", database, [os.fsdecode(b"\xff")])
+    store_of(database).check("--index", database, names(1))
+    assert not store_of(database).exists(database)
     index.save(database)
     with pytest.raises(InvalidInput, match="does not allow this: permission denied.*Ask its administrator"):
-        EmbeddingIndex.load(postgres.address(stores.address_and_name(database)[1], **guest))
+        EmbeddingIndex.load(postgres.address(places.address_and_name(database)[1], **guest))
     with pytest.raises(InvalidInput, match="without an index of that name"):
         index.save(database)
     EmbeddingIndex.build(rows(1), names(1), model_digest="a" * 64).save(database, replace=True)

@@ -8,6 +8,7 @@ from common.deployment.embedder import Embedder
 from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex, index_folder
 from photo_search.index import database as index_database
+from photo_search.photos import actions
 from photo_search.photos.duplicates import read_pairs
 from tests.photo_search.conftest import write_photo
 from tests.support import command_line
@@ -144,6 +145,26 @@ def test_the_same_commands_with_a_database(model, photos, tmp_path, run_here, em
     assert not list(tmp_path.glob("*.parts"))
     places = [os.path.join(folder, each) for folder, _, names in os.walk(tmp_path) for each in names]
     assert not [place for place in places if "pass%20word" in place or "postgresql" in place]
+
+
+def test_what_others_change_while_photos_are_embedded(model, photos, run_here, capsys, database, monkeypatch):
+    run_here("index", f"--index={database}", f"--model={model}", "--images=photos/jay")
+    embedded = actions.embedded
+
+    def meanwhile(change):
+        def embedded_meanwhile(*arguments, **named):
+            table = embedded(*arguments, **named)
+            change(EmbeddingIndex.load(database), table)
+            return table
+
+        monkeypatch.setattr(actions, "embedded", embedded_meanwhile)
+
+    meanwhile(lambda index, table: index.add(table.embeddings[:1], table.paths[:1]))
+    run_here("index", f"--index={database}", "--images=photos")
+    assert "7 photos added." in capsys.readouterr().out
+    meanwhile(lambda index, table: index.remove(table.paths[:1]))
+    run_here("neighbours", f"--index={database}", "--images=photos")
+    assert len(EmbeddingIndex.load(database)) == 11
 
 
 def test_photos_elsewhere_and_labels_stay(model, photos, tmp_path, run_here, capsys):
