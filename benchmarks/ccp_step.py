@@ -12,7 +12,6 @@ medians over the rounds. Last line: one JSON object.
 `cars_cpu_ratio`, `sop_cpu_ratio`: the same of the processor time of all threads, which other processes disturb less.
 `cars_compiled_ratio`, `sop_compiled_ratio`, ... `_cpu_ratio`: both with the compiled loss.
 `sop_extra_mb`: MB (10^6 bytes) that CCP holds at SOP's size beside the copy θ* of the weights: proxies and labels.
-`sop_adam_mb`: Adam's extra memory for the proxies.
 """
 
 from __future__ import annotations
@@ -103,7 +102,6 @@ def main(argv) -> None:
         extra_mb = reference_bytes(step.loss) / 1e6
         if name in SIZES:
             figures[f"{name}_extra_mb"] = extra_mb
-            figures[f"{name}_adam_mb"] = 2 * 4 * step.loss.proxies.proxies.shape.num_elements() / 1e6
         size, *compiled = name.split("_")
         label = f"{size}: {' x '.join(map(str, SIZES[size]))} proxies{', compiled' * bool(compiled)}"
         times = [measure.spread(seconds[name]), measure.spread(step.cpu_seconds)]

@@ -14,9 +14,7 @@ The iterations run as printed, with their matrix-vector products in every step (
 `python -m experiments.figure --id=5.9`). Peak memory is that of one forward and backward
 pass of the transport alone.
 
-Last line, of the first setting: `gsp_over_gap` (the compiled layer; `plain_gsp_over_gap` without XLA), and the time
-that the iterations add to GAP over what the plain exact GSP adds: `fixed_point_extra_over_gsp_extra`,
-`unrolled_extra_over_gsp_extra`.
+Last line, of the first setting: `gsp_over_gap` (the compiled layer; `plain_gsp_over_gap` without XLA).
 
 Command: python -m benchmarks.gsp_layer [--repeats=30] [--settings=3]
 """
@@ -119,19 +117,6 @@ def run_steps(step, inputs) -> None:
         step(inputs)[0].numpy()
 
 
-def extra_ratio(seconds, numerator, denominator) -> float:
-    """Return one variant's extra time over GAP relative to another's.
-
-    The figures are medians over the rounds. An addition below 1 % of GAP counts as 1 %: on a busy machine it may even
-    be negative.
-    """
-    added = {
-        name: statistics.median(variant - gap for variant, gap in zip(seconds[name], seconds["gap"]))
-        for name in (numerator, denominator)
-    }
-    return added[numerator] / max(added[denominator], 0.01 * statistics.median(seconds["gap"]))
-
-
 def peak_megabytes(gradient: str, num_iterations: int) -> float:
     """Measure the rise of memory in one forward and backward pass.
 
@@ -169,8 +154,6 @@ def main(_: list[str]) -> None:
         if index == 0:
             figures["gsp_over_gap"] = paired_ratio(seconds["gsp_compiled"], seconds["gap"])
             figures["plain_gsp_over_gap"] = paired_ratio(seconds["gsp"], seconds["gap"])
-            figures["fixed_point_extra_over_gsp_extra"] = extra_ratio(seconds, "fixed_point", "gsp")
-            figures["unrolled_extra_over_gsp_extra"] = extra_ratio(seconds, "unrolled", "gsp")
         else:
             figures[f"gsp_over_gap_{index}"] = paired_ratio(seconds["gsp_compiled"], seconds["gap"])
     print_table(["setting", "variant", "median ms", "over gap", "processor time over gap"], rows)

@@ -14,8 +14,8 @@ proposals again as ours does, and holds a copy of all embeddings for it). Sides 
 anonymous memory above that at its start; it excludes pages of the memory-mapped file, which the system can reclaim.
 A second table compares what an index does in a day: build and save, one query, all queries, one query among the rows of
 a label, 100 rows replaced, 100 removed. The peer is `IndexFlatIP` of faiss, in memory. Each step runs once.
-With --database, the same steps follow with an index there (its name is `benchmark`). Memory is that of this
-process; the server has its own.
+With --database, the same steps follow with an index there, which is removed at the end. Memory is that of this process;
+the server has its own.
 
 Last line: one JSON object; `recall_at_10`, `search_over_faiss` (time) and `extra_gb` (opening and searching) are those
 of the first of --kinds; `STEP_over_faiss` are ratios of the second table.
@@ -25,10 +25,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,13 @@ from absl import app, flags
 from benchmarks import measure
 from photo_search.index import EmbeddingIndex
 from photo_search.index.approximate import REFINED, ApproximateSearch, import_faiss, recall_of
+from photo_search.index.database_server import Server
 
 ITEMS_PER_CLASS = 20
 CLASSES_PER_GROUP = 50
 SPREAD = (1.0, 0.7, 0.5)  # of groups, of classes in a group, of items in a class
 K = 10
 _ROWS_AT_ONCE = 65_536
-_SCHEMA = "benchmark"  # of the index in a database
 _NUM_CHANGED = 100  # rows that are replaced or removed
 _FLAGS = flags.FLAGS
 
@@ -194,6 +195,20 @@ def steps_of_faiss(embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Cal
     return {"build": lambda: flat.add(embeddings), **search}
 
 
+@contextlib.contextmanager
+def own_index(database: str | None) -> Iterator[str | None]:
+    """Yield a free place in a database, if there is one, and remove its index at the end."""
+    if database is None:
+        yield None
+        return
+    server = Server(f"{database}#benchmark_{secrets.token_hex(4)}")
+    try:
+        yield f"{database}#{server.name}"
+    finally:
+        with server.transaction() as cursor:
+            cursor.execute(server.sql("DROP SCHEMA IF EXISTS {schema} CASCADE"))
+
+
 def _ids_and_labels(count: int) -> tuple[list[str], list[str]]:
     num_classes = min(1000, count // K)
     return [f"photos/{row:07}.jpg" for row in range(count)], [f"class {row % num_classes}" for row in range(count)]
@@ -205,7 +220,7 @@ def peer_figures(
     """Return the rows of the second table, and ratios to faiss."""
     sides = {"ours": steps_of_ours(f"{folder}/ours", embeddings, queries), "faiss": steps_of_faiss(embeddings, queries)}
     if database:
-        sides["database"] = steps_of_ours(f"{database}#{_SCHEMA}", embeddings, queries)
+        sides["database"] = steps_of_ours(database, embeddings, queries)
     measured = {side: {name: step(function)[1:] for name, function in steps.items()} for side, steps in sides.items()}
     figures = {f"{side}_extra_gb": sum(extra for _, extra in steps.values()) for side, steps in measured.items()}
     ratios = {name: measured["ours"][name][0] / seconds for name, (seconds, _) in measured["faiss"].items()}
@@ -223,13 +238,12 @@ def peer_figures(
 
 
 def run(
-    folder: str, num_embeddings: int, num_queries: int, dim: int, kinds: Sequence[str], repeats: int
+    folder: str, embeddings: np.ndarray, queries: np.ndarray, kinds: Sequence[str], repeats: int
 ) -> tuple[list[list], list[list], dict]:
     """Return rows of both tables, and all figures.
 
     The index is written to `folder`.
     """
-    embeddings, queries = clustered(num_embeddings, num_queries, dim)
     index, build_seconds, build_extra = step(lambda: EmbeddingIndex.build(embeddings, range(len(embeddings))))
     _, save_seconds, save_extra = step(lambda: index.save(folder))
     del index
@@ -257,15 +271,11 @@ def run(
 def main(argv) -> None:
     """Measure, print both tables and the figures."""
     del argv
-    EmbeddingIndex.build(*(lambda x: (x, range(len(x))))(clustered(2_000, 1, 16)[0])).neighbors_of(
-        range(500), 5
-    )  # warm up
-    with tempfile.TemporaryDirectory(dir=_FLAGS.folder) as folder:
-        steps, rows, figures = run(
-            f"{folder}/index", _FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim, _FLAGS.kinds, _FLAGS.repeats
-        )
-        data = clustered(_FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim)
-        daily, ratios = peer_figures(folder, *data, _FLAGS.database)
+    EmbeddingIndex.build(clustered(2_000, 1, 16)[0], range(2_000)).neighbors_of(range(500), 5)  # warm up
+    data = clustered(_FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim)
+    with tempfile.TemporaryDirectory(dir=_FLAGS.folder) as folder, own_index(_FLAGS.database) as place:
+        steps, rows, figures = run(f"{folder}/index", *data, _FLAGS.kinds, _FLAGS.repeats)
+        daily, ratios = peer_figures(folder, *data, place)
     size = f"{_FLAGS.num_embeddings:,} x {_FLAGS.dim}"
     measure.print_table([size, "seconds", "extra GB"], steps)
     print()

@@ -16,10 +16,8 @@ slows all of them alike; a ratio is the median over the rounds. Variants:
 - `folded`: `step` of a model whose frozen batch normalisation is computed inside the convolutions; none for ResNet-10.
 - `minimal`: by hand, on a fixed batch: a `GradientTape` in a `tf.function` and one call of Keras' own Adam.
 
-Last line: one JSON object; null for figures not measured:
-`mobilenet_fit_over_minimal`, `resnet10_fit_over_minimal`: `fit` over `minimal` at 128 and at 32 pixels.
-`mobilenet_folded_over_unfolded`: `folded` over `step` at 128 pixels.
-`mobilenet_fused_adam_over_keras`: `step` over `Keras' Adam` at 128 pixels.
+Last line: one JSON object with the ratios of each case, such as `mobilenet_v2_128_fit_over_minimal`; null without
+`folded`.
 """
 
 from __future__ import annotations
@@ -226,17 +224,6 @@ def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
     }
 
 
-def figures_of(found: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """Return the figures of the last line from the ratios by case."""
-    told = {
-        "mobilenet_fit_over_minimal": ("mobilenet_v2_128", "fit_over_minimal"),
-        "resnet10_fit_over_minimal": ("resnet10_32", "fit_over_minimal"),
-        "mobilenet_folded_over_unfolded": ("mobilenet_v2_128", "folded_over_unfolded"),
-        "mobilenet_fused_adam_over_keras": ("mobilenet_v2_128", "over_keras_adam"),
-    }
-    return {name: found.get(case, {}).get(ratio) for name, (case, ratio) in told.items()}
-
-
 def main(argv) -> None:
     """Time the cases one after the other and print table and figures."""
     del argv
@@ -253,7 +240,7 @@ def main(argv) -> None:
     measure.print_table(
         ["case", *columns, "fit / minimal", "fit / step", "folded / step", f"step / {KERAS_ADAM}"], rows
     )
-    measure.print_figures(figures_of(found))
+    measure.print_figures({f"{case}_{name}": ratio for case, line in found.items() for name, ratio in line.items()})
 
 
 if __name__ == "__main__":
