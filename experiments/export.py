@@ -41,7 +41,7 @@ def main() -> None:
     experiment_flags.refuse_flags(values, *UNTRAINED_FLAGS, because=because)
     places = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
     written = export_run(values.run, values.format, values.output, num_checked=values.num_checked, **places)
-    print(*written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
+    print(*written.notes, *written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
 
 
 if __name__ == "__main__":

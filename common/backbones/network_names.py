@@ -8,6 +8,10 @@ PRESET_PREFIX = "kerashub:"
 PRESET_WEIGHTS = "preset"  # the weights that a preset comes with
 OUTPUT_STRIDE, OUTPUT_STRIDES = 32, (32, 16)  # pixels between two places of a feature map: usual, possible
 DILATED = ("efficientnet_lite0", "mobilenet_v2", "resnet50")  # networks that offer both
+CHANNELS = {  # of the last feature maps, or of tokens
+    **{"bn_inception": 1024, "efficientnet_lite0": 1280, "mobilenet_v2": 1280, "resnet50": 2048},
+    **{"vit_small_16": 384, "vit_base_16": 768},
+}
 HEAD = "head"  # the cut behind the whole network: training begins with the pooling
 CLASS_TOKEN, PATCHES = "class", "patches"
 TOKENS = (PATCHES, CLASS_TOKEN)

@@ -66,6 +66,9 @@ class Run(Prepared, Protocol):
     def embed_test(self) -> np.ndarray:
         """Return the present embeddings of the test images, `[images, dim]`."""
 
+    def measured(self) -> dict[str, dict[str, float]]:
+        """Return the present weights' metrics of the `validation` and the `test` images."""
+
 
 class Attached(NamedTuple):
     """What a method adds to a run.
@@ -74,12 +77,14 @@ class Attached(NamedTuple):
         transforms: of gradients, in order; weight decay and clipping come after them.
         callbacks: called after validation has written its metrics.
         rates: variables that learn at another rate, with its factor.
-        figures: called with the test embeddings of the best weights; returns entries of the result.
+        settle: called once the model has its best weights; may change them, before anything is measured or kept.
+        figures: called with the test embeddings of the run's weights; returns entries of the result.
     """
 
     transforms: Sequence[GradientTransform] = ()
     callbacks: Sequence[ResumableCallback] = ()
     rates: Sequence[tuple[tf.Variable, float]] = ()
+    settle: Callable[[], object] = lambda: None
     figures: Callable[[Arrays], dict[str, Any]] = lambda embeddings: {}
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from common import diagnostics, losses, retrieval
 from common.errors import InvalidInput, invalid
+from common.files import write_arrays
 from common.parameters import Count, CountOrZero, NotNegative, NumberRange, Positive, Share, TwoOrMore
 from common.retrieval.metrics import TABLE_METRICS
 from common.training import method
 from common.training.method import Arrays, Attached, LossInputs, MakeLoss, Method, Run
 
 CONCATENATED = "concatenated"
+INTERPOLATED = "interpolated"  # of a result: figures by share of the way
+START = "start_weights.npz"  # of a run that measures them
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,42 @@ class Prefixes(Method):
         slices = {f"first {length}": slice(length) for length in self.lengths}
         on_sphere = run.model.normalization == "unit"
         return Attached(figures=lambda arrays: {"features": figures_of_slices(arrays, slices, on_sphere)})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightInterpolation(Method):
+    """Weights on the straight line from the start to the end of a training.
+
+    Reference: Wortsman et al., "Robust fine-tuning of zero-shot models", 2022.
+
+    Args:
+        shares: of the way from the start (0) to the end (1) at which a run is measured, beside its own figures.
+        kept: the share that the run's model keeps.
+    """
+
+    shares: tuple[float, ...] = ()
+    kept: Share = 1.0
+
+    def attach(self, run: Run) -> Attached:
+        """Keep the present weights; return the figures of the others and how to settle."""
+        start = run.model.get_weights()
+        path = run.folder / START
+        if self.shares and not path.exists():
+            write_arrays(path, {f"{place:05d}": weight for place, weight in enumerate(start)})
+
+        def settle() -> None:
+            if self.kept != 1.0:
+                run.model.set_weights(weights_between(start, run.model.get_weights(), self.kept))
+
+        def figures(_: Arrays) -> dict[str, Any]:
+            end, found = run.model.get_weights(), {}
+            for share in self.shares:
+                run.model.set_weights(weights_between(start, end, share))
+                found[f"{share:g}"] = run.measured()
+            run.model.set_weights(end)
+            return {INTERPOLATED: found} if found else {}
+
+        return Attached(settle=settle, figures=figures)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -210,6 +249,14 @@ class Regularizers(Method):
             return losses.WeightedSumLoss(parts, [1.0, *(weight for weight, _ in added)])
 
         return regularized
+
+
+def weights_between(start: Sequence[np.ndarray], end: Sequence[np.ndarray], share: float) -> list[np.ndarray]:
+    """Return the weights at a share of the way; counters and other whole numbers are those of the end."""
+    return [
+        (before + share * (after - before)).astype(after.dtype) if after.dtype.kind == "f" else after
+        for before, after in zip(start, end, strict=True)
+    ]
 
 
 def figures_of_slices(

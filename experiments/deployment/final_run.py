@@ -17,6 +17,7 @@ from common.training.trackers import TENSORBOARD, TrackerChoice
 from experiments import reports
 from experiments.deployment.run_model import RunModel
 from experiments.deployment.writing import MODEL, Written, write_run
+from experiments.reports.choice import StudyChoice, choice_of
 from experiments.reports.scores import Scores
 from experiments.reports.tables import FAMILIES_NOTE, bracketed
 from experiments.rows.rows import Row, collection_rows
@@ -25,7 +26,7 @@ from experiments.runs.trained_model import data_of_run, stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.places import Places
-from experiments.settings.run_settings import FINAL
+from experiments.settings.run_settings import FINAL, HEAD_STARTS
 
 
 class FinishedStudy(NamedTuple):
@@ -54,6 +55,11 @@ class FinishedStudy(NamedTuple):
         of_methods = (method.final(self.runs, period) for method in self.config.methods)
         return next(filter(None, of_methods), Final(steps, "the median of those that validation chose there", {}))
 
+    @property
+    def choice(self) -> StudyChoice | None:
+        """The model that validation chose, if the folds measured the way to it."""
+        return choice_of(self.runs, self.config.num_folds)
+
 
 def read_study(path: str | os.PathLike) -> FinishedStudy:
     """Read a finished method folder under the fair protocol."""
@@ -74,8 +80,17 @@ def read_study(path: str | os.PathLike) -> FinishedStudy:
 
 
 def final_configuration(study: FinishedStudy, weights: str | None) -> ExperimentConfig:
-    """Return the folds' settings for all training classes and fixed steps."""
-    config, (steps, _, fixed) = study.config, study.final
+    """Return the folds' settings for all training classes and fixed steps.
+
+    A choice without training takes a single period of steps, whose weights are not kept.
+    """
+    config, (steps, _, fixed), choice = study.config, study.final, study.choice
+    if choice is not None:
+        _, start, share = choice.candidate
+        config = dataclasses.replace(
+            config, interpolation=None, kept_share=share, head_start=config.head_start if start is None else start
+        )
+        steps = steps if share else config.steps_per_evaluation
     if not is_file(config.weights):
         if weights not in (None, config.weights):
             raise invalid("--weights", received=weights, expected=f"{config.weights}, as the folds began with")
@@ -112,6 +127,8 @@ def train_final(
     Refuses other data than the study's, and what `UnitRuns.train` refuses.
     """
     dataset = data_of_run(dataset, places.cache_dir, study.data, os.fspath(study.path))
+    if config.head_start in HEAD_STARTS and not config.kept_share:  # closed forms of few images have fewer components
+        config = dataclasses.replace(config, embedding_dim=min(config.embedding_dim, len(dataset.train) - 1))
     runs = UnitRuns(dataset, places, tracker)
     runs.train(config, 0, 0, checkpoint_seconds)
     run = RunModel(runs.unit_dir(config, 0, 0), dataset, places.cache_dir)
@@ -120,10 +137,14 @@ def train_final(
 
 def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
     steps = ", ".join(f"{step:,}" for step in study.selected_steps)
+    choice = study.choice
+    if choice and not choice.candidate.share:
+        return [f"{choice.sentence} No trained weights are kept."]
     notes = [
+        *([choice.sentence] if choice else []),
         f"The settings are those of {len(study.runs)} runs on {config.num_folds} folds of the training classes, and "
         f"{config.max_steps:,} steps are {study.final.chosen} ({steps}). Nothing was chosen "
-        "by this run itself: there are no training classes left to validate on."
+        "by this run itself: there are no training classes left to validate on.",
     ]
     if study.config.plateau_patience:
         notes.append("The folds halved their learning rate where validation did not improve; this run keeps it.")

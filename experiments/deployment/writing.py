@@ -23,6 +23,7 @@ from common.retrieval.metrics import METRICS, TABLE_METRICS
 from experiments import reports
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.parts.datasets import traits_of
+from experiments.reports.choice import choice_of
 from experiments.reports.scores import Scores
 from experiments.reports.training_effect import training_did_not_help
 from experiments.rows.run_folders import collect_method, finished
@@ -101,9 +102,20 @@ def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str]
         found.append(run.agreement(embed, name))
 
     write_format(run.model, path, name, check)
-    written = Written(name, path, check_given("agreement", found[0]), notes)
+    written = Written(name, path, check_given("agreement", found[0]), [*notes, *_other_choice(run)])
     write_text(written.card, model_card(run, written))
     return written
+
+
+def _other_choice(run: RunModel) -> list[str]:
+    """Say if all folds together chose another model than a fold's trained one."""
+    if run.config.protocol is not None:
+        return []
+    choice = choice_of(collect_method(run.path.parent), run.config.num_folds)
+    if choice is None or choice.candidate.share == 1.0:
+        return []
+    command = f"`dml train_final --run={run.path.parent}`"
+    return [f"{choice.sentence} This file is the trained network of one fold; {command} makes the chosen one."]
 
 
 def model_writer(dataset: Dataset, cache_dir: str | None) -> Callable[[pathlib.Path], None]:

@@ -12,6 +12,7 @@ from common.data import Dataset
 from experiments import reports
 from experiments.protocols.report import MethodReport, trained_and_untrained
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
+from experiments.reports.choice import StudyChoice, choice_of
 from experiments.reports.scores import Scores
 from experiments.reports.tables import cell
 from experiments.reports.training_effect import training_did_not_help
@@ -58,14 +59,24 @@ class FairReport(MethodReport):
             for kind, (size, scores) in self._scores.items()
             for metric in scores.metrics
         }
+        chosen = [self.choice.row(self.name, self.column)] if self.choice else []
         if not isinstance(reference, FairReport):
-            return [reports.TableRow(self.name, cells)]
+            return [reports.TableRow(self.name, cells), *chosen]
         for kind, (size, scores) in self._scores.items():
             interval = scores.difference(reference._scores[kind][1], COMPARED)
             printed = self._target_of_difference(size, reference)
             column = f"{kind} minus {called or reference.name}", COMPARED
             cells[column] = cell(interval, printed, is_difference=True, baseline=reference.name)
-        return [reports.TableRow(self.name, cells)]
+        return [reports.TableRow(self.name, cells), *chosen]
+
+    @functools.cached_property
+    def choice(self) -> StudyChoice | None:
+        """The model that validation chooses, of a complete method whose runs measured the way to it."""
+        return choice_of(self.counted, self.config.num_folds) if self.is_complete else None
+
+    def first_sentences(self) -> list[str]:
+        """Say what was chosen, and why."""
+        return [f"{self.name}. {self.choice.sentence}"] if self.choice else []
 
     def _target(self, size: int, metric: str, reference: MethodReport | None) -> reports.Target:
         """Return the printed cell; its margin is half the effect on `reference`."""
@@ -117,25 +128,35 @@ class FairReport(MethodReport):
 
 
 def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: str | None) -> str | None:
-    """Name the command that exports the better of trained and untrained.
+    """Name the command that gives the best of the chosen models, by validation where there was a choice.
 
-    The method with the highest mean test MAP@R of single models is compared; without a complete method with untrained
-    figures, return None. A network with random weights, or of other data than colour photos, has no use without
-    training.
+    Without one, the better of trained and untrained by test MAP@R, of the method with the highest mean of single
+    models; without a complete method with untrained figures, None. A network with random weights, or of other data than
+    colour photos, has no use without training.
     """
-    found = [(trained_and_untrained(method.runs), method) for method in methods if method.is_complete]
-    complete = [(means, method) for means, method in found if means]
-    if not complete:
-        return None
-    (trained, untrained), best = max(complete, key=lambda pair: pair[0][0])
+    complete = [method for method in methods if isinstance(method, FairReport) and method.is_complete]
+    chosen = [(method.choice, method) for method in complete if method.choice]
+    if chosen:
+        choice, best = max(chosen, key=lambda pair: pair[0].validation)
+        said, stays = f"To make the chosen model of {best.name}:", choice.candidate.is_untrained
+        run = next(row.folder.parent for row in best.runs if row.is_finished)
+        command = ["dml", "train_final", f"--run={run}"]
+    else:
+        found = [(means, method) for method in complete if (means := trained_and_untrained(method.runs))]
+        if not found:
+            return None
+        (trained, untrained), best = max(found, key=lambda pair: pair[0][0])
+        stays = training_did_not_help(trained, untrained) is not None
+        said = (
+            f"MAP@R {100 * trained:.2f} trained ({best.name}), {100 * untrained:.2f} untrained. To export the better:"
+        )
+        run = next(row.folder for row in best.runs if row.is_finished)
+        command = ["dml", "export", f"--run={run}"]
     config = best.config
-    run = next(row.folder for row in best.runs if row.is_finished)
-    name, chosen = "trained", [f"--run={run}", *([f"--data_dir={data_dir}"] if data_dir else [])]
+    command += [f"--data_dir={data_dir}"] if data_dir else []
     is_exportable = config.weights != "none" and dataset.kind == "image_files" and dataset.channels == 3
-    if is_exportable and training_did_not_help(trained, untrained):
-        name = "untrained"
-        names = ("backbone", "weights", "image_size", "output_stride")
-        chosen = [f"--{name}={getattr(config, name)}" for name in names if name in config.stored()]
-    command = shlex.join(["dml", "export", *chosen, "--output=exported/model.keras"])
-    figures = f"MAP@R {100 * trained:.2f} trained ({best.name}), {100 * untrained:.2f} untrained"
-    return f"{figures}. To export the {name} network:\n{command}"
+    if stays and is_exportable:
+        names = ["backbone", "weights", "image_size", "output_stride", *(["pooling"] if chosen else [])]
+        command = ["dml", "export", *(f"--{name}={getattr(config, name)}" for name in names if name in config.stored())]
+    command += [] if command[1] == "train_final" else ["--output=exported/model.keras"]
+    return f"{said}\n{shlex.join(command)}"

@@ -60,6 +60,10 @@ class MethodReport(abc.ABC):
         """Return what stands below a table with rows of this method."""
         return []
 
+    def first_sentences(self) -> list[str]:
+        """Return what stands above the table."""
+        return []
+
     def published(self, metric: str, size: int | None = None) -> reports.PublishedValue | None:
         """Return the printed cell for embeddings of a size; None: of the single models."""
         return None
@@ -209,7 +213,8 @@ def write_report(
     texts = [*written(report, methods, folder, name, title, notes), write_parts(done, folder)]
     if report.before or report.rows:
         places.append(f"Details (--details prints them): {folder / name}.md")
-    return "\n".join(text for text in [*texts, *lines_of(methods), *places] if text)
+    first = [_filled(sentence) for method in methods for sentence in method.first_sentences()]
+    return "\n".join(text for text in [*first, *texts, *lines_of(methods), *places] if text)
 
 
 def written(
@@ -244,5 +249,9 @@ def lines_of(methods: Sequence[MethodReport]) -> list[str]:
     lines = [f"warning: {', '.join(names)}: {problem}" for problem, names in warned.items()]
     return [
         *(line for method in methods for line in method.partial_lines()),
-        *(textwrap.fill(line, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False) for line in lines),
+        *map(_filled, lines),
     ]
+
+
+def _filled(line: str) -> str:
+    return textwrap.fill(line, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False)

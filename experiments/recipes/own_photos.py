@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from common import backbones, data
+from common.backbones.network_names import CHANNELS
 from common.deployment.untrained import IMAGE_SIZE
 from common.errors import InvalidInput, invalid, raise_all
 from experiments.parts.datasets import DATASETS, traits_of
+from experiments.parts.registry import POOLINGS
 from experiments.recipes.draft import Draft
 from experiments.recipes.small_images import EMOJI, small_images
 from experiments.recipes.thesis import around_the_loss, conventional, loss
-from experiments.settings.run_settings import FINAL, OWN_PHOTOS, RunSettings
+from experiments.settings.run_settings import FINAL, IDENTITY_START, OWN_PHOTOS, RunSettings
 
 NO_GPU = "no GPU is seen"  # a source
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
@@ -23,6 +25,7 @@ _OF_WHOLE_NETWORKS = (  # settings that say what is trained, or have no effect o
     *("trained_from", "frozen_backbone", "lora_rank", "lora_norms", "num_prompts", "prompt_blocks", "layer_decay"),
     *("precision", "strategy", "replicas", "fold_batch_norm", "micro_batch", "image_noise"),
 )
+_SHARES = "0,0.25,0.5,0.75"  # of the way from the start to the trained weights
 _MOST_FOLDS = 4
 _TRAIN_FRACTION = 0.5  # of `load_image_folder`
 _HELD_OUT_CLASSES = 2  # fewest to validate on: within one class, all neighbours are correct
@@ -49,9 +52,23 @@ def own_photos(draft: Draft) -> None:
     source = f"--recipe={OWN_PHOTOS}"
     draft.set(source, **EMOJI)
     draft.set(source, image_size=IMAGE_SIZE, crop="thesis", samples_per_class=4, embedding_dim=512)
+    draft.set(source, interpolation=_SHARES, **_head(draft))
     draft.set(source, warm_up_epochs=0, warm_up_steps=0, plateau_patience=0)
     draft.set(source, steps_per_evaluation=100, max_steps=1000, patience=5)
     around_the_loss(draft)
+
+
+def _head(draft: Draft) -> dict[str, Any]:
+    """Return a head with which training begins where the network is: all channels, or their principal axes."""
+    pooling = POOLINGS[draft.pooling]
+    if pooling.project_first or pooling.combined_with or pooling.vectors > 1 or draft.loss.features:
+        return {}
+    if "embedding_dim" in draft.given:
+        return {"head_start": "pca"}
+    if "head_start" in draft.given:
+        return {}
+    channels = CHANNELS.get(draft.chosen("backbone"))
+    return {"head_start": IDENTITY_START, "embedding_dim": channels} if channels else {}
 
 
 def trains_head_alone(recipe: str, given: Mapping[str, Any]) -> bool:
@@ -79,7 +96,8 @@ def fit_to_data(draft: Draft, dataset: data.Dataset, given: Mapping[str, Any]) -
 
     network = network_of_weights(given)
     if network is not None and "backbone" not in given and traits_of(dataset.name).custom:
-        draft.set(_OF_WEIGHTS, backbone=network)
+        starts_untrained = values.get("head_start") == IDENTITY_START and "embedding_dim" not in given
+        draft.set(_OF_WEIGHTS, backbone=network, **({"embedding_dim": CHANNELS[network]} if starts_untrained else {}))
     if values.get("protocol") is None:
         set_unless_given(num_folds=_fitting_folds(num_classes, values.get("num_folds", _MOST_FOLDS)))
     if values.get("protocol") == "held_out":

@@ -16,6 +16,7 @@ from typing import Any
 
 from common.files import FORMAT_VERSION, Maybe, Number, difference, format_objection, read_json, read_json_lines
 from common.records.run_directory import RESULT_COPY, read_finished_result
+from common.training.methods import INTERPOLATED
 from experiments.rows.rows import CLOSED_FORM, TRAINING, UNTRAINED, VALIDATED_BEFORE, Row, label_of
 from experiments.settings.config import changed_identity
 
@@ -43,6 +44,7 @@ _RESULT = {
     "environment": Maybe(dict),
     "seed": Maybe(int),
     "features": Maybe(dict, is_null_allowed=False),
+    INTERPOLATED: Maybe({str: {"validation": _METRICS, "test": _METRICS}}, is_null_allowed=False),
 }  # what a run writes; entries that may be missing are of some runs, or not of the first versions
 
 
@@ -113,7 +115,7 @@ def run_row(
     validations, folder = validations or {}, path.parent
     environment, best = result.get("environment") or {}, dict(result.get("validation", {}).get("best", {}))
     configuration = {name: value for name, value in config.items() if name not in _PLACE}
-    kept = ("diagnostics", "problems", "features", CLOSED_FORM, VALIDATED_BEFORE)
+    kept = ("diagnostics", "problems", "features", INTERPOLATED, CLOSED_FORM, VALIDATED_BEFORE)
     extras = {name: result[name] for name in kept if name in result}
     of_best = validations.get(best.get("step", -1), {})
     extras |= {name: of_best[name] for name in _PERPLEXITIES if name in of_best}

@@ -17,7 +17,8 @@ from common.progress import progress_bar, write_notice
 from common.retrieval.metrics import TABLE_METRICS
 from experiments.rows.rows import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, evaluate_embeddings
 from experiments.runs.trunk import pooled_features
-from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START
+from experiments.settings.checks import identity_misfit
+from experiments.settings.run_settings import HEAD_STARTS, IDENTITY_START, RANDOM_START
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -74,7 +75,7 @@ def _digest_of_features(unit: Unit) -> str:
 
 
 def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInputs, examples: Examples) -> None:
-    """Set the head's linear layer to its closed form, unless its `name` is `random`.
+    """Set the head's linear layer to the identity or to a closed form, unless its `name` is `random`.
 
     The kernel gets the norm that a random one has in the mean, so that learning rates mean the same. Embeddings of unit
     length do not change by it.
@@ -83,6 +84,11 @@ def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInpu
         return
     projection = check_given("projection", model.head.projection)
     channels, dim = projection.kernel.shape
+    if name == IDENTITY_START:
+        if dim != channels:
+            raise identity_misfit(dim, channels)
+        projection.set_weights([np.eye(channels), np.zeros(channels)])
+        return
     most = min(channels, len(examples) - 1)
     if dim > most:
         expected = f"at most {most}, for {channels} channels of {len(examples):,} images"

@@ -16,6 +16,7 @@ from common.errors import InvalidInput
 from common.files import default_cache_dir, read_json, write_json
 from common.progress import write_notice
 from common.records import RunDirectory
+from common.retrieval.metrics import TABLE_METRICS
 from common.training.method import Attached, merge
 from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.closed_form import start_head, untrained_metrics
@@ -150,6 +151,12 @@ class Unit(BuiltRun):
         """Return the present embeddings of the test images, `[images, dim]`."""
         return self.embedded(self.dataset.test)["queries"]
 
+    def measured(self) -> dict[str, dict[str, float]]:
+        """Return the present weights' metrics of the validation and the test images."""
+        test = evaluate_embeddings(self.embedded(self.dataset.test, self.dataset.gallery)).as_dict()
+        found = {"validation": self._validation_metrics(), "test": test}
+        return {part: {name: figures[name] for name in TABLE_METRICS} for part, figures in found.items()}
+
     def _validation_metrics(self) -> dict[str, float]:
         """Evaluate current weights, with NMI and every R@k that tables print."""
         arrays = embedded(self.model, self.inputs.repeated, self.queries, self.gallery)
@@ -158,7 +165,9 @@ class Unit(BuiltRun):
         return evaluate_embeddings(arrays, self.of).as_dict() | {"NMI": normalized_mutual_information(arrays)}
 
     def _figures(self, before: dict[str, dict], attached: list[Attached]) -> tuple[dict, dict[str, np.ndarray]]:
-        """Evaluate the best weights; return the result's entries and the embeddings."""
+        """Settle and evaluate the best weights; return the result's entries and the embeddings."""
+        for each in attached:
+            each.settle()
         embeddings = self.embedded(self.dataset.test, self.dataset.gallery)
         result: dict = {
             "config_hash": self.config_hash,

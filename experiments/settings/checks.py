@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from common.backbones.initial_weights import A_TRANSFORMER, may_be_transformer
-from common.backbones.network_names import ALL_BLOCKS, HEAD, TRANSFORMERS
+from common.backbones.network_names import ALL_BLOCKS, CHANNELS, HEAD, TRANSFORMERS
 from common.errors import InvalidInput, invalid
-from experiments.parts.registry import LOSSES, TABLES
-from experiments.settings.run_settings import COSINE, RunSettings
+from experiments.parts.registry import LOSSES, POOLINGS, TABLES
+from experiments.settings.run_settings import COSINE, IDENTITY_START, RunSettings
 
 _WITH_BLOCKS = f"a transformer: {A_TRANSFORMER}, or one of a plug-in"
 
@@ -23,6 +23,9 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
             f"--selection_start={run.selection_start} leaves nothing to select in --max_steps={run.max_steps}: "
             "give less of the one or more of the other."
         )
+    channels = CHANNELS.get(run.backbone, run.embedding_dim)
+    if run.head_start == IDENTITY_START and channels != run.embedding_dim and POOLINGS[run.pooling].vectors == 1:
+        yield identity_misfit(run.embedding_dim, channels)
     yield from _of_cut(run)
     yield from _of_trained_parts(run)
     yield from _of_rates(run)
@@ -37,6 +40,13 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
         fix = "Searches and figures compare by cosine or Euclidean distance, which order such embeddings alike alone."
         expected = f"unit with --loss={run.loss.base}: points on one sphere around the origin"
         yield invalid("--normalization", received=run.normalization, expected=expected, fix=fix)
+
+
+def identity_misfit(dim: int, channels: int) -> InvalidInput:
+    """Refuse an embedding of another size than that of the features which it begins as."""
+    fix = f"Give --embedding_dim={channels}, or --head_start=pca for shorter embeddings."
+    expected = f"{channels}, the channels of the pooled features"
+    return invalid("--embedding_dim with --head_start=identity", received=dim, expected=expected, fix=fix)
 
 
 def _of_cut(run: RunSettings) -> Iterator[InvalidInput]:

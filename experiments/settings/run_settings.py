@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from common.backbones.network_names import ALL_BLOCKS, OUTPUT_STRIDE, PROMPTED, TRANSFORMERS
 from common.errors import invalid
-from common.parameters import NOT_NEGATIVE, POSITIVE, NumberRange
+from common.parameters import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange
 from common.training.method import Method
-from common.training.methods import Prefixes
+from common.training.methods import Prefixes, WeightInterpolation
 from experiments.parts import kinds
 from experiments.parts.registry import METHODS, OPTIMIZERS, PLAIN, SAMPLERS, methods_of, part_of
 from experiments.parts.setting import Settings, setting
@@ -25,7 +25,7 @@ REVISITING = "revisiting"  # the recipe of a benchmark whose tables print NMI
 THESIS, OWN_PHOTOS, OWN_LOSS = "thesis", "own_photos", "ms"
 RECIPES = (THESIS, "published_code", REVISITING, OWN_PHOTOS)
 BUDGETS = ("smoke", "demo", "full")
-RANDOM_START = "random"
+RANDOM_START, IDENTITY_START = "random", "identity"
 HEAD_STARTS = ("pca", "whitening")  # in closed form
 COSINE = "cosine"
 CROPS_OF_FILES = ("thesis", "published_code", "reduced", "jittered")
@@ -159,10 +159,11 @@ class NetworkSettings(Settings, title="Network"):
         None,
     )
     head_start: str = setting(
-        "first values of the linear layer behind the pooling: `random`, or on the training classes `pca` (their "
-        "principal axes) or `whitening` (within classes, then principal axes)",
+        "first values of the linear layer behind the pooling: `random`, `identity` (training then begins with the "
+        "pooled features, whose number --embedding_dim has to be), or on the training classes `pca` (their principal "
+        "axes) or `whitening` (within classes, then principal axes)",
         RANDOM_START,
-        choices=(RANDOM_START, *HEAD_STARTS),
+        choices=(RANDOM_START, IDENTITY_START, *HEAD_STARTS),
     )
     normalization: str = setting("embeddings and proxies are compared as v/|v| (`unit`) or v/max(1,|v|) (`clip`)")
     frozen_batch_norm: bool = setting("batch normalisation of the backbone in inference mode, not trained")
@@ -258,6 +259,16 @@ class TrainingSettings(Settings, title="Training"):
         0.0,
         within=NumberRange(0, 1, low_included=True),
     )
+    interpolation: str | None = setting(
+        "shares of the way from the starting weights (0) to the trained ones (1) at which a run is measured, too, such "
+        "as `0,0.5`; the own photos' choice is among them (default: none, but with --recipe=own_photos)",
+        None,
+    )
+    kept_share: float = setting(
+        "share of the way from the starting weights to the trained ones that the run's model keeps",
+        1.0,
+        within=SHARE,
+    )
     beta_2: float = setting("Adam's second moment's decay", within=NumberRange(0, 1, low_included=True))
     weight_decay: float = setting("coupled L2 added to the gradient; of `adamw` decoupled", within=NOT_NEGATIVE)
     clip_norm: float = setting("largest global gradient norm, 0 for no clipping", within=NOT_NEGATIVE)
@@ -345,6 +356,23 @@ class RunSettings(
         return lengths
 
     @property
+    def shares(self) -> tuple[float, ...]:
+        """Shares of the way at which a run is measured.
+
+        Raises:
+            InvalidInput: the setting is no list of increasing numbers from 0 to below 1.
+        """
+        words = [] if self.interpolation is None else self.interpolation.split(",")
+        try:
+            shares = tuple(float(word) for word in words)
+        except ValueError:
+            shares = (-1.0,)
+        if any(not first < second for first, second in zip(shares, (*shares[1:], 1.0))) or min(shares, default=0) < 0:
+            expected = "increasing numbers from 0 to below 1, separated by commas"
+            raise invalid("--interpolation", received=self.interpolation, expected=expected)
+        return shares
+
+    @property
     def monitor(self) -> str:
         """The deciding validation metric: R@1 (P@1) in the conventional protocol, else MAP@R."""
         return "P@1" if self.protocol in CONVENTIONAL_PROTOCOLS else "MAP@R"
@@ -372,6 +400,8 @@ class RunSettings(
         }
         found = [(part.layer, part(self._settings_of(part), **of_loss)) for part in parts]
         found += [(1, Prefixes(lengths=self.prefix_lengths))] if self.matryoshka is not None else []
+        if self.interpolation is not None or self.kept_share != 1.0:
+            found += [(1, WeightInterpolation(shares=self.shares, kept=self.kept_share))]
         return tuple(method for _, method in sorted(found, key=operator.itemgetter(0)))
 
     def methods_of(self, kind: type[AnyMethod]) -> list[AnyMethod]:

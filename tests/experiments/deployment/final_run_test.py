@@ -86,6 +86,43 @@ def test_the_final_model_is_trained_once_and_written(finished, capsys):
     assert [problem for problem in problems if "is a model to deploy" in problem] == problems != []
 
 
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("0.5", {"kept_share": 0.5, "max_steps": 9}),
+        ("0", {"kept_share": 0.0, "max_steps": 3, "selection_start": 0}),
+        ("pca", {"kept_share": 0.0, "head_start": "pca", "max_steps": 3, "selection_start": 0}),
+    ],
+)
+def test_the_model_that_validation_chose_is_made(tmp_path, name, changed):
+    """Of ten validation classes, one candidate is far ahead."""
+    study = TinyStudy(tmp_path)
+    config = study.config("c2", "gap", **SHORT, interpolation="0,0.5")
+    metrics = {"P@1": 0.9, "MAP@R": 0.5}
+    ahead = {"P@1": 0.95, "MAP@R": 0.9}
+    for fold in (0, 1):
+        path = study.finish(config, fold)
+        result = read_json(path / "result.json")
+        result |= {"validation": {"best": {"MAP@R": 0.5, "step": 9}}, "validation_classes": 5}
+        before = {each: ahead if each == name else metrics for each in ("untrained", "pca")}
+        result |= {"closed_form": {"pca": before["pca"]}, "validation_before": before}
+        of_shares = {
+            each: dict.fromkeys(("validation", "test"), ahead if each == name else metrics) for each in ("0", "0.5")
+        }
+        for file in ("result.json", "result.copy.json"):
+            write_json(path / file, {**result, "interpolated": of_shares})
+    found = read_study(study.runs.method_dir(config))
+    final = final_configuration(found, None)
+    assert {field: getattr(final, field) for field in changed} == changed
+    assert final.interpolation is None
+    written = train_final(found, study.dataset, final, Places(found.runs_dir))
+    text = written.card.read_text()
+    assert "Chosen on 10 validation classes in 2 folds: " in text
+    assert ("No trained weights are kept." in text) == (changed["kept_share"] == 0)
+    if name == "pca":
+        assert load_embedder(written.path).embed(study.dataset.test.arrays).shape[1] == 8
+
+
 def test_other_data_are_refused(finished):
     study, _, folder = finished
     found = read_study(folder)

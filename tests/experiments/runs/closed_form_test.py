@@ -6,6 +6,7 @@ import pytest
 
 from common.backbones import resnet10, save_parameters
 from common.errors import InvalidInput
+from common.files import read_arrays
 from common.training import within_class_whitening
 from experiments.recipes import resolve
 from experiments.runs import closed_form
@@ -61,6 +62,45 @@ def test_embeddings_start_as_the_closed_form_of_the_pooled_features(dataset):
     channels = features.shape[1]
     kernel = model.head.projection.kernel.numpy()
     assert np.square(kernel).sum() == pytest.approx(2 * channels * DIM / (channels + DIM), rel=1e-4)
+
+
+def test_the_identity_starts_with_the_pooled_features(dataset):
+    model, batches = started(configuration(pooling="gmp", head_start="identity", embedding_dim=64), dataset)
+    features = pooled_features(model, batches)
+    np.testing.assert_allclose(
+        model.embed(batches), features / np.linalg.norm(features, axis=1, keepdims=True), atol=1e-6
+    )
+    with pytest.raises(InvalidInput, match="--head_start=identity: received 16, expected 64, .* --head_start=pca"):
+        started(configuration(head_start="identity"), dataset)
+
+
+def test_a_run_measures_its_way_from_the_start_and_keeps_a_share(dataset, tmp_path):
+    """Two equal runs, of which one keeps the weights at half of the way."""
+    settings = {"head_start": "identity", "embedding_dim": 64, "learning_rate": 0.01, "max_steps": 2}
+    runs = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
+    configs = [configuration(**settings, interpolation="0,0.5"), configuration(**settings, kept_share=0.5)]
+    found = []
+    for config in configs:
+        runs.train(config, 0, 0)
+        path = runs.unit_dir(config, 0, 0)
+        found.append((json.loads((path / "result.json").read_text()), read_arrays(path / "weights.npz")))
+    (measured, end), (kept, half) = found
+    way = measured["interpolated"]
+    assert way["0"]["test"] == pytest.approx(measured["untrained"], abs=1e-6)
+    assert way["0"]["validation"]["MAP@R"] == pytest.approx(
+        measured["validation_before"]["untrained"]["MAP@R"], abs=1e-6
+    )
+    assert way["0.5"]["test"] == pytest.approx(kept["test"], abs=1e-6)
+    assert way["0.5"]["test"] != pytest.approx(measured["test"], abs=1e-3)
+    start = read_arrays(runs.unit_dir(configs[0], 0, 0) / "start_weights.npz")
+    for name, weight in end.items():
+        np.testing.assert_allclose(half[name], (start[name] + weight) / 2, atol=1e-5)
+
+
+@pytest.mark.parametrize("shares", ["", "0.5,0.2", "0,1", "-0.1", "a"])
+def test_shares_are_increasing_and_below_one(shares):
+    with pytest.raises(InvalidInput, match="--interpolation: received .*, expected increasing numbers from 0 to below"):
+        configuration(interpolation=shares)
 
 
 def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path, monkeypatch):

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from common.backbones import bn_inception, efficientnet_lite0, mobilenet_v2, network_of_file, resnet50, save_parameters
+from common.backbones.by_name import network
+from common.backbones.network_names import CHANNELS
 from common.backbones.parameter_files import OWN_NAMES
 from common.backbones.pretrained_weights import named_parameters
 from common.data import Dataset, Examples
@@ -153,3 +155,31 @@ def test_what_the_machine_decided_is_known_to_a_search():
     config = ExperimentConfig.of(draft.values, draft.sources)
     again = resolve("folder", "ms", "gap", "own_photos", "full", fitted_values(config))
     assert again.hash("data") == config.hash("data")
+
+
+def own(pooling="gap", loss="ms", **given):
+    values = draft_of("folder", loss, pooling, "own_photos", "full", given).values
+    return values.get("head_start"), values["embedding_dim"]
+
+
+def test_training_begins_where_the_network_is():
+    assert own() == own(pooling="gmp") == own(backbone="mobilenet_v2") == ("identity", 1280)
+    assert own(backbone="resnet50") == ("identity", 2048)
+    assert own(embedding_dim=64) == ("pca", 64)
+    assert own(head_start="whitening") == ("whitening", 512)
+    assert own(pooling="gsp") == own(loss="ms+groups", pooling="gap") == own(backbone="ConvNeXtTiny") == (None, 512)
+    with pytest.raises(InvalidInput, match="--head_start=identity: received 64, expected 1280, .* --head_start=pca"):
+        resolve("folder", "ms", "gap", "own_photos", "full", {"embedding_dim": 64, "head_start": "identity"})
+
+
+def test_the_identity_follows_the_network_of_a_file(tmp_path):
+    np.savez(tmp_path / "mine.npz", **{OWN_NAMES["resnet50"]: np.zeros(1)})
+    for given, dim in (({}, 2048), ({"embedding_dim": 64}, 64)):
+        draft = draft_of("folder", "ms", "gap", "own_photos", "full", given)
+        fit_to_data(draft, dataset_of(50), {"weights": str(tmp_path / "mine.npz"), **given})
+        assert (draft.values["backbone"], draft.values["embedding_dim"]) == ("resnet50", dim)
+
+
+def test_channels_are_those_of_the_networks():
+    for name, channels in CHANNELS.items():
+        assert network(name, 3, weights="none", image_size=64).output_shape[-1] == channels
