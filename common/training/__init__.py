@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from common.training.metric_model import MetricModel
     from common.training.optimizers import CosineSchedule, CoupledWeightDecay, GradientClipping, ProxyRateOptimizer
     from common.training.perturbations import Perturbations
-    from common.training.selection import Choice, choose, choose_model
+    from common.training.selection import Choice, choose_model
     from common.training.step_schedule import StepSchedule
     from common.training.traced_functions import TracedFunctions
     from common.training.trained_run import Training, train_in
@@ -70,7 +70,6 @@ __all__ = [
     "ProxyRateOptimizer",
     "cache_features",
     "check_callback_order",
-    "choose",
     "choose_model",
     "fit",
     "fit_on_hosts",

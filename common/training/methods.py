@@ -252,7 +252,10 @@ class Regularizers(Method):
 
 
 def weights_between(start: Sequence[np.ndarray], end: Sequence[np.ndarray], share: float) -> list[np.ndarray]:
-    """Return the weights at a share of the way; counters and other whole numbers are those of the end."""
+    """Return the weights at a share of the way.
+
+    Counters and other whole numbers are those of the end.
+    """
     return [
         (before + share * (after - before)).astype(after.dtype) if after.dtype.kind == "f" else after
         for before, after in zip(start, end, strict=True)

@@ -46,6 +46,7 @@ def choose(scores: Mapping[str, Sequence[float] | np.ndarray], confidence: float
         InvalidInput: no candidates, other blocks, or scores that are not finite.
 
     Examples:
+        >>> from common.training.selection import choose
         >>> choose({"untrained": [0.50, 0.40, 0.60], "trained": [0.56, 0.45, 0.67]}).name
         'trained'
         >>> choose({"untrained": [0.50, 0.40, 0.60], "trained": [0.70, 0.35, 0.55]}).name

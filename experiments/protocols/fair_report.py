@@ -71,7 +71,7 @@ class FairReport(MethodReport):
 
     @functools.cached_property
     def choice(self) -> StudyChoice | None:
-        """The model that validation chooses, of a complete method whose runs measured the way to it."""
+        """Choice of validation, if all runs have measured the way to their weights."""
         return choice_of(self.counted, self.config.num_folds) if self.is_complete else None
 
     def first_sentences(self) -> list[str]:
@@ -128,9 +128,9 @@ class FairReport(MethodReport):
 
 
 def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: str | None) -> str | None:
-    """Name the command that gives the best of the chosen models, by validation where there was a choice.
+    """Name the command that gives the best model, by validation where that has chosen.
 
-    Without one, the better of trained and untrained by test MAP@R, of the method with the highest mean of single
+    Otherwise the better of trained and untrained by test MAP@R, of the method with the highest mean of single
     models; without a complete method with untrained figures, None. A network with random weights, or of other data than
     colour photos, has no use without training.
     """

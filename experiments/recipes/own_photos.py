@@ -59,7 +59,7 @@ def own_photos(draft: Draft) -> None:
 
 
 def _head(draft: Draft) -> dict[str, Any]:
-    """Return a head with which training begins where the network is: all channels, or their principal axes."""
+    """Return a head that begins as the identity, or smaller, on principal axes."""
     pooling = POOLINGS[draft.pooling]
     if pooling.project_first or pooling.combined_with or pooling.vectors > 1 or draft.loss.features:
         return {}

@@ -1,4 +1,4 @@
-"""The model that the validation classes of all folds choose: untrained, in closed form, or trained so far."""
+"""Choice of a study's model by the validation classes of all folds."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
 
 
 def _figures(by_fold: list[list[Row]], is_validated: bool) -> dict[Candidate, list[Mapping[str, float]]]:
-    """Return the candidates that all folds measured, the simplest first, with the metrics of each fold."""
+    """Return the metrics of each fold for candidates of all folds, the simplest first."""
     found: dict[Candidate, list[Mapping[str, float]]] = {}
     for of_fold in by_fold:
         for candidate, figures in _of_fold(of_fold, is_validated).items():

@@ -75,7 +75,7 @@ def _digest_of_features(unit: Unit) -> str:
 
 
 def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInputs, examples: Examples) -> None:
-    """Set the head's linear layer to the identity or to a closed form, unless its `name` is `random`.
+    """Set the head's linear layer to the start of a name of `--head_start`.
 
     The kernel gets the norm that a random one has in the mean, so that learning rates mean the same. Embeddings of unit
     length do not change by it.

@@ -43,7 +43,7 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
 
 
 def identity_misfit(dim: int, channels: int) -> InvalidInput:
-    """Refuse an embedding of another size than that of the features which it begins as."""
+    """Refuse an embedding whose size is not that of the pooled features."""
     fix = f"Give --embedding_dim={channels}, or --head_start=pca for shorter embeddings."
     expected = f"{channels}, the channels of the pooled features"
     return invalid("--embedding_dim with --head_start=identity", received=dim, expected=expected, fix=fix)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from common.training import choose, choose_model
+from common.training import choose_model
+from common.training.selection import choose
 
 
 def test_the_margin_is_students_quantile_of_paired_differences():
