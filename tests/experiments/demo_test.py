@@ -6,11 +6,12 @@ import pytest
 from PIL import Image
 
 from experiments.parts.datasets import DATASETS
+from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings import build
-from experiments.studies.demo import fair_queries, found_by, stratified
+from experiments.studies.demo import SPREAD, fair_queries, found_by, stratified
 from tests.experiments.patterned_images import noisy_pictures
 from tests.experiments.tiny_network import tiny_network
-from tests.support.command_line import ONE_EVALUATION, run_small_here
+from tests.support.command_line import ONE_EVALUATION, ROOT, run_small_here
 
 
 def few_emoji(data_dir=None, *, cache_dir, seed=0):
@@ -55,6 +56,18 @@ def test_the_demo_ends_with_a_short_table_a_page_and_a_picture(demo, tmp_path):
         assert image.width > 800
     again = demo()
     assert (again.returncode, again.stdout) == (0, first.stdout)
+
+
+def test_the_stated_spread_is_that_of_the_recorded_runs():
+    figures = {}
+    for folder in (ROOT / RECORDED).glob("demo_*"):
+        for row in StudyRows(folder).rows:
+            figures[folder.name, row["repeat"], row["label"]] = 100 * row["test"]["MAP@R"]
+    runs = {key[:2] for key in figures}
+    assert len(runs) == 20
+    for method, label in {"ms+xbm+gap": "ms + memory", "ms+ccp+gap": "ms + CCP"}.items():
+        gaps = [figures[(*run, method)] - figures[(*run, "ms+gap")] for run in runs]
+        assert SPREAD[label] == round(np.std(gaps, ddof=1), 1)
 
 
 def test_a_query_does_not_find_itself():

@@ -226,6 +226,31 @@ def collage_table(study: StudyRows) -> reports.Table:
     return reports.Table("", header, lines, reports.footnotes(rows))
 
 
+def show_demos() -> None:
+    """Print MAP@R of the demo's recorded runs, by threads and instruction set."""
+    folders = sorted(pathlib.Path(RECORDED).glob("demo_*"))
+    studies = {folder.name.removeprefix("demo_").replace("_", " "): StudyRows(folder) for folder in folders}
+    found = {name: {label: _by_repeat(study, label) for label in labels_of(study)} for name, study in studies.items()}
+    baseline, *_ = labels = [*next(iter(found.values()))]
+    lines = []
+    for label in labels:
+        cells = [f"{of[label].mean():.1f} [{of[label].min():.1f}, {of[label].max():.1f}]" for of in found.values()]
+        gaps = np.concatenate([of[label] - of[baseline] for of in found.values()])
+        differ = ["", ""] if label == baseline else [f"{gaps.mean():+.1f}", f"{gaps.std(ddof=1):.1f}"]
+        lines.append([label, *cells, *differ])
+    (repeats,) = {len(values) for of in found.values() for values in of.values()}
+    note = f"Mean [lowest, highest] of {repeats} seeds. The last two columns are over all {repeats * len(found)} runs."
+    table = reports.Table(
+        "", ["trained by", *found, f"minus {baseline}", "runs differ by"], lines, [note]
+    ).as_markdown()
+    print(f"{table.rstrip()}\n\n{provenance([row for study in studies.values() for row in study.rows])}")
+
+
+def _by_repeat(study: StudyRows, label: str) -> np.ndarray:
+    rows = sorted(scores_of_trainings(study, label).rows, key=lambda row: row["repeat"])
+    return np.array([100 * row["test"]["MAP@R"] for row in rows])
+
+
 def deployed_models(study: StudyRows, folds: str, final: str) -> Labelled:
     """Tabulate models of `folds`, concatenated, and of `final` on all training classes."""
     of_folds, of_final = scores_of_trainings(study, folds), scores_of_trainings(study, final)
