@@ -21,6 +21,7 @@ import deep_metric_learning
 from common import losses, pooling
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_choice, check_given
+from common.pages.markup import plural
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.deployment.final_run import models_table
@@ -229,9 +230,11 @@ def collage_table(study: StudyRows) -> reports.Table:
 def show_demos() -> None:
     """Print MAP@R of the demo's recorded runs, by threads and instruction set."""
     folders = sorted(pathlib.Path(RECORDED).glob("demo_*"))
-    studies = {folder.name.removeprefix("demo_").replace("_", " "): StudyRows(folder) for folder in folders}
+    cases = [folder.name.removeprefix("demo_").partition("_threads_") for folder in folders]
+    names = [f"{plural(int(threads), 'thread')}, {instructions.upper()}" for threads, _, instructions in cases]
+    studies = {name: StudyRows(folder) for name, folder in zip(names, folders)}
     found = {name: {label: _by_repeat(study, label) for label in labels_of(study)} for name, study in studies.items()}
-    baseline, *_ = labels = [*next(iter(found.values()))]
+    baseline, *_ = labels = sorted(next(iter(found.values())), key=lambda label: label.count("+"))
     lines = []
     for label in labels:
         cells = [f"{of[label].mean():.1f} [{of[label].min():.1f}, {of[label].max():.1f}]" for of in found.values()]
