@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from common.data import Dataset
+from common.deployment.untrained import UntrainedNetwork
 from experiments import reports
 from experiments.protocols.report import MethodReport, trained_and_untrained
 from experiments.published.values import DISSERTATION, dissertation_value, fair_published
@@ -21,6 +22,7 @@ from experiments.rows.rows import Row, collection_rows
 from experiments.settings.config import ExperimentConfig
 
 COMPARED = "MAP@R"
+_UNTRAINED = UntrainedNetwork()  # with what `dml export --backbone=...` takes for missing flags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +158,9 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
     command += [f"--data_dir={data_dir}"] if data_dir else []
     is_exportable = config.weights != "none" and dataset.kind == "image_files" and dataset.channels == 3
     if stays and is_exportable:
-        names = ["backbone", "weights", "image_size", "output_stride", *(["pooling"] if chosen else [])]
-        command = ["dml", "export", *(f"--{name}={getattr(config, name)}" for name in names if name in config.stored())]
+        names = ["weights", "image_size", "output_stride", *(["pooling"] if chosen else [])]
+        stated = {name: getattr(config, name) for name in names if getattr(config, name) != getattr(_UNTRAINED, name)}
+        flags = {"backbone": config.backbone, **stated}
+        command = ["dml", "export", *(f"--{name}={value}" for name, value in flags.items())]
     command += [] if command[1] == "train_final" else ["--output=exported/model.keras"]
     return f"{said}\n{shlex.join(command)}"
