@@ -20,6 +20,7 @@ from common.deployment.untrained import define_untrained_flags, untrained_from_f
 from common.errors import invalid
 from experiments.deployment.untrained import export_untrained
 from experiments.deployment.writing import FORMAT_NAMES, export_run
+from experiments.protocols.report import filled
 from experiments.settings import flags as experiment_flags
 
 
@@ -41,7 +42,8 @@ def main() -> None:
     experiment_flags.refuse_flags(values, *UNTRAINED_FLAGS, because=because)
     places = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
     written = export_run(values.run, values.format, values.output, num_checked=values.num_checked, **places)
-    print(*written.notes, *written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
+    found = [*map(filled, written.notes), *written.agreement.sentences()]
+    print(*found, f"Written: {written.path} and {written.card}", sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """One model to deploy, trained on all training classes as the folds were.
 
 The fair protocol measures a method and leaves one model per fold, each trained without that fold's classes. This
-command trains on all of them, for the median of the steps that validation selected in the folds. It writes model.keras
-with its card, and prints it beside the folds' single models and their concatenation on the test classes.
+command trains on all of them, for the median of the steps that validation selected in the folds, or makes the model
+that validation chose there (`--recipe=own_photos`). It writes model.keras with its card, and prints it beside the
+folds' single models and their concatenation on the test classes.
 
 Regenerates: no table of the thesis; docs/deploy.md.
 Command: python -m experiments.train_final --run=runs/fair/glyphs/c2+gap-0123456789 (a method's folder from
@@ -21,6 +22,7 @@ from common.errors import check_all
 from common.progress import write_notice
 from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
 from experiments.preparation.machine import device_line
+from experiments.protocols.report import filled
 from experiments.settings import build
 from experiments.settings import flags as experiment_flags
 from experiments.settings.tracker_flags import define_tracker_flags, tracker_from_flags
@@ -41,6 +43,7 @@ def main() -> None:
     places = dataclasses.replace(experiment_flags.places_from(values), runs_dir=values.runs_dir or study.runs_dir)
     seconds = values.checkpoint_seconds
     written = train_final(study, dataset, config, places, checkpoint_seconds=seconds, tracker=tracker)
+    print(*map(filled, written.notes), sep="\n")
     print(comparison(study, written.path.parent))
     print(*written.agreement.sentences(), f"Written: {written.path} and {written.card}", sep="\n")
 

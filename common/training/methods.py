@@ -10,7 +10,6 @@ import numpy as np
 
 from common import diagnostics, losses, retrieval
 from common.errors import InvalidInput, invalid
-from common.files import write_arrays
 from common.parameters import Count, CountOrZero, NotNegative, NumberRange, Positive, Share, TwoOrMore
 from common.retrieval.metrics import TABLE_METRICS
 from common.training import method
@@ -18,7 +17,6 @@ from common.training.method import Arrays, Attached, LossInputs, MakeLoss, Metho
 
 CONCATENATED = "concatenated"
 INTERPOLATED = "interpolated"  # of a result: figures by share of the way
-START = "start_weights.npz"  # of a run that measures them
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,12 +73,15 @@ class WeightInterpolation(Method):
     shares: tuple[float, ...] = ()
     kept: Share = 1.0
 
+    def __post_init__(self) -> None:
+        if self.shares and self.kept != 1.0:
+            raise InvalidInput(
+                "--interpolation measures the way to the trained weights, which --kept_share leaves. Give one."
+            )
+
     def attach(self, run: Run) -> Attached:
-        """Keep the present weights; return the figures of the others and how to settle."""
+        """Return the figures of weights on the way, and how to settle."""
         start = run.model.get_weights()
-        path = run.folder / START
-        if self.shares and not path.exists():
-            write_arrays(path, {f"{place:05d}": weight for place, weight in enumerate(start)})
 
         def settle() -> None:
             if self.kept != 1.0:

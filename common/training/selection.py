@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import stdtrit
 
 from common.errors import check_fraction, invalid
-from common.retrieval import class_table, evaluate_retrieval
 
 Model = TypeVar("Model", bound=Callable[[np.ndarray], np.ndarray])
 
@@ -87,6 +86,8 @@ def choose_model(
     Raises:
         InvalidInput: see `choose` and `common.retrieval.evaluate_retrieval`.
     """
+    from common.retrieval import class_table, evaluate_retrieval
+
     scores = {}
     for name, embed in candidates.items():
         result = evaluate_retrieval(np.asarray(embed(images)), labels)

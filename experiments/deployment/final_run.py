@@ -84,13 +84,16 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
 
     A choice without training takes a single period of steps, whose weights are not kept.
     """
-    config, (steps, _, fixed), choice = study.config, study.final, study.choice
+    config, choice = study.config, study.choice
+    steps, fixed = config.steps_per_evaluation, {}
+    if choice is None or choice.candidate.share:
+        steps, _, fixed = study.final
+    else:
+        config = dataclasses.replace(config, rate_drop_step=None, rate_drop_factor=None)
     if choice is not None:
         _, start, share = choice.candidate
-        config = dataclasses.replace(
-            config, interpolation=None, kept_share=share, head_start=config.head_start if start is None else start
-        )
-        steps = steps if share else config.steps_per_evaluation
+        start = config.head_start if start is None else start
+        config = dataclasses.replace(config, interpolation=None, kept_share=share, head_start=start)
     if not is_file(config.weights):
         if weights not in (None, config.weights):
             raise invalid("--weights", received=weights, expected=f"{config.weights}, as the folds began with")

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,7 +115,7 @@ def _other_choice(run: RunModel) -> list[str]:
     choice = choice_of(collect_method(run.path.parent), run.config.num_folds)
     if choice is None or choice.candidate.share == 1.0:
         return []
-    command = f"`dml train_final --run={run.path.parent}`"
+    command = f"`{shlex.join(['dml', 'train_final', f'--run={run.path.parent}'])}`"
     return [f"{choice.sentence} This file is the trained network of one fold; {command} makes the chosen one."]
 
 

@@ -78,7 +78,7 @@ class FairReport(MethodReport):
 
     def first_sentences(self) -> list[str]:
         """Say what was chosen, and why."""
-        return [f"{self.name}. {self.choice.sentence}"] if self.choice else []
+        return [f"{self.name}: {self.choice.sentence}"] if self.choice else []
 
     def _target(self, size: int, metric: str, reference: MethodReport | None) -> reports.Target:
         """Return the printed cell; its margin is half the effect on `reference`."""

@@ -118,14 +118,19 @@ class MethodReport(abc.ABC):
         return [*lines, f"{self.name}: missing {names}; {advice}."] if absent else lines
 
     def warnings(self) -> list[str]:
-        """Warn of no training gain, CCP without problems, or few validation classes."""
+        """Warn of no training gain, CCP without problems, or few validation classes.
+
+        Of a method with a choice, the first and the last are no reason to worry.
+        """
         runs = [row for row in self.runs if row.is_finished]
         known = [count for row in runs if (count := row.result.get("validation_classes")) is not None]
         said, means = [], trained_and_untrained(self.runs)
-        if means and self.is_complete and (clause := training_did_not_help(*means)):
-            said.append(f"{clause}. More classes, a lower learning rate or more steps may help.")
         if clause := runs_without_problem([row["extras"].get("problems") for row in runs]):
             said.append(f"{clause}.")
+        if self.first_sentences():  # they say what is done about the rest
+            return said
+        if means and self.is_complete and (clause := training_did_not_help(*means)):
+            said.insert(0, f"{clause}. More classes, a lower learning rate or more steps may help.")
         return [*said, *([clause] if known and (clause := few_validation_classes(min(known))) else [])]
 
     @property
@@ -205,6 +210,7 @@ def write_report(
     By default, the name is that of the protocol's files.
     """
     report, name, places = report_of(methods), name or methods[0].file_name, []
+    first = [filled(sentence) for method in methods for sentence in method.first_sentences()]
     if report.curves:
         places.append(f"Validation curves: {folder / 'validation_curves.png'}")
         metric = methods[0].config.monitor
@@ -213,7 +219,6 @@ def write_report(
     texts = [*written(report, methods, folder, name, title, notes), write_parts(done, folder)]
     if report.before or report.rows:
         places.append(f"Details (--details prints them): {folder / name}.md")
-    first = [_filled(sentence) for method in methods for sentence in method.first_sentences()]
     return "\n".join(text for text in [*first, *texts, *lines_of(methods), *places] if text)
 
 
@@ -249,9 +254,10 @@ def lines_of(methods: Sequence[MethodReport]) -> list[str]:
     lines = [f"warning: {', '.join(names)}: {problem}" for problem, names in warned.items()]
     return [
         *(line for method in methods for line in method.partial_lines()),
-        *map(_filled, lines),
+        *map(filled, lines),
     ]
 
 
-def _filled(line: str) -> str:
+def filled(line: str) -> str:
+    """Break a line for the terminal."""
     return textwrap.fill(line, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -17,7 +17,7 @@ from experiments.parts.registry import POOLINGS
 from experiments.recipes.draft import Draft
 from experiments.recipes.small_images import EMOJI, small_images
 from experiments.recipes.thesis import around_the_loss, conventional, loss
-from experiments.settings.run_settings import FINAL, IDENTITY_START, OWN_PHOTOS, RunSettings
+from experiments.settings.run_settings import FINAL, IDENTITY_START, OWN_PHOTOS, RANDOM_START, RunSettings
 
 NO_GPU = "no GPU is seen"  # a source
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
@@ -52,23 +52,29 @@ def own_photos(draft: Draft) -> None:
     source = f"--recipe={OWN_PHOTOS}"
     draft.set(source, **EMOJI)
     draft.set(source, image_size=IMAGE_SIZE, crop="thesis", samples_per_class=4, embedding_dim=512)
-    draft.set(source, interpolation=_SHARES, **_head(draft))
+    draft.set(source, **_head(draft))
     draft.set(source, warm_up_epochs=0, warm_up_steps=0, plateau_patience=0)
     draft.set(source, steps_per_evaluation=100, max_steps=1000, patience=5)
     around_the_loss(draft)
 
 
 def _head(draft: Draft) -> dict[str, Any]:
-    """Return a head that begins as the identity, or smaller, on principal axes."""
-    pooling = POOLINGS[draft.pooling]
+    """Return a head that begins as the identity, or smaller, on principal axes.
+
+    Of such runs, weights on the way from the start are candidates, too. Others begin at random.
+    """
+    pooling, given = POOLINGS[draft.pooling], draft.given
     if pooling.project_first or pooling.combined_with or pooling.vectors > 1 or draft.loss.features:
         return {}
-    if "embedding_dim" in draft.given:
-        return {"head_start": "pca"}
-    if "head_start" in draft.given:
+    if {"head_start", "matryoshka"} & given.keys():
         return {}
     channels = CHANNELS.get(draft.chosen("backbone"))
-    return {"head_start": IDENTITY_START, "embedding_dim": channels} if channels else {}
+    if channels is None:
+        return {}
+    way = {} if "kept_share" in given else {"interpolation": _SHARES}
+    if given.get("embedding_dim", channels) != channels:
+        return {"head_start": "pca", **way}
+    return {"head_start": IDENTITY_START, "embedding_dim": channels, **way}
 
 
 def trains_head_alone(recipe: str, given: Mapping[str, Any]) -> bool:
@@ -98,6 +104,9 @@ def fit_to_data(draft: Draft, dataset: data.Dataset, given: Mapping[str, Any]) -
     if network is not None and "backbone" not in given and traits_of(dataset.name).custom:
         starts_untrained = values.get("head_start") == IDENTITY_START and "embedding_dim" not in given
         draft.set(_OF_WEIGHTS, backbone=network, **({"embedding_dim": CHANNELS[network]} if starts_untrained else {}))
+    is_by_recipe = values.get("head_start") == "pca" and "head_start" not in given
+    if is_by_recipe and values["embedding_dim"] >= len(dataset.train) // 2:  # more axes than a fold of few images has
+        draft.set(source, head_start=RANDOM_START, interpolation=None)
     if values.get("protocol") is None:
         set_unless_given(num_folds=_fitting_folds(num_classes, values.get("num_folds", _MOST_FOLDS)))
     if values.get("protocol") == "held_out":
@@ -115,7 +124,7 @@ def fit_to_data(draft: Draft, dataset: data.Dataset, given: Mapping[str, Any]) -
 def fitted_values(config: RunSettings) -> dict[str, Any]:
     """Return the configuration's values that data and machine have set, by field name."""
     fitted = [name for name, source in config.sources.items() if source.startswith((_FITS, _OF_WEIGHTS, NO_GPU))]
-    return {name: getattr(config, name) for name in fitted}
+    return {name: getattr(config, name) for name in fitted if name != "embedding_dim"}  # it follows the network again
 
 
 def network_of_weights(given: Mapping[str, Any]) -> str | None:

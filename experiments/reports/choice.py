@@ -16,7 +16,7 @@ from experiments.rows.run_folders import finished
 from experiments.settings.run_settings import HEAD_STARTS, IDENTITY_START
 from experiments.settings.splits import FEWEST_VALIDATION_CLASSES
 
-_METRIC = "MAP@R"
+_METRIC, AVERAGE_POOLING = "MAP@R", "gap"
 
 
 class Candidate(NamedTuple):
@@ -46,35 +46,46 @@ class StudyChoice(NamedTuple):
 
 
 def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
-    """Choose by the validation MAP@R of each fold; see `common.training.choose`.
+    """Choose by the validation MAP@R of each fold; see `common.training.selection.choose`.
 
     Returns:
-        None for an incomplete study, or one whose runs were not measured on the way (`--interpolation`).
+        None for an incomplete study, one whose runs did not validate their start and the weights on the way
+        (`--interpolation`), or one that began at random.
     """
-    runs = {place: row for place, row in finished(rows).items() if INTERPOLATED in row["extras"]}
+    runs = {place: row for place, row in finished(rows).items() if _is_measured(row)}
     repeats = repeats_of_all_folds(runs, num_folds)
     if not repeats:
         return None
     by_fold = [[runs[fold, repeat] for repeat in range(repeats)] for fold in range(num_folds)]
     validated, tested = _figures(by_fold, is_validated=True), _figures(by_fold, is_validated=False)
     candidates = [each for each in validated if each in tested]
-    num_classes = sum(of_fold[0].result.get("validation_classes", 0) for of_fold in by_fold)
+    scores = {each: [of[_METRIC] for of in validated[each]] for each in candidates}
     start, trained = candidates[0], candidates[-1]
+    num_classes = sum(of_fold[0].result["validation_classes"] for of_fold in by_fold)
+    doubt = None
     if num_classes < FEWEST_VALIDATION_CLASSES:
-        chosen, why = start, f"{num_classes} validation classes are too few to choose by ({FEWEST_VALIDATION_CLASSES})."
-        validation = _means(validated[chosen])[_METRIC]
-        return StudyChoice(chosen, validation, _means(tested[chosen]), f"Chosen: {chosen.words}. {why}")
-    scores = {each.words: [of[_METRIC] for of in validated[each]] for each in candidates}
-    choice = choose(scores)
-    chosen = next(each for each in candidates if each.words == choice.name)
-    percent = {words: f"{100 * mean:.1f}" for words, mean in choice.means.items()}
-    why = f"MAP@R {percent[choice.name]} there"
-    if choice.best != choice.name:
-        why += f"; {choice.best} has {percent[choice.best]}, ahead by no more than chance ({100 * choice.margin:.1f})"
-    others = dict.fromkeys(each.words for each in (start, trained) if each.words not in (choice.name, choice.best))
-    why += "".join(f"; {words} {percent[words]}" for words in others)
-    sentence = f"Chosen on {num_classes} validation classes in {num_folds} folds: {choice.name} ({why})."
-    return StudyChoice(chosen, choice.means[choice.name], _means(tested[chosen]), sentence)
+        needed = f"{FEWEST_VALIDATION_CLASSES} are needed"
+        doubt = f"{num_classes} validation classes are too few to compare models ({needed})"
+    elif len({*scores[start]}) == 1:
+        doubt = "all folds validate on the same classes, so that the noise of a choice is unknown"
+    if doubt:
+        sentence = f"The model of the start ({start.words}) was chosen, because {doubt}."
+        return StudyChoice(start, float(np.mean(scores[start])), _means(tested[start]), sentence)
+    choice = choose({str(place): scores[each] for place, each in enumerate(candidates)})
+    chosen, best = candidates[int(choice.name)], candidates[int(choice.best)]
+    percent = {each: f"{100 * np.mean(scores[each]):.1f}" for each in candidates}
+    why = f"MAP@R {percent[chosen]} there"
+    if best is not chosen:
+        why += f"; {best.words} has {percent[best]}, ahead by no more than chance ({100 * choice.margin:.1f})"
+    why += "".join(f"; {each.words} {percent[each]}" for each in (start, trained) if each not in (chosen, best))
+    sentence = f"Chosen on {num_classes} validation classes in {num_folds} folds: {chosen.words} ({why})."
+    return StudyChoice(chosen, float(np.mean(scores[chosen])), _means(tested[chosen]), sentence)
+
+
+def _is_measured(row: Row) -> bool:
+    """Return whether a run can be chosen from; rows that are recorded elsewhere lack their result."""
+    starts_known = row["configuration"].get("head_start") in (IDENTITY_START, *HEAD_STARTS)
+    return starts_known and "0" in row["extras"].get(INTERPOLATED, {}) and "validation_classes" in row.result
 
 
 def _figures(by_fold: list[list[Row]], is_validated: bool) -> dict[Candidate, list[Mapping[str, float]]]:
@@ -88,13 +99,15 @@ def _figures(by_fold: list[list[Row]], is_validated: bool) -> dict[Candidate, li
 
 def _of_fold(runs: list[Row], is_validated: bool) -> dict[Candidate, Mapping[str, float]]:
     first, part = runs[0], "validation" if is_validated else "test"
+    configuration, found = first["configuration"], {}
     before = first["extras"].get(VALIDATED_BEFORE if is_validated else CLOSED_FORM, {})
-    found = {Candidate(f"{UNTRAINED} + {name}", name, 0.0): before[name] for name in HEAD_STARTS if name in before}
-    starts_untrained = first["configuration"].get("head_start") == IDENTITY_START
+    if configuration.get("pooling") == AVERAGE_POOLING:  # closed forms are measured on average features
+        found = {Candidate(f"{UNTRAINED} + {name}", name, 0.0): before[name] for name in HEAD_STARTS if name in before}
+    start = configuration["head_start"]
     for share in sorted(first["extras"][INTERPOLATED], key=float):
-        words = f"trained, {100 * float(share):.0f} % of the way"
+        words = f"trained, {100 * float(share):g} % of the way"
         if not float(share):
-            words = UNTRAINED if starts_untrained else "the start of training"
+            words = UNTRAINED if start == IDENTITY_START else f"{UNTRAINED} + {start}, where training begins"
         figures = _means([row["extras"][INTERPOLATED][share][part] for row in runs])
         found[Candidate(words, None, float(share))] = figures
     found[Candidate("trained", None, 1.0)] = _means([row[part] for row in runs])

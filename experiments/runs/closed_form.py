@@ -87,12 +87,13 @@ def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInpu
     if name == IDENTITY_START:
         if dim != channels:
             raise identity_misfit(dim, channels)
-        projection.set_weights([np.eye(channels), np.zeros(channels)])
+        projection.set_weights([np.eye(channels)])
         return
     most = min(channels, len(examples) - 1)
     if dim > most:
         expected = f"at most {most}, for {channels} channels of {len(examples):,} images"
-        raise invalid(f"--embedding_dim with --head_start={name}", received=dim, expected=expected)
+        fix = "Give fewer dimensions, or --head_start=random."
+        raise invalid(f"--embedding_dim with --head_start={name}", received=dim, expected=expected, fix=fix)
     with _bar(examples) as bar:
         features = pooled_features(model, inputs(examples), bar.update)
     found = closed_form(name, features, examples.labels, dim)

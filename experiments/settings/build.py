@@ -25,7 +25,7 @@ from experiments.settings.loss_building import check_loss_name as check_loss_nam
 from experiments.settings.loss_building import drawing_seed as drawing_seed
 from experiments.settings.loss_building import memory_of as memory_of
 from experiments.settings.loss_building import num_views_of
-from experiments.settings.run_settings import CROPS_OF_FILES, RANDOM_START, RunSettings
+from experiments.settings.run_settings import CROPS_OF_FILES, HEAD_STARTS, RANDOM_START, RunSettings
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -244,7 +244,7 @@ def build_head(config: RunSettings) -> training.EmbeddingHead | CombinedSumHead:
         raise invalid("--pooling", received=received, expected=expected, fix="Use gap, for example.")
     if config.embedding_dim % pooling.vectors:
         raise invalid("--embedding_dim", received=config.embedding_dim, expected=f"a multiple of {pooling.vectors}")
-    dim, use_bias = config.embedding_dim // pooling.vectors, config.head_start != RANDOM_START
+    dim, use_bias = config.embedding_dim // pooling.vectors, config.head_start in HEAD_STARTS
     return training.EmbeddingHead(layer, dim, pooling.project_first, use_bias, distilled)
 
 

@@ -9,6 +9,8 @@ from experiments.reports.choice import choice_of
 from experiments.rows.run_folders import run_row
 from tests.experiments.patterned_images import noisy_pictures
 
+START = {"dataset": "folder", "loss": "ms", "method": "plain", "head_start": "identity", "pooling": "gap"}
+
 
 def figures(value):
     return {"P@1": value + 0.1, "MAP@R": value}
@@ -31,7 +33,7 @@ def run(fold, start, half, trained, *, whitened=None, classes=5, **config):
             for share, value in ((0, start), (0.5, half))
         },
     }
-    return run_row(pathlib.Path("runs/fair/folder/ms+gap-1/x"), fold, 0, {"head_start": "identity", **config}, result)
+    return run_row(pathlib.Path("runs/fair/folder/ms+gap-1/x"), fold, 0, {**START, **config}, result)
 
 
 def test_what_all_folds_gain_from_is_chosen():
@@ -43,7 +45,7 @@ def test_what_all_folds_gain_from_is_chosen():
 
 
 def test_noise_chooses_the_untrained_network_and_says_why():
-    choice = choice_of([run(0, 0.3, 0.32, 0.5), run(1, 0.3, 0.3, 0.26)], 2)
+    choice = choice_of([run(0, 0.29, 0.32, 0.49), run(1, 0.31, 0.3, 0.27)], 2)
     assert choice.candidate.is_untrained
     assert choice.test["MAP@R"] == pytest.approx(0.2)
     assert choice.sentence.endswith(
@@ -54,19 +56,35 @@ def test_noise_chooses_the_untrained_network_and_says_why():
 def test_a_step_on_the_way_or_a_closed_form_can_be_chosen():
     half = choice_of([run(0, 0.3, 0.4, 0.35), run(1, 0.2, 0.3, 0.22)], 2)
     assert half.candidate == ("trained, 50 % of the way", None, 0.5)
-    whitened = [run(fold, 0.3, 0.31, 0.32, whitened=0.6) for fold in range(2)]
+    whitened = [run(fold, 0.3 + 0.01 * fold, 0.31, 0.32, whitened=0.6) for fold in range(2)]
     assert choice_of(whitened, 2).candidate == ("untrained + whitening", "whitening", 0.0)
-    other_start = choice_of([run(fold, 0.6, 0.3, 0.3, head_start="random") for fold in range(2)], 2)
-    assert (other_start.candidate.words, other_start.candidate.is_untrained) == ("the start of training", False)
 
 
-def test_few_classes_choose_nothing_by_chance():
-    choice = choice_of([run(0, 0.3, 0.4, 0.5, classes=3), run(1, 0.2, 0.31, 0.4, classes=3)], 2)
-    assert choice.sentence == "Chosen: untrained. 6 validation classes are too few to choose by (7)."
+def test_closed_forms_of_average_features_are_no_candidates_of_another_pooling():
+    whitened = [run(fold, 0.3 + 0.01 * fold, 0.31, 0.32, whitened=0.6, pooling="gmp") for fold in range(2)]
+    assert choice_of(whitened, 2).candidate.is_untrained
+
+
+def test_shares_that_are_printed_alike_are_told_apart():
+    runs = [run(fold, 0.3 + 0.01 * fold, 0.5, 0.3) for fold in range(2)]
+    for row in runs:
+        row["extras"]["interpolated"]["0.5000001"] = {part: figures(0.1) for part in ("validation", "test")}
+    choice = choice_of(runs, 2)
+    assert (choice.candidate.share, choice.test["MAP@R"]) == (0.5, pytest.approx(0.4))
+
+
+def test_few_classes_or_the_same_in_all_folds_choose_nothing_by_chance():
+    few = choice_of([run(0, 0.3, 0.4, 0.5, classes=3), run(1, 0.2, 0.31, 0.4, classes=3)], 2)
+    why = "(untrained) was chosen, because 6 validation classes are too few to compare models (7 are needed)."
+    assert few.sentence == f"The model of the start {why}"
+    same = choice_of([run(fold, 0.3, 0.4, 0.5 + fold) for fold in range(2)], 2)
+    assert same.candidate.is_untrained
+    assert "all folds validate on the same classes" in same.sentence
 
 
 def test_an_incomplete_study_has_no_choice():
     assert choice_of([run(0, 0.3, 0.4, 0.5)], 2) is None
+    assert choice_of([run(fold, 0.2 + 0.1 * fold, 0.3, 0.3, head_start="random") for fold in range(2)], 2) is None
     assert choice_of([run_row(pathlib.Path(), fold, 0, {}, {"steps": 1}) for fold in range(2)], 2) is None
 
 
@@ -74,9 +92,9 @@ def test_the_report_says_the_choice_first_and_advises_by_it():
     settings = {"num_folds": 2, "backbone": "efficientnet_lite0", "weights": "imagenet"}
     config = resolve("folder", "ms", "gap", "own_photos", "smoke", settings)
     photos = dataclasses.replace(noisy_pictures("folder", 4, 4, noise=1, copies=1), kind="image_files", channels=3)
-    trained, kept = ([run(fold, 0.3, 0.3, value) for fold in range(2)] for value in (0.5, 0.3))
+    trained, kept = ([run(fold, 0.3 + 0.01 * fold, 0.3, value) for fold in range(2)] for value in (0.5, 0.3))
     report = FairReport(config, trained, 1)
-    assert report.first_sentences() == [f"ms+gap. {report.choice.sentence}"]
+    assert report.first_sentences() == [f"ms+gap: {report.choice.sentence}"]
     advice = export_advice([report], photos, "my photos")
     assert advice.splitlines()[1] == "dml train_final --run=runs/fair/folder/ms+gap-1 '--data_dir=my photos'"
     advice = export_advice([FairReport(config, kept, 1)], photos, "my photos")

@@ -76,16 +76,17 @@ def test_the_identity_starts_with_the_pooled_features(dataset):
 
 
 def test_a_run_measures_its_way_from_the_start_and_keeps_a_share(dataset, tmp_path):
-    """Two equal runs, of which one keeps the weights at half of the way."""
+    """Three equal runs, of which two keep the weights at half of the way and at the start."""
     settings = {"head_start": "identity", "embedding_dim": 64, "learning_rate": 0.01, "max_steps": 2}
     runs = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
-    configs = [configuration(**settings, interpolation="0,0.5"), configuration(**settings, kept_share=0.5)]
+    kept_shares = [configuration(**settings, kept_share=share) for share in (0.5, 0.0)]
+    configs = [configuration(**settings, interpolation="0,0.5"), *kept_shares]
     found = []
     for config in configs:
         runs.train(config, 0, 0)
         path = runs.unit_dir(config, 0, 0)
         found.append((json.loads((path / "result.json").read_text()), read_arrays(path / "weights.npz")))
-    (measured, end), (kept, half) = found
+    (measured, end), (kept, half), (_, start) = found
     way = measured["interpolated"]
     figures = measured["untrained"], kept["test"], measured["test"]
     untrained, of_half, of_end = ({name: of[name] for name in TABLE_METRICS} for of in figures)
@@ -95,7 +96,6 @@ def test_a_run_measures_its_way_from_the_start_and_keeps_a_share(dataset, tmp_pa
     )
     assert way["0.5"]["test"] == pytest.approx(of_half, abs=1e-6)
     assert way["0.5"]["test"] != pytest.approx(of_end, abs=1e-3)
-    start = read_arrays(runs.unit_dir(configs[0], 0, 0) / "start_weights.npz")
     for name, weight in end.items():
         np.testing.assert_allclose(half[name], (start[name] + weight) / 2, atol=1e-5)
 
@@ -104,6 +104,8 @@ def test_a_run_measures_its_way_from_the_start_and_keeps_a_share(dataset, tmp_pa
 def test_shares_are_increasing_and_below_one(shares):
     with pytest.raises(InvalidInput, match="--interpolation: received .*, expected increasing numbers from 0 to below"):
         configuration(interpolation=shares)
+    with pytest.raises(InvalidInput, match="which --kept_share leaves. Give one"):
+        configuration(interpolation="0.5", kept_share=0.5)
 
 
 def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path, monkeypatch):

@@ -166,10 +166,29 @@ def test_training_begins_where_the_network_is():
     assert own() == own(pooling="gmp") == own(backbone="mobilenet_v2") == ("identity", 1280)
     assert own(backbone="resnet50") == ("identity", 2048)
     assert own(embedding_dim=64) == ("pca", 64)
+    assert own(embedding_dim=1280) == ("identity", 1280)
+    assert own(matryoshka="64") == (None, 512)
     assert own(head_start="whitening") == ("whitening", 512)
     assert own(pooling="gsp") == own(loss="ms+groups", pooling="gap") == own(backbone="ConvNeXtTiny") == (None, 512)
     with pytest.raises(InvalidInput, match="--head_start=identity: received 64, expected 1280, .* --head_start=pca"):
         resolve("folder", "ms", "gap", "own_photos", "full", {"embedding_dim": 64, "head_start": "identity"})
+
+
+def test_few_images_have_no_principal_axes_to_start_with():
+    for copies, start in ((30, "pca"), (4, "random")):
+        draft = draft_of("folder", "ms", "gap", "own_photos", "full", {"embedding_dim": 64})
+        fit_to_data(draft, dataset_of(8, copies), {"embedding_dim": 64})
+        assert draft.values["head_start"] == start
+
+
+def test_the_way_is_measured_of_a_known_start():
+    def measured(pooling, **given):
+        draft = draft_of("folder", "ms", pooling, "own_photos", "full", given)
+        return draft.values.get("interpolation")
+
+    assert measured("gap") == measured("gap", embedding_dim=64) == "0,0.25,0.5,0.75"
+    assert measured("gsp") is measured("gap", kept_share=0.5) is None
+    assert measured("gap", interpolation="0") == "0"
 
 
 def test_the_identity_follows_the_network_of_a_file(tmp_path):
@@ -178,6 +197,7 @@ def test_the_identity_follows_the_network_of_a_file(tmp_path):
         draft = draft_of("folder", "ms", "gap", "own_photos", "full", given)
         fit_to_data(draft, dataset_of(50), {"weights": str(tmp_path / "mine.npz"), **given})
         assert (draft.values["backbone"], draft.values["embedding_dim"]) == ("resnet50", dim)
+        assert "embedding_dim" not in fitted_values(ExperimentConfig.of(draft.values, draft.sources))
 
 
 def test_channels_are_those_of_the_networks():
