@@ -85,11 +85,12 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
     A choice without training takes a single period of steps, whose weights are not kept.
     """
     config, choice = study.config, study.choice
-    steps, fixed = config.steps_per_evaluation, {}
+    final = Final(config.steps_per_evaluation, "", {})
     if choice is None or choice.candidate.share:
-        steps, _, fixed = study.final
+        final = study.final
     else:
         config = dataclasses.replace(config, rate_drop_step=None, rate_drop_factor=None)
+    steps, _, fixed = final
     if choice is not None:
         _, start, share = choice.candidate
         start = config.head_start if start is None else start

@@ -83,7 +83,7 @@ def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
 
 
 def _is_measured(row: Row) -> bool:
-    """Return whether a run can be chosen from; rows that are recorded elsewhere lack their result."""
+    """Return whether a run can be chosen from; recorded rows lack their result."""
     starts_known = row["configuration"].get("head_start") in (IDENTITY_START, *HEAD_STARTS)
     return starts_known and "0" in row["extras"].get(INTERPOLATED, {}) and "validation_classes" in row.result
 
