@@ -80,6 +80,10 @@ class FairReport(MethodReport):
         """Say what was chosen, and why."""
         return [f"{self.name}: {self.choice.sentence}"] if self.choice else []
 
+    def explanations(self) -> list[str]:
+        """Repeat the choice below the table in files."""
+        return self.first_sentences()
+
     def _target(self, size: int, metric: str, reference: MethodReport | None) -> reports.Target:
         """Return the printed cell; its margin is half the effect on `reference`."""
         published = self.published(metric, size)

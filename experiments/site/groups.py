@@ -128,7 +128,8 @@ def _study(methods: list[FairReport], kind: type[MethodReport]) -> Study:
     report = report_of(found, is_strict=False)
     rows, notes = report.rows, report.explanations
     if kind is FairReport:
-        notes = [f"{method.name}: {warning}" for method in found for warning in method.warnings()]
+        notes = [sentence for method in found for sentence in method.first_sentences()]
+        notes += [f"{method.name}: {warning}" for method in found for warning in method.warnings()]
         if not rows:
             rows, of_shared = _rows_of_shared_runs(found)
             notes = [*of_shared, *notes]

@@ -94,7 +94,7 @@ def test_the_report_says_the_choice_first_and_advises_by_it():
     photos = dataclasses.replace(noisy_pictures("folder", 4, 4, noise=1, copies=1), kind="image_files", channels=3)
     trained, kept = ([run(fold, 0.3 + 0.01 * fold, 0.3, value) for fold in range(2)] for value in (0.5, 0.3))
     report = FairReport(config, trained, 1)
-    assert report.first_sentences() == [f"ms+gap: {report.choice.sentence}"]
+    assert report.explanations() == report.first_sentences() == [f"ms+gap: {report.choice.sentence}"]
     advice = export_advice([report], photos, "my photos")
     assert advice.splitlines()[1] == "dml train_final --run=runs/fair/folder/ms+gap-1 '--data_dir=my photos'"
     advice = export_advice([FairReport(config, kept, 1)], photos, "my photos")
