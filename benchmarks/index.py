@@ -197,7 +197,7 @@ def steps_of_faiss(embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Cal
 
 @contextlib.contextmanager
 def own_index(database: str | None) -> Iterator[str | None]:
-    """Yield a free place in a database, if there is one, and remove its index at the end."""
+    """Yield a free place in a database, if any; empty it afterwards."""
     if database is None:
         yield None
         return

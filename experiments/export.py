@@ -20,7 +20,7 @@ from common.deployment.untrained import define_untrained_flags, untrained_from_f
 from common.errors import invalid
 from experiments.deployment.untrained import export_untrained
 from experiments.deployment.writing import FORMAT_NAMES, export_run
-from experiments.protocols.report import filled
+from experiments.reports.plain_tables import filled
 from experiments.settings import flags as experiment_flags
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from common.backbones.initial_weights import is_file, weights_file
 from common.data import Dataset
@@ -85,12 +85,11 @@ def final_configuration(study: FinishedStudy, weights: str | None) -> Experiment
     A choice without training takes a single period of steps, whose weights are not kept.
     """
     config, choice = study.config, study.choice
-    final = Final(config.steps_per_evaluation, "", {})
+    steps, fixed = config.steps_per_evaluation, dict[str, Any]()
     if choice is None or choice.candidate.share:
-        final = study.final
+        steps, fixed = study.final.steps, dict(study.final.arguments)
     else:
         config = dataclasses.replace(config, rate_drop_step=None, rate_drop_factor=None)
-    steps, _, fixed = final
     if choice is not None:
         _, start, share = choice.candidate
         start = config.head_start if start is None else start

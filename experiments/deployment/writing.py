@@ -24,7 +24,6 @@ from common.retrieval.metrics import METRICS, TABLE_METRICS
 from experiments import reports
 from experiments.deployment.run_model import Agreement, RunModel
 from experiments.parts.datasets import traits_of
-from experiments.reports.choice import choice_of
 from experiments.reports.scores import Scores
 from experiments.reports.training_effect import training_did_not_help
 from experiments.rows.run_folders import collect_method, finished
@@ -103,20 +102,17 @@ def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str]
         found.append(run.agreement(embed, name))
 
     write_format(run.model, path, name, check)
-    written = Written(name, path, check_given("agreement", found[0]), [*notes, *_other_choice(run)])
+    written = Written(name, path, check_given("agreement", found[0]), [*notes, *_choice_note(run)])
     write_text(written.card, model_card(run, written))
     return written
 
 
-def _other_choice(run: RunModel) -> list[str]:
-    """Say if all folds together chose another model than a fold's trained one."""
-    if run.config.protocol is not None:
+def _choice_note(run: RunModel) -> list[str]:
+    """Say that all folds together may choose another model than a fold's trained one."""
+    if run.config.protocol is not None or not run.config.shares:
         return []
-    choice = choice_of(collect_method(run.path.parent), run.config.num_folds)
-    if choice is None or choice.candidate.share == 1.0:
-        return []
-    command = f"`{shlex.join(['dml', 'train_final', f'--run={run.path.parent}'])}`"
-    return [f"{choice.sentence} This file is the trained network of one fold; {command} makes the chosen one."]
+    command = shlex.join(["dml", "train_final", f"--run={run.path.parent}"])
+    return [f"This is the trained network of one fold. `{command}` makes the model that validation in all folds chose."]
 
 
 def model_writer(dataset: Dataset, cache_dir: str | None) -> Callable[[pathlib.Path], None]:

@@ -178,12 +178,12 @@ class Sampler(Part):
 
     @property
     def of_classes(self) -> bool:
-        """Whether a batch has `--classes_per_batch` different classes."""
+        """True if a batch has `--classes_per_batch` different classes."""
         return self.accepts("classes_per_batch")
 
     @property
     def of_superclasses(self) -> bool:
-        """Whether it needs data with superclasses."""
+        """True if it needs data with superclasses."""
         return self.accepts("superclasses")
 
 
@@ -196,7 +196,7 @@ class Optimizer(Part):
 
     @property
     def decays(self) -> bool:
-        """Whether it decays weights itself; otherwise L2 is added to their gradients."""
+        """True if it decays weights itself; otherwise L2 is added to their gradients."""
         return self.accepts("weight_decay")
 
 

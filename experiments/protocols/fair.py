@@ -72,15 +72,14 @@ class Protocol:
     ) -> None:
         """Train the chosen `units` without a result; stopped ones resume from their checkpoint.
 
-        If any of them cannot be trained, none is. Once all have finished, `afterwards` gets each one's folder.
+        If any of them cannot be trained, none is. `afterwards` is called with the folder of each finished unit.
         """
         units = self.units(**chosen)
         self.runs.check(units)
         for config, fold, repeat in units:
             self.runs.train(config, fold, repeat, checkpoint_seconds)
-        if afterwards is not None:
-            for unit in units:
-                afterwards(self.runs.unit_dir(*unit))
+            if afterwards is not None:
+                afterwards(self.runs.unit_dir(config, fold, repeat))
 
     def methods(self) -> list[MethodReport]:
         """Collect each method's runs on disk."""

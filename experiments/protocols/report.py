@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import pathlib
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
@@ -15,7 +14,7 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.report_files import write_parts, write_recall
 from experiments.recipes import departures
-from experiments.reports.plain_tables import TERMINAL_WIDTH
+from experiments.reports.plain_tables import filled
 from experiments.reports.tables import figures_table
 from experiments.reports.training_effect import rows_without_training, runs_without_problem, training_did_not_help
 from experiments.rows.rows import UNTRAINED, Row
@@ -256,8 +255,3 @@ def lines_of(methods: Sequence[MethodReport]) -> list[str]:
         *(line for method in methods for line in method.partial_lines()),
         *map(filled, lines),
     ]
-
-
-def filled(line: str) -> str:
-    """Break a line for the terminal."""
-    return textwrap.fill(line, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False)

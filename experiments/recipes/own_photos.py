@@ -35,8 +35,7 @@ _FEWEST_CLASSES = 2 * _HELD_OUT_CLASSES  # of two folds
 def own_photos(draft: Draft) -> None:
     """Set the values of emoji, then those of photographs of any size.
 
-    The network in this package is trained as it was on emoji, the only images with which its training was tried here.
-    Validation on few classes is noisy, so a run is short.
+    The network in this package is trained as it was on emoji. Validation on few classes is noisy, so a run is short.
 
     Raises:
         InvalidInput: data other than photographs.

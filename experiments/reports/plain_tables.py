@@ -152,6 +152,11 @@ def _blocks(header: Sequence[str], widths: Sequence[int], keys: int) -> list[lis
     return blocks
 
 
+def filled(text: str) -> str:
+    """Break a text into lines of the terminal; long words stay whole."""
+    return textwrap.fill(text, TERMINAL_WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
 def _aligned(entries: Sequence[str], widths: Sequence[int]) -> list[str]:
     """Align entries in lines, the first to the left, the others to the right."""
     wrapped = [_wrapped(entry, width) for entry, width in zip(entries, widths)]

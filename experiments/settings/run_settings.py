@@ -261,7 +261,7 @@ class TrainingSettings(Settings, title="Training"):
     )
     interpolation: str | None = setting(
         "shares of the way from the starting weights (0) to the trained ones (1) at which a run is measured, too, such "
-        "as `0,0.5`; the own photos' choice is among them (default: none, but with --recipe=own_photos)",
+        "as `0,0.5`; with 0, validation chooses among them (default: none, but with --recipe=own_photos)",
         None,
     )
     kept_share: float = setting(

@@ -1,4 +1,4 @@
-"""Places of an index: the path of a folder, or the address of a PostgreSQL database."""
+"""Places of an index: paths of folders, and addresses of PostgreSQL databases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _DEFAULT_NAME = "photo_index"
 
 
 class StoreError(InvalidInput):
-    """A database that does not answer, refuses, or has another index; the message names its address."""
+    """A database that does not answer, refuses, or has another index.
+
+    The message names its address.
+    """
 
 
 def is_database(place: str | os.PathLike) -> bool:

@@ -139,7 +139,7 @@ def nearest_units(queries: np.ndarray, embeddings: np.ndarray, k: int) -> np.nda
 
 
 def product_error(dim: int) -> float:
-    """Return a bound on the error of a float32 product of vectors of unit norm, (1.01 dim + 20) u."""
+    """Bound the error of a float32 product of unit vectors: (1.01 dim + 20) u."""
     return 1.01 * (1.01 * dim + 20) * float(np.finfo(np.float32).eps) / 2
 
 

@@ -136,7 +136,7 @@ def embed_photos(
 
 
 def forget_parts(parts: str | os.PathLike) -> None:
-    """Remove what `embed_photos` has stored in a folder, and the folder if it is empty."""
+    """Remove what `embed_photos` has stored, and its folder if it is empty."""
     folder = pathlib.Path(parts)
     for path in [*folder.glob("?????????.npz"), *folder.glob(".*.tmp"), folder / _PLAN]:
         path.unlink(missing_ok=True)

@@ -53,6 +53,7 @@ def test_a_run_becomes_a_model_with_its_card(study, run, tmp_path, monkeypatch):
     for quoted in re.findall(r'^\s*-? ?(?:name|type)?:? ?(".*")$', front, re.MULTILINE):
         assert isinstance(json.loads(quoted), str)  # names are anybody's
     text = written.card.read_text()
+    assert "dml train_final" not in text
     for phrase in (
         "30 examples of 6 other classes",
         "<letter & 0>",
@@ -68,14 +69,16 @@ def test_a_run_becomes_a_model_with_its_card(study, run, tmp_path, monkeypatch):
 
 
 def test_a_training_that_has_not_helped_is_called_so(study, tiny_network, tmp_path, monkeypatch):
+    """A fold whose study also chooses among other models names the command that makes the chosen one."""
     own = TinyStudy(tmp_path)
-    path = finish_untrained(own, own.config("c2", "gap"))
+    path = finish_untrained(own, own.config("c2", "gap", interpolation="0"))
     for name in ("result.json", "result.copy.json"):
         result = read_json(path / name)
         write_json(path / name, {**result, "untrained": {**result["untrained"], "MAP@R": 0.999}})
     with loaded_as(monkeypatch, own.dataset):
         text = export_run(path, "keras").card.read_text()
     assert "**Training did not beat the untrained backbone's average features (MAP@R " in text
+    assert f"`dml train_final --run={path.parent}` makes the model that validation in all folds chose." in text
 
 
 @pytest.mark.slow
