@@ -25,7 +25,11 @@ confidence interval for the figure of all queries. The time is proportional to t
 
 `--metrics=verification` adds the error rates of a threshold on the cosine, `opis` how differently it treats classes,
 `centroid` the accuracy of the nearest class mean, `open_set` the rejection of classes that the gallery lacks,
-`classes` the figures of each class. Several are separated by commas.
+`classes` the figures of each class. Several are separated by commas. `--left_out_classes=20` makes 20 random classes
+unknown to `open_set`.
+
+`--encounters=photos.csv`, a table with `path` and `encounter` (or `time`: photos of one folder and minute are one
+encounter), keeps photos of one encounter from finding each other.
 
 `--diagnostics` describes the embeddings of the queries: spectral decay, distances within and between classes in two
 conventions, covering radius, alignment, uniformity, and a warning if they have collapsed.
@@ -52,8 +56,11 @@ def main() -> None:
         check_choice("--metrics", name, OTHER_METRICS)
     if not values.embeddings:
         raise InvalidInput("Missing --embeddings: expected the path of an .npz file. " + HOW_TO_WRITE)
-    if not (values.clustering or values.diagnostics or values.sample_queries):
-        refuse_flags(values, "seed", because="only --clustering, --diagnostics and --sample_queries draw anything")
+    if "open_set" not in values.metrics:
+        refuse_flags(values, "left_out_classes", because="only --metrics=open_set reads it")
+    if not (values.clustering or values.diagnostics or values.sample_queries or values.left_out_classes):
+        drawing = "--clustering, --diagnostics, --left_out_classes and --sample_queries"
+        refuse_flags(values, "seed", because=f"only {drawing} draw anything")
     if values.json:
         check_output_file("--json", values.json)
     found = scores(values)
@@ -72,10 +79,13 @@ if __name__ == "__main__":
     flags.DEFINE_boolean("map", False, "Also mAP, over the whole ranking.")
     help_text = f"Also any of {', '.join(OTHER_METRICS)} (docs/command_line.md)."
     flags.DEFINE_list("metrics", [], help_text)
+    text = "Random classes that --metrics=open_set takes out of the gallery, as unknown ones."
+    flags.DEFINE_integer("left_out_classes", 0, text, lower_bound=0)
+    flags.DEFINE_string("encounters", None, "A table with path and encounter or time: keeps these apart.")
     flags.DEFINE_boolean("clustering", False, "Also AMI and NMI of k-means, of the gallery if there is one.")
     flags.DEFINE_boolean("diagnostics", False, "Also spectral decay, distances of classes, covering radius, and more.")
     flags.DEFINE_string("training", None, "File of training embeddings of the same model: also the generalisation gap.")
-    help_text = "Seed of k-means, of what uniformity looks at, and of --sample_queries."
+    help_text = "Seed of k-means, of what uniformity looks at, of --left_out_classes and --sample_queries."
     flags.DEFINE_integer("seed", 0, help_text, lower_bound=0, upper_bound=LARGEST_SEED)
     flags.DEFINE_string("json", None, "File to write the figures to.")
     run_command(main)

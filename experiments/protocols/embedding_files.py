@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from absl import flags
 
 from common import retrieval
 from common.data import label_text
+from common.data.tables import read_table, wrong_row
 from common.diagnostics import evaluate_clustering
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
@@ -23,6 +25,7 @@ from common.training.test_embeddings import read_test_embeddings
 from experiments.parts.datasets import traits_of
 
 OTHER_METRICS = ("verification", "opis", "centroid", "open_set", "classes")  # of --metrics
+_MINUTE = re.compile(r"\d{4}\D\d\d\D\d\d\D\d\d\D\d\d")  # ISO 8601, or as in EXIF
 _MOST_CLASSES = 10  # in the table
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
@@ -101,6 +104,7 @@ class Scored(NamedTuple):
     queries: tuple[np.ndarray, np.ndarray]
     gallery: tuple[np.ndarray, ...]
     num_unlabelled: int = 0  # items of both that have no label
+    num_repeated: int = 0  # queries of an encounter that is there already
 
 
 def read_files(values: flags.FlagValues) -> Scored:
@@ -118,24 +122,71 @@ def read_files(values: flags.FlagValues) -> Scored:
     else:
         arrays = read_test_embeddings(run)
         queries = EmbeddingFile(arrays["queries"], arrays["query_labels"])
+        if values.encounters:
+            raise InvalidInput(f"--encounters would have no effect: {run} does not keep the paths of its images.")
         if "gallery" in arrays:
             if values.gallery:
                 raise InvalidInput(f"--gallery would have no effect: {run} has its own. Remove it.")
             return Scored(queries[:2], (arrays["gallery"], arrays["gallery_labels"]))
-    if not values.gallery:
-        return Scored(queries[:2], (), queries.num_unlabelled)
-    gallery = read_embeddings("--gallery", values.gallery)
-    _check_apart(values.gallery, queries, gallery)
+    gallery = read_embeddings("--gallery", values.gallery) if values.gallery else None
+    if gallery is not None:
+        _check_apart(values.gallery, queries, gallery)
+    num_queries = len(queries.labels)
+    if values.encounters:
+        queries = _once_per_encounter(values.encounters, queries, gallery)
+    num_repeated = num_queries - len(queries.labels)
+    if gallery is None:
+        return Scored(queries[:2], (), queries.num_unlabelled, num_repeated)
     num_unlabelled = queries.num_unlabelled + gallery.num_unlabelled
     if queries.class_names is None or gallery.class_names is None:
-        return Scored(queries[:2], gallery[:2], num_unlabelled)
+        return Scored(queries[:2], gallery[:2], num_unlabelled, num_repeated)
     # Each file numbers the classes that it has.
     number_of: dict[str, int] = {}
     of_both = [
         np.array([number_of.setdefault(name, len(number_of)) for name in each.class_names or ()])[each.labels]
         for each in (queries, gallery)
     ]
-    return Scored((queries.embeddings, of_both[0]), (gallery.embeddings, of_both[1]), num_unlabelled)
+    return Scored((queries.embeddings, of_both[0]), (gallery.embeddings, of_both[1]), num_unlabelled, num_repeated)
+
+
+def _once_per_encounter(table_file: str, queries: EmbeddingFile, gallery: EmbeddingFile | None) -> EmbeddingFile:
+    """Keep one query of each encounter, none of the gallery's.
+
+    Without a gallery, the first is kept. An encounter is a value of the table's column `encounter`, or one folder and
+    minute of its column `time`.
+    """
+    places, columns = read_table(table_file, ("path",), ("encounter", "time"))
+    if len(columns) == 1:
+        raise invalid("--encounters", received=table_file, expected="a table with a column encounter or time")
+    folder = os.path.dirname(os.path.abspath(table_file))
+    encounter_of: dict[str, tuple[str, str]] = {}
+    for row, (place, text) in enumerate(zip(places, columns["path"])):
+        path = os.path.normpath(os.path.join(folder, text))
+        if "encounter" in columns:
+            encounter_of[path] = ("", columns["encounter"][row] or path)
+        elif minute := _MINUTE.match(columns["time"][row]):
+            encounter_of[path] = (os.path.dirname(path), re.sub(r"\D", "", minute[0]))
+        else:
+            raise wrong_row(place, f"time {columns['time'][row]!r}", "year, month, day, hour and minute, by ISO 8601")
+
+    def encounters(flag: str, read: EmbeddingFile) -> list[tuple[str, str]]:
+        paths = [os.path.abspath(path) for path in read.paths or ()]
+        missing = next((path for path in paths if path not in encounter_of), None)
+        if missing is not None or read.paths is None:
+            expected = f"a file whose paths are in {table_file}, as `photo_search.search embed` writes it"
+            raise invalid(flag, received=f"one with {missing or 'no paths'}", expected=expected)
+        return [encounter_of[path] for path in paths]
+
+    seen = set() if gallery is None else {*encounters("--gallery", gallery)}
+    kept = []
+    for row, encounter in enumerate(encounters("--embeddings", queries)):
+        if encounter not in seen:
+            kept.append(row)
+        if gallery is None:
+            seen.add(encounter)
+    if not kept:
+        raise invalid("--encounters", received=table_file, expected="queries of encounters that the gallery lacks")
+    return queries._replace(embeddings=queries.embeddings[kept], labels=queries.labels[kept], paths=None)
 
 
 def _check_apart(file: str, queries: EmbeddingFile, gallery: EmbeddingFile) -> None:
@@ -180,7 +231,7 @@ def scores(values: flags.FlagValues) -> dict:
     from common.diagnostics import diagnose, generalization_gap
 
     options = evaluation_options(values) | {"sample_queries": values.sample_queries, "seed": values.seed}
-    (embeddings, labels), gallery, num_unlabelled = read_files(values)
+    (embeddings, labels), gallery, num_unlabelled, num_repeated = read_files(values)
     if labels.ndim == 2:
         _check_options_of_matrices(values)
     shapes = embeddings.shape, gallery[0].shape if gallery else None
@@ -197,6 +248,8 @@ def scores(values: flags.FlagValues) -> dict:
     found["metrics"] |= further
     if num_unlabelled:
         found["num_unlabelled"] = num_unlabelled
+    if num_repeated:
+        found["num_repeated"] = num_repeated
     if "classes" in values.metrics:
         found["classes"] = _of_classes(retrieval.class_table(result, labels))
     if values.clustering:
@@ -214,8 +267,13 @@ def _further_metrics(values: flags.FlagValues, *arrays: np.ndarray) -> dict[str,
     """Return the metrics of `--metrics` that no ranking of single queries has, as fractions."""
     found: dict[str, float] = {}
     if "open_set" in values.metrics:  # first: it refuses labels without unknown classes
-        rejection = retrieval.open_set_rejection(*arrays, similarity=values.similarity)
-        found |= {"OS-AUROC": rejection.area_under_roc, "OS-FPR95": rejection.false_positive_rate}
+        classes = np.unique(arrays[-1])
+        if values.left_out_classes >= len(classes):
+            expected = f"fewer than the {len(classes)} classes that can be found"
+            raise invalid("--left_out_classes", received=values.left_out_classes, expected=expected)
+        left_out = np.random.default_rng(values.seed).choice(classes, values.left_out_classes, replace=False)
+        options = {"similarity": values.similarity, "left_out": left_out}
+        found |= retrieval.open_set_rejection(*arrays, **options).as_dict()
     if "centroid" in values.metrics:
         found["NCM"] = retrieval.nearest_centroid_accuracy(*arrays)
     if {"verification", "opis"} & {*values.metrics}:
@@ -300,6 +358,8 @@ def table(found: dict) -> str:
     lines.append(f"{found['num_queries']} queries{sample}; {excluded} more have nothing to find and are left out.")
     if "num_unlabelled" in found:
         lines.append(f"{found['num_unlabelled']} items without a label are left out.")
+    if "num_repeated" in found:
+        lines.append(f"{found['num_repeated']} queries of an encounter that is there already are left out.")
     for name, value in found.get("generalization_gap", {}).items():
         lines.append(f"generalisation gap, {name} of test minus training: {100 * value:+.2f}")
     diagnostics = found.get("diagnostics", {})

@@ -144,8 +144,7 @@ def test_adds_the_metrics_that_are_named(tmp_path):
         **pairs.as_dict(),
         "OPIS": operating_point_inconsistency(*queries, *gallery),
         "NCM": nearest_centroid_accuracy(*queries, *gallery),
-        "OS-AUROC": rejection.area_under_roc,
-        "OS-FPR95": rejection.false_positive_rate,
+        **rejection.as_dict(),
     }
     assert {name: found["metrics"][name] for name in expected} == expected
     for name, value in expected.items():
@@ -159,6 +158,38 @@ def test_adds_the_metrics_that_are_named(tmp_path):
     assert line.split()[1:] == [str(worst["num_queries"]), *(f"{100 * worst[n]:.2f}" for n in ("P@1", "P@R", "MAP@R"))]
     check_clean_failure(score(*arguments, "--metrics=centroids"), "--metrics", "Did you mean centroid?")
     check_clean_failure(score(f"--embeddings={tmp_path}/g.npz", "--metrics=open_set"), "and 0 without")
+    left_out = ("--metrics=open_set", "--left_out_classes=2", "--seed=3", f"--json={tmp_path}/s.json")
+    scored(f"--embeddings={tmp_path}/g.npz", *left_out)
+    chosen = np.random.default_rng(3).choice(np.unique(gallery[1]), 2, replace=False)
+    expected = open_set_rejection(*gallery, left_out=chosen).as_dict()
+    found = json.loads((tmp_path / "s.json").read_text())["metrics"]
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_photos_of_one_encounter_are_on_one_side_alone(tmp_path):
+    """Two photos of each minute are alike, of whatever class."""
+    times = [
+        f"2026-05-0{1 + day}T10:0{minute}:{second}" for day in range(2) for minute in range(4) for second in (10, 40)
+    ]
+    paths = [str(tmp_path / f"{row}.jpg") for row in range(16)]
+    points, labels = np.repeat(np.random.default_rng(0).normal(size=(8, 4)), 2, axis=0), np.arange(16) // 4
+    table = "\n".join(["path,time", *(f"{row}.jpg,{time}" for row, time in enumerate(times))])
+    (tmp_path / "photos.csv").write_text(table)
+    np.savez(tmp_path / "e.npz", embeddings=points, labels=labels, paths=paths)
+    scored(f"--embeddings={tmp_path}/e.npz", f"--encounters={tmp_path}/photos.csv", f"--json={tmp_path}/s.json")
+    found = json.loads((tmp_path / "s.json").read_text())
+    expected = evaluate_retrieval(points[::2], labels[::2])
+    assert (found["metrics"]["P@1"], found["num_repeated"]) == (expected.as_dict()["P@1"], 8)
+    np.savez(tmp_path / "q.npz", embeddings=points[:6], labels=labels[:6], paths=paths[:6])
+    np.savez(tmp_path / "g.npz", embeddings=points[5:], labels=labels[5:], paths=paths[5:-1] + ["other.jpg"])
+    arguments = f"--embeddings={tmp_path}/q.npz", f"--gallery={tmp_path}/g.npz"
+    check_clean_failure(score(*arguments), "with 1 of the 6 queries")
+    np.savez(tmp_path / "g.npz", embeddings=points[7:], labels=labels[7:], paths=paths[7:])
+    np.savez(tmp_path / "q.npz", embeddings=points[:7], labels=labels[:7], paths=paths[:7])
+    finished = scored(*arguments, f"--encounters={tmp_path}/photos.csv")
+    assert "1 queries of an encounter that is there already are left out." in finished.stdout
+    (tmp_path / "photos.csv").write_text(table.replace(times[3], "noon"))
+    check_clean_failure(score(*arguments, f"--encounters={tmp_path}/photos.csv"), "line 5", "time 'noon'")
 
 
 def test_scores_a_run_by_its_folder_or_its_file_with_the_recalls_of_its_data_set(tmp_path):

@@ -228,7 +228,29 @@ def test_equals_scikit_learn(similarity, alone):
     inside, outside = scores[known], scores[~known]
     threshold = max(score for score in inside if np.mean(inside >= score) >= 0.95)
     assert found.false_positive_rate == np.mean(outside >= threshold)
+    first = values.argmax(axis=1)  # of equal ones the first
+    for share, rate in ((0.01, found.identified_at_1), (0.05, found.identified_at_5)):
+        limit = min(each for each in outside if np.mean(outside > each) <= share)
+        assert rate == np.mean((gallery_labels[first] == labels)[known] & (inside > limit))
+    assert found.identified_at_1 <= found.identified_at_5 < 1
     assert 0 < found.false_positive_rate < 1
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_classes_that_are_left_out_are_unknown_as_if_the_gallery_lacked_them(alone):
+    rng, labels = np.random.default_rng(2), np.repeat(np.arange(12), 4)
+    points = rng.normal(size=(12, 4))[labels] + 0.5 * rng.normal(size=(48, 4))
+    kept = labels > 2
+    arrays = [points, labels] if alone else [points, labels, points + 0.3, labels]
+    found = open_set_rejection(*arrays, left_out=[0, 1, 2])
+    assert (found.num_known, found.num_unknown) == (36, 12)
+    if not alone:
+        assert found == open_set_rejection(points, labels, points[kept] + 0.3, labels[kept])
+        return
+    distances = cdist(points, points)
+    distances[:, ~kept] = distances[np.arange(48), np.arange(48)] = np.inf
+    scores = -distances.min(axis=1)
+    assert found.area_under_roc == pytest.approx(roc_auc_score(kept, scores), rel=1e-12)
 
 
 def test_queries_of_one_kind_are_refused():
