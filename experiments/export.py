@@ -7,7 +7,9 @@ Regenerates: no table; docs/deploy.md says which run to export.
 Command: python -m experiments.export --run=runs/fair/glyphs/c2+gap-0123456789/fold0-repeat0 --format=keras
     [--output=exported/model.keras] (`fair_eval` and `conventional_eval` write model.keras into each run automatically)
     python -m experiments.export --backbone=efficientnet_lite0 --output=exported/model.keras (no training)
-Expected: differences from the stored embeddings below 1e-6 (keras, savedmodel), 1e-4 (tflite), 1e-5 (onnx).
+    python -m experiments.export --backbone=efficientnet_lite0 --format=tflite_int8 --images=photos --output=m.tflite
+Expected: differences from the stored embeddings below 1e-6 (keras, savedmodel), 1e-4 (tflite), 1e-5 (onnx); of rounded
+    ones, MAP@R before and after.
 Cost: seconds to a minute on one CPU core, mostly for the conversion to TFLite or ONNX.
 """
 
@@ -33,13 +35,14 @@ def main() -> None:
         fix = "--run exports a finished run, --backbone a network with published weights and without training."
         raise invalid("--run and --backbone", received=received, expected="exactly one of them", fix=fix)
     if values.backbone is not None:
-        refuse = ("num_checked", "data_dir", "cache_dir")
+        refuse = ("data_dir", "cache_dir", *(["num_checked"] if values.images is None else []))
         experiment_flags.refuse_flags(values, *refuse, because="--backbone exports a network without a run")
-        card = export_untrained(untrained_from_flags(values), values.format, values.output)
-        print(f"Written: {values.output} and {card}")
+        given = values.output, values.images, values.num_checked
+        card, measured = export_untrained(untrained_from_flags(values), values.format, *given)
+        print(*filter(None, [filled(measured)]), f"Written: {values.output} and {card}", sep="\n")
         return
     because = "it describes a network of --backbone, and a run has its own"
-    experiment_flags.refuse_flags(values, *UNTRAINED_FLAGS, because=because)
+    experiment_flags.refuse_flags(values, *UNTRAINED_FLAGS, "images", because=because)
     places = {"data_dir": values.data_dir, "cache_dir": values.cache_dir}
     written = export_run(values.run, values.format, values.output, num_checked=values.num_checked, **places)
     found = [*map(filled, written.notes), *written.agreement.sentences()]
@@ -51,7 +54,11 @@ if __name__ == "__main__":
     flags.DEFINE_string("run", None, "A finished run's directory.")
     define_untrained_flags()
     flags.DEFINE_string("format", "keras", f"One of {', '.join(FORMAT_NAMES)}.")
+    text = "Folder of photos, on which a tflite or onnx model of --backbone is checked, and tflite_int8 calibrated."
+    flags.DEFINE_string("images", None, text)
     flags.DEFINE_string("output", None, "Path of the model, a folder for savedmodel (default: in --run's directory).")
-    flags.DEFINE_integer("num_checked", 256, "Test images on which the model is compared with the run.", lower_bound=1)
+    flags.DEFINE_integer(
+        "num_checked", 256, "Images on which the model is compared with the run, or network.", lower_bound=1
+    )
     experiment_flags.define("data_dir", "cache_dir")
     experiment_flags.run_command(main)

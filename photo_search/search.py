@@ -7,6 +7,7 @@ Command: python -m photo_search.search index --index=photo_index --images=photos
     python -m photo_search.search shell --index=photo_index   (neighbours of each path that is typed or piped)
     python -m photo_search.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
     python -m photo_search.search map --index=photo_index --html=map.html   (all photos, similar ones together)
+    python -m photo_search.search bundle --index=photo_index --output=phone --format=tflite_int8
     python -m photo_search.search embed --images=photos --output=photos.npz   (for `index --embeddings`, or elsewhere)
 Expected: neighbours with similarities (cosine), as a table and as a page with pictures; see docs/search.md.
 Cost: embedding is a forward pass per photo; a search seconds for a million photos on 2 CPU cores.
@@ -29,6 +30,7 @@ from common.errors import InvalidInput, check_choice
 from photo_search.index.approximate import KINDS, TARGET_RECALL
 from photo_search.index.similarity import METRICS
 from photo_search.photos import actions
+from photo_search.photos.bundle import FORMATS
 from photo_search.photos.models import MODEL_FLAGS, define_model_flags
 
 _PUSH = "push is gone: `index --index=postgresql://USER@HOST/DATABASE` keeps an index that other machines search, too."
@@ -49,7 +51,8 @@ def define_flags() -> None:
     define_model_flags()
     flags.DEFINE_string("images", None, "Photos: a folder, a table (.csv, .parquet, ...), or one image file.")
     flags.DEFINE_string("embeddings", None, "Instead of --model and --images: a file that embed has written.")
-    flags.DEFINE_string("output", None, "The .npz or .parquet file to write.")
+    flags.DEFINE_string("output", None, "The .npz or .parquet file, or the folder, to write.")
+    flags.DEFINE_enum("format", "tflite", FORMATS, "The network in float32, float16 or int8.")
     flags.DEFINE_string(
         "index", None, "Folder of the index, or postgresql://USER@HOST/DATABASE#NAME; it keeps its model, too."
     )

@@ -14,7 +14,7 @@ import signal
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from common.errors import InvalidInput
@@ -61,13 +61,20 @@ def _quieten_tensorflow() -> None:
 
 
 def _quietly(execute: Callable[[types.ModuleType], None], module: types.ModuleType) -> None:
+    with native_notices_silenced():
+        execute(module)
+
+
+@contextlib.contextmanager
+def native_notices_silenced() -> Iterator[None]:
+    """Redirect file descriptor 2, on which libraries write past Python, to null."""
     with contextlib.ExitStack() as stack:
         saved = os.dup(2)
         stack.callback(os.close, saved)
         stack.callback(os.dup2, saved, 2)
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 2)
-        execute(module)
+        yield
 
 
 def sees_gpu() -> bool:

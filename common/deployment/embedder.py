@@ -91,9 +91,13 @@ class Embedder:
         check_positive("batch_size", batch_size)
         if len(items) == 0:
             return np.zeros((0, self.embedding_dim), np.float32)
-        batches = self._tokens(items, batch_size) if self._preprocessing is None else self._images(items, batch_size)
+        batches = self.inputs(items, batch_size)
+        return np.concatenate([self._infer(batch).numpy() for batch in batches]).astype(np.float32)
+
+    def inputs(self, items: Items, batch_size: int = 64) -> Iterator[tf.Tensor]:
+        """Yield batches of the layer "network"'s inputs; items and errors are those of `embed`."""
         try:
-            return np.concatenate([self._infer(batch).numpy() for batch in batches]).astype(np.float32)
+            yield from (self._tokens if self._preprocessing is None else self._images)(items, batch_size)
         except (tf.errors.OpError, ValueError) as error:
             cause = invalid_input_behind(error)
             if cause is None or isinstance(error, InvalidInput):

@@ -41,6 +41,7 @@ class Agreement:
     # cosine similarities `[images]` of embeddings of original files and of their prepared copies, which the run was
     # evaluated on; empty without copies
     originals: np.ndarray
+    rounding: str = ""  # what it costs, if the format rounds
 
     def sentences(self) -> list[str]:
         """Describe the findings for people."""
@@ -48,6 +49,8 @@ class Agreement:
             f"Checked on {self.num_checked} test images: largest difference of a component from the run's test "
             f"embeddings {self.difference:.1e}, from its network computed again {self.from_network:.1e}."
         ]
+        if self.rounding:
+            found.append(self.rounding)
         if self.originals.size:
             found.append(
                 f"Original files instead of the prepared copies ({self.originals.size} test images): cosine similarity "
@@ -59,20 +62,31 @@ class Agreement:
 class RunModel:
     """A finished run as a model from images (or tokens) to embeddings.
 
-    It is compared on `num_checked` images, spread over the test set.
+    It is compared on `num_checked` images, spread over the test set; or on about as many that are all images of their
+    classes, so that retrieval among them can be measured.
 
     Raises:
         InvalidInput: the run has not finished, the data are others, or its weights do not give its test embeddings.
     """
 
-    def __init__(self, path: str | os.PathLike, dataset: Dataset, cache_dir: str | None, num_checked: int = 256):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        dataset: Dataset,
+        cache_dir: str | None,
+        num_checked: int = 256,
+        has_whole_classes: bool = False,
+    ) -> None:
+        from common.deployment.formats import spread_places, whole_classes
+
         self.path = pathlib.Path(path)
         self.trained: TrainedModel = load_trained_model(path, dataset=dataset, cache_dir=cache_dir)
         loaded = (self.trained.loaded or dataset).test
         # Photos of users are read as shown; only an older run on such photos keeps its reading.
         self.model = model_of(self.trained, Reading.SHOWN if loaded.reading == dataset.test.reading else loaded.reading)
         test = self.trained.dataset.test
-        chosen = np.unique(np.linspace(0, len(test) - 1, num_checked).astype(int))
+        spread = spread_places(len(test), num_checked)
+        chosen = whole_classes(test.labels, num_checked) if has_whole_classes else spread
         self._examples = test.subset(chosen)
         self._stored = read_test_embeddings(path)["queries"][chosen]
         self._network = self.trained.model.embed(self.trained.inputs(self._examples))
@@ -100,12 +114,23 @@ class RunModel:
 
     def agreement(self, embed: Embed, name: str) -> Agreement:
         """Compare a reloaded model with the run, as its format allows."""
-        from common.deployment.formats import FORMATS
+        from common.deployment.formats import FORMATS, check_embeddings, rounding_sentence
 
         embeddings = np.concatenate([embed(inputs) for inputs in self._inputs(FORMATS[name].takes_crops)])
         from_network = check_embeddings(embeddings, self._network, name, "run")
         difference = _largest_difference(embeddings, self._stored)
-        return Agreement(len(embeddings), difference, from_network, self._similarities())
+        rounding = ""
+        if FORMATS[name].is_rounded:
+            rounding = rounding_sentence(embeddings, self._network, self._examples.labels)
+        return Agreement(len(embeddings), difference, from_network, self._similarities(), rounding)
+
+    def training_inputs(self) -> np.ndarray:
+        """Return inputs of the network from some images that the run learnt from."""
+        from common.deployment.formats import NUM_CALIBRATED, spread_places
+
+        training = self.trained.training
+        some = training.subset(spread_places(len(training), NUM_CALIBRATED))
+        return np.concatenate([batch.numpy() for batch in self.trained.inputs(some)])
 
     def _inputs(self, takes_crops: bool) -> Iterator[np.ndarray]:
         """Yield input batches of the model, or of its network, in order.
@@ -171,19 +196,6 @@ def model_of(trained: TrainedModel, reading: Reading = Reading.SHOWN) -> keras.M
         input_shape=input_shape,
         feature_sizes=trained.model.feature_sizes,
     )
-
-
-def check_embeddings(found: np.ndarray, expected: np.ndarray, name: str, whose: str) -> float:
-    """Return the largest difference of a written model's embeddings `[images, dim]`, unless the format allows less."""
-    from common.deployment.formats import FORMATS
-
-    difference, limit = _largest_difference(found, expected), FORMATS[name].tolerance
-    if not difference <= limit * max(1.0, float(np.abs(expected).max())):
-        raise InvalidInput(
-            f"The model as {name} gives embeddings that differ by {difference:.1e} from those of the {whose}, "
-            f"expected at most {limit:.0e}. Nothing was written. Take another --format."
-        )
-    return difference
 
 
 def _largest_difference(first: np.ndarray, second: np.ndarray) -> float:

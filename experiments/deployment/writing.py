@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 MODEL = "model.keras"
 _NAMES = {
     **{"keras": MODEL, "keras_float16": MODEL},
-    **{"savedmodel": "saved_model", "tflite": "model.tflite", "onnx": "model.onnx"},
+    **{"savedmodel": "saved_model", "onnx": "model.onnx"},
+    **dict.fromkeys(("tflite", "tflite_float16", "tflite_int8"), "model.tflite"),
 }
 FORMAT_NAMES = tuple(_NAMES)  # of `common.deployment.formats.FORMATS`, without its TensorFlow
 _LACKING = {"gemax": "the Cholesky factorisation"}  # operations of poolings that neither TFLite nor ONNX has
@@ -70,8 +71,10 @@ def export_run(
     check_output(path, name)
     config, _ = run_configuration(run)
     check_pooling(name, config.pooling)
+    from common.deployment.formats import FORMATS
+
     dataset = build.load_dataset_of(config, data_dir, cache_dir)
-    return write_run(RunModel(run, dataset, cache_dir, num_checked), name, path)
+    return write_run(RunModel(run, dataset, cache_dir, num_checked, FORMATS[name].is_rounded), name, path)
 
 
 def check_output(path: pathlib.Path, name: str) -> None:
@@ -85,24 +88,32 @@ def check_output(path: pathlib.Path, name: str) -> None:
     check_card(path, name)
 
 
+def kind_of(name: str) -> str:
+    """Return the format without its rounding: "tflite" for "tflite_int8"."""
+    return name.partition("_")[0]
+
+
 def check_pooling(name: str, pooling: str) -> None:
     """Raise `InvalidInput` if the format `name` lacks an operation of a pooling."""
-    if name in ("tflite", "onnx") and pooling in _LACKING:
+    if kind_of(name) in ("tflite", "onnx") and pooling in _LACKING:
         expected = f"keras or savedmodel: it lacks {_LACKING[pooling]} that {pooling} pools by"
         raise invalid("--format", received=name, expected=expected)
 
 
 def write_run(run: RunModel, name: str, path: pathlib.Path, notes: Sequence[str] = ()) -> Written:
     """Write a model with its card."""
-    from common.deployment.formats import write_format
+    from common.deployment.formats import FORMATS, write_format
 
     found: list[Agreement] = []
 
     def check(embed: Embed) -> None:
         found.append(run.agreement(embed, name))
 
-    write_format(run.model, path, name, check)
-    written = Written(name, path, check_given("agreement", found[0]), [*notes, *_choice_note(run)])
+    examples = run.training_inputs() if FORMATS[name].is_calibrated else None
+    write_format(run.model, path, name, check, examples)
+    calibrated = [] if examples is None else [f"Calibrated on {len(examples)} examples that the run learnt from."]
+    notes = [*notes, *calibrated, *_choice_note(run)]
+    written = Written(name, path, check_given("agreement", found[0]), notes)
     write_text(written.card, model_card(run, written))
     return written
 
@@ -198,7 +209,7 @@ def model_card(run: RunModel, written: Written) -> str:
         transform=preprocessing and preprocessing.transform,
         reading=preprocessing and preprocessing.reading,
         class_names=[str(data.class_names[label]) for label in np.unique(data.train.labels) if len(data.class_names)],
-        format=written.name.removesuffix("_float16"),
+        format=kind_of(written.name),
         file=written.path.name,
         agreement=written.agreement.sentences(),
         notes=written.notes,

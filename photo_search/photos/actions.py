@@ -7,16 +7,17 @@ import os
 import sys
 from collections.abc import Callable
 
-from absl import flags
+from absl import flags, logging
 
 from common.commands.command_line import refuse_flags, with_home
+from common.deployment.untrained import FLAGS as UNTRAINED_FLAGS
 from common.errors import InvalidInput, invalid
 from common.files import check_output_file
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex, QueryExpansion, Reranking
 from photo_search.index.places import name_of, parts_of, shown_place
 from photo_search.index.stores import store_of
-from photo_search.photos import duplicates, neighbors, sync
+from photo_search.photos import bundle, duplicates, neighbors, sync
 from photo_search.photos.embedding import (
     EmbeddingTable,
     check_table_name,
@@ -51,6 +52,7 @@ FLAGS = {
     "shell": (*MODEL_FLAGS, "index", *_SEARCH),
     "map": ("index", "html"),
     "duplicates": (*_EMBEDDING, "index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
+    "bundle": ("index", "model", *UNTRAINED_FLAGS, "output", "format", "reject"),
 }
 
 
@@ -75,6 +77,7 @@ def run(action: str, values: flags.FlagValues) -> None:
         "neighbours": _neighbours,
         "shell": _shell,
         "map": _map,
+        "bundle": _bundle,
         "duplicates": _duplicates,
     }[action](values)
     for name in ("csv", "html"):
@@ -235,6 +238,21 @@ def _map(values: flags.FlagValues) -> None:
         raise invalid("--index", received=shown_place(values.index), expected="an index with photos")
     shown = write_map(values.html, index, name_of(values.index))
     print(f"A map of {shown:,} of {plural(len(index), 'photo')}.")
+
+
+def _bundle(values: flags.FlagValues) -> None:
+    _need(values, "index", "output")
+    logging.set_verbosity(logging.WARNING)  # converters log every pass
+    index = EmbeddingIndex.load(values.index)
+    rows = bundle.check_bundle(index, values.index, values.output)
+    embedder = load_model(choose_model(values, values.index, index), index.model_digest)
+    share = bundle.REJECTED if values.reject is None else values.reject
+    measured = bundle.write_bundle(index, rows, embedder, values.output, values.format, share / 100)
+    print(
+        *measured,
+        f"{values.output}: {len(index)} photos. `python {values.output}/search.py new.jpg` searches them.",
+        sep="\n",
+    )
 
 
 def _duplicates(values: flags.FlagValues) -> None:

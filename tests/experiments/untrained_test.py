@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from common.backbones.pretrained_weights import save_parameters
-from common.data import load_image_folder
+from common.data import find_image_files, load_image_folder
 from common.deployment import load_embedder
 from common.deployment.untrained import POOLINGS, UntrainedNetwork
 from common.retrieval import evaluate_retrieval
@@ -96,6 +96,11 @@ def test_other_commands_embed_as_the_index_does(index, image_folder, network, tm
     (block,) = re.findall("```python\n(.*?)```", card, re.DOTALL)
     monkeypatch.chdir(tmp_path / "exported")
     exec(block, {})
+    said = done("export", *network, "--format=tflite_int8", f"--images={image_folder}", "--output=small/m.tflite")
+    photos = find_image_files(str(image_folder))
+    measured = re.compile(rf"Calibrated on {min(100, len(photos))} of your.*: (\S+) % before rounding, (\S+) % after")
+    assert measured.search(said.replace("\n", " "))
+    assert measured.search((tmp_path / "exported" / "small" / "README.md").read_text())
 
 
 @pytest.mark.slow

@@ -64,10 +64,25 @@ def test_what_is_read_back_gives_the_same_embeddings(models, kind, name, tmp_pat
     inputs = np.asarray(model.get_layer("preprocessing")(images)) if has_crops else images
     seen = []
     path = tmp_path / f"model{form.ending}"
-    write_format(model, path, name, seen.append)
+    write_format(model, path, name, seen.append, inputs)
     assert list(tmp_path.iterdir()) == [path]
     for embed in (seen[0], form.read(path)):
         np.testing.assert_allclose(embed(inputs), expected, atol=form.tolerance)
+
+
+@pytest.mark.slow
+def test_photos_decide_the_ranges_of_eight_bits(models, tmp_path, capfd):
+    """A model that has only seen dark ones cuts off bright ones; the file is small, and nothing is printed."""
+    model, path = models["gap"], tmp_path / "model.tflite"
+    images = np.asarray(model.get_layer("preprocessing")(inputs_of(model, 20)))
+    distances, expected = [], np.asarray(model.get_layer("network")(images))
+    for examples in (images, images / 20):
+        write_format(model, path, "tflite_int8", ignore, examples)
+        found = FORMATS["tflite_int8"].read(path)(images)
+        distances.append(np.linalg.norm(found - expected, axis=1).mean())
+        assert b"int8" in path.read_bytes() or found.dtype == np.float32
+    assert distances[0] < 0.05 < 0.2 < distances[1]
+    assert capfd.readouterr().err == ""
 
 
 def test_a_rounded_file_has_kernels_of_half_precision(models, tmp_path):

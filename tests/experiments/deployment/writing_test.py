@@ -8,6 +8,7 @@ from common.deployment import load_embedder
 from common.deployment.formats import FORMATS
 from common.errors import InvalidInput
 from common.files import read_json, write_json
+from common.retrieval import evaluate_retrieval
 from common.training.test_embeddings import read_test_embeddings
 from experiments.deployment.writing import MODEL, export_run, model_writer
 from tests.common.deployment.small_models import needs_onnx
@@ -82,7 +83,23 @@ def test_a_training_that_has_not_helped_is_called_so(study, tiny_network, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["keras", "savedmodel", "tflite", pytest.param("onnx", marks=needs_onnx)])
+@pytest.mark.parametrize("name", ["tflite_float16", "tflite_int8"])
+def test_the_card_of_a_rounded_model_has_retrieval_before_and_after(study, run, name, tmp_path, monkeypatch):
+    with loaded_as(monkeypatch, study.dataset):
+        written = export_run(run, name, tmp_path / "model.tflite", num_checked=1000)
+    text, stored, test = written.card.read_text(), read_test_embeddings(run)["queries"], study.dataset.test
+    found = FORMATS[name].read(written.path)(test.arrays.astype(np.float32))
+    before, after = (100 * evaluate_retrieval(rows, test.labels).map_at_r for rows in (stored, found))
+    said = f"MAP@R among these {len(test)} images: {before:.2f} % before rounding, {after:.2f} % after."
+    assert said in text
+    calibrated = re.search(r"Learnt from (\d+) examples .*Calibrated on (\d+) examples that", text, re.DOTALL)
+    assert calibrated is None if name == "tflite_float16" else calibrated[1] == calibrated[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["keras", "savedmodel", "tflite", "tflite_int8", pytest.param("onnx", marks=needs_onnx)]
+)
 def test_the_card_s_code_runs_in_another_process(study, run, name, tmp_path, monkeypatch):
     with loaded_as(monkeypatch, study.dataset):
         written = export_run(run, name, tmp_path / f"model{FORMATS[name].ending}")
