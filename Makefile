@@ -16,7 +16,8 @@ THESIS_TESTS := $(addprefix tests/, conformance gsp_dml ccp_dml milbich_dml expe
 PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 # Three workers fill two cores: tests wait for servers and processes of theirs, and threads of libraries for one another.
 ONE_THREAD := TF_NUM_INTRAOP_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-# Programs that run once: most of their time is LLVM's. `make test-release` has them as users do.
+# Programs that run once: most of their time is the compiler's, and a third of that of graphs is TensorFlow's optimiser's
+# (tests/support/command_server.py). `make test-release` has both as users do.
 QUICKLY_COMPILED := XLA_FLAGS=--xla_backend_optimization_level=0
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Modules are compiled once: a process that compiles TensorFlow's again needs 14 seconds more.

@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from tests.support.command_server import is_quickly_compiled, optimize_graphs
 from tests.support.real_data import folder_of_real_data, why_missing
 from tests.support.served_process import command_server
 
@@ -86,14 +87,15 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def graphs_are_let_go_of():
+def graphs_are_let_go_of(request):
     """At the end of a file: else what Keras and TensorFlow keep of its graphs would come to gigabytes a worker.
 
     And each file draws the same numbers in each run, whatever ran before it. (Setting the seed before each test would
-    make TensorFlow forget all of its kernels as often.)
+    make TensorFlow forget all of its kernels as often.) `make test` optimises the graphs of conformance tests alone.
     """
     has_graphs = "tensorflow" in sys.modules
     if has_graphs:
+        optimize_graphs(not is_quickly_compiled() or request.path.parent.name == "conformance")
         from common.training.training_session import forget_gradients, registered_gradients
 
         sys.modules["tensorflow"].keras.utils.set_random_seed(0)

@@ -35,6 +35,18 @@ def import_libraries(names: list[str]) -> None:
         importlib.import_module(name)
     if "tensorflow" in names:
         assert sys.modules["tensorflow"].keras.Model  # which TensorFlow imports by its first use only
+        optimize_graphs(not is_quickly_compiled())
+
+
+def is_quickly_compiled() -> bool:
+    """Whether `make test` asks for it: compiling is most of the time of a program that runs once."""
+    return "xla_backend_optimization_level=0" in os.environ.get("XLA_FLAGS", "")
+
+
+def optimize_graphs(is_optimized: bool) -> None:
+    """Let TensorFlow rewrite graphs before their first run, as it does for users, or run them as they were traced."""
+    options = {"disable_meta_optimizer": not is_optimized}
+    sys.modules["tensorflow"].config.optimizer.set_experimental_options(options)
 
 
 def serve(control: socket.socket) -> dict | None:
