@@ -1,8 +1,10 @@
 """A program: models trained on one device and on replicas by Keras' `fit`, and how far apart their weights are.
 
 python -m tests.conformance.replicated_fit mirrored FOLDER NAME ...
-python -m tests.conformance.replicated_fit worker FOLDER NAME ...   (with TF_CONFIG; writes what it has trained)
+python -m tests.conformance.replicated_fit worker FOLDER NAME ...   (writes what it has trained)
 python -m tests.conformance.replicated_fit one FOLDER NAME ...
+
+HOSTS in the environment of a worker is the TF_CONFIG that it sets: the process that it was forked from had none.
 """
 
 import functools
@@ -186,7 +188,8 @@ def main(action, folder, *names):
         host, strategy = "one", tf.distribute.get_strategy()
     else:
         collective_all_reduce_strategy.CollectiveAllReduceExtended._check_health_interval = 1  # seconds
-        host = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+        os.environ["TF_CONFIG"] = os.environ["HOSTS"]
+        host = json.loads(os.environ["HOSTS"])["task"]["index"]
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         if action == "failing" and host == 1:
             kill_after_second_checkpoint()

@@ -60,7 +60,7 @@ def official_cars(image_folder, tmp_path_factory):
 def glyph_cache(tmp_path_factory, drawn_glyphs):
     """A cache folder for the embedded data sets, shared by the tests of this process.
 
-    Its data set `glyphs` has every eighth of the 2,100 characters: what a command does with them does not depend on
+    Its data set `glyphs` has every sixteenth of the 2,100 characters: what a command does with them does not depend on
     their number, and they have tests of their own. The collages are whole.
     """
     folder = tmp_path_factory.mktemp("cache")
@@ -68,7 +68,7 @@ def glyph_cache(tmp_path_factory, drawn_glyphs):
     shutil.copy(collage_file, folder)
     (whole_file,) = drawn_glyphs(GLYPH_SIZE).iterdir()
     whole = draw_glyphs(GLYPH_SIZE, cache_dir=whole_file.parent)
-    is_kept = np.isin(whole.code_points, np.unique(whole.code_points)[::8])
+    is_kept = np.isin(whole.code_points, np.unique(whole.code_points)[::16])
     np.savez(folder / whole_file.name, images=whole.images[is_kept], code_points=whole.code_points[is_kept])
     return folder
 
