@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from common.backbones.initial_weights import is_file, weights_file
+from common.backbones.network_names import CHANNELS
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from common.retrieval.metrics import TABLE_METRICS
@@ -130,8 +131,10 @@ def train_final(
     Refuses other data than the study's, and what `UnitRuns.train` refuses.
     """
     dataset = data_of_run(dataset, places.cache_dir, study.data, os.fspath(study.path))
-    if config.head_start in HEAD_STARTS and not config.kept_share:  # closed forms of few images have fewer components
-        config = dataclasses.replace(config, embedding_dim=min(config.embedding_dim, len(dataset.train) - 1))
+    most = min(CHANNELS.get(config.backbone, config.embedding_dim), len(dataset.train) - 1)
+    if config.head_start in HEAD_STARTS and not config.kept_share and config.embedding_dim > most:
+        # A closed form has fewer components, as in the folds. Its prefixes need no training, which is not kept.
+        config = dataclasses.replace(config, embedding_dim=most, matryoshka=None)
     runs = UnitRuns(dataset, places, tracker)
     runs.train(config, 0, 0, checkpoint_seconds)
     run = RunModel(runs.unit_dir(config, 0, 0), dataset, places.cache_dir)
@@ -186,7 +189,13 @@ def models_table(title: str, folds: Scores, joined: Scores, final: Scores) -> re
     rows += [
         [f"mean of the {len(single)} folds", f"{dim}", "", *texts(mean), minus(mean)],
         [f"concatenation of the {len(single)}", f"{dim * len(single)}", "", *texts(of_joined), minus(of_joined)],
-        ["final, all training classes", f"{dim}", f"{final.rows[0]['steps']:,}", *texts(of_final), ""],
+        [
+            "final, all training classes",
+            f"{final.rows[0]['configuration']['embedding_dim']}",
+            f"{final.rows[0]['steps']:,}",
+            *texts(of_final),
+            "",
+        ],
     ]
     notes = [
         "95 % intervals for other test classes of the same kind, of these trained networks: how much another training "

@@ -1,8 +1,10 @@
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 
+from common.backbones import network_names
 from common.deployment import load_embedder
 from common.errors import InvalidInput
 from common.files import read_json, write_json
@@ -15,6 +17,7 @@ from experiments.rows.run_folders import collect
 from experiments.settings.places import Places
 from experiments.settings.splits import split_of
 from experiments.site.groups import read_studies
+from tests.experiments.tiny_network import CHANNELS
 from tests.experiments.tiny_study import OVERRIDES, TinyStudy
 
 pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
@@ -87,17 +90,21 @@ def test_the_final_model_is_trained_once_and_written(finished, capsys):
 
 
 @pytest.mark.parametrize(
-    ("name", "changed"),
+    ("name", "dim", "changed"),
     [
-        ("0.5", {"kept_share": 0.5, "max_steps": 9}),
-        ("0", {"kept_share": 0.0, "max_steps": 3, "selection_start": 0}),
-        ("pca", {"kept_share": 0.0, "head_start": "pca", "max_steps": 3, "selection_start": 0}),
+        ("0.5", 8, {"kept_share": 0.5, "max_steps": 9}),
+        ("0", 8, {"kept_share": 0.0, "max_steps": 3, "selection_start": 0}),
+        ("pca", 8, {"kept_share": 0.0, "head_start": "pca", "max_steps": 3, "selection_start": 0}),
+        ("pca", 24, {"kept_share": 0.0, "head_start": "pca", "max_steps": 3, "selection_start": 0}),
     ],
 )
-def test_the_model_that_validation_chose_is_made(tmp_path, name, changed):
-    """Of ten validation classes, one candidate is far ahead."""
+def test_the_model_that_validation_chose_is_made(tmp_path, name, dim, changed, monkeypatch):
+    """Of ten validation classes, one candidate is far ahead; a closed form has no more components than channels."""
+    monkeypatch.setitem(network_names.CHANNELS, "resnet10", CHANNELS)
     study = TinyStudy(tmp_path)
-    config = study.config("c2", "gap", **SHORT, interpolation="0,0.5", head_start="whitening", embedding_dim=8)
+    config = study.config("c2", "gap", **SHORT, interpolation="0,0.5", head_start="whitening", embedding_dim=dim)
+    if dim > CHANNELS:
+        config = dataclasses.replace(config, matryoshka="20")
     for fold in (0, 1):
         metrics, ahead = ({"P@1": 0.95, "MAP@R": value - 0.01 * fold} for value in (0.5, 0.9))
         path = study.finish(config, fold)
@@ -119,7 +126,8 @@ def test_the_model_that_validation_chose_is_made(tmp_path, name, changed):
     assert "Chosen on 10 validation classes in 2 folds: " in text
     assert ("No trained weights are kept." in text) == (changed["kept_share"] == 0)
     if name == "pca":
-        assert load_embedder(written.path).embed(study.dataset.test.arrays).shape[1] == 8
+        assert load_embedder(written.path).embed(study.dataset.test.arrays).shape[1] == min(dim, CHANNELS)
+        assert re.search(rf"^final, .* {min(dim, CHANNELS)} ", comparison(found, written.path.parent), re.MULTILINE)
 
 
 def test_other_data_are_refused(finished):
