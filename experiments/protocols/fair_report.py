@@ -144,7 +144,8 @@ def export_advice(methods: Sequence[MethodReport], dataset: Dataset, data_dir: s
     chosen = [(method.choice, method) for method in complete if method.choice]
     if chosen:
         choice, best = max(chosen, key=lambda pair: pair[0].validation)
-        said, stays = f"To make the chosen model of {best.name}:", choice.candidate.is_untrained
+        of_several = ", whose MAP@R on validation classes is highest, by whatever margin" if len(chosen) > 1 else ""
+        said, stays = f"To make the chosen model of {best.name}{of_several}:", choice.candidate.is_untrained
         run = next(row.folder.parent for row in best.runs if row.is_finished)
         command = ["dml", "train_final", f"--run={run}"]
     else:

@@ -8,6 +8,7 @@ from common.backbones import network_names
 from common.deployment import load_embedder
 from common.errors import InvalidInput
 from common.files import read_json, write_json
+from common.training import principal_components
 from common.training.method import Final
 from common.training.test_embeddings import read_test_embeddings
 from experiments.deployment.final_run import FinishedStudy, comparison, final_configuration, read_study, train_final
@@ -22,6 +23,12 @@ from tests.experiments.tiny_study import OVERRIDES, TinyStudy
 
 pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 SHORT = {"max_steps": 9, "steps_per_evaluation": 3, "selection_start": None, "plateau_patience": 0}
+
+
+def features_of(embedder, images):
+    """Average features of the network in a written model."""
+    backbone = next(layer for layer in embedder.model.get_layer("network").layers if hasattr(layer, "layers"))
+    return np.concatenate([backbone(batch).numpy() for batch in embedder.inputs(images)]).mean(axis=(1, 2))
 
 
 def select(path, step):
@@ -126,7 +133,11 @@ def test_the_model_that_validation_chose_is_made(tmp_path, name, dim, changed, m
     assert "Chosen on 10 validation classes in 2 folds: " in text
     assert ("No trained weights are kept." in text) == (changed["kept_share"] == 0)
     if name == "pca":
-        assert load_embedder(written.path).embed(study.dataset.test.arrays).shape[1] == min(dim, CHANNELS)
+        embedder = load_embedder(written.path)
+        features = [features_of(embedder, part.arrays) for part in (study.dataset.train, study.dataset.test)]
+        mapped = principal_components(features[0], min(dim, CHANNELS))(features[1])
+        expected = mapped / np.linalg.norm(mapped, axis=1, keepdims=True)
+        np.testing.assert_allclose(embedder.embed(study.dataset.test.arrays), expected, atol=1e-4)
         assert re.search(rf"^final, .* {min(dim, CHANNELS)} ", comparison(found, written.path.parent), re.MULTILINE)
 
 

@@ -102,4 +102,5 @@ def test_the_report_says_the_choice_first_and_advises_by_it():
         "dml export --backbone=efficientnet_lite0 --image_size=64 --output=exported/model.keras"
     )
     both = export_advice([FairReport(config, kept, 1), report], photos, None)
+    assert both.splitlines()[0].endswith("ms+gap, whose MAP@R on validation classes is highest, by whatever margin:")
     assert both.splitlines()[1] == "dml train_final --run=runs/fair/folder/ms+gap-1"
