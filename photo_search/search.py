@@ -74,6 +74,8 @@ def define_flags() -> None:
     flags.DEFINE_integer("rerank", 0, text, lower_bound=0)
     text = "Percent of the index's own photos that may count as unlike everything in it; calibrates the similarity"
     flags.DEFINE_float("reject", None, f"{text} below which a query does.", 0.0, 50.0)
+    text = "Photos of one label (or all, without labels) are one query, which finds the k nearest classes."
+    flags.DEFINE_boolean("together", False, text)
     flags.DEFINE_float("threshold", None, "Similarity from which on photos are near-duplicates.")
     flags.DEFINE_string("pairs", None, "A table with first, second, same; chooses the threshold.")
     text = "Share of the same that --pairs is to reach; in (0, 1]."

@@ -16,7 +16,7 @@ _BLOCK = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+) -->\n)?```python\n(?P<code>.*?)^```\n(?:```text\n(?P<printed>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
-NOT_RUN = 1  # blocks that need data; who adds one writes `<!-- not run: REASON -->` above it and counts it here
+NOT_RUN = 2  # blocks that need data; who adds one writes `<!-- not run: REASON -->` above it and counts it here
 
 
 class Block(NamedTuple):

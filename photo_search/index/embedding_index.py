@@ -24,7 +24,7 @@ from photo_search.index.rows import (
     new_rows,
     rows_where,
 )
-from photo_search.index.search import Neighbors, nearest_approximately, nearest_exactly, reranked
+from photo_search.index.search import Neighbors, nearest_approximately, nearest_classes, nearest_exactly, reranked
 from photo_search.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
 from photo_search.index.store import IndexMemory, Store
 from photo_search.index.stores import store_of
@@ -463,6 +463,38 @@ class EmbeddingIndex:
         if reranking is not None:
             rows = reranked(prepared, self._vectors, rows, reranking)[:, :k]
         return self._described(prepared, rows)
+
+    def search_together(
+        self,
+        photos: Any,  # noqa: ANN401
+        k: int = 10,
+        *,
+        among: np.ndarray | None = None,
+    ) -> Neighbors:
+        """Search the k classes nearest several photos of one thing.
+
+        A class is as similar as the mean, over the photos, of its most similar row, which stands for it in the result.
+        Rows without a label are a class each.
+
+        Args:
+            photos: of one query, as the queries of `search`.
+            k: more than there are classes: all of them.
+            among: rows `[any]`, int: only these are searched.
+
+        Returns:
+            Neighbours of one query, `[1, k]`.
+        """
+        queries = self._prepared_queries(photos)
+        if not len(queries):
+            raise invalid("photos", received="none", expected="at least one")
+        check_positive("k", k)
+        rows = np.arange(len(self)) if among is None else np.sort(self._checked_rows(among))
+        number_of: dict[object, int] = {}
+        names = [row if self.labels is None else self.labels[row] or row for row in rows.tolist()]
+        classes = np.array([number_of.setdefault(name, len(number_of)) for name in names], np.int64)
+        embeddings = self.embeddings if among is None else self.embeddings[rows]
+        places, similarities = nearest_classes(queries, embeddings, classes, k, self.metric)
+        return Neighbors(rows[places][np.newaxis], similarities[np.newaxis], self.ids, self.labels)
 
     def neighbors_of(self, rows: Sequence[int] | np.ndarray, k: int = 10, *, approximate: bool = False) -> Neighbors:
         """Search the k nearest other rows of stored rows ("more like this").

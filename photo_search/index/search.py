@@ -45,6 +45,10 @@ class Neighbors(NamedTuple):
             return None
         return [[self.all_labels[row] for row in line] for line in self.rows.tolist()]
 
+    def unlike(self, threshold: float) -> np.ndarray:
+        """Return which queries are unlike everything in the index `[queries]`, by a `CalibratedRejection.threshold`."""
+        return self.similarities.max(axis=1, initial=-np.inf) < threshold
+
 
 def nearest_exactly(queries: np.ndarray, embeddings: np.ndarray, k: int, metric: str) -> np.ndarray:
     """Return the nearest rows `[queries, k]`, int64, of `embeddings` `[rows, dim]`.
@@ -136,6 +140,49 @@ def nearest_units(queries: np.ndarray, embeddings: np.ndarray, k: int) -> np.nda
                 threshold[place] = np.partition(values[place], kept)[kept] - 2 * gamma
     kept_rows = [row[value >= limit] for row, value, limit in zip(rows, values, threshold)]
     return np.stack([_best(query, embeddings, row, k) for query, row in zip(queries, kept_rows)])
+
+
+def nearest_classes(
+    queries: np.ndarray, embeddings: np.ndarray, classes: np.ndarray, k: int, metric: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the k classes that are most similar to several queries together.
+
+    A class is as similar as the mean, over the queries, of its most similar row.
+
+    Args:
+        queries: `[queries, dim]`, of unit norm for "cosine".
+        embeddings: stored rows `[rows, dim]`.
+        classes: of the rows, integers 0..C-1 `[rows]`.
+        k: at most C.
+        metric: of the index.
+
+    Returns:
+        Rows `[k]`, the most similar one of each class, and similarities of the classes `[k]`, float64.
+    """
+    queries = queries.astype(np.float64)
+    best = np.full((len(queries), int(classes.max(initial=-1)) + 1), -np.inf)
+    for start in range(0, len(embeddings), _FEWEST_ROWS_AT_ONCE):
+        part = classes[start : start + _FEWEST_ROWS_AT_ONCE]
+        order = np.argsort(part, kind="stable")
+        starts = np.flatnonzero(np.diff(part[order], prepend=-1))
+        found = _all_similarities(queries, embeddings[start : start + _FEWEST_ROWS_AT_ONCE], metric)
+        present = part[order[starts]]
+        best[:, present] = np.maximum(best[:, present], np.maximum.reduceat(found[:, order], starts, axis=1))
+    similarities = best.mean(axis=0)
+    chosen = np.argsort(-similarities, kind="stable")[:k]
+    members = [np.flatnonzero(classes == each) for each in chosen]
+    places = [_all_similarities(queries, embeddings[rows], metric).max(axis=0).argmax() for rows in members]
+    return np.array([rows[place] for rows, place in zip(members, places)], np.int64), similarities[chosen]
+
+
+def _all_similarities(queries: np.ndarray, embeddings: np.ndarray, metric: str) -> np.ndarray:
+    """Compute similarities `[queries, rows]`, float64."""
+    embeddings = embeddings.astype(np.float64)
+    products = queries @ embeddings.T
+    if metric == "euclidean":
+        squares = (queries**2).sum(axis=1)[:, np.newaxis] + (embeddings**2).sum(axis=1)
+        return -np.sqrt(np.maximum(0, squares - 2 * products))
+    return np.minimum(products, 1) if metric == "cosine" else products
 
 
 def product_error(dim: int) -> float:

@@ -2,8 +2,9 @@
 
 # No `from __future__ import annotations`: FastAPI reads the annotations of functions whose names are local here.
 import asyncio
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Query, Request, Response
@@ -19,13 +20,14 @@ from starlette.requests import ClientDisconnect
 from common.errors import InvalidInput
 from photo_search.index.places import StoreError
 from photo_search.page.guards import limited, refusal
-from photo_search.page.service import MOST_NEIGHBOURS, PhotoService
+from photo_search.page.service import MOST_NEIGHBOURS, MOST_TOGETHER, PhotoService, Seen
 from photo_search.page.uploads import Crop, Refused
 from photo_search.photos.shown import shown_text
 
 _FIELD = "photo"
 _SECONDS_PER_UPLOAD = 60.0
-_UPLOADS_AT_ONCE = 4  # in memory; others wait on the disk
+_UPLOADS_AT_ONCE = 16  # in memory; others wait on the disk
+_LARGEST_FORM = 4  # times the largest photo
 _PLAIN = re.compile(r"[\w.+-]{1,40}", re.ASCII)  # values that an error repeats
 _NO_SUCH = {404: "There is no such address.", 405: "This address takes no such request."}
 _Count = Annotated[int, Query(ge=1, le=MOST_NEIGHBOURS)]
@@ -33,6 +35,7 @@ _Label = Annotated[str | None, Query(max_length=1000)]
 _Where = Annotated[Sequence[str], Query(max_length=20)]
 _CropText = Annotated[str | None, Query(alias="crop", max_length=200)]
 _Version = Annotated[str | None, Query(max_length=20)]
+_Name = Annotated[str, Query(max_length=1000)]
 _Row = Annotated[int, Path(ge=0, le=2**53)]
 
 
@@ -41,6 +44,18 @@ def make_app(service: PhotoService) -> FastAPI:
     # FastAPI's own pages of documentation load scripts from elsewhere.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     few = asyncio.Semaphore(_UPLOADS_AT_ONCE)
+
+    @contextlib.asynccontextmanager
+    async def uploaded(request: Request, most: int) -> AsyncIterator[Sequence[UploadFile]]:
+        largest = service.limits.upload_bytes
+        received = Request(request.scope, limited(request.receive, largest * (1 if most == 1 else _LARGEST_FORM)))
+        try:
+            files = await _uploaded_files(received, most)
+            if any(file.size and file.size > largest for file in files):
+                raise Refused(413, f"The upload is too large; expected photos of at most {largest:,} bytes.")
+            yield files
+        finally:
+            await received.close()
 
     @app.get("/api/index")
     def describe() -> JSONResponse:
@@ -51,14 +66,19 @@ def make_app(service: PhotoService) -> FastAPI:
         request: Request, count: _Count = 12, label: _Label = None, where: _Where = (), crop: _CropText = None
     ) -> JSONResponse:
         part = None if crop is None else Crop.of(crop)
-        received = Request(request.scope, limited(request.receive, service.limits.upload_bytes))
-        try:
-            file = await _uploaded_file(received)
+
+        async def seen(file: UploadFile) -> Seen:
             async with few:
-                contents = await file.read()
-                return JSONResponse(await run_in_threadpool(service.search, contents, count, label, where, part))
-        finally:
-            await received.close()
+                return await run_in_threadpool(service.seen, await file.read(), part)
+
+        async with uploaded(request, MOST_TOGETHER) as files:
+            photos = await asyncio.gather(*map(seen, files))
+        return JSONResponse(await run_in_threadpool(service.search, photos, count, label, where))
+
+    @app.post("/api/photos")
+    async def add(request: Request, label: _Name) -> JSONResponse:
+        async with uploaded(request, 1) as (file,), few:
+            return JSONResponse(await run_in_threadpool(service.add, await file.read(), label))
 
     @app.get("/api/photos/{row}/neighbours")
     def neighbours(
@@ -106,16 +126,18 @@ def _answer_errors(app: FastAPI) -> None:
         return refusal(Refused(500, "The page has failed; its terminal says why."))
 
 
-async def _uploaded_file(request: Request) -> UploadFile:
-    """Return the only file of a form, kept on the disk; refuse slow or other requests."""
-    expected = f"a form (multipart/form-data) with one file named {_FIELD}"
+async def _uploaded_files(request: Request, most: int) -> Sequence[UploadFile]:
+    """Return the files of a form, on the disk; refuse other requests."""
+    number = "one file" if most == 1 else f"1 to {most} files, each"
+    expected = f"a form (multipart/form-data) with {number} named {_FIELD}"
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise Refused(415, f"Received another content type; expected {expected}.")
     try:
-        form = await asyncio.wait_for(request.form(max_files=2, max_fields=2), _SECONDS_PER_UPLOAD)
+        form = await asyncio.wait_for(request.form(max_files=most + 1, max_fields=2), _SECONDS_PER_UPLOAD)
         items: list[tuple[str, Any]] = form.multi_items()
-        if len(items) == 1 and items[0][0] == _FIELD and isinstance(items[0][1], UploadFile):
-            return items[0][1]
+        files = [each for name, each in items if name == _FIELD and isinstance(each, UploadFile)]
+        if len(files) == len(items) and 0 < len(files) <= most:
+            return files
     except asyncio.TimeoutError as error:
         raise Refused(408, f"The upload took longer than {_SECONDS_PER_UPLOAD:g} s.") from error
     except ClientDisconnect as error:

@@ -8,6 +8,7 @@ Any site in its user's browser can reach a page on the loopback interface: by a 
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import math
 import time
@@ -22,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from photo_search.page.uploads import Refused
 
 _FORM_BYTES = 16_384  # of a form, beside its file
+_LONGEST_WAIT = 30.0  # seconds, of a request that came too early
 _OTHERS_PER_SEARCH = 50  # requests for pictures and the like
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -48,19 +50,22 @@ class Rate:
         self.per_minute, self._now = per_minute, now
         self._left, self._before = float(per_minute), now()
 
-    def wait(self) -> float:
-        """Count a request; return 0, or the seconds to wait before it."""
+    def wait(self, longest: float = 0.0) -> float:
+        """Return the seconds to wait before a request.
+
+        More than `longest`: it does not count.
+        """
         now = self._now()
         self._left = min(self.per_minute, self._left + (now - self._before) * self.per_minute / 60)
         self._before = now
-        if self._left < 1:
-            return (1 - self._left) * 60 / self.per_minute
-        self._left -= 1
-        return 0.0
+        seconds = max(0.0, (1 - self._left) * 60 / self.per_minute)
+        if seconds <= longest:
+            self._left -= 1
+        return seconds
 
 
 def limited(receive: Receive, upload_bytes: int) -> Receive:
-    """Refuse a form whose file is too large; the server discards its rest."""
+    """Refuse a form whose files are too large; the server discards its rest."""
     size = 0
 
     async def received() -> Message:
@@ -68,7 +73,7 @@ def limited(receive: Receive, upload_bytes: int) -> Receive:
         message = await receive()
         size += len(message.get("body", b""))
         if size > upload_bytes + _FORM_BYTES:
-            raise Refused(413, f"The upload is too large; expected a file of at most {upload_bytes:,} bytes.")
+            raise Refused(413, f"The upload is too large; expected at most {upload_bytes:,} bytes.")
         return message
 
     return received
@@ -99,7 +104,8 @@ class Hosts:
 class Guard:
     """An ASGI application around the page; refusals are JSON objects with an `error`.
 
-    Its limits are, over all clients, searches per minute, and of other requests 50 times as many.
+    Its limits are, over all clients, searches per minute, and of other requests 50 times as many. Earlier ones wait,
+    unless that takes too long.
     """
 
     def __init__(self, app: ASGIApp, hosts: Hosts, searches_per_minute: int) -> None:
@@ -111,30 +117,33 @@ class Guard:
             return
         app = self._app
         try:
-            self._check(Request(scope))
+            await asyncio.sleep(self._wait_of(Request(scope)))
         except Refused as error:
             app = refusal(error)
         await app(scope, receive, _with_headers(send))
 
-    def _check(self, request: Request) -> None:
+    def _wait_of(self, request: Request) -> float:
+        """Return the seconds to wait before a request, or refuse it."""
         if not self._hosts.allow(request.headers.get("host", "")):
             raise Refused(421, "This page is not served under the name in the Host header; see --host.")
         if not _is_same_site(request):
             raise Refused(403, "Requests from other sites are refused.")
         path = request.scope["path"]
-        is_search = path == "/api/search" or path.endswith("/neighbours")
+        is_search = path in ("/api/search", "/api/photos") or path.endswith("/neighbours")
         rate = self._searches if is_search else self._others
-        seconds = math.ceil(rate.wait())
-        if seconds:
+        wait = rate.wait(_LONGEST_WAIT)
+        if wait > _LONGEST_WAIT:
+            seconds = math.ceil(wait)
             allowed = f"{rate.per_minute} {'searches' if is_search else 'requests'} per minute"
             raise Refused(429, f"Too many requests; expected at most {allowed}. Wait {seconds} s.", seconds)
+        return wait
 
 
 def _is_same_site(request: Request) -> bool:
     """Allow requests by this page, by non-browsers, or to open the page."""
     headers = request.headers
     origin = headers.get("origin")
-    if origin is not None and origin != f"http://{headers.get('host', '')}":
+    if origin is not None and origin.replace("https://", "http://", 1) != f"http://{headers.get('host', '')}":
         return False
     is_page = request.method == "GET" and request.scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
     return is_page or headers.get("sec-fetch-site", "none") in ("none", "same-origin")

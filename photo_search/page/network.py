@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +23,7 @@ from gsp_dml.attention_maps import as_rgb, attention_overlay
 from gsp_dml.perplexity_callback import pooled_features
 from photo_search.photos.shown import data_address
 
+_MOST_TOGETHER = 32  # photos in a pass
 _SHOWN_SIDE = 320  # pixels of the overlay, at least
 
 
@@ -49,7 +52,7 @@ class _Parts:
 
 
 class PhotoNetwork:
-    """A deployed model of images, asked for one photo at a time."""
+    """A deployed model of images, asked for a photo by each of several threads."""
 
     def __init__(self, embedder: Embedder) -> None:
         if embedder.image_size is None:
@@ -58,8 +61,10 @@ class PhotoNetwork:
         network = embedder.model.get_layer(NETWORK)
         parts = _parts_with_attention(network)
         # One size of image, so one graph each: memory does not grow with the number of photos.
-        self._embed = _compiled(lambda images: network(images, training=False))
-        self._weights = None if parts is None else _compiled(lambda images: _weights(parts, images))
+        images = tf.TensorSpec([None, embedder.image_size, embedder.image_size, embedder.channels], tf.float32)
+        one_pass = threading.Lock()
+        self._embed = _Passes(lambda images: network(images, training=False), images, one_pass)
+        self._weights = None if parts is None else _Passes(lambda images: _weights(parts, images), images, one_pass)
 
     @property
     def has_attention(self) -> bool:
@@ -73,26 +78,54 @@ class PhotoNetwork:
 
     def embedding_of(self, photo: np.ndarray) -> np.ndarray:
         """Embed a photo `[height, width, 3]`, uint8, as `Embedder.embed`: `[1, dim]`, float32."""
-        return np.asarray(self._embed(self._embedder.prepare(photo)[None]), np.float32)
+        return np.asarray(self._embed(self._embedder.prepare(photo))[None], np.float32)
 
     def attention_of(self, photo: np.ndarray) -> Attention | None:
         """Compute attention over a photo `[height, width, 3]`, uint8, or None."""
         if self._weights is None:
             return None
         seen = self._embedder.prepare(photo)
-        weights, map_shape = self._weights(seen[None])
-        relative = np.asarray(weights[0], np.float64) * weights.shape[1]
-        return Attention(relative.reshape(np.asarray(map_shape)), np.asarray(seen))
+        weights = self._weights(seen).astype(np.float64)
+        return Attention(weights * weights.size, np.asarray(seen))
 
 
-def _compiled(function: Callable[[tf.Tensor], Any]) -> Callable[[tf.Tensor], Any]:
-    return tf.function(function, reduce_retracing=True, autograph=False)
+class _Passes:
+    """Takes all images that wait through a graph together, one pass after the other.
+
+    Args:
+        function: of images `[batch, size, size, channels]`, to an output for each.
+        images: their specification.
+        one_pass: shared by graphs that should not run at the same time.
+    """
+
+    def __init__(self, function: Callable[[tf.Tensor], tf.Tensor], images: tf.TensorSpec, one_pass: Any) -> None:  # noqa: ANN401
+        self._function = tf.function(function, input_signature=[images], autograph=False)
+        self._waiting: list[tuple[tf.Tensor, Future]] = []
+        self._one_pass = one_pass
+
+    def __call__(self, image: tf.Tensor) -> np.ndarray:
+        """Return the output for an image, which others may have computed meanwhile."""
+        mine: Future = Future()
+        self._waiting.append((image, mine))
+        with self._one_pass:
+            while not mine.done():
+                taken = self._waiting[:_MOST_TOGETHER]
+                del self._waiting[: len(taken)]  # others only append
+                try:
+                    outputs = np.asarray(self._function(tf.stack([each for each, _ in taken])))
+                except Exception as error:  # noqa: BLE001 (each thread raises it)
+                    for _, future in taken:
+                        future.set_exception(error)
+                else:
+                    for (_, future), output in zip(taken, outputs):
+                        future.set_result(output)
+        return mine.result()
 
 
-def _weights(parts: _Parts, images: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return weights `[batch, positions]`, and the map's rows and columns."""
+def _weights(parts: _Parts, images: tf.Tensor) -> tf.Tensor:
+    """Return weights `[batch, rows, columns]`."""
     features, map_shape = pooled_features(parts, images)
-    return parts.head.pooling.spatial_weights(features), tf.constant(map_shape)
+    return tf.reshape(parts.head.pooling.spatial_weights(features), [-1, *map_shape])
 
 
 def _parts_with_attention(network: keras.Model) -> _Parts | None:

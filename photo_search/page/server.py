@@ -8,7 +8,8 @@ import ipaddress
 import pathlib
 import socket
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 from PIL import Image
@@ -21,10 +22,12 @@ from photo_search.photos.models import load_model
 if TYPE_CHECKING:
     import uvicorn
 
+    from photo_search.page.guards import Guard, Hosts
     from photo_search.page.service import PhotoService
 
+SEARCHES_PER_MINUTE = 1200
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_CONNECTIONS = 64
+_CONNECTIONS = 512
 _SECONDS_TO_END = 5
 _SECONDS_KEPT = 5  # of a connection without requests
 _SECONDS_FOR_HEADERS = 10.0
@@ -34,28 +37,78 @@ _MEGA = 1_000_000
 def serve(values: flags.FlagValues) -> None:
     """Serve the page until Ctrl-C or SIGTERM."""
     _, index, _ = check_all([check_packages, lambda: _index(values.index), lambda: _check_port(values.port)])
-    model = pathlib.Path(values.model) if values.model else index.model_file()
     listener = listen(values.host, values.port)
     with listener:
-        from photo_search.page.network import PhotoNetwork  # these import TensorFlow, which takes seconds
-        from photo_search.page.service import Gallery, Limits, PhotoService
-
-        limits = Limits(
-            int(values.max_upload_mb * _MEGA), int(values.max_megapixels * _MEGA), int(values.searches_per_minute)
+        if values.new_photos and not is_loopback(listener):
+            fix = "Keep --host=127.0.0.1 behind a proxy with passwords, which others open."
+            expected = "--host=127.0.0.1 with it: whoever opens the page writes to the index"
+            raise invalid("--new_photos", received=f"--host={values.host}", expected=expected, fix=fix)
+        service = _service(
+            index,
+            name_of(values.index),
+            model=values.model,
+            max_upload_mb=values.max_upload_mb,
+            max_megapixels=values.max_megapixels,
+            searches_per_minute=values.searches_per_minute,
+            reject=values.reject,
+            new_photos=values.new_photos,
         )
-        embedder = None if model is None else load_model(model)
-        if embedder is not None:
-            index.attach(embedder)
-        gallery = Gallery(index, name_of(values.index), limits.pixels)
-        service = PhotoService(gallery, None if embedder is None else PhotoNetwork(embedder), limits)
-        service.warm_up()
         address = address_of(listener, values.host)
         print(f"{shown_place(values.index)}: {len(index)} photos at {address}. Ctrl-C ends it.", flush=True)
-        if embedder is None:
+        if index.embedder is None:
             print("The index keeps no model: without --model, only photos of the index can be looked up.", flush=True)
         if not is_loopback(listener):
             print("Everyone who can reach this machine can search the index and see its photos.", flush=True)
         make_server(service, listener, values.host).run(sockets=[listener])
+
+
+def application(index: str, *, hosts: Iterable[str] = (), **options: Any) -> Guard:  # noqa: ANN401
+    """Return the page as an ASGI application, for servers with several workers.
+
+    Args:
+        index: its folder, or the address of a database.
+        hosts: names under which browsers open the page, beside those of this machine.
+        **options: flags of `photo_search.serve`: model, max_upload_mb, max_megapixels, searches_per_minute (of each
+            worker), reject and new_photos. Each worker has its own copy of an index in a folder, so only a database
+            shows new photos on all.
+    """
+    from photo_search.page.guards import Hosts
+
+    return _guarded(_service(_index(index), name_of(index), **options), Hosts(_LOOPBACK | {*map(str.lower, hosts)}))
+
+
+def _service(
+    index: EmbeddingIndex,
+    name: str,
+    *,
+    model: str | None = None,
+    max_upload_mb: float = 15,
+    max_megapixels: float = 25,
+    searches_per_minute: int = SEARCHES_PER_MINUTE,
+    reject: float | None = None,
+    new_photos: str | None = None,
+) -> PhotoService:
+    """Load the model of an index, and make the page's answers."""
+    from photo_search.page.network import PhotoNetwork  # these import TensorFlow, which takes seconds
+    from photo_search.page.service import Gallery, Limits, PhotoService
+
+    limits = Limits(int(max_upload_mb * _MEGA), int(max_megapixels * _MEGA), searches_per_minute)
+    file = pathlib.Path(model) if model else index.model_file()
+    embedder = None if file is None else load_model(file)
+    if embedder is not None:
+        index.attach(embedder)
+    gallery = Gallery(index, name, limits.pixels, None if reject is None else reject / 100)
+    service = PhotoService(gallery, None if embedder is None else PhotoNetwork(embedder), limits, new_photos)
+    service.warm_up()
+    return service
+
+
+def _guarded(service: PhotoService, hosts: Hosts) -> Guard:
+    from photo_search.page.app import make_app
+    from photo_search.page.guards import Guard
+
+    warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # pixels are counted, see `uploads`
+    return Guard(make_app(service), hosts, service.limits.searches_per_minute)
 
 
 def _index(folder: str | None) -> EmbeddingIndex:
@@ -115,15 +168,12 @@ def make_server(service: PhotoService, listener: socket.socket, host: str) -> uv
     """
     from uvicorn import Config, Server
 
-    from photo_search.page.app import make_app
-    from photo_search.page.guards import Guard, Hosts
+    from photo_search.page.guards import Hosts
 
-    warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # pixels are counted, see `uploads`
     names = _LOOPBACK | {host.lower(), socket.gethostname().lower()}
     hosts = Hosts(_LOOPBACK | {host.lower()}) if is_loopback(listener) else Hosts(names, any_address=True)
-    limits = service.limits
     config = Config(
-        Guard(make_app(service), hosts, limits.searches_per_minute),
+        _guarded(service, hosts),
         log_level="error",
         access_log=False,
         server_header=False,

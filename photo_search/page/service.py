@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import math
 import os
 import threading
 import time
@@ -14,13 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from common.data.image_formats import Reading
+from common.data.labels import label_text
 from common.data.regular_files import contents_of
+from common.files import write_atomically
 from photo_search.index import EmbeddingIndex
 from photo_search.page.network import Attention, PhotoNetwork
-from photo_search.page.uploads import FORMATS, Crop, Refused, read_photo
+from photo_search.page.uploads import FORMATS, Crop, Refused, ending_of, read_photo
+from photo_search.photos.neighbors import KNOWN, UNLIKE
 from photo_search.photos.shown import jpeg_of, shown_text, small_picture
 
 MOST_NEIGHBOURS = 100
+MOST_TOGETHER = 10  # photos of one query
+_LONGEST_LABEL = 100
 _CACHED_PICTURES = 512  # about 20 kB each
 PICTURE_SIDE, LARGE_SIDE = 320, 2048  # most pixels of a picture's longer side
 _NUM_EXAMPLES = 12
@@ -35,13 +41,30 @@ class Limits(NamedTuple):
     searches_per_minute: int  # over all clients
 
 
-class PhotoService:
-    """The answers to all requests; uploads need a network."""
+class Seen(NamedTuple):
+    """An uploaded photo, as the network sees it."""
 
-    def __init__(self, gallery: Gallery, network: PhotoNetwork | None, limits: Limits) -> None:
+    embedding: np.ndarray  # `[1, dim]`
+    attention: Attention | None
+    began: float  # by `time.perf_counter`
+
+
+class PhotoService:
+    """The answers to all requests; uploads need a network.
+
+    Searches do not wait for the network, which takes all waiting photos together.
+
+    Args:
+        new_photos: the folder for photos that get a name on the page; None: the index stays as it is.
+    """
+
+    def __init__(
+        self, gallery: Gallery, network: PhotoNetwork | None, limits: Limits, new_photos: str | None = None
+    ) -> None:
         self.gallery, self.limits = gallery, limits
-        self._network = network
-        self._one_photo = threading.Lock()
+        self._network, self._new_photos = network, new_photos
+        self._one_search = threading.Lock()
+        self._one_photo = threading.Lock()  # decoded: each may have as many pixels as the limit allows
         self._few_pictures = threading.Semaphore(2)
 
     @contextlib.contextmanager
@@ -50,7 +73,7 @@ class PhotoService:
 
         `version`: of the rows that a client names, see `Gallery`; None for the present ones.
         """
-        with self._one_photo:
+        with self._one_search:
             index = self.gallery.index
             index.refresh()
             if self.gallery.ids is not index.ids:
@@ -70,24 +93,37 @@ class PhotoService:
                 "columns": gallery.columns(),
                 "examples": gallery.examples(),
                 "takes_uploads": self._network is not None,
+                "takes_names": self._network is not None and self._new_photos is not None,
+                "threshold": gallery.threshold,
                 "has_attention": self._network is not None and self._network.has_attention,
-                "limits": {**self.limits._asdict(), "neighbours": MOST_NEIGHBOURS, "formats": FORMATS},
+                "limits": {
+                    **self.limits._asdict(),
+                    "neighbours": MOST_NEIGHBOURS,
+                    "together": MOST_TOGETHER,
+                    "formats": FORMATS,
+                },
             }
 
+    def seen(self, contents: bytes, crop: Crop | None = None) -> Seen:
+        """Embed an uploaded photo, or its upright part."""
+        network, began = self._able_network(), time.perf_counter()
+        photo = self._decoded(network, contents, crop)
+        return Seen(network.embedding_of(photo), network.attention_of(photo), began)
+
     def search(
-        self, contents: bytes, count: int, label: str | None, where: Sequence[str] = (), crop: Crop | None = None
+        self, photos: Sequence[Seen], count: int, label: str | None = None, where: Sequence[str] = ()
     ) -> dict[str, Any]:
-        """Find the neighbours of an uploaded photo, or of its upright part.
+        """Find the neighbours of an uploaded photo, or of several of one thing.
 
         `label` and `where`: see `Gallery.nearest`.
         """
-        network, began = self._able_network(), time.perf_counter()
+        began = min(each.began for each in photos)
         with self._present() as gallery:
-            photo = self._decoded(network, contents, crop)
-            found = gallery.nearest(network.embedding_of(photo), count, label, where)
-            attention = network.attention_of(photo)
-            query = {"row": None, "name": None, "label": "", "picture": None}
-            return _answer(query, gallery, attention, found, began)
+            embeddings = np.concatenate([each.embedding for each in photos])
+            found = gallery.nearest(embeddings, count, label, where)
+            verdict = gallery.verdict(embeddings)
+        query = {"row": None, "name": None, "label": "", "picture": None}
+        return _answer(query, gallery, photos[0].attention if len(photos) == 1 else None, found, verdict, began)
 
     def like(
         self,
@@ -99,16 +135,47 @@ class PhotoService:
         version: str | None = None,
     ) -> dict[str, Any]:
         """Find an indexed photo's neighbours, without itself; otherwise as `search`."""
-        network, began = None if crop is None else self._able_network(), time.perf_counter()
+        began, part = time.perf_counter(), None
+        if crop is not None:
+            self._able_network()
+            with self._present(version) as gallery:
+                version = gallery.version
+            part = self.seen(gallery.contents(row), crop)
         with self._present(version) as gallery:
-            if network is None:
-                found = gallery.like(row, count, label, where)
-                attention = self._attention_in(row)
-            else:
-                photo = self._decoded(network, gallery.contents(row), crop)
-                found = gallery.like(row, count, label, where, network.embedding_of(photo))
-                attention = network.attention_of(photo)
-            return _answer(gallery.described(row), gallery, attention, found, began)
+            found = gallery.like(row, count, label, where, None if part is None else part.embedding)
+            verdict = gallery.verdict(gallery.vector(row) if part is None else part.embedding, without=row)
+        attention = self._attention_in(gallery, row) if part is None else part.attention
+        return _answer(gallery.described(row), gallery, attention, found, verdict, began)
+
+    def add(self, contents: bytes, label: str) -> dict[str, Any]:
+        """Add an uploaded photo to the index under a name.
+
+        Its file is written to the folder of new ones.
+        """
+        if self._new_photos is None:
+            raise Refused(403, "This page was started without --new_photos, so it takes no names.")
+        name = label_text(label)
+        if not name or len(name) > _LONGEST_LABEL or name[0] == "." or {*name} & {*"/\\"} or shown_text(name) != name:
+            expected = f"up to {_LONGEST_LABEL} letters on one line, no slash, and no dot at the beginning"
+            raise Refused(422, f"Received a name that is none; expected {expected}.")
+        embedding = self.seen(contents).embedding
+        digest = hashlib.sha256(contents).hexdigest()
+        path = os.path.join(os.path.abspath(self._new_photos), name, f"{digest[:16]}.{ending_of(contents)}")
+        with self._present() as gallery:
+            index = gallery.index
+            if index.labels is None and len(index):
+                raise Refused(409, "The index has no classes, so its photos have no names.")
+            if digest in (index.digests or ()) or path in index.ids:
+                raise Refused(409, "The index has this photo already.")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            write_atomically(path, lambda file: file.write(contents))
+            try:
+                index.add(embedding, [path], [name], [digest])
+            except BaseException:
+                os.unlink(path)
+                raise
+            self.gallery = gallery.anew()
+            return {"version": self.gallery.version, "photo": self.gallery.described(len(self.gallery) - 1)}
 
     def picture(self, row: int, large: bool = False, version: str | None = None) -> bytes:
         """Return a small (or large) copy of a photo of the index, as JPEG."""
@@ -132,23 +199,30 @@ class PhotoService:
     def _decoded(self, network: PhotoNetwork, contents: bytes, crop: Crop | None = None) -> np.ndarray:
         # A part was chosen on the upright photo.
         reading = network.reading if crop is None else max(network.reading, Reading.UPRIGHT)
-        photo = read_photo(contents, self.limits.pixels, reading)
+        with self._one_photo:
+            photo = read_photo(contents, self.limits.pixels, reading)
         return photo if crop is None else crop.cut(photo)
 
-    def _attention_in(self, row: int) -> Attention | None:
+    def _attention_in(self, gallery: Gallery, row: int) -> Attention | None:
         if self._network is None or not self._network.has_attention:
             return None
         try:
-            return self._network.attention_of(self._decoded(self._network, self.gallery.contents(row)))
+            return self._network.attention_of(self._decoded(self._network, gallery.contents(row)))
         except Refused:  # the file is gone; the search needs only its embedding
             return None
 
 
 def _answer(
-    query: dict[str, Any], gallery: Gallery, attention: Attention | None, found: list[dict[str, Any]], began: float
+    query: dict[str, Any],
+    gallery: Gallery,
+    attention: Attention | None,
+    found: list[dict[str, Any]],
+    verdict: str | None,
+    began: float,
 ) -> dict[str, Any]:
     return {
         "version": gallery.version,
+        "verdict": verdict,
         "query": {**query, "attention": None if attention is None else _described(attention)},
         "neighbours": found,
         "seconds": round(time.perf_counter() - began, 3),
@@ -173,11 +247,16 @@ class Gallery:
     """The page's view of an index; clients name photos by row, never by path.
 
     `version` is that of the rows: another one has other photos in them. Photos with more than `max_pixels` are not
-    shown.
+    shown. `reject` is the share of its photos that may count as unlike all others, which gives `threshold`; None: no
+    verdicts.
     """
 
-    def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int) -> None:
-        self.index, self.name, self._max_pixels = index, name, max_pixels
+    def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int, reject: float | None = None) -> None:
+        self.index, self.name, self._max_pixels, self._reject = index, name, max_pixels, reject
+        self.threshold: float | None = None
+        if reject is not None and len(index) > 1:
+            exact = index.calibrate_rejection(reject).threshold
+            self.threshold = math.floor(1e6 * exact) / 1e6  # answers round similarities, and one may equal it
         self.ids = index.ids  # of these rows, even where the index is refreshed
         self.version = hashlib.sha256("\0".join(self.ids).encode(errors="surrogatepass")).hexdigest()[:16]
         self.small_picture = functools.lru_cache(_CACHED_PICTURES)(self.picture)
@@ -199,7 +278,7 @@ class Gallery:
 
     def anew(self) -> Gallery:
         """Return a view of the index as it is now."""
-        return Gallery(self.index, self.name, self._max_pixels)
+        return Gallery(self.index, self.name, self._max_pixels, self._reject)
 
     def classes(self) -> list[dict[str, Any]]:
         """List the classes by name, with their numbers of labelled photos."""
@@ -218,20 +297,37 @@ class Gallery:
         return [self.described(row) for row in rows.tolist()]
 
     def nearest(
-        self, embedding: np.ndarray, count: int, label: str | None, where: Sequence[str] = ()
+        self, embeddings: np.ndarray, count: int, label: str | None, where: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
         """Return up to `count` photos nearest an embedding `[1, dim]`, nearest first.
 
+        For several embeddings, those of one thing: one photo of each of the nearest classes.
+
         Only those of the class `label` and with all metadata of `where`, texts COLUMN=VALUE; others are refused.
         """
-        return self._search(embedding, count, self._chosen(label, where))
+        return self._search(embeddings, count, self._chosen(label, where))
+
+    def verdict(self, embeddings: np.ndarray, without: int | None = None) -> str | None:
+        """Say whether a photo is unlike all of the index.
+
+        None for several photos, or without `reject`.
+        """
+        if self.threshold is None or len(embeddings) > 1:
+            return None
+        nearest = self._search(embeddings, 1, None, without)
+        return KNOWN if nearest and nearest[0]["similarity"] >= self.threshold else UNLIKE
+
+    def vector(self, row: int) -> np.ndarray:
+        """Return the embedding of a photo `[1, dim]`."""
+        self.check_row(row)
+        return self.index.vectors([row]).astype(np.float32)
 
     def like(
         self, row: int, count: int, label: str | None, where: Sequence[str] = (), part: np.ndarray | None = None
     ) -> list[dict[str, Any]]:
         """Return the nearest photos of an indexed photo or of its part."""
-        self.check_row(row)
-        query = self.index.vectors([row]).astype(np.float32) if part is None else part
+        query = self.vector(row)
+        query = query if part is None else part
         return self._search(query, count, self._chosen(label, where), without=row)
 
     def described(self, row: int) -> dict[str, Any]:
@@ -290,7 +386,8 @@ class Gallery:
         wanted = min(count + (without is not None), len(self) if among is None else len(among))
         if not wanted:
             return []
-        found = self.index.search(query, wanted, among=among)
+        search = self.index.search if len(query) == 1 else self.index.search_together
+        found = search(query, wanted, among=among)
         pairs = [pair for pair in zip(found.rows[0].tolist(), found.similarities[0].tolist()) if pair[0] != without]
         return [
             {"rank": rank, "similarity": round(similarity, 6), **self.described(row)}

@@ -61,6 +61,12 @@ def read_photo(contents: bytes, max_pixels: int, reading: Reading = Reading.SHOW
     return np.asarray(photo)
 
 
+def ending_of(contents: bytes) -> str:
+    """Return the ending of a file's name, by its format."""
+    with open_image(contents, FORMATS) as image:
+        return str(image.format).lower()
+
+
 class Crop(NamedTuple):
     """Rectangle of a photo, in shares of its sides."""
 

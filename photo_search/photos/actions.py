@@ -39,7 +39,7 @@ from photo_search.photos.shown import aligned, shown_text, shown_threshold, writ
 
 # The flags that each action reads; others are refused.
 _EMBEDDING = (*MODEL_FLAGS, "images")
-_SEARCH = ("label", "where", "k", "search", "expand", "rerank", "reject")
+_SEARCH = ("label", "where", "k", "search", "expand", "rerank", "reject", "together")
 FLAGS = {
     "embed": (*_EMBEDDING, "output"),
     "index": (
@@ -210,6 +210,10 @@ def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[Embedd
         raise invalid("--k", received=values.k, expected=f"a number in [1, {count}], the photos that are searched")
     if among is not None and values.search == "approximate":
         raise invalid("--search", received="approximate", expected="exact together with --label or --where")
+    if values.together:
+        because = "--together compares all photos with classes"
+        refuse_flags(values, "search", "expand", "rerank", "reject", because=because)
+        return functools.partial(neighbors.find_together, index, k=values.k, among=among)
     reject = None
     if values.reject is not None:
         because = "--reject is calibrated for the nearest of all photos"

@@ -56,6 +56,28 @@ def find_neighbors(
     return [_found(path, labels[row], neighbors, row, k, reject) for row, path in enumerate(queries.paths)]
 
 
+def find_together(
+    index: EmbeddingIndex, queries: EmbeddingTable, k: int, among: np.ndarray | None = None
+) -> list[Found]:
+    """Find the k classes nearest the photos of each label together, without these photos.
+
+    Without labels, all photos are one query. The first photo stands for it. See `EmbeddingIndex.search_together`.
+    """
+    index.check_model(queries.model_digest)
+    own = {os.path.normpath(path) for path in queries.paths}
+    rows = np.arange(len(index)) if among is None else among
+    others = np.array([row for row in rows.tolist() if os.path.normpath(index.ids[row]) not in own], np.int64)
+    labels = np.array(queries.labels or [""] * len(queries.paths))
+    found = []
+    for label in dict.fromkeys(labels.tolist()):
+        photos = np.flatnonzero(labels == label)
+        neighbors = index.search_together(queries.embeddings[photos], k, among=others)
+        ids, similarities = neighbors.ids[0], neighbors.similarities[0].tolist()
+        classes = neighbors.labels[0] if neighbors.labels else [""] * len(ids)
+        found.append(Found(queries.paths[photos[0]], label, ids, classes, similarities))
+    return found
+
+
 def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int, reject: float | None) -> Found:
     rows = neighbors.rows[row].tolist()
     ids = [neighbors.all_ids[each] for each in rows]

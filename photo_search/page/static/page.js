@@ -54,6 +54,9 @@ function tile(photo, queryLabel) {
   if (photo.rank !== undefined) {
     caption.append(element("span", { className: "similarity" }, `${photo.rank}. ${photo.similarity.toFixed(4)}`));
   }
+  const isFar = photo.rank !== undefined && index.threshold !== null && photo.similarity < index.threshold;
+  if (photo.similarity === 1) caption.append(element("span", { className: "same" }, "the same picture"));
+  else if (isFar) caption.append(element("span", { className: "faint" }, "far"));
   if (photo.label && queryLabel) {
     const same = photo.label === queryLabel;
     caption.append(element("span", { className: same ? "same" : "other" }, same ? "✓ same class" : "✗ other class"));
@@ -62,7 +65,7 @@ function tile(photo, queryLabel) {
   caption.append(named("faint", photo.name.split("/").pop()));
   const picture = element("button", { type: "button", title: "Full size" }, frame(photo.picture, nameOf(photo), GONE));
   picture.addEventListener("click", () => showLarge(photo));
-  return element("li", {}, picture, caption, element("a", { href: `#photo-${photo.row}` }, "More like this"));
+  return element("li", { className: isFar ? "is-far" : "" }, picture, caption, element("a", { href: `#photo-${photo.row}` }, "More like this"));
 }
 
 function tiles(photos, queryLabel) {
@@ -124,7 +127,7 @@ function cropTo(query, crop) {
 function pictureOf(query, byFinger, large) {
   const box = frame(query.address && large && query.row !== null ? `${query.address}&large=true` : query.address, query.name, GONE);
   box.classList.add("whole");
-  const wasDrag = index.takes_uploads ? drawable(box, query, byFinger) : () => false;
+  const wasDrag = index.takes_uploads && !query.files ? drawable(box, query, byFinger) : () => false;
   return { box, wasDrag };
 }
 
@@ -153,6 +156,34 @@ function showLarge(photo, query = null) {
   at("large").showModal();
 }
 
+// What a photo is called from now on, in the index.
+function naming(query) {
+  const input = element("input", { name: "name", required: true, maxLength: 100, placeholder: "Name", ariaLabel: "Name" });
+  input.setAttribute("list", "names");
+  const form = element("form", { className: "naming" }, input, element("button", {}, "New individual: name it"));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const body = new FormData();
+    body.append("photo", query.file);
+    try {
+      const { photo } = await answer(`api/photos?${new URLSearchParams({ label: input.value })}`, { method: "POST", body });
+      await readIndex();
+      form.replaceWith(element("p", {}, "Added: ", element("a", { href: `#photo-${photo.row}` }, photo.label)));
+    } catch (error) {
+      showError(error.message);
+    }
+  });
+  return form;
+}
+
+function verdictOf(query) {
+  const { verdict } = query.found ?? {};
+  if (!verdict) return null;
+  const isKnown = verdict === "known";
+  const text = isKnown ? "Known: near a photo of the index." : `${verdict[0].toUpperCase()}${verdict.slice(1)}.`;
+  return element("p", { className: isKnown ? "verdict" : "verdict unlike" }, text);
+}
+
 function figureOf(query, attention) {
   const { box, wasDrag } = pictureOf(query, false, false);
   const open = (event) => { if (event.currentTarget !== box || !wasDrag()) showLarge({}, query); };
@@ -163,6 +194,10 @@ function figureOf(query, attention) {
   };
   box.addEventListener("click", open);
   const caption = element("figcaption", {}, named("", query.name));
+  if (query.files) {
+    const photos = uploads.map(({ address, name }) => frame(address, name, GONE));
+    return element("div", { className: "query" }, element("p", {}, query.name), element("div", { className: "photos" }, ...photos));
+  }
   if (!query.refused) caption.append(button(index.takes_uploads ? "Search with a part" : "Full size", open));
   if (query.crop) caption.append(button("Search with the whole", () => cropTo(query, null)));
   const shown = [element("figure", {}, box, caption)];
@@ -208,7 +243,7 @@ async function ask(query) {
       query.name = nameOf(found.query);
     } else {
       const body = new FormData();
-      body.append("photo", query.file);
+      for (const file of query.files ?? [query.file]) body.append("photo", file);
       found = await answer(`api/search?${parameters(query)}`, { method: "POST", body, signal });
     }
     query.found = found;
@@ -220,7 +255,9 @@ async function ask(query) {
     content = element("p", { className: "error", role: "alert" }, error.message);
   }
   query.place.classList.remove("is-busy");
-  query.place.replaceChildren(figureOf(query, attention), content);
+  const figure = figureOf(query, attention);
+  figure.append(...[verdictOf(query), index.takes_names && query.found && query.file ? naming(query) : null].filter(Boolean));
+  query.place.replaceChildren(figure, content);
   showStatus();
 }
 
@@ -248,7 +285,7 @@ async function search() {
   at("found").classList.toggle("several", queries.length > 1);
   for (const query of queries) {
     if (mine !== turn) return;
-    await ask(query); // one after the other: the server computes one at a time
+    await ask(query); // one after the other: others ask, too
   }
 }
 
@@ -257,6 +294,12 @@ async function go() {
   const row = /^#photo-(\d+)$/.exec(location.hash)?.[1];
   if (row !== undefined) queries = [{ row, name: `photo ${row}`, address: null, crop: null }];
   else queries = location.hash === "#upload" ? uploads : [];
+  at("together").hidden = queries.length < 2;
+  if (queries.length > 1 && at("one").checked) {
+    const files = uploads.map(({ file }) => file);
+    const refused = uploads.find((each) => each.refused)?.refused;
+    queries = [{ files, refused, row: null, name: `${files.length} photos of one thing`, address: null, crop: null }];
+  }
   at("large").close();
   const searched = search();
   if (queries.length) at("found-title").focus({ preventScroll: true });
@@ -284,15 +327,21 @@ function take(files) {
   if (files.length > MOST_FILES) showError(`Received ${files.length} photos; the first ${MOST_FILES} are searched.`);
 }
 
+async function readIndex() {
+  index = await answer("api/index");
+  const { classes } = index;
+  const ofClasses = classes.length ? ` of ${classes.length} classes` : "";
+  at("summary").textContent = `${index.photos.toLocaleString("en")} photos${ofClasses} in ${index.index}`;
+  at("names").replaceChildren(...classes.map(({ name }) => element("option", { value: name })));
+}
+
 async function start() {
   try {
-    index = await answer("api/index");
+    await readIndex();
   } catch (error) {
     return showError(error.message);
   }
   const { classes, limits } = index;
-  const ofClasses = classes.length ? ` of ${classes.length} classes` : "";
-  at("summary").textContent = `${index.photos.toLocaleString("en")} photos${ofClasses} in ${index.index}`;
   at("drop").hidden = !index.takes_uploads;
   at("limits").textContent = `${limits.formats.join(", ")}; up to ${limits.upload_bytes / 1e6} MB and ${limits.pixels / 1e6} megapixels`;
   at("count").max = Math.min(limits.neighbours, index.photos);
@@ -309,6 +358,7 @@ async function start() {
     at("file").value = ""; // the same file may be chosen again, once it has changed
     take(files);
   });
+  at("one").addEventListener("change", go);
   at("count").addEventListener("change", search);
   at("label").addEventListener("change", search);
   at("controls").addEventListener("submit", (event) => { event.preventDefault(); search(); });

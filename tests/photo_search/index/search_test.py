@@ -2,9 +2,32 @@ import numpy as np
 import pytest
 
 from common.retrieval import find_nearest_neighbors
-from photo_search.index import search
+from photo_search.index import EmbeddingIndex, search
 from photo_search.index.search import nearest_units
 from photo_search.index.similarity import unit_rows
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner_product", "euclidean"])
+def test_several_photos_find_classes_by_the_mean_of_their_nearest_rows(metric, monkeypatch):
+    monkeypatch.setattr(search, "_FEWEST_ROWS_AT_ONCE", 7)
+    rng = np.random.default_rng(0)
+    labels = ["", *rng.choice(["owl", "jay", "kea", ""], 39)]
+    index = EmbeddingIndex.build(rng.normal(size=(40, 5)), range(40), labels, metric=metric)
+    queries, among = rng.normal(size=(3, 5)), np.arange(0, 40, 2)
+    for rows, found in (
+        (range(40), index.search_together(queries, 6)),
+        (among.tolist(), index.search_together(queries, 6, among=among)),
+    ):
+        each = index.search(queries, 40)
+        similarity = [dict(zip(*line)) for line in zip(each.rows.tolist(), each.similarities.tolist())]
+        members = {}
+        for row in rows:
+            members.setdefault(labels[row] or row, []).append(row)
+        score = {name: np.mean([max(line[row] for row in own) for line in similarity]) for name, own in members.items()}
+        names = sorted(score, key=score.get, reverse=True)[:6]
+        best = [max(members[name], key=lambda row: max(line[row] for line in similarity)) for name in names]
+        assert found.rows.tolist() == [best]
+        np.testing.assert_allclose(found.similarities[0], [score[name] for name in names], rtol=1e-6)
 
 
 def units(count, dim=16, seed=0):

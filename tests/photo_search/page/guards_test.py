@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 pytest.importorskip("starlette", reason="starlette is not installed (pip install '.[serve]')")
+from photo_search.page import guards
 from photo_search.page.guards import Guard, Hosts, Rate
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -19,6 +20,7 @@ def test_a_minute_of_searches_at_once_and_then_their_rate():
     assert rate.wait() == 0
     now[0] = 1000.0  # a pause gives one minute's searches, not more
     assert sum(rate.wait() == 0 for _ in range(20)) == 6
+    assert [rate.wait(25) for _ in range(4)] == [10, 20, 30, 30]  # the last two are too long, and do not count
 
 
 def test_own_and_foreign_names():
@@ -55,7 +57,9 @@ def statuses(guard, paths, host="page"):
     return [asyncio.run(ask(path)) for path in paths]
 
 
-def test_neighbours_count_as_searches_and_pictures_do_not():
+def test_neighbours_count_as_searches_and_pictures_do_not(monkeypatch):
+    monkeypatch.setattr(guards, "_LONGEST_WAIT", 1)
+
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": []})
 

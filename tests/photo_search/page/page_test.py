@@ -1,11 +1,17 @@
 import json
+import pathlib
 import re
 import time
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from photo_search.page.service import PhotoService
-from tests.photo_search.conftest import HOSTILE_LABEL, LIMITS, running
+from photo_search.index import EmbeddingIndex
+from photo_search.page.network import PhotoNetwork
+from photo_search.page.service import Gallery, PhotoService
+from photo_search.photos.neighbors import KNOWN, UNLIKE
+from tests.photo_search.conftest import BOUNDARY, HOSTILE_LABEL, LIMITS, ask, form, part, running, upload
 from tests.photo_search.page.hostile_files import animation
 
 NAMES = "[...document.querySelectorAll('#found li .faint')].map(each => each.textContent)"
@@ -165,3 +171,46 @@ def test_without_a_model_only_the_index_is_searched(browser, service):
         assert browser.evaluate("document.getElementById('drop').hidden")
         assert browser.evaluate("document.querySelectorAll('.query figure').length") == 1
         assert browser.complaints() == []
+
+
+def test_a_new_individual_is_told_and_gets_its_name(browser, embedder, gallery_photos, tmp_path):
+    """The verdict in the page and in its JSON is the command's; a name goes to the index, once."""
+    paths, labels = gallery_photos
+    place, new = tmp_path / "index", tmp_path / "new"
+    stranger = tmp_path / "stranger.png"
+    Image.new("RGB", (40, 40), "blue").save(stranger)
+    contents = stranger.read_bytes()
+    others = -embedder.embed([contents]) + 0.05 * np.random.default_rng(0).normal(size=(12, embedder.embedding_dim))
+    EmbeddingIndex.build(others, paths[:12], labels[:12], model_digest=embedder.digest).save(place)
+    gallery = Gallery(EmbeddingIndex.load(place, embedder), "index", LIMITS.pixels, reject=0.05)
+    service = PhotoService(gallery, PhotoNetwork(embedder), LIMITS, new_photos=str(new))
+    threshold = EmbeddingIndex.load(place).calibrate_rejection(0.05).threshold
+    with running(service) as port:
+        assert ask(port, "/api/index")[2]["threshold"] == pytest.approx(threshold, abs=1e-6)
+        found = upload(port, contents)[2]
+        assert found["verdict"] == UNLIKE
+        assert found["neighbours"][0]["similarity"] < threshold
+        assert upload(port, contents, "?label=kea")[2]["verdict"] == found["verdict"]
+        verdicts = [ask(port, f"/api/photos/{row}/neighbours")[2]["verdict"] for row in range(12)]
+        assert sorted(verdicts) == 12 * [KNOWN]  # 5 % of twelve are none
+        browser.open(f"http://127.0.0.1:{port}/", width=1300)
+        wait_for(browser, "document.querySelectorAll('#found li').length === 12")
+        choose(browser, stranger)
+        wait_for(browser, status_is("12 neighbours"))
+        assert browser.evaluate("document.querySelector('.verdict').textContent").lower().startswith(found["verdict"])
+        browser.evaluate("document.querySelector('.naming input').value = 'Amsel'")
+        browser.evaluate("document.querySelector('.naming button').click()")
+        wait_for(browser, "document.querySelector('.query a')?.textContent === 'Amsel'")
+        assert browser.evaluate("document.getElementById('summary').textContent") == "13 photos of 4 classes in index"
+        index = EmbeddingIndex.load(place)
+        assert (index.labels[12], pathlib.Path(index.ids[12]).read_bytes()) == ("Amsel", contents)
+        assert pathlib.Path(index.ids[12]).parent == new / "Amsel"
+        assert upload(port, contents)[2]["verdict"] == KNOWN
+        headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+        refused = {"kea": 409, "..": 422, "a/b": 422, "": 422, "x" * 101: 422, "a%0Ab": 422}
+        for label, status in refused.items():
+            assert ask(port, f"/api/photos?label={label}", "POST", form(part(contents)), **headers)[0] == status
+        foreign = {**headers, "Origin": "http://evil.example"}
+        assert ask(port, "/api/photos?label=kea", "POST", form(part(contents)), **foreign)[0] == 403
+    with running(PhotoService(service.gallery, PhotoNetwork(embedder), LIMITS)) as port:
+        assert ask(port, "/api/photos?label=kea", "POST", form(part(contents)), **headers)[0] == 403

@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -131,9 +132,36 @@ CASES = [
 def test_what_is_wrong_is_said_before_anything_is_served(changes, message, index_folder):
     skip_without_extra()
     values = {"index": index_folder, "model": None, "host": "127.0.0.1", "port": 0}
-    limits = {"max_upload_mb": 15, "max_megapixels": 25, "searches_per_minute": 120}
+    limits = {"max_upload_mb": 15, "max_megapixels": 25, "searches_per_minute": 120, "reject": 5, "new_photos": None}
     with pytest.raises(InvalidInput, match=message):
         server.serve(SimpleNamespace(**{**values, **limits, **changes}))
+
+
+def test_other_machines_may_not_write(index_folder):
+    arguments = f"--index={index_folder}", "--host=0.0.0.0", "--port=0", "--new_photos=new"
+    check_clean_failure(
+        run_here("photo_search.serve", *arguments), "--new_photos", "--host=0.0.0.0", "--host=127.0.0.1"
+    )
+
+
+@pytest.mark.slow
+def test_twenty_clients_wait_and_none_is_refused(index_folder, gsp_model):
+    """Prints answers per second; run it with -s."""
+    skip_without_extra()
+    contents = jpeg((1200, 900))
+    with Served(f"--index={index_folder}", f"--model={gsp_model}") as served:
+
+        def client(number):
+            like = f"/api/photos/{number % 13}/neighbours"
+            return [
+                status for _ in range(5) for status in (upload(served.port, contents)[0], ask(served.port, like)[0])
+            ]
+
+        began = time.perf_counter()
+        with ThreadPoolExecutor(20) as pool:
+            statuses = [status for found in pool.map(client, range(20)) for status in found]
+        print(f"{len(statuses) / (time.perf_counter() - began):.1f} answers per second")
+    assert statuses == [200] * 200
 
 
 @pytest.mark.parametrize("module", ["fastapi", "uvicorn", "python_multipart"])

@@ -1,5 +1,6 @@
 import io
 import pathlib
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -127,22 +128,34 @@ def test_an_index_may_have_no_photos():
     assert empty.classes() == empty.columns() == empty.examples() == empty.nearest(PLACES[:1], 3, None) == []
 
 
-def test_the_network_sees_one_photo_at_a_time(service, gallery_photos, monkeypatch):
-    inside, overlaps, embedding_of = [], [], PhotoNetwork.embedding_of
+def test_photos_that_wait_go_through_the_network_together(service, embedder, gallery_photos, monkeypatch):
+    """Those that wait are the next pass, and neighbours of indexed photos wait for none."""
+    network = PhotoNetwork(embedder)
+    paths = gallery_photos[0][:6]
+    expected = [network.embedding_of(np.asarray(Image.open(path).convert("RGB"))) for path in paths]
+    passes, first, go_on = [], threading.Event(), threading.Event()
 
-    def noted(network, photo):
-        inside.append(photo)
-        time.sleep(0.1)
-        overlaps.append(len(inside) > 1)
-        inside.pop()
-        return embedding_of(network, photo)
+    def noted(images):
+        passes.append(len(images))
+        first.set()
+        assert go_on.wait(60)
+        return embed(images)
 
-    monkeypatch.setattr(PhotoNetwork, "embedding_of", noted)
-    photo = pathlib.Path(gallery_photos[0][0]).read_bytes()
-    ways = [lambda: service.search(photo, 1, None), lambda: service.like(0, 1, None, crop=Crop(0, 0, 1, 1))] * 2
-    with ThreadPoolExecutor(len(ways)) as pool:
-        assert all(answer.result()["neighbours"] for answer in [pool.submit(way) for way in ways])
-    assert overlaps == [False] * len(ways)
+    embed = network._embed._function
+    monkeypatch.setattr(network._embed, "_function", noted)
+    monkeypatch.setattr(network, "_weights", None)
+    page = PhotoService(service.gallery, network, LIMITS)
+    with ThreadPoolExecutor(6) as pool:
+        seen = [pool.submit(page.seen, pathlib.Path(paths[0]).read_bytes())]
+        assert first.wait(60)
+        seen += [pool.submit(page.seen, pathlib.Path(path).read_bytes()) for path in paths[1:]]
+        while len(network._embed._waiting) < 5:
+            time.sleep(0.01)
+        assert rows(page.like(0, 2, None)["neighbours"])
+        go_on.set()
+        found = [each.result().embedding for each in seen]
+    assert passes == [1, 5]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_a_part_is_upright_and_else_read_as_its_model_reads_photos(service, monkeypatch):
@@ -154,7 +167,7 @@ def test_a_part_is_upright_and_else_read_as_its_model_reads_photos(service, monk
     for reading in Reading:
         monkeypatch.setattr(PhotoNetwork, "reading", reading)
         for crop in (None, Crop(0, 0, 1, 1)):
-            service.search(contents, 1, None, crop=crop)
+            service.seen(contents, crop)
     assert [photo.shape[:2] for photo in seen] == [(20, 30), *5 * [(30, 20)]]
     is_converted = [bool(np.abs(photo.astype(int) - (220, 60, 30)).max() < 4) for photo in seen]
     assert is_converted == 4 * [False] + 2 * [True]

@@ -241,6 +241,26 @@ def test_photos_unlike_all_others_are_said_to_be(tmp_path, run_here, capsys):
             run_here(*asked, "--reject=10", other)
 
 
+def test_photos_of_a_label_are_one_query_without_themselves(tmp_path, run_here):
+    rng = np.random.default_rng(0)
+    labels = np.repeat(range(3), 4)
+    points = rng.normal(size=(3, 8))[labels] + 0.1 * rng.normal(size=(12, 8))
+    names, paths = np.array(["jay", "kea", "owl"]), np.array([f"{row}.jpg" for row in range(12)])
+    np.savez(tmp_path / "all.npz", embeddings=points, paths=paths, labels=labels, class_names=names)
+    chosen = [0, 1, 8, 9]
+    arrays = {"paths": paths[chosen], "labels": labels[chosen], "class_names": names}
+    np.savez(tmp_path / "some.npz", embeddings=points[chosen], **arrays)
+    run_here("index", "--index=index", "--embeddings=all.npz")
+    run_here("neighbours", "--index=index", "--embeddings=some.npz", "--k=2", "--together", "--csv=found.csv")
+    with open(tmp_path / "found.csv", newline="") as file:
+        found = [(row["query"], row["label"], row["path"]) for row in csv.DictReader(file)]
+    assert [each[0] for each in found] == ["0.jpg", "0.jpg", "8.jpg", "8.jpg"]
+    assert (found[0][1], found[2][1]) == ("jay", "owl")
+    assert not {path for _, _, path in found} & {"0.jpg", "1.jpg", "8.jpg", "9.jpg"}
+    with pytest.raises(InvalidInput, match="--reject.*--together"):
+        run_here("neighbours", "--index=index", "--embeddings=some.npz", "--k=2", "--together", "--reject=5")
+
+
 def test_a_keras_that_runs_code_of_models_is_named(model, photos, tmp_path, run_here, monkeypatch, capsys):
     monkeypatch.setattr("common.deployment.embedder.FIRST_SAFE_KERAS", (99, 0))
     run_here("index", "--index=index", f"--model={model}", f"--images={photos}")
