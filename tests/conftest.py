@@ -83,7 +83,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish():
     gc.freeze()  # collections of garbage need not look through what is imported and collected
-    gc.set_threshold(20_000, 20, 20)  # graphs are many objects, and nearly all of them stay
+    gc.set_threshold(60_000, 20, 20)  # graphs are many objects, and nearly all of them stay
 
 
 @pytest.fixture(scope="module", autouse=True)

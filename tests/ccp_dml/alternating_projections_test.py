@@ -162,7 +162,7 @@ def problem_in_checkpoint(path):
     "rules",
     [
         pytest.param(ProjectionRules(patience=1), marks=pytest.mark.release),
-        ProjectionRules.published_code(patience=1),
+        pytest.param(ProjectionRules.published_code(patience=1), marks=pytest.mark.release),
         ProjectionRules(patience=1, start_step=5, start_patience=1, goes_back=True),
     ],
 )

@@ -22,7 +22,6 @@ from tests.experiments.settings.plugin_tables import restored_tables
 from tests.support import presets
 from tests.support.command_line import run_program
 from tests.support.eager_functions import eagerly
-from tests.support.interrupted_training import stop_after_second_checkpoint
 
 keras = tf.keras
 SETTINGS = {
@@ -85,6 +84,8 @@ def assert_runs_loads_and_deploys(runs, config, dataset, tmp_path):
     """Trains, loads and writes a run, which another process reads; returns what has been loaded."""
     path, metrics, queries = trained(runs, config)
     assert [line["step"] for line in metrics] == [1, 2]
+    if config.learning_rate_schedule == "cosine":
+        assert [line["learning_rate"] for line in metrics] == pytest.approx([1e-3, 5e-4])
     losses = [line["loss"] for line in metrics]
     print(config.name, "losses", losses)
     assert np.isfinite(losses).all()
@@ -129,27 +130,6 @@ def test_the_shapes_of_dinov2_small(pooling, tmp_path_factory, tmp_path):
     assert tuple(lower.output.shape) == ((None, 1, 1, 384) if pooling == "cls" else (None, 16, 16, 384))
 
 
-UPDATES = {"optimizer": "adamw", "learning_rate_schedule": "cosine", "layer_decay": 0.7, "max_steps": 4}
-
-
-def test_a_stopped_run_resumes_bit_for_bit(dataset, runs, tmp_path, monkeypatch):
-    config = configuration("vit_small_16", "cls", "pnca", **UPDATES)
-    _, whole, queries = trained(runs, config)
-    stopped = UnitRuns(dataset, Places(str(tmp_path / "stopped"), str(tmp_path / "cache")))
-    stop_after_second_checkpoint(monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        stopped.train(config, 0, 0, checkpoint_seconds=0)
-    monkeypatch.undo()
-    monkeypatch.setitem(build.BACKBONES, "vit_small_16", small_vit)
-    _, resumed, resumed_queries = trained(stopped, config)
-    np.testing.assert_array_equal(resumed_queries, queries)
-    assert [line["loss"] for line in resumed] == [line["loss"] for line in whole]
-    rates = [line["learning_rate"] for line in whole]
-    assert [line["learning_rate"] for line in resumed] == rates
-    expected = [1e-3 / 2 * (1 + np.cos(np.pi * step / 4)) for step in range(4)]
-    np.testing.assert_allclose(rates, expected, rtol=1e-5)
-
-
 def test_a_run_can_be_cut_between_blocks(runs, dataset):
     config = configuration("vit_small_16", "gap", trained_from="blocks.1")
     path, _, queries = trained(runs, config)
@@ -164,7 +144,7 @@ def test_a_run_can_be_cut_between_blocks(runs, dataset):
 @pytest.mark.parametrize(
     ("network", "precision", "limit"),
     [
-        ("vit_small_16", "float32", 1e-5),
+        pytest.param("vit_small_16", "float32", 1e-5, marks=pytest.mark.release),
         ("vit_small_16", "mixed_bfloat16", 1e-2),
         pytest.param("dinov2", "float32", 1e-5, marks=pytest.mark.release),
     ],

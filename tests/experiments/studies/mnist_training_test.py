@@ -59,7 +59,7 @@ def kept_problems(run):
     return [read_arrays(path) for path in sorted(run.path.glob("problem*.npz"))]
 
 
-@pytest.fixture(scope="module", params=["proxies", "samples"])
+@pytest.fixture(scope="module", params=["proxies", pytest.param("samples", marks=pytest.mark.release)])
 def whole(request, tmp_path_factory, functions_run_eagerly):
     """Anchors, and the run and the result of a training that nothing disturbs."""
     with pytest.MonkeyPatch.context() as patch:
