@@ -31,7 +31,10 @@ _NUM_NAMED = 3
 _TITLES = {
     EXACT: ("Copies", "Files with the same bytes as another photo; those in another class first."),
     NEAR: ("Near copies", "Photos that are nearly the same as another; those in another class first."),
-    LABEL: ("Suspected labels", "Photos that are nearer to another class than to their own; the clearest first."),
+    LABEL: (
+        "Suspected labels",
+        "Photos that are nearer to another class than to their own; the clearest first. A suspect is a reason to look.",
+    ),
     OUTLIER: ("Outliers", "Photos that are far from all others; the farthest first."),
     TINY: ("Tiny photos", f"Photos with fewer than {TINY_SIDE} pixels on the shorter side."),
 }
@@ -114,6 +117,9 @@ def _values(finding: Finding, root: str) -> dict:
         "size": f"{os.path.getsize(path):,} bytes" if os.path.isfile(path) else "",
         "suggestion": shown_text(finding.suggestion) if finding.kind == LABEL else "",
         "is_class": _is_name(finding.suggestion),
+        "other": os.path.abspath(finding.suggestion)
+        if finding.kind in (EXACT, NEAR) and _is_name(finding.suggestion)
+        else "",
         "beside": [
             {
                 "name": shown_text(os.path.relpath(each, root)),

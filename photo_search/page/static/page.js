@@ -160,7 +160,8 @@ function showLarge(photo, query = null) {
 function naming(query) {
   const input = element("input", { name: "name", required: true, maxLength: 100, placeholder: "Name", ariaLabel: "Name" });
   input.setAttribute("list", "names");
-  const form = element("form", { className: "naming" }, input, element("button", {}, "New individual: name it"));
+  const text = query.found.verdict === "known" ? "Name it" : "New individual: name it";
+  const form = element("form", { className: "naming" }, input, element("button", {}, text));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const body = new FormData();

@@ -134,6 +134,20 @@ def test_the_page_and_the_table_show_the_findings(collection, tmp_path):
     assert "https:" not in page
 
 
+def test_by_keyboard_the_copy_of_either_side_is_removed(browser, collection, tmp_path):
+    index, paths = collection
+    write_clinic(str(tmp_path / "clinic"), "birds", len(index), examine(index, 0.9999), most=9)
+    browser.open((tmp_path / "clinic" / "index.html").as_uri(), width=400)
+    for key in ("j", "j", "k"):
+        browser.evaluate(f"document.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}'}}))")
+    assert browser.evaluate("document.activeElement.closest('.finding').dataset.path") == paths[23]
+    other = browser.evaluate("document.activeElement.closest('.finding').dataset.other")
+    browser.evaluate("document.querySelector('.finding input[value=other]').click()")
+    assert browser.evaluate("chosen()") == [["remove", other, ""]]
+    assert other in paths
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 400
+
+
 def test_names_that_no_page_can_show(tmp_path):
     red, odd = "\x1b[31mred", os.fsdecode(b"caf\xe9")
     found = [Finding(LABEL, "0.1", str(tmp_path / name), odd, red, ()) for name in ("a.png", f"{odd}.png")]

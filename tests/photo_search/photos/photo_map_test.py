@@ -92,6 +92,19 @@ def test_a_click_shows_the_photo_and_its_neighbours(browser, page, width):
     assert browser.evaluate("element('label').textContent") == "b"
     assert browser.evaluate("[...element('near').children].map(each => each.title.split('/').pop())")[0] == "lost.png"
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    browser.evaluate("show(-1); pen.strokeRect = () => strokes.push(pen.strokeStyle); window.strokes = []; draw()")
+    strokes = browser.evaluate("strokes")
+    assert len(set(strokes)) == len(set(browser.evaluate("data.labels.map(label => data.classes[label])")))
+    browser.evaluate("strokes.length = 0; element('coloured').checked = false; draw()")
+    assert browser.evaluate("strokes") == []
+    finger = (
+        "(() => { element('select').click(); const before = left, edge = canvas.getBoundingClientRect();"
+        " for (const [kind, x, y] of [['down', 0, 0], ['move', width, height], ['up', width, height]])"
+        " canvas.dispatchEvent(new PointerEvent(`pointer${kind}`,"
+        " {pointerId: 2, pointerType: 'touch', clientX: edge.left + x, clientY: edge.top + y}));"
+        " return [left === before, selected.size]; })()"
+    )
+    assert browser.evaluate(finger) == [True, 5]
     browser.evaluate("element('find').value = 'wide'; element('find').dispatchEvent(new Event('input'))")
-    assert browser.evaluate("element('state').textContent") == "1 of 5 photos match"
+    assert browser.evaluate("element('state').textContent") == "1 of 5 photos match, 5 selected"
     assert browser.complaints() == []
