@@ -59,7 +59,8 @@ def within_class_whitening(
     The map is `x -> V^T S^(-1/2) (x - m)` with the mean m of the features. S is the covariance of the features around
     the means of their classes, shrunk towards a multiple of the identity: `(1 - a) S_w + a (tr S_w / channels) I`.
     V holds the principal axes of the whitened features of all classes. Without shrinkage, these are the axes of linear
-    discriminant analysis.
+    discriminant analysis. Where all channels are kept, but the items are too few for as many axes, V is the identity:
+    what the items do not show is then kept, too.
 
     Reference: Ledoit and Wolf, "A well-conditioned estimator for large-dimensional covariance matrices", 2004 (the
     shrinkage a, from the features alone).
@@ -67,7 +68,7 @@ def within_class_whitening(
     Args:
         features: `[items, channels]`, finite.
         labels: classes `[items]`; one of them at least has two different items.
-        dim: size of the result, from 1 to the smaller of `channels` and `items - 1`.
+        dim: size of the result: `channels`, or 1 to `items - 1`.
         shrinkage: a, in [0, 1]; None for the one of Ledoit and Wolf. Eigenvalues of S below 1e-6 of their mean are
             raised to it.
 
@@ -95,6 +96,8 @@ def within_class_whitening(
     scale = values.mean()
     values = np.maximum((1 - shrinkage) * values + shrinkage * scale, _SMALLEST_EIGENVALUE * scale)
     whitening = (axes / np.sqrt(values)) @ axes.T
+    if len(features) <= dim == features.shape[1]:
+        return _centred(whitening, features)
     return _centred(whitening @ principal_axes(features @ whitening, dim), features)
 
 

@@ -23,6 +23,7 @@ from experiments.reports.scores import Scores
 from experiments.reports.tables import FAMILIES_NOTE, bracketed
 from experiments.rows.rows import Row, collection_rows
 from experiments.rows.run_folders import collect_method, config_of, finished, missing
+from experiments.runs.closed_form import closed_form_dim
 from experiments.runs.trained_model import data_of_run, stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings.config import ExperimentConfig
@@ -131,7 +132,8 @@ def train_final(
     Refuses other data than the study's, and what `UnitRuns.train` refuses.
     """
     dataset = data_of_run(dataset, places.cache_dir, study.data, os.fspath(study.path))
-    most = min(CHANNELS.get(config.backbone, config.embedding_dim), len(dataset.train) - 1)
+    channels = CHANNELS.get(config.backbone, config.embedding_dim)
+    most = closed_form_dim(config.head_start, config.embedding_dim, channels, len(dataset.train))
     if config.head_start in HEAD_STARTS and not config.kept_share and config.embedding_dim > most:
         # A closed form has fewer components, as in the folds. Its prefixes need no training, which is not kept.
         config = dataclasses.replace(config, embedding_dim=most, matryoshka=None)

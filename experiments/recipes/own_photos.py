@@ -17,7 +17,15 @@ from experiments.parts.registry import POOLINGS
 from experiments.recipes.draft import Draft
 from experiments.recipes.small_images import EMOJI, small_images
 from experiments.recipes.thesis import around_the_loss, conventional, loss
-from experiments.settings.run_settings import FINAL, IDENTITY_START, OWN_PHOTOS, RANDOM_START, RunSettings
+from experiments.settings.run_settings import (
+    AVERAGE_POOLING,
+    FINAL,
+    IDENTITY_START,
+    OWN_PHOTOS,
+    RANDOM_START,
+    WHITENING,
+    RunSettings,
+)
 
 NO_GPU = "no GPU is seen"  # a source
 _FITS, _OF_WEIGHTS = "fits the", "the network that --weights is made for"  # beginnings of sources
@@ -58,7 +66,7 @@ def own_photos(draft: Draft) -> None:
 
 
 def _head(draft: Draft) -> dict[str, Any]:
-    """Return a head that begins as the identity, or smaller, on principal axes.
+    """Return a head that begins with whitened features (other poolings: as the identity), or smaller, on their axes.
 
     Of such runs, weights on the way from the start are candidates, too. Others begin at random.
     """
@@ -73,7 +81,8 @@ def _head(draft: Draft) -> dict[str, Any]:
     way = {} if "kept_share" in given else {"interpolation": _SHARES}
     if given.get("embedding_dim", channels) != channels:
         return {"head_start": "pca", **way}
-    return {"head_start": IDENTITY_START, "embedding_dim": channels, **way}
+    start = WHITENING if draft.pooling == AVERAGE_POOLING else IDENTITY_START
+    return {"head_start": start, "embedding_dim": channels, **way}
 
 
 def trains_head_alone(recipe: str, given: Mapping[str, Any]) -> bool:
@@ -101,8 +110,9 @@ def fit_to_data(draft: Draft, dataset: data.Dataset, given: Mapping[str, Any]) -
 
     network = network_of_weights(given)
     if network is not None and "backbone" not in given and traits_of(dataset.name).custom:
-        starts_untrained = values.get("head_start") == IDENTITY_START and "embedding_dim" not in given
-        draft.set(_OF_WEIGHTS, backbone=network, **({"embedding_dim": CHANNELS[network]} if starts_untrained else {}))
+        keep_channels = [IDENTITY_START, *([] if "head_start" in given else [WHITENING])]
+        keeps_channels = values.get("head_start") in keep_channels and "embedding_dim" not in given
+        draft.set(_OF_WEIGHTS, backbone=network, **({"embedding_dim": CHANNELS[network]} if keeps_channels else {}))
     is_by_recipe = values.get("head_start") == "pca" and "head_start" not in given
     if is_by_recipe and values["embedding_dim"] >= len(dataset.train) // 2:  # more axes than a fold of few images has
         draft.set(source, head_start=RANDOM_START, interpolation=None)

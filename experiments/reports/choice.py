@@ -7,23 +7,24 @@ from typing import NamedTuple
 
 import numpy as np
 
+from common.backbones.network_names import CHANNELS
 from common.retrieval.metrics import TABLE_METRICS
 from common.training.methods import INTERPOLATED
 from common.training.selection import choose
 from experiments.reports.tables import TableRow, cell
 from experiments.rows.rows import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, Row, repeats_of_all_folds
 from experiments.rows.run_folders import finished
-from experiments.settings.run_settings import HEAD_STARTS, IDENTITY_START
+from experiments.settings.run_settings import AVERAGE_POOLING, HEAD_STARTS, IDENTITY_START
 from experiments.settings.splits import FEWEST_VALIDATION_CLASSES
 
-_METRIC, AVERAGE_POOLING = "MAP@R", "gap"
+_METRIC = "MAP@R"
 
 
 class Candidate(NamedTuple):
     """A model that a study could keep."""
 
     words: str  # for people
-    head_start: str | None  # the closed form that the head keeps; None: that of the study
+    head_start: str | None  # with which the head begins; None: as in the study
     share: float  # of the way from the start to the selected weights
 
     @property
@@ -60,24 +61,24 @@ def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
     validated, tested = _figures(by_fold, is_validated=True), _figures(by_fold, is_validated=False)
     candidates = [each for each in validated if each in tested]
     scores = {each: [of[_METRIC] for of in validated[each]] for each in candidates}
-    start, trained = candidates[0], candidates[-1]
+    simplest, trained = candidates[0], candidates[-1]
     num_classes = sum(of_fold[0].result["validation_classes"] for of_fold in by_fold)
     doubt = None
     if num_classes < FEWEST_VALIDATION_CLASSES:
         needed = f"{FEWEST_VALIDATION_CLASSES} are needed"
         doubt = f"{num_classes} validation classes are too few to compare models ({needed})"
-    elif len({*scores[start]}) == 1:
+    elif len({*scores[simplest]}) == 1:
         doubt = "all folds validate on the same classes, so that the noise of a choice is unknown"
     if doubt:
-        sentence = f"The model of the start ({start.words}) was chosen, because {doubt}."
-        return StudyChoice(start, float(np.mean(scores[start])), _means(tested[start]), sentence)
+        sentence = f"The simplest model ({simplest.words}) was chosen, because {doubt}."
+        return StudyChoice(simplest, float(np.mean(scores[simplest])), _means(tested[simplest]), sentence)
     choice = choose({str(place): scores[each] for place, each in enumerate(candidates)})
     chosen, best = candidates[int(choice.name)], candidates[int(choice.best)]
     percent = {each: f"{100 * np.mean(scores[each]):.1f}" for each in candidates}
     why = f"MAP@R {percent[chosen]} there"
     if best is not chosen:
         why += f"; {best.words} has {percent[best]}, ahead by no more than chance ({100 * choice.margin:.1f})"
-    why += "".join(f"; {each.words} {percent[each]}" for each in (start, trained) if each not in (chosen, best))
+    why += "".join(f"; {each.words} {percent[each]}" for each in (simplest, trained) if each not in (chosen, best))
     sentence = f"Chosen on {num_classes} validation classes in {num_folds} folds: {chosen.words} ({why})."
     return StudyChoice(chosen, float(np.mean(scores[chosen])), _means(tested[chosen]), sentence)
 
@@ -99,11 +100,15 @@ def _figures(by_fold: list[list[Row]], is_validated: bool) -> dict[Candidate, li
 
 def _of_fold(runs: list[Row], is_validated: bool) -> dict[Candidate, Mapping[str, float]]:
     first, part = runs[0], "validation" if is_validated else "test"
-    configuration, found = first["configuration"], {}
+    configuration, found = first["configuration"], dict[Candidate, Mapping[str, float]]()
+    start = configuration["head_start"]
     before = first["extras"].get(VALIDATED_BEFORE if is_validated else CLOSED_FORM, {})
     if configuration.get("pooling") == AVERAGE_POOLING:  # closed forms are measured on average features
-        found = {Candidate(f"{UNTRAINED} + {name}", name, 0.0): before[name] for name in HEAD_STARTS if name in before}
-    start = configuration["head_start"]
+        if start != IDENTITY_START and CHANNELS.get(configuration.get("backbone")) == configuration["embedding_dim"]:
+            of_features = first[UNTRAINED] if not is_validated else before[UNTRAINED]
+            found[Candidate(UNTRAINED, IDENTITY_START, 0.0)] = of_features
+        for name in before.keys() & {*HEAD_STARTS} - {start}:
+            found[Candidate(f"{UNTRAINED} + {name}", name, 0.0)] = before[name]
     for share in sorted(first["extras"][INTERPOLATED], key=float):
         words = f"trained, {100 * float(share):g} % of the way"
         if not float(share):
@@ -111,7 +116,7 @@ def _of_fold(runs: list[Row], is_validated: bool) -> dict[Candidate, Mapping[str
         figures = _means([row["extras"][INTERPOLATED][share][part] for row in runs])
         found[Candidate(words, None, float(share))] = figures
     found[Candidate("trained", None, 1.0)] = _means([row[part] for row in runs])
-    order = sorted(found, key=lambda each: (each.share, each.head_start is not None))
+    order = sorted(found, key=lambda each: (each.share, not each.is_untrained, each.head_start is not None))
     return {each: found[each] for each in order}
 
 

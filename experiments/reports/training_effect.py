@@ -11,8 +11,6 @@ from experiments.reports.tables import TableCell, TableRow
 from experiments.rows.rows import CLOSED_FORM, UNTRAINED, Row
 from experiments.settings.run_settings import HEAD_STARTS
 
-WHITENING = "whitening"  # of closed forms
-
 
 def means_without_training(untrained: Iterable[Mapping], closed_forms: Iterable[Mapping]) -> dict[str, dict]:
     """Average what runs measured without training; return metrics by row of a table.

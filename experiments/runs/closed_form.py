@@ -18,7 +18,7 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments.rows.rows import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, evaluate_embeddings
 from experiments.runs.trunk import pooled_features
 from experiments.settings.checks import identity_misfit
-from experiments.settings.run_settings import HEAD_STARTS, IDENTITY_START, RANDOM_START
+from experiments.settings.run_settings import HEAD_STARTS, IDENTITY_START, RANDOM_START, WHITENING
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -89,7 +89,7 @@ def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInpu
             raise identity_misfit(dim, channels)
         projection.set_weights([np.eye(channels)])
         return
-    most = min(channels, len(examples) - 1)
+    most = closed_form_dim(name, dim, channels, len(examples))
     if dim > most:
         expected = f"at most {most}, for {channels} channels of {len(examples):,} images"
         fix = "Give fewer dimensions, or --head_start=random."
@@ -101,11 +101,16 @@ def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInpu
     projection.set_weights([found.kernel * scale, found.bias * scale])
 
 
+def closed_form_dim(name: str, dim: int, channels: int, num_images: int) -> int:
+    """Return the size, at most `dim`, that a name of `HEAD_STARTS` gives; whitening can keep all channels."""
+    return channels if name == WHITENING and dim >= channels else min(dim, channels, num_images - 1)
+
+
 def closed_form(name: str, features: np.ndarray, labels: np.ndarray, dim: int) -> training.AffineMap:
     """Return the closed form of a name of `HEAD_STARTS` on features `[items, channels]`."""
-    if name == "pca":
-        return training.principal_components(features, dim)
-    return training.within_class_whitening(features, labels, dim)
+    if name == WHITENING:
+        return training.within_class_whitening(features, labels, dim)
+    return training.principal_components(features, dim)
 
 
 def closed_form_figures(unit: Unit, evaluated: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, dict[str, float]]]:
@@ -117,9 +122,9 @@ def closed_form_figures(unit: Unit, evaluated: Sequence[Mapping[str, np.ndarray]
     examples = unit.training
     with _bar(examples) as bar:
         features = unit.model.embed(unit.inputs(examples), output="averages", advance=bar.update)
-    dim = min(unit.embedding_dim, features.shape[1], len(features) - 1)
     figures: list[dict[str, dict[str, float]]] = [{} for _ in evaluated]
     for name in HEAD_STARTS:
+        dim = closed_form_dim(name, unit.embedding_dim, features.shape[1], len(features))
         try:
             found = closed_form(name, features, examples.labels, dim)
         except InvalidInput as error:

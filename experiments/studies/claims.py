@@ -25,10 +25,10 @@ from experiments.reports.comparisons import compare
 from experiments.reports.plots import picture
 from experiments.reports.scores import complete_repeats, method_difference, scores_of_trainings
 from experiments.reports.tables import cell, kind_notes
-from experiments.reports.training_effect import WHITENING
 from experiments.rows.rows import CLOSED_FORM, TRAINING, UNTRAINED, VALIDATED_BEFORE, Row
 from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.settings.method_names import parse_method
+from experiments.settings.run_settings import WHITENING
 from experiments.studies.planned import CLAIMS, Claim
 from experiments.studies.tables import CLAIMS_ID
 

@@ -65,6 +65,20 @@ def test_closed_forms_of_average_features_are_no_candidates_of_another_pooling()
     assert choice_of(whitened, 2).candidate.is_untrained
 
 
+def test_a_whitened_start_leaves_the_untrained_network_a_candidate():
+    start = {"head_start": "whitening", "backbone": "resnet50", "embedding_dim": 2048}
+    better = choice_of([run(fold, 0.3 + 0.01 * fold, 0.6, 0.61, whitened=0.4, **start) for fold in range(2)], 2)
+    assert better.candidate.words == "trained"
+    few = [run(fold, 0.3, 0.6, 0.61 + fold, classes=3, **start) for fold in range(2)]
+    kept = choice_of(few, 2)
+    assert kept.candidate == ("untrained", "identity", 0.0)
+    assert (kept.validation, kept.test["MAP@R"]) == (pytest.approx(0.3), pytest.approx(0.2))
+    shorter = choice_of(
+        [run(fold, 0.3, 0.6, 0.61, classes=3, **{**start, "embedding_dim": 64}) for fold in range(2)], 2
+    )
+    assert shorter.candidate == ("untrained + whitening, where training begins", None, 0.0)
+
+
 def test_shares_that_are_printed_alike_are_told_apart():
     runs = [run(fold, 0.3 + 0.01 * fold, 0.5, 0.3) for fold in range(2)]
     for row in runs:
@@ -76,7 +90,7 @@ def test_shares_that_are_printed_alike_are_told_apart():
 def test_few_classes_or_the_same_in_all_folds_choose_nothing_by_chance():
     few = choice_of([run(0, 0.3, 0.4, 0.5, classes=3), run(1, 0.2, 0.31, 0.4, classes=3)], 2)
     why = "(untrained) was chosen, because 6 validation classes are too few to compare models (7 are needed)."
-    assert few.sentence == f"The model of the start {why}"
+    assert few.sentence == f"The simplest model {why}"
     same = choice_of([run(fold, 0.3, 0.4, 0.5 + fold) for fold in range(2)], 2)
     assert same.candidate.is_untrained
     assert "all folds validate on the same classes" in same.sentence

@@ -163,10 +163,11 @@ def own(pooling="gap", loss="ms", **given):
 
 
 def test_training_begins_where_the_network_is():
-    assert own() == own(pooling="gmp") == own(backbone="mobilenet_v2") == ("identity", 1280)
-    assert own(backbone="resnet50") == ("identity", 2048)
+    assert own() == own(backbone="mobilenet_v2") == ("whitening", 1280)
+    assert own(pooling="gmp") == ("identity", 1280)  # closed forms are known of average features
+    assert own(backbone="resnet50") == ("whitening", 2048)
     assert own(embedding_dim=64) == ("pca", 64)
-    assert own(embedding_dim=1280) == ("identity", 1280)
+    assert own(embedding_dim=1280) == ("whitening", 1280)
     assert own(matryoshka="64") == (None, 512)
     assert own(head_start="whitening") == ("whitening", 512)
     assert own(pooling="gsp") == own(loss="ms+groups", pooling="gap") == own(backbone="ConvNeXtTiny") == (None, 512)
