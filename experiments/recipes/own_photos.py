@@ -66,8 +66,9 @@ def own_photos(draft: Draft) -> None:
 
 
 def _head(draft: Draft) -> dict[str, Any]:
-    """Return a head that begins with whitened features (other poolings: as the identity), or smaller, on their axes.
+    """Return the head that begins with what is known without training.
 
+    That is the whitening of average features, the identity behind another pooling, or principal axes if it is shorter.
     Of such runs, weights on the way from the start are candidates, too. Others begin at random.
     """
     pooling, given = POOLINGS[draft.pooling], draft.given

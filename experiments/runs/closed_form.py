@@ -102,7 +102,10 @@ def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInpu
 
 
 def closed_form_dim(name: str, dim: int, channels: int, num_images: int) -> int:
-    """Return the size, at most `dim`, that a name of `HEAD_STARTS` gives; whitening can keep all channels."""
+    """Return the size of a closed form of a name of `HEAD_STARTS`: at most `dim`.
+
+    A whitening can keep all channels, even of few images.
+    """
     return channels if name == WHITENING and dim >= channels else min(dim, channels, num_images - 1)
 
 
