@@ -66,7 +66,8 @@ def folder(tmp_path, home, monkeypatch):
         name = {0: "jay", 1: "Audi R8 Coupe 2012"}.get(number, f"class{number}")
         for place in range(PHOTOS):
             write_photo(tmp_path / "photos" / name / f"{566 + place:06}.jpg", 10 * number + place)
-    write_photo(tmp_path / "new.jpg", 20)
+    for name in ("new.jpg", "new/1.jpg", "new/2.jpg"):
+        write_photo(tmp_path / name, 20)
     names = [f"photos/jay/{566 + place:06}.jpg" for place in range(PHOTOS)]
     (tmp_path / "pairs.csv").write_text(f"first,second,same\n{names[0]},{names[1]},1\n{names[0]},{names[2]},1\n")
     (tmp_path / "photos.csv").write_text("path,year\n" + "".join(f"{name},2021\n" for name in names))

@@ -85,9 +85,11 @@ def test_a_hundred_requests_in_bounded_memory_and_a_graceful_end(index_folder, g
 
 def test_ctrl_c_ends_it(index_folder):
     skip_without_extra()
-    with Served(f"--index={index_folder}") as served:
+    with Served(f"--index={index_folder}", "--reject=5") as served:
         assert "The index keeps no model: without --model, only photos of the index" in served.text(served.output)
-        assert ask(served.port, "/api/index")[2]["takes_uploads"] is False
+        stated = ask(served.port, "/api/index")[2]
+        assert stated["takes_uploads"] is False
+        assert -1 < stated["threshold"] < 1  # of --reject, in percent
         served.process.send_signal(signal.SIGINT)
         assert served.process.wait(60) == 130
         assert served.text(served.errors).count("error:") == 1
