@@ -14,7 +14,7 @@ from __future__ import annotations
 from absl import flags
 
 from common.commands import command_line
-from photo_search.page.server import SEARCHES_PER_MINUTE, serve
+from photo_search.page.server import MEGAPIXELS, SEARCHES_PER_MINUTE, UPLOAD_MB, serve
 
 
 def main() -> None:
@@ -31,8 +31,12 @@ if __name__ == "__main__":
     )
     flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; 0.0.0.0: other machines may open the page, too.")
     flags.DEFINE_integer("port", 8000, "Port; 0: any that is free.")
-    flags.DEFINE_float("max_upload_mb", 15, "Largest upload in MB (10^6 bytes).", lower_bound=0.001, upper_bound=1000)
-    flags.DEFINE_float("max_megapixels", 25, "Most pixels of a photo, in millions.", lower_bound=0.001, upper_bound=150)
+    flags.DEFINE_float(
+        "max_upload_mb", UPLOAD_MB, "Largest upload in MB (10^6 bytes).", lower_bound=0.001, upper_bound=1000
+    )
+    flags.DEFINE_float(
+        "max_megapixels", MEGAPIXELS, "Most pixels of a photo, in millions.", lower_bound=0.001, upper_bound=150
+    )
     text = "Most searches per minute, of all clients; earlier ones wait."
     flags.DEFINE_integer("searches_per_minute", SEARCHES_PER_MINUTE, text, lower_bound=1)
     text = "Percent of the index's own photos that may count as unlike everything in it; gives each photo a verdict."

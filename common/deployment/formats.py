@@ -128,11 +128,12 @@ def write_for_photos(
         some = [files[place] for place in spread_places(len(files), NUM_CALIBRATED)]
         examples = np.concatenate([batch.numpy() for batch in embedder.inputs(some)])
         sentences = f"Calibrated on {len(some)} of your photos. "
-    expected = embedder.embed(chosen)
+    crops = [batch.numpy().astype(np.uint8) for batch in embedder.inputs(chosen)]
+    network = embedder.model.get_layer(NETWORK)
+    expected = np.concatenate([network(batch.astype(np.float32), training=False).numpy() for batch in crops])
 
     def check(embed: Embed) -> None:
         nonlocal sentences
-        crops = [batch.numpy().astype(np.uint8) for batch in embedder.inputs(chosen)]
         start = time.perf_counter()
         found.append(np.concatenate([embed(batch.astype(np.float32)) for batch in crops]))
         each = 1000 * (time.perf_counter() - start) / len(chosen)
@@ -288,9 +289,6 @@ def _write_tflite(
         raise _not_expressible("tflite", error) from error
 
 
-_write_half_tflite = functools.partial(_write_tflite, has_half_weights=True)
-
-
 def _read_tflite(path: pathlib.Path) -> Embed:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that it will move to a package of its own
@@ -354,7 +352,9 @@ FORMATS = {
     "keras_float16": Format(save_rounded_model, _read_keras, False, 1e-2, ".keras"),
     "savedmodel": Format(_write_saved_model, _read_saved_model, False, 1e-6, ""),
     "tflite": Format(_write_tflite, _read_tflite, True, 1e-4, ".tflite"),
-    "tflite_float16": Format(_write_half_tflite, _read_tflite, True, 1e-2, ".tflite"),
+    "tflite_float16": Format(
+        functools.partial(_write_tflite, has_half_weights=True), _read_tflite, True, 1e-2, ".tflite"
+    ),
     "tflite_int8": Format(_write_tflite, _read_tflite, True, 0.3, ".tflite", is_calibrated=True),
     "onnx": Format(_write_onnx, _read_onnx, True, 1e-5, ".onnx"),
 }

@@ -107,8 +107,9 @@ def _of_fold(runs: list[Row], is_validated: bool) -> dict[Candidate, Mapping[str
         if start != IDENTITY_START and CHANNELS.get(configuration.get("backbone")) == configuration["embedding_dim"]:
             of_features = first[UNTRAINED] if not is_validated else before[UNTRAINED]
             found[Candidate(UNTRAINED, IDENTITY_START, 0.0)] = of_features
-        for name in before.keys() & {*HEAD_STARTS} - {start}:
-            found[Candidate(f"{UNTRAINED} + {name}", name, 0.0)] = before[name]
+        for name in HEAD_STARTS:
+            if name in before and name != start:
+                found[Candidate(f"{UNTRAINED} + {name}", name, 0.0)] = before[name]
     for share in sorted(first["extras"][INTERPOLATED], key=float):
         words = f"trained, {100 * float(share):g} % of the way"
         if not float(share):

@@ -102,9 +102,9 @@ def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInpu
 
 
 def closed_form_dim(name: str, dim: int, channels: int, num_images: int) -> int:
-    """Return the size of a closed form of a name of `HEAD_STARTS`: at most `dim`.
+    """Return the size of a closed form, at most `dim`.
 
-    A whitening can keep all channels, even of few images.
+    `name`: of `HEAD_STARTS`. A whitening can keep all channels, even of few images.
     """
     return channels if name == WHITENING and dim >= channels else min(dim, channels, num_images - 1)
 

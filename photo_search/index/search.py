@@ -10,7 +10,7 @@ import numpy as np
 from common import retrieval
 from photo_search.index.approximate import ApproximateSearch, best_of
 from photo_search.index.reranking import Reranking, k_reciprocal_distances
-from photo_search.index.similarity import search_similarity
+from photo_search.index.similarity import search_similarity, similarities_of
 
 _FEW_QUERIES = 256  # with more, the project's exact search is faster
 _ENTRIES_AT_ONCE = 2**22  # of the matrix of similarities of few queries
@@ -160,33 +160,30 @@ def nearest_classes(
         Rows `[k]`, the most similar one of each class, and similarities of the classes `[k]`, float64.
     """
     queries = queries.astype(np.float64)
-    best = np.full((len(queries), int(classes.max(initial=-1)) + 1), -np.inf)
+    rows = np.full((len(queries), int(classes.max(initial=-1)) + 1), -1)
+    scores = np.full(rows.shape, -np.inf)
     for start in range(0, len(embeddings), _FEWEST_ROWS_AT_ONCE):
+        block = embeddings[start : start + _FEWEST_ROWS_AT_ONCE].astype(np.float64)
+        found = queries @ block.T
+        if metric == "euclidean":  # the order of -||q - x||
+            found -= (block**2).sum(axis=1) / 2
         part = classes[start : start + _FEWEST_ROWS_AT_ONCE]
-        order = np.argsort(part, kind="stable")
-        starts = np.flatnonzero(np.diff(part[order], prepend=-1))
-        found = _all_similarities(queries, embeddings[start : start + _FEWEST_ROWS_AT_ONCE], metric)
-        present = part[order[starts]]
-        best[:, present] = np.maximum(best[:, present], np.maximum.reduceat(found[:, order], starts, axis=1))
-    similarities = best.mean(axis=0)
-    chosen = np.argsort(-similarities, kind="stable")[:k]
-    members = [np.flatnonzero(classes == each) for each in chosen]
-    places = [_all_similarities(queries, embeddings[rows], metric).max(axis=0).argmax() for rows in members]
-    return np.array([rows[place] for rows, place in zip(members, places)], np.int64), similarities[chosen]
-
-
-def _all_similarities(queries: np.ndarray, embeddings: np.ndarray, metric: str) -> np.ndarray:
-    """Compute similarities `[queries, rows]`, float64."""
-    embeddings = embeddings.astype(np.float64)
-    products = queries @ embeddings.T
-    if metric == "euclidean":
-        squares = (queries**2).sum(axis=1)[:, np.newaxis] + (embeddings**2).sum(axis=1)
-        return -np.sqrt(np.maximum(0, squares - 2 * products))
-    return np.minimum(products, 1) if metric == "cosine" else products
+        for query, of_query in enumerate(found):
+            order = np.lexsort((-of_query, part))
+            firsts = order[np.flatnonzero(np.diff(part[order], prepend=-1))]
+            better = firsts[of_query[firsts] > scores[query, part[firsts]]]
+            rows[query, part[better]], scores[query, part[better]] = start + better, of_query[better]
+    similarities = similarities_of(queries, embeddings, rows, metric)
+    means = similarities.mean(axis=0)
+    chosen = np.argsort(-means, kind="stable")[:k]
+    return rows[similarities[:, chosen].argmax(axis=0), chosen], means[chosen]
 
 
 def product_error(dim: int) -> float:
-    """Bound the error of a float32 product of unit vectors: (1.01 dim + 20) u."""
+    """Bound the error of a float32 product of unit vectors.
+
+    It is (1.01 dim + 20) u, with the unit roundoff u.
+    """
     return 1.01 * (1.01 * dim + 20) * float(np.finfo(np.float32).eps) / 2
 
 

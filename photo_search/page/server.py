@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import math
 import pathlib
 import socket
 import warnings
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from photo_search.page.guards import Guard, Hosts
     from photo_search.page.service import PhotoService
 
-SEARCHES_PER_MINUTE = 1200
+UPLOAD_MB, MEGAPIXELS, SEARCHES_PER_MINUTE = 15.0, 25.0, 1200
+_OPTIONS = ("model", "max_upload_mb", "max_megapixels", "searches_per_minute", "reject", "new_photos")
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _CONNECTIONS = 512
 _SECONDS_TO_END = 5
@@ -43,16 +45,7 @@ def serve(values: flags.FlagValues) -> None:
             fix = "Keep --host=127.0.0.1 behind a proxy with passwords, which others open."
             expected = "--host=127.0.0.1 with it: whoever opens the page writes to the index"
             raise invalid("--new_photos", received=f"--host={values.host}", expected=expected, fix=fix)
-        service = _service(
-            index,
-            name_of(values.index),
-            model=values.model,
-            max_upload_mb=values.max_upload_mb,
-            max_megapixels=values.max_megapixels,
-            searches_per_minute=values.searches_per_minute,
-            reject=values.reject,
-            new_photos=values.new_photos,
-        )
+        service = _service(index, name_of(values.index), **{name: getattr(values, name) for name in _OPTIONS})
         address = address_of(listener, values.host)
         print(f"{shown_place(values.index)}: {len(index)} photos at {address}. Ctrl-C ends it.", flush=True)
         if index.embedder is None:
@@ -82,8 +75,8 @@ def _service(
     name: str,
     *,
     model: str | None = None,
-    max_upload_mb: float = 15,
-    max_megapixels: float = 25,
+    max_upload_mb: float = UPLOAD_MB,
+    max_megapixels: float = MEGAPIXELS,
     searches_per_minute: int = SEARCHES_PER_MINUTE,
     reject: float | None = None,
     new_photos: str | None = None,
@@ -97,7 +90,11 @@ def _service(
     embedder = None if file is None else load_model(file)
     if embedder is not None:
         index.attach(embedder)
-    gallery = Gallery(index, name, limits.pixels, None if reject is None else reject / 100)
+    threshold = None
+    if reject is not None and len(index) > 1:
+        exact = index.calibrate_rejection(reject / 100).threshold
+        threshold = math.floor(1e6 * exact) / 1e6  # answers round similarities, and one may equal it
+    gallery = Gallery(index, name, limits.pixels, threshold)
     service = PhotoService(gallery, None if embedder is None else PhotoNetwork(embedder), limits, new_photos)
     service.warm_up()
     return service

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import math
 import os
 import threading
 import time
@@ -121,7 +120,7 @@ class PhotoService:
         with self._present() as gallery:
             embeddings = np.concatenate([each.embedding for each in photos])
             found = gallery.nearest(embeddings, count, label, where)
-            verdict = gallery.verdict(embeddings)
+            verdict = gallery.verdict(embeddings, found if label is None and not where else None)
         query = {"row": None, "name": None, "label": "", "picture": None}
         return _answer(query, gallery, photos[0].attention if len(photos) == 1 else None, found, verdict, began)
 
@@ -143,7 +142,8 @@ class PhotoService:
             part = self.seen(gallery.contents(row), crop)
         with self._present(version) as gallery:
             found = gallery.like(row, count, label, where, None if part is None else part.embedding)
-            verdict = gallery.verdict(gallery.vector(row) if part is None else part.embedding, without=row)
+            embedding = gallery.vector(row) if part is None else part.embedding
+            verdict = gallery.verdict(embedding, found if label is None and not where else None, without=row)
         attention = self._attention_in(gallery, row) if part is None else part.attention
         return _answer(gallery.described(row), gallery, attention, found, verdict, began)
 
@@ -247,16 +247,11 @@ class Gallery:
     """The page's view of an index; clients name photos by row, never by path.
 
     `version` is that of the rows: another one has other photos in them. Photos with more than `max_pixels` are not
-    shown. `reject` is the share of its photos that may count as unlike all others, which gives `threshold`; None: no
-    verdicts.
+    shown. `threshold` is the similarity below which a photo is unlike all of the index; None: no verdicts.
     """
 
-    def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int, reject: float | None = None) -> None:
-        self.index, self.name, self._max_pixels, self._reject = index, name, max_pixels, reject
-        self.threshold: float | None = None
-        if reject is not None and len(index) > 1:
-            exact = index.calibrate_rejection(reject).threshold
-            self.threshold = math.floor(1e6 * exact) / 1e6  # answers round similarities, and one may equal it
+    def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int, threshold: float | None = None) -> None:
+        self.index, self.name, self._max_pixels, self.threshold = index, name, max_pixels, threshold
         self.ids = index.ids  # of these rows, even where the index is refreshed
         self.version = hashlib.sha256("\0".join(self.ids).encode(errors="surrogatepass")).hexdigest()[:16]
         self.small_picture = functools.lru_cache(_CACHED_PICTURES)(self.picture)
@@ -278,7 +273,7 @@ class Gallery:
 
     def anew(self) -> Gallery:
         """Return a view of the index as it is now."""
-        return Gallery(self.index, self.name, self._max_pixels, self._reject)
+        return Gallery(self.index, self.name, self._max_pixels, self.threshold)
 
     def classes(self) -> list[dict[str, Any]]:
         """List the classes by name, with their numbers of labelled photos."""
@@ -307,14 +302,16 @@ class Gallery:
         """
         return self._search(embeddings, count, self._chosen(label, where))
 
-    def verdict(self, embeddings: np.ndarray, without: int | None = None) -> str | None:
+    def verdict(
+        self, embeddings: np.ndarray, nearest: list[dict[str, Any]] | None, without: int | None = None
+    ) -> str | None:
         """Say whether a photo is unlike all of the index.
 
-        None for several photos, or without `reject`.
+        None for several photos, or without `threshold`. `nearest`: what was found among all photos; None: unknown.
         """
         if self.threshold is None or len(embeddings) > 1:
             return None
-        nearest = self._search(embeddings, 1, None, without)
+        nearest = self._search(embeddings, 1, None, without) if nearest is None else nearest
         return KNOWN if nearest and nearest[0]["similarity"] >= self.threshold else UNLIKE
 
     def vector(self, row: int) -> np.ndarray:

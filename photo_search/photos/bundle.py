@@ -1,4 +1,7 @@
-"""An index for phones and small machines: a TFLite model, vectors, a threshold, and one file that reads them."""
+"""An index for phones, with one file that reads it.
+
+A TFLite model, vectors and a threshold are in its folder, too.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ REJECTED = 5.0  # % of the index's own photos below the threshold
 
 
 def check_bundle(index: EmbeddingIndex, place: str, output: str) -> list[int]:
-    """Return the rows whose photos exist, unless the index at `place` cannot become a bundle at `output`."""
+    """Return the rows whose photos exist; refuse what cannot become a bundle.
+
+    The index is at `place`, the bundle will be at `output`.
+    """
     if os.path.lexists(output):
         raise invalid("--output", received=output, expected="a folder that does not exist yet")
     if index.metric != "cosine":
@@ -45,7 +51,7 @@ def check_bundle(index: EmbeddingIndex, place: str, output: str) -> list[int]:
 def write_bundle(
     index: EmbeddingIndex, rows: list[int], embedder: Embedder, output: str, name: str, share: float
 ) -> list[str]:
-    """Write an index and its model as a folder of four files; return sentences on what was measured.
+    """Write a bundle; return sentences on what was measured.
 
     The index's own photos calibrate a model of 8 bits. As the model in the folder embeds them, they are looked up, and
     give the threshold.

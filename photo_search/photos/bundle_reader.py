@@ -46,7 +46,10 @@ class Bundle:
             self._interpreter.allocate_tensors()
 
     def embed(self, image: str | os.PathLike | np.ndarray) -> np.ndarray:
-        """Return the embedding `[dim]` of a file, or of pixels `[height, width, 3]` in 0..255 (RGB)."""
+        """Return the embedding `[dim]` of a photo.
+
+        It is a file, or pixels `[height, width, 3]` in 0..255 (RGB).
+        """
         pixels = image if isinstance(image, np.ndarray) else _pixels(image, self._settings["reading"])
         (inputs,), (outputs,) = self._interpreter.get_input_details(), self._interpreter.get_output_details()
         self._interpreter.set_tensor(inputs["index"], _crop(pixels, **self._settings["crop"])[None])
@@ -62,7 +65,10 @@ class Bundle:
 
 
 def _crop(pixels: np.ndarray, size: int, shorter_side: int, antialias: bool) -> np.ndarray:
-    """Resize the shorter side, and cut out the centre, to whole numbers `[size, size, 3]`."""
+    """Resize the shorter side and cut out the centre.
+
+    The result has whole numbers `[size, size, 3]`.
+    """
     found = pixels.astype(np.float32)
     for axis in (0, 1):
         weights = _weights(pixels.shape[axis], min(pixels.shape[:2]), size, shorter_side, antialias)

@@ -2,7 +2,6 @@
 
 // Queries are in the address: #photo-17 is a photo of the index, #upload the last files. So the browser's way back works.
 const at = (id) => document.getElementById(id);
-const MOST_FILES = 10; // at once
 let uploads = []; // the last files, as queries
 let queries = []; // shown: of `uploads`, or one photo of the index
 let index = null; // what /api/index says
@@ -318,14 +317,15 @@ function take(files) {
   if (!files.length || !index) return;
   if (!index.takes_uploads) return showError("This page was started without --model, so it cannot embed photos.");
   for (const { address } of uploads) URL.revokeObjectURL(address);
-  uploads = [...files].slice(0, MOST_FILES).map((file) => {
+  const mostFiles = index.limits.together;
+  uploads = [...files].slice(0, mostFiles).map((file) => {
     const most = index.limits.upload_bytes;
     const refused = file.size > most && `The file has ${(file.size / 1e6).toFixed(1)} MB; expected at most ${most / 1e6} MB.`;
     return { file, refused, row: null, name: file.name, address: URL.createObjectURL(file), crop: null };
   });
   if (location.hash !== "#upload") history.pushState(null, "", "#upload");
   go();
-  if (files.length > MOST_FILES) showError(`Received ${files.length} photos; the first ${MOST_FILES} are searched.`);
+  if (files.length > mostFiles) showError(`Received ${files.length} photos; the first ${mostFiles} are searched.`);
 }
 
 async function readIndex() {

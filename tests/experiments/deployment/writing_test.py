@@ -10,7 +10,8 @@ from common.errors import InvalidInput
 from common.files import read_json, write_json
 from common.retrieval import evaluate_retrieval
 from common.training.test_embeddings import read_test_embeddings
-from experiments.deployment.writing import MODEL, export_run, model_writer
+from experiments.deployment.writing import FORMAT_NAMES, MODEL, export_run, model_writer
+from photo_search.photos import bundle
 from tests.common.deployment.small_models import needs_onnx
 from tests.experiments.deployment.small_runs import finish_untrained, loaded_as
 from tests.experiments.tiny_study import TinyStudy
@@ -67,6 +68,11 @@ def test_a_run_becomes_a_model_with_its_card(study, run, tmp_path, monkeypatch):
     assert re.search(rf"\| MAP@R \| {100 * test['MAP@R']:.2f} \| \[\d+\.\d\d, \d+\.\d\d\] \| 12.50 \|", text)
     assert "few of them" in text  # six test classes
     assert ("Training did not beat" in text) == (test["MAP@R"] <= 0.125)
+
+
+def test_flags_name_the_formats_that_there_are():
+    assert {*FORMAT_NAMES} == {*FORMATS}
+    assert {*bundle.FORMATS} == {name for name, form in FORMATS.items() if form.ending == ".tflite"}
 
 
 def test_a_training_that_has_not_helped_is_called_so(study, tiny_network, tmp_path, monkeypatch):

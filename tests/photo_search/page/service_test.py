@@ -149,8 +149,10 @@ def test_photos_that_wait_go_through_the_network_together(service, embedder, gal
         seen = [pool.submit(page.seen, pathlib.Path(paths[0]).read_bytes())]
         assert first.wait(60)
         seen += [pool.submit(page.seen, pathlib.Path(path).read_bytes()) for path in paths[1:]]
-        while len(network._embed._waiting) < 5:
+        for _ in range(1000):
             time.sleep(0.01)
+            if len(network._embed._waiting) == 5:
+                break
         assert rows(page.like(0, 2, None)["neighbours"])
         go_on.set()
         found = [each.result().embedding for each in seen]
