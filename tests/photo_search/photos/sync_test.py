@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 
 import numpy as np
@@ -8,6 +9,7 @@ from common.deployment.embedder import Embedder
 from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex, index_folder
 from photo_search.index import database as index_database
+from photo_search.index.approximate import TARGET_RECALL
 from photo_search.photos import actions
 from photo_search.photos.duplicates import read_pairs
 from tests.photo_search.conftest import write_photo
@@ -137,7 +139,8 @@ def test_the_same_commands_with_a_database(model, photos, tmp_path, run_here, em
     run_here("index", f"--index={database}", "--approximate=hnsw")
     run_here("neighbours", f"--index={database}", *query, "--search=approximate")
     run_here("remove", f"--index={database}", "--label=owl")
-    assert "recall@10 1.000" in capsys.readouterr().out
+    recall = re.search(r"Approximate index \(hnsw\): recall@10 (\S+) against", capsys.readouterr().out)
+    assert float(recall[1]) >= TARGET_RECALL  # the server draws the graph's levels at random
     left = EmbeddingIndex.load(database)
     assert left.approximate["rows"] == len(left) == 7
     finished = command_line.run_here("photo_search.clinic", f"--index={database}", cwd=tmp_path)
