@@ -52,15 +52,15 @@ def principal_components(features: np.ndarray, dim: int) -> AffineMap:
 
 
 def within_class_whitening(
-    features: np.ndarray, labels: np.ndarray, dim: int, shrinkage: float | None = None
+    features: np.ndarray, labels: np.ndarray, dim: int, shrinkage: float | None = None, share: float = 1.0
 ) -> AffineMap:
     """Return the whitening within classes, followed by the first principal axes.
 
-    The map is `x -> V^T S^(-1/2) (x - m)` with the mean m of the features. S is the covariance of the features around
-    the means of their classes, shrunk towards a multiple of the identity: `(1 - a) S_w + a (tr S_w / channels) I`.
-    V holds the principal axes of the whitened features of all classes. Without shrinkage, these are the axes of linear
-    discriminant analysis. Where all channels are kept, but the items are too few for as many axes, V is the identity:
-    what the items do not show is then kept, too.
+    The map is `x -> V^T S^(-share/2) (x - m)` with the mean m of the features. S is the covariance of the features
+    around the means of their classes, shrunk towards a multiple of the identity: `(1 - a) S_w + a (tr S_w / channels)
+    I`. V holds the principal axes of the whitened features of all classes. Without shrinkage, these are the axes of
+    linear discriminant analysis. Where all channels are kept, but the items are too few for as many axes, V is the
+    identity: what the items do not show is then kept, too.
 
     Reference: Ledoit and Wolf, "A well-conditioned estimator for large-dimensional covariance matrices", 2004 (the
     shrinkage a, from the features alone).
@@ -71,15 +71,18 @@ def within_class_whitening(
         dim: size of the result: `channels`, or 1 to `items - 1`.
         shrinkage: a, in [0, 1]; None for the one of Ledoit and Wolf. Eigenvalues of S below 1e-6 of their mean are
             raised to it.
+        share: of the whitening, in (0, 1]; close to 0 leaves the features as they are.
 
     Raises:
-        InvalidInput: another shape, `dim` or shrinkage; features that are not finite; or no variance within classes.
+        InvalidInput: another shape, `dim`, shrinkage or share; features that are not finite; or no variance within
+            classes.
 
     Examples:
         >>> features, labels = np.array([[0, 0], [0, 1], [3, 0], [3, 1.0]]), np.array([0, 0, 1, 1])
         >>> print(within_class_whitening(features, labels, 1, shrinkage=0.5)(features).round(1).ravel())
         [-6. -6.  6.  6.]
     """
+    check_fraction("share", share)
     features = _checked(features)
     classes, places = np.unique(np.asarray(labels), return_inverse=True)
     if places.shape != features.shape[:1]:
@@ -95,7 +98,7 @@ def within_class_whitening(
     values, axes = np.linalg.eigh(residuals.T @ residuals / len(residuals))
     scale = values.mean()
     values = np.maximum((1 - shrinkage) * values + shrinkage * scale, _SMALLEST_EIGENVALUE * scale)
-    whitening = (axes / np.sqrt(values)) @ axes.T
+    whitening = (axes / values ** (share / 2)) @ axes.T
     if len(features) <= dim == features.shape[1]:
         return _centred(whitening, features)
     return _centred(whitening @ principal_axes(features @ whitening, dim), features)

@@ -23,7 +23,7 @@ from experiments.settings.run_settings import (
     IDENTITY_START,
     OWN_PHOTOS,
     RANDOM_START,
-    WHITENING,
+    SOFT_WHITENING,
     RunSettings,
 )
 
@@ -33,7 +33,7 @@ _OF_WHOLE_NETWORKS = (  # settings that say what is trained, or have no effect o
     *("trained_from", "frozen_backbone", "lora_rank", "lora_norms", "num_prompts", "prompt_blocks", "layer_decay"),
     *("precision", "strategy", "replicas", "fold_batch_norm", "micro_batch", "image_noise"),
 )
-_SHARES = "0,0.25,0.5,0.75"  # of the way from the start to the trained weights
+_SHARES = "0.25,0.5,0.75"  # of the way from the start to the trained weights
 _MOST_FOLDS = 4
 _TRAIN_FRACTION = 0.5  # of `load_image_folder`
 _HELD_OUT_CLASSES = 2  # fewest to validate on: within one class, all neighbours are correct
@@ -68,8 +68,9 @@ def own_photos(draft: Draft) -> None:
 def _head(draft: Draft) -> dict[str, Any]:
     """Return the head that begins with what is known without training.
 
-    That is the whitening of average features, the identity behind another pooling, or principal axes if it is shorter.
-    Of such runs, weights on the way from the start are candidates, too. Others begin at random.
+    That is a soft whitening of average features, the identity behind another pooling, or principal axes if it is
+    shorter. Of such runs, weights on the way from the start are candidates, too. Others begin at random. Average
+    features and their closed forms are measured before training, other starts as a share of 0.
     """
     pooling, given = POOLINGS[draft.pooling], draft.given
     if pooling.project_first or pooling.combined_with or pooling.vectors > 1 or draft.loss.features:
@@ -79,10 +80,11 @@ def _head(draft: Draft) -> dict[str, Any]:
     channels = CHANNELS.get(draft.chosen("backbone"))
     if channels is None:
         return {}
-    way = {} if "kept_share" in given else {"interpolation": _SHARES}
+    is_average = draft.pooling == AVERAGE_POOLING
+    way = {} if "kept_share" in given else {"interpolation": _SHARES if is_average else f"0,{_SHARES}"}
     if given.get("embedding_dim", channels) != channels:
         return {"head_start": "pca", **way}
-    start = WHITENING if draft.pooling == AVERAGE_POOLING else IDENTITY_START
+    start = SOFT_WHITENING if is_average else IDENTITY_START
     return {"head_start": start, "embedding_dim": channels, **way}
 
 
@@ -111,7 +113,7 @@ def fit_to_data(draft: Draft, dataset: data.Dataset, given: Mapping[str, Any]) -
 
     network = network_of_weights(given)
     if network is not None and "backbone" not in given and traits_of(dataset.name).custom:
-        keep_channels = [IDENTITY_START, *([] if "head_start" in given else [WHITENING])]
+        keep_channels = [IDENTITY_START, *([] if "head_start" in given else [SOFT_WHITENING])]
         keeps_channels = values.get("head_start") in keep_channels and "embedding_dim" not in given
         draft.set(_OF_WEIGHTS, backbone=network, **({"embedding_dim": CHANNELS[network]} if keeps_channels else {}))
     is_by_recipe = values.get("head_start") == "pca" and "head_start" not in given

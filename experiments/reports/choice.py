@@ -24,7 +24,7 @@ class Candidate(NamedTuple):
     """A model that a study could keep."""
 
     words: str  # for people
-    head_start: str | None  # with which the head begins; None: as in the study
+    head_start: str | None  # of a model without training; None: as in the study
     share: float  # of the way from the start to the selected weights
 
     @property
@@ -50,8 +50,8 @@ def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
     """Choose by the validation MAP@R of each fold; see `common.training.selection.choose`.
 
     Returns:
-        None for an incomplete study, one whose runs did not validate their start and the weights on the way
-        (`--interpolation`), or one that began at random.
+        None for an incomplete study, one that began at random, or one whose runs validated neither their start nor the
+        weights on the way (`--interpolation`).
     """
     runs = {place: row for place, row in finished(rows).items() if _is_measured(row)}
     repeats = repeats_of_all_folds(runs, num_folds)
@@ -85,8 +85,16 @@ def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
 
 def _is_measured(row: Row) -> bool:
     """Return whether a run can be chosen from; recorded rows lack their result."""
-    starts_known = row["configuration"].get("head_start") in (IDENTITY_START, *HEAD_STARTS)
-    return starts_known and "0" in row["extras"].get(INTERPOLATED, {}) and "validation_classes" in row.result
+    way = row["extras"].get(INTERPOLATED)
+    begins_known = row["configuration"].get("head_start") in (IDENTITY_START, *HEAD_STARTS)
+    return bool(way) and begins_known and ("0" in way or _has_closed_forms(row)) and "validation_classes" in row.result
+
+
+def _has_closed_forms(row: Row) -> bool:
+    """Return whether closed forms of average features are measured before training."""
+    configuration = row["configuration"]
+    is_average = (configuration.get("pooling"), configuration.get("normalization")) == (AVERAGE_POOLING, "unit")
+    return is_average and bool(row["extras"].get(VALIDATED_BEFORE))
 
 
 def _figures(by_fold: list[list[Row]], is_validated: bool) -> dict[Candidate, list[Mapping[str, float]]]:
@@ -100,25 +108,24 @@ def _figures(by_fold: list[list[Row]], is_validated: bool) -> dict[Candidate, li
 
 def _of_fold(runs: list[Row], is_validated: bool) -> dict[Candidate, Mapping[str, float]]:
     first, part = runs[0], "validation" if is_validated else "test"
-    configuration, found = first["configuration"], dict[Candidate, Mapping[str, float]]()
+    configuration, starts = first["configuration"], dict[str, Mapping[str, float]]()
     start = configuration["head_start"]
-    before = first["extras"].get(VALIDATED_BEFORE if is_validated else CLOSED_FORM, {})
-    if configuration.get("pooling") == AVERAGE_POOLING:  # closed forms are measured on average features
-        if start != IDENTITY_START and CHANNELS.get(configuration.get("backbone")) == configuration["embedding_dim"]:
-            of_features = first[UNTRAINED] if not is_validated else before[UNTRAINED]
-            found[Candidate(UNTRAINED, IDENTITY_START, 0.0)] = of_features
-        for name in HEAD_STARTS:
-            if name in before and name != start:
-                found[Candidate(f"{UNTRAINED} + {name}", name, 0.0)] = before[name]
-    for share in sorted(first["extras"][INTERPOLATED], key=float):
-        words = f"trained, {100 * float(share):g} % of the way"
-        if not float(share):
-            words = UNTRAINED if start == IDENTITY_START else f"{UNTRAINED} + {start}, where training begins"
-        figures = _means([row["extras"][INTERPOLATED][share][part] for row in runs])
-        found[Candidate(words, None, float(share))] = figures
-    found[Candidate("trained", None, 1.0)] = _means([row[part] for row in runs])
-    order = sorted(found, key=lambda each: (each.share, not each.is_untrained, each.head_start is not None))
-    return {each: found[each] for each in order}
+    if _has_closed_forms(first):
+        before = first["extras"][VALIDATED_BEFORE]
+        if start == IDENTITY_START or CHANNELS.get(configuration.get("backbone")) == configuration["embedding_dim"]:
+            starts[IDENTITY_START] = before[UNTRAINED] if is_validated else first[UNTRAINED]
+        starts |= before if is_validated else first["extras"].get(CLOSED_FORM, {})
+    measured = first["extras"][INTERPOLATED]
+    way = {float(share): _means([row["extras"][INTERPOLATED][share][part] for row in runs]) for share in measured}
+    if 0.0 in way:
+        starts[start] = way.pop(0.0)
+    found = {
+        Candidate(UNTRAINED if name == IDENTITY_START else f"{UNTRAINED} + {name}", name, 0.0): starts[name]
+        for name in (IDENTITY_START, *HEAD_STARTS)
+        if name in starts
+    }
+    found |= {Candidate(f"trained, {100 * share:g} % of the way", None, share): way[share] for share in sorted(way)}
+    return {**found, Candidate("trained", None, 1.0): _means([row[part] for row in runs])}
 
 
 def _means(figures: list[Mapping[str, float]]) -> dict[str, float]:

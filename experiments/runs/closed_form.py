@@ -18,7 +18,7 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments.rows.rows import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, evaluate_embeddings
 from experiments.runs.trunk import pooled_features
 from experiments.settings.checks import identity_misfit
-from experiments.settings.run_settings import HEAD_STARTS, IDENTITY_START, RANDOM_START, WHITENING
+from experiments.settings.run_settings import HEAD_STARTS, IDENTITY_START, RANDOM_START, WHITENINGS
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -66,7 +66,7 @@ def _digest_of_features(unit: Unit) -> str:
     Two networks and preparations of images that agree in each bit of a batch are taken to be the same.
     """
     batch = unit.model.embed(unit.inputs(unit.dataset.test).take(1), output="averages")
-    digest = hashlib.sha256(repr((unit.fingerprint, unit.embedding_dim)).encode())
+    digest = hashlib.sha256(repr((unit.fingerprint, unit.embedding_dim, HEAD_STARTS)).encode())
     names, labels = unit.image_names, unit.training.labels
     images = unit.training.arrays if names is None else np.array([*map(os.fsencode, names.tolist())])
     for array in (batch, labels, images):
@@ -106,13 +106,13 @@ def closed_form_dim(name: str, dim: int, channels: int, num_images: int) -> int:
 
     `name`: of `HEAD_STARTS`. A whitening can keep all channels, even of few images.
     """
-    return channels if name == WHITENING and dim >= channels else min(dim, channels, num_images - 1)
+    return channels if name in WHITENINGS and dim >= channels else min(dim, channels, num_images - 1)
 
 
 def closed_form(name: str, features: np.ndarray, labels: np.ndarray, dim: int) -> training.AffineMap:
     """Return the closed form of a name of `HEAD_STARTS` on features `[items, channels]`."""
-    if name == WHITENING:
-        return training.within_class_whitening(features, labels, dim)
+    if name in WHITENINGS:
+        return training.within_class_whitening(features, labels, dim, share=WHITENINGS[name])
     return training.principal_components(features, dim)
 
 

@@ -26,8 +26,10 @@ THESIS, OWN_PHOTOS, OWN_LOSS = "thesis", "own_photos", "ms"
 RECIPES = (THESIS, "published_code", REVISITING, OWN_PHOTOS)
 BUDGETS = ("smoke", "demo", "full")
 RANDOM_START, IDENTITY_START = "random", "identity"
-AVERAGE_POOLING, WHITENING = "gap", "whitening"
-HEAD_STARTS = ("pca", WHITENING)  # in closed form
+AVERAGE_POOLING = "gap"
+SOFT_WHITENING = "soft_whitening"
+WHITENINGS = {SOFT_WHITENING: 0.75, "whitening": 1.0}  # shares, see `within_class_whitening`
+HEAD_STARTS = ("pca", *WHITENINGS)  # in closed form
 COSINE = "cosine"
 CROPS_OF_FILES = ("thesis", "published_code", "reduced", "jittered")
 EVERYTHING = "everything"  # for `--trained_from`: no cut
@@ -162,7 +164,7 @@ class NetworkSettings(Settings, title="Network"):
     head_start: str = setting(
         "first values of the linear layer behind the pooling: `random`, `identity` (training then begins with the "
         "pooled features, whose number --embedding_dim has to be), or on the training classes `pca` (their principal "
-        "axes) or `whitening` (within classes, then principal axes)",
+        "axes), `whitening` (within classes, then principal axes) or `soft_whitening` (three quarters of it)",
         RANDOM_START,
         choices=(RANDOM_START, IDENTITY_START, *HEAD_STARTS),
     )
@@ -262,7 +264,8 @@ class TrainingSettings(Settings, title="Training"):
     )
     interpolation: str | None = setting(
         "shares of the way from the starting weights (0) to the trained ones (1) at which a run is measured, too, such "
-        "as `0,0.5`; with 0, validation chooses among them (default: none, but with --recipe=own_photos)",
+        "as `0,0.5`; with 0 or --pooling=gap, validation chooses among them (default: none, but with "
+        "--recipe=own_photos)",
         None,
     )
     kept_share: float = setting(

@@ -214,6 +214,9 @@ def test_the_covariance_within_classes_is_shrunk_as_scikit_learns_is(features, l
     covariance = LedoitWolf(assume_centered=True).fit((features - means[labels]).astype(np.float64)).covariance_
     whitened = within_class_whitening(features, labels, CHANNELS)
     np.testing.assert_allclose(whitened.kernel.T @ covariance @ whitened.kernel, np.eye(CHANNELS), atol=1e-4)
+    half = within_class_whitening(features, labels, CHANNELS, share=0.5).kernel
+    half = half @ half.T  # without the principal axes
+    np.testing.assert_allclose(half @ covariance @ half, np.eye(CHANNELS), atol=1e-4)
 
 
 def test_directions_without_variance_within_classes_stay_finite(labels):

@@ -9,7 +9,10 @@ from experiments.reports.choice import choice_of
 from experiments.rows.run_folders import run_row
 from tests.experiments.patterned_images import noisy_pictures
 
-START = {"dataset": "folder", "loss": "ms", "method": "plain", "head_start": "identity", "pooling": "gap"}
+START = {
+    **{"dataset": "folder", "loss": "ms", "method": "plain", "head_start": "identity"},
+    **{"pooling": "gap", "normalization": "unit", "embedding_dim": 1280},
+}
 
 
 def figures(value):
@@ -76,7 +79,18 @@ def test_a_whitened_start_leaves_the_untrained_network_a_candidate():
     shorter = choice_of(
         [run(fold, 0.3, 0.6, 0.61, classes=3, **{**start, "embedding_dim": 64}) for fold in range(2)], 2
     )
-    assert shorter.candidate == ("untrained + whitening, where training begins", None, 0.0)
+    assert shorter.candidate == ("untrained + whitening", "whitening", 0.0)
+
+
+def test_a_start_measured_before_training_needs_no_share_of_the_way():
+    runs = [run(fold, 0.3 + 0.01 * fold, 0.31, 0.32, whitened=0.6, head_start="whitening") for fold in range(2)]
+    for row in runs:
+        del row["extras"]["interpolated"]["0"]
+    choice = choice_of(runs, 2)
+    assert (choice.candidate.head_start, choice.test["MAP@R"]) == ("whitening", pytest.approx(0.5))
+    for row in runs:
+        row["configuration"]["pooling"] = "gmp"
+    assert choice_of(runs, 2) is None
 
 
 def test_shares_that_are_printed_alike_are_told_apart():

@@ -128,7 +128,11 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     np.testing.assert_allclose(trained.model.embed(batches(trained.dataset.test)), queries, atol=2e-3)
     assert np.abs(bias).max() > 0
     result = json.loads((path / "result.json").read_text())
-    assert result["closed_form"].keys() == {"pca", "whitening"}  # of average features, which `gap` pools too
+    assert result["closed_form"].keys() == {
+        "pca",
+        "soft_whitening",
+        "whitening",
+    }  # of average features, which `gap` pools too
     assert result["closed_form"]["whitening"]["MAP@R"] == pytest.approx(result["test"]["MAP@R"], abs=5e-3)
     assert json.loads((path / "row.json").read_text())["row"]["extras"]["closed_form"] == result["closed_form"]
     extras = json.loads((path / "row.json").read_text())["row"]["extras"]

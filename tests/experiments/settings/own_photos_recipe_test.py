@@ -163,11 +163,11 @@ def own(pooling="gap", loss="ms", **given):
 
 
 def test_training_begins_where_the_network_is():
-    assert own() == own(backbone="mobilenet_v2") == ("whitening", 1280)
+    assert own() == own(backbone="mobilenet_v2") == ("soft_whitening", 1280)
     assert own(pooling="gmp") == ("identity", 1280)  # closed forms are known of average features
-    assert own(backbone="resnet50") == ("whitening", 2048)
+    assert own(backbone="resnet50") == ("soft_whitening", 2048)
     assert own(embedding_dim=64) == ("pca", 64)
-    assert own(embedding_dim=1280) == ("whitening", 1280)
+    assert own(embedding_dim=1280) == ("soft_whitening", 1280)
     assert own(matryoshka="64") == (None, 512)
     assert own(head_start="whitening") == ("whitening", 512)
     assert own(pooling="gsp") == own(loss="ms+groups", pooling="gap") == own(backbone="ConvNeXtTiny") == (None, 512)
@@ -187,7 +187,8 @@ def test_the_way_is_measured_of_a_known_start():
         draft = draft_of("folder", "ms", pooling, "own_photos", "full", given)
         return draft.values.get("interpolation")
 
-    assert measured("gap") == measured("gap", embedding_dim=64) == "0,0.25,0.5,0.75"
+    assert measured("gap") == measured("gap", embedding_dim=64) == "0.25,0.5,0.75"
+    assert measured("gmp") == "0,0.25,0.5,0.75"  # no closed form of its features is measured before training
     assert measured("gsp") is measured("gap", kept_share=0.5) is None
     assert measured("gap", interpolation="0") == "0"
 
