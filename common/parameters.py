@@ -26,6 +26,7 @@ class NumberRange(NamedTuple):
     high: float = math.inf
     low_included: bool = False  # whether the end belongs to it; infinity never does
     high_included: bool = False
+    of_units: float = math.inf  # the largest number worth trying between unit vectors; larger ones are allowed
 
     def __contains__(self, value: Any) -> bool:  # noqa: ANN401
         above = value > self.low or (self.low_included and value == self.low)
@@ -40,17 +41,23 @@ class NumberRange(NamedTuple):
 FINITE = NumberRange()
 POSITIVE = NumberRange(low=0)
 NOT_NEGATIVE = NumberRange(low=0, low_included=True)
+DISTANCE, SIMILARITY = NOT_NEGATIVE._replace(of_units=2.0), FINITE._replace(of_units=1.0)
 SHARE = NumberRange(0, 1, low_included=True, high_included=True)
 
 Positive = Annotated[float, POSITIVE]
 NotNegative = Annotated[float, NOT_NEGATIVE]
+Distance = Annotated[float, DISTANCE]
+Similarity = Annotated[float, SIMILARITY]
 Share = Annotated[float, SHARE]
 PositiveShare = Annotated[float, NumberRange(0, 1, high_included=True)]
 Count = Annotated[int, POSITIVE]
 CountOrZero = Annotated[int, NOT_NEGATIVE]
 TwoOrMore = Annotated[int, NumberRange(2, low_included=True)]
 
-_IN_WORDS = {POSITIVE: "a number greater than 0", NOT_NEGATIVE: "a number greater than or equal to 0"}
+_IN_WORDS = {
+    POSITIVE: "a number greater than 0",
+    **dict.fromkeys((NOT_NEGATIVE, DISTANCE), "a number greater than or equal to 0"),
+}
 
 
 class Hint(NamedTuple):

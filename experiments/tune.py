@@ -52,10 +52,14 @@ if __name__ == "__main__":
         *experiment_flags.METHODS_FLAGS, *experiment_flags.PLACE_FLAGS, *experiment_flags.UNIT_FLAGS
     )
     flags.DEFINE_integer("trials", 20, "Trials of each method, in all; more continue the same search.", lower_bound=1)
-    flags.DEFINE_list("parameters", ["learning_rate"], "Settings to search: NAME, NAME=LOW..HIGH[:log] or NAME=A|B.")
+    flags.DEFINE_list(
+        "parameters", ["learning_rate"], "Settings to search: own, NAME, NAME=LOW..HIGH[:log] or NAME=A|B."
+    )
     flags.DEFINE_integer("tuning_folds", 1, "Folds that a trial is trained on; it is worth their mean.", lower_bound=1)
     flags.DEFINE_enum("search", "tpe", SEARCHES, "How the next trial is chosen.")
-    flags.DEFINE_enum("pruning", "median", PRUNERS, "Whether a trial below the median of the others ends early.")
+    flags.DEFINE_enum(
+        "pruning", "median", PRUNERS, "Which trials end early: below the median, or below the best third halfway."
+    )
     flags.DEFINE_string("storage", None, "Address of a database for many workers (default: SQLite in --runs_dir).")
     flags.DEFINE_string("output", None, "File for the recipe (default: beside the tables).")
     flags.DEFINE_boolean("report_only", False, "Train nothing; report the trials that have ended.")

@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import invalid
 from common.losses.proxy_loss import ProxyLoss
 from common.losses.proxy_nca import negative_log_probability
 from common.ops.distances import ROUNDING_UNITS, pairwise_inner_products
@@ -186,15 +185,13 @@ class ArcFaceLoss(MarginSoftmaxLoss):
         self,
         num_classes: int,
         embedding_dim: int,
-        margin: float = 0.5,
+        margin: Annotated[float, NumberRange(0, math.pi / 2, low_included=True, high_included=True)] = 0.5,
         scale: Positive = 16.0,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         centers_per_class: Count = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_classes, embedding_dim, margin, scale, initializer, centers_per_class, **kwargs)
-        if not 0.0 <= margin <= math.pi / 2:
-            raise invalid("margin", received=margin, expected="radians in [0, π/2]", fix="28.6 degrees are 0.5.")
 
     def with_margin(self, cosines: tf.Tensor) -> tf.Tensor:
         """Return cos(θ + m), and beyond π its continuation."""

@@ -11,7 +11,7 @@ from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.parameters import Positive, checked
+from common.parameters import Positive, Similarity, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -43,7 +43,7 @@ class CircleLoss(MetricLoss):
     @checked
     def __init__(
         self,
-        margin: float = 0.4,
+        margin: Similarity = 0.4,
         scale: Positive = 80.0,
         anchors: str = "embeddings",
         constant_weights: bool = True,

@@ -10,7 +10,7 @@ from tensorflow import keras
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.reductions import mean_of_nonzero
-from common.parameters import NotNegative, checked
+from common.parameters import Distance, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -56,7 +56,7 @@ class ContrastiveLoss(MetricLoss):
     """
 
     @checked
-    def __init__(self, positive_margin: NotNegative = 0.0, negative_margin: NotNegative = 0.5, **kwargs: Any) -> None:
+    def __init__(self, positive_margin: Distance = 0.0, negative_margin: Distance = 0.5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.positive_margin = positive_margin
         self.negative_margin = negative_margin

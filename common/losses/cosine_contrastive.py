@@ -10,7 +10,7 @@ from tensorflow import keras
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import mean_of_nonzero
-from common.parameters import checked
+from common.parameters import Similarity, checked
 from common.references.comparison import compare
 from common.references.reference_set import References
 
@@ -40,7 +40,9 @@ class CosineContrastiveLoss(MetricLoss):
     """
 
     @checked
-    def __init__(self, margin: float = 0.5, reduction: Literal["sum", "mean_of_active"] = "sum", **kwargs: Any) -> None:
+    def __init__(
+        self, margin: Similarity = 0.5, reduction: Literal["sum", "mean_of_active"] = "sum", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.margin = margin
         self.reduction = reduction

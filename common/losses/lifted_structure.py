@@ -12,7 +12,7 @@ from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.normalization import mean_norm
 from common.ops.reductions import log_sum_exp, masked_mean
-from common.parameters import NotNegative, checked
+from common.parameters import Distance, NotNegative, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -90,7 +90,7 @@ class LiftedStructureLoss(MetricLoss):
     @checked
     def __init__(
         self,
-        margin: NotNegative = 1.0,
+        margin: Distance = 1.0,
         generalized: bool = False,
         norm_penalty: NotNegative = 0.0,
         anchors: str = "embeddings",

@@ -11,7 +11,7 @@ from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_distances
 from common.ops.pair_masks import integer_labels
-from common.parameters import Count, NotNegative, checked
+from common.parameters import Count, Distance, NotNegative, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -83,7 +83,7 @@ class MarginLoss(MetricLoss):
         self,
         num_classes: Count | None = None,
         margin: NotNegative = 0.2,
-        boundary: NotNegative = 1.2,
+        boundary: Distance = 1.2,
         anchors: str = "embeddings",
         **kwargs: Any,
     ) -> None:

@@ -11,7 +11,7 @@ from common.errors import check_choice
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products
 from common.ops.reductions import log1p_sum_exp, masked_mean
-from common.parameters import Positive, checked
+from common.parameters import Positive, Similarity, checked
 from common.references.comparison import ANCHORS, compare
 from common.references.reference_set import References
 
@@ -46,7 +46,7 @@ class MultiSimilarityLoss(MetricLoss):
         self,
         positive_scale: Positive = 2.0,
         negative_scale: Positive = 40.0,
-        threshold: float = 0.5,
+        threshold: Similarity = 0.5,
         anchors: str = "embeddings",
         reduction: Literal["sum", "mean_of_active"] = "sum",
         **kwargs: Any,

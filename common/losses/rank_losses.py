@@ -16,7 +16,7 @@ from common.errors import check_choice, invalid
 from common.losses.metric_loss import MetricLoss
 from common.ops.distances import pairwise_inner_products, pairwise_squared_distances
 from common.ops.reductions import masked_mean
-from common.parameters import Count, Positive, Share, checked
+from common.parameters import Count, Positive, Share, Similarity, checked
 from common.references.comparison import ANCHORS, Comparison, compare
 from common.references.reference_set import References
 
@@ -216,8 +216,8 @@ class RoadmapLoss(SmoothAPLoss):
         slope: Positive = 100.0,
         knee: Positive = 0.05,
         calibration_weight: Share = 0.5,
-        positive_threshold: float = 0.9,
-        negative_threshold: float = 0.6,
+        positive_threshold: Similarity = 0.9,
+        negative_threshold: Similarity = 0.6,
         **kwargs: Any,
     ) -> None:
         super().__init__(temperature, anchors, **kwargs)

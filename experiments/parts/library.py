@@ -11,7 +11,7 @@ import ccp_dml.method
 import gsp_dml.method
 from common import data, losses, training
 from common.data.memory_batches import CRITERIA
-from common.parameters import Count, NotNegative, NumberRange, Positive
+from common.parameters import Count, Distance, NotNegative, NumberRange, Positive
 from common.training import methods
 from experiments.parts.kinds import Size
 from milbich_dml import features
@@ -284,7 +284,7 @@ def adamw(learning_rate: float, beta_2: float, weight_decay: float) -> training.
 def margin_loss(
     num_classes: int,
     margin: NotNegative = 0.2,
-    boundary: NotNegative = 1.2,
+    boundary: Distance = 1.2,
     boundary_per_class: bool = False,
     anchors: str = "embeddings",
     normalization: str = "unit",

@@ -32,11 +32,14 @@ class Outcome:
     def write(self, recipe_file: pathlib.Path) -> str:
         """Write everything atomically; return the text for the terminal."""
         summary, trials = self._summary(), self._trials()
-        for table, name in ((summary, "tuned"), (trials, "trials")):
+        for table, name in ((summary, "tuned"), (trials, "trials"), (self._best_of(), "best_of")):
             table.write(self.folder, name)
         draw_history(self.searches, self.folder / "history.png")
         drawn = [draw_parameters(search, self.folder / f"{search.config.name}.png") for search in self.searches]
-        lines = [summary.as_text(), f"Trials: {self.folder / 'trials.csv'}; pictures: history.png"]
+        lines = [
+            summary.as_text(),
+            f"Trials: {self.folder / 'trials.csv'}; best of k trials: best_of.csv; pictures: history.png",
+        ]
         lines[-1] += "".join(f", {path.name}" for path in drawn if path is not None)
         best = {
             search: best
@@ -103,6 +106,25 @@ class Outcome:
         ]
         return Table("Trials", ["method", "trial", "settings", "ended", f"validation {metric} (%)", "run"], lines)
 
+    def _best_of(self) -> Table:
+        curves = {search.config.name: expected_best(search) for search in self.searches}
+        numbers = [str(number + 1) for number in range(max(map(len, curves.values())))]
+        lines = [[name, *map(_percent, curve), *[""] * (len(numbers) - len(curve))] for name, curve in curves.items()]
+        return Table("Expected best validation (%) on the first fold of so many trials", ["method", *numbers], lines)
+
+
+def expected_best(search: Search) -> list[float]:
+    """Return the expected best validation of k trials, by k.
+
+    The ended trials are drawn without replacement. Each counts with its best validation on the first fold, so far as
+    it came there.
+    """
+    values = sorted(map(search.best_of_fold, search.finished()))
+    return [
+        sum(math.comb(below, k - 1) * value for below, value in enumerate(values)) / math.comb(len(values), k)
+        for k in range(1, len(values) + 1)
+    ]
+
 
 def _notes(search: Search) -> list[str]:
     """Return caveats about the best settings."""
@@ -127,8 +149,8 @@ _FEWEST_FOR_IMPORTANCE = 8  # complete trials; fewer are too few for a forest
 
 
 def draw_history(searches: Sequence[Search], path: pathlib.Path) -> None:
-    """Plot each trial's validation in order, and the best so far."""
-    with picture(path, 6.8, 4.2) as (_, (axes,)):
+    """Plot validations by trial, and the expected best of k trials."""
+    with picture(path, 10.2, 4.2, columns=2) as (_, (axes, of_k)):
         for search, (color, marker) in zip(searches, itertools.cycle(_STYLES)):
             ended = search.finished()
             complete = [(place, 100 * trial.value) for place, trial in enumerate(ended) if not was_pruned(trial)]
@@ -142,8 +164,13 @@ def draw_history(searches: Sequence[Search], path: pathlib.Path) -> None:
             if pruned:
                 places, values = zip(*pruned)
                 axes.scatter(places, values, s=22, color=color, marker="x", linewidths=1, alpha=0.7)
+            expected = [100 * value for value in expected_best(search)]
+            of_k.plot(range(1, len(expected) + 1), expected, color=color, marker=marker, markersize=4)
         axes.set(xlabel="trial", ylabel=f"validation {searches[0].config.monitor} (%)")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        of_k.set(xlabel="k", title="Expected best of k random ones of these trials, first fold")
+        of_k.title.set_fontsize("small")
+        for each in (axes, of_k):
+            each.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title("Best so far (line); crosses: pruned, at their last validation", fontsize="small")
         if axes.get_legend_handles_labels()[0]:
             axes.legend(frameon=False, fontsize="small", loc="lower right")

@@ -25,7 +25,7 @@ from experiments.tuning.search_space import Parameter
 
 RANDOM_TRIALS = 6  # the recipe's values and random ones, before the sampler starts
 SEARCHES = ("tpe", "random")
-PRUNERS = ("median", "none")
+PRUNERS = ("median", "halving", "none")
 CHOOSING = "choosing.lock"  # held by the process that chooses the next trial
 
 
@@ -35,7 +35,8 @@ class SearchRules:
 
     folds: int = 1  # number of first folds; a trial is trained once on each, and scores the mean of its validations
     search: str = "tpe"  # one of `SEARCHES`: a tree-structured Parzen estimator, or random search
-    # one of `PRUNERS`: `median` ends a trial whose validation is below the finished trials' median at the same step
+    # one of `PRUNERS`: `median` ends a trial whose validation is below the finished trials' median at the same step;
+    # `halving` one that is not among the best third so far, halfway on its first fold
     pruning: str = "median"
     seed: int = 0  # of the random draws
 
@@ -91,6 +92,14 @@ class Search:
         complete = [trial for trial in self.finished() if trial.value is not None and not was_pruned(trial)]
         return max(complete, key=lambda trial: (trial.value, -trial.number), default=None)
 
+    def best_of_fold(self, trial: Any) -> float:
+        """Return a trial's best validation on its first fold, 0 without any.
+
+        Pruned trials have it, too.
+        """
+        values = trial.intermediate_values.items()
+        return max((value for step, value in values if step <= self.config.max_steps), default=0.0)
+
     def _next(self, trials: int) -> tuple[Any, Any] | None:
         """Return a trial to train, abandoned or new, with its lock."""
         state = optuna().trial.TrialState
@@ -142,7 +151,7 @@ class Search:
         def watch(step: int, metrics: Mapping[str, float]) -> None:
             if step > (config.selection_start or 0):
                 self._report(trial, first_step + step, metrics[config.monitor])
-                if trial.should_prune():
+                if (fold == 0 or self.rules.pruning != "halving") and trial.should_prune():
                     raise _Pruned
 
         self.runs.train(config, fold, 0, checkpoint_seconds, watch)
@@ -165,6 +174,9 @@ class Search:
     def _pruner(self) -> Any:
         if self.rules.pruning == "none":
             return optuna().pruners.NopPruner()
+        if self.rules.pruning == "halving":
+            halfway = max(1, self.config.max_steps // 2)
+            return optuna().pruners.SuccessiveHalvingPruner(min_resource=halfway, reduction_factor=3)
         warm_up = max(self.config.max_steps // 4, self.config.selection_start or 0)
         return optuna().pruners.MedianPruner(n_startup_trials=RANDOM_TRIALS - 1, n_warmup_steps=warm_up)
 

@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from common.errors import InvalidInput, invalid
+from common.parameters import NumberRange
 from experiments.parts.setting import check_value
+from experiments.recipes.draft import GIVEN
 from experiments.recipes.tuned_recipe import FIXED
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.parts import Setting, all_settings
 
-FORM = "NAME, NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A|B|C"
+FORM = "own, NAME, NAME=LOW..HIGH, NAME=LOW..HIGH:log or NAME=A|B|C"
 SPAN = 10.0  # factor either way from the recipe's value, for ranges without bounds
+OWN, OWN_SPAN = "own", 4.0  # the word for a loss's own settings, and their factor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,14 +55,17 @@ def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Par
     """Return those parameters of `--parameters` that a method has.
 
     A name alone means all values of a switch or choice, or the whole of a bounded range. Otherwise it means a factor of
-    ten either way around the recipe's value, on a logarithmic scale.
+    ten either way around the recipe's value, on a logarithmic scale. `own` stands for `_own_space`, over whose ranges
+    the others go.
     """
-    space: dict[str, Parameter] = {}
-    for text in texts:
-        name, _, values = text.partition("=")
-        setting = _setting(name.strip())
-        if setting.name in space:
-            raise invalid("--parameters", received=f"{setting.name} more than once", expected="every name once")
+    named = [text.partition("=")[0].strip() for text in texts]
+    if twice := [name for name in dict.fromkeys(named) if named.count(name) > 1]:
+        raise invalid("--parameters", received=f"{', '.join(twice)} more than once", expected="every name once")
+    space = _own_space(config) if OWN in named else {}
+    for name, text in zip(named, texts):
+        if text.strip() == OWN:
+            continue
+        setting, values = _setting(name), text.partition("=")[2]
         value = getattr(config, setting.name)
         if any(setting.name in type(part).names() for part in (config, *config.parts)):
             space[setting.name] = _given_parameter(setting, values) if values else _default_parameter(setting, value)
@@ -69,12 +75,32 @@ def parse_space(texts: Sequence[str], config: ExperimentConfig) -> dict[str, Par
 def check_every_parameter_is_used(texts: Sequence[str], spaces: Mapping[str, Mapping[str, Parameter]]) -> None:
     """Refuse a parameter that no method has, and a method without any."""
     used = {name for space in spaces.values() for name in space}
-    unused = [name for text in texts if (name := text.partition("=")[0].strip()) not in used]
+    unused = [name for text in texts if (name := text.partition("=")[0].strip()) not in {*used, OWN}]
     if unused:
         raise invalid("--parameters", received=", ".join(unused), expected=f"settings of {', '.join(spaces)}")
     without = [method for method, space in spaces.items() if not space]
     if without:
         raise invalid("--parameters", received=", ".join(texts), expected=f"at least one setting of {without[0]}")
+
+
+def _own_space(config: ExperimentConfig) -> dict[str, Parameter]:
+    """Return ranges of the learning rates and of the loss's own real numbers.
+
+    They go a factor of four either way from the recipe's values, but end where the constructor's range does, or where
+    unit vectors see no difference. Values that are 0 or given on the command line are left out.
+    """
+    part = config.loss.part
+    rates = ["learning_rate", "proxy_multiplier"][: 1 + part.has_proxies]
+    ranges = {name: _setting(name).metadata["within"] for name in rates}
+    ranges |= {each.name: each.metadata["within"] for each in dataclasses.fields(part.settings) if each.type is float}
+    space = {}
+    for name, within in ranges.items():
+        value = getattr(config, name)
+        if value > 0 and config.sources.get(name) != GIVEN:
+            of_units = math.inf if config.normalization == "none" else within.of_units
+            low, high = max(value / OWN_SPAN, within.low), min(value * OWN_SPAN, within.high, of_units)
+            space[name] = Parameter(name, float, *_inside(within, low, high), log=True)
+    return space
 
 
 def _setting(name: str) -> Setting:
@@ -123,7 +149,7 @@ def _default_parameter(setting: Setting, value: Any) -> Parameter:
         return Parameter(setting.name, str, choices=tuple(setting.metadata["choices"]))
     within = setting.metadata["within"]
     if setting.kind is float and within is not None and math.isfinite(within.low) and math.isfinite(within.high):
-        return Parameter(setting.name, float, *_inside(within))
+        return Parameter(setting.name, float, *_inside(within, within.low, within.high))
     if setting.kind not in (int, float) or not value or value < 0:
         raise InvalidInput(
             f"--parameters: {setting.name} has no range of its own (the recipe's value is {value}): give one, {FORM}."
@@ -134,8 +160,7 @@ def _default_parameter(setting: Setting, value: Any) -> Parameter:
     return Parameter(setting.name, setting.kind, low, high, log=True)
 
 
-def _inside(within: Any) -> tuple[float, float]:
-    """Return a bounded range's ends, moved inside by 1/1000 if not included."""
-    step = (within.high - within.low) / 1000
-    low = within.low if within.low_included else within.low + step
-    return low, within.high if within.high_included else within.high - step
+def _inside(within: NumberRange, low: float, high: float) -> tuple[float, float]:
+    """Return a range's ends, moved inside by 1/1000 if `within` excludes them."""
+    step = (high - low) / 1000
+    return low if low in within else low + step, high if high in within else high - step

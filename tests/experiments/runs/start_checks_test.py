@@ -72,7 +72,7 @@ def test_units_are_counted_and_may_be_allowed(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"loss": "arcface", "margin": 2.0}, r"Invalid --margin: received 2.0, expected radians in \[0, π/2\]"),
+        ({"loss": "arcface", "margin": 2.0}, r"Invalid --margin: received 2.0, expected a number in \[0, 1.5708\]"),
         ({"pooling": "netvlad_8x16", "embedding_dim": 20}, "--embedding_dim: received 20, expected a multiple of 8"),
         ({"pooling": "gsp", "gsp_memory_size": 8, "num_prototypes": 9}, "memory_size.*at least num_prototypes = 9"),
         ({"pooling": "gsp", "solver": "quick"}, "solver"),

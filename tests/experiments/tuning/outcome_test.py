@@ -1,11 +1,13 @@
+import itertools
 import json
+import statistics
 from types import SimpleNamespace
 
 import pytest
 from PIL import Image
 
 from experiments.recipes import draft_of, resolve
-from experiments.tuning.outcome import Outcome
+from experiments.tuning.outcome import Outcome, expected_best
 from experiments.tuning.search import Search, SearchRules
 from experiments.tuning.search_space import parse_space
 
@@ -36,9 +38,21 @@ def test_the_tables_say_what_was_tried_and_what_is_best(searched, tmp_path):
     assert row == ["c2+gap", "4", "1", "25.00", "50.00", "learning_rate", "0.000105,", "sampler", "spc"]
     assert "the best learning_rate lies at an end of its range: widen it" in " ".join(text.split())
     assert f"--recipe={tmp_path / 'recipe.json'} --methods=c2+gap" in text
+    # On the first fold each trial has reached .125.
+    best_of = (tmp_path / "report" / "best_of.csv").read_text().splitlines()
+    assert best_of == ["method,1,2,3,4", "c2+gap,12.50,12.50,12.50,12.50"]
     lines = (tmp_path / "report" / "trials.csv").read_text().splitlines()
     assert len(lines) == 5
     assert "pruned" in lines[3]
+
+
+def test_the_expected_best_of_k_trials_is_the_mean_over_all_choices():
+    values = {0.25: 8, 0.5: 8, 0.125: 4, 0.0: None, 0.75: 12}  # by the step of their report; one is of the second fold
+    trials = [SimpleNamespace(intermediate_values={step: value} if step else {}) for value, step in values.items()]
+    search = SimpleNamespace(config=SimpleNamespace(max_steps=8), finished=lambda: trials)
+    search.best_of_fold = lambda trial: Search.best_of_fold(search, trial)
+    choices = [itertools.combinations([0.25, 0.5, 0.125, 0.0, 0.0], k) for k in range(1, 6)]
+    assert expected_best(search) == pytest.approx([statistics.mean(map(max, each)) for each in choices])
 
 
 def test_the_recipe_is_a_layer_that_resolve_reads(searched, tmp_path):

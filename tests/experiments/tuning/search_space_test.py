@@ -1,9 +1,12 @@
 import math
 
 import pytest
+import tensorflow as tf
 
 from common.errors import InvalidInput
+from experiments.parts.registry import LOSSES
 from experiments.recipes import resolve
+from experiments.settings.loss_building import build_loss
 from experiments.tuning.search_space import Parameter, check_every_parameter_is_used, parse_space
 
 
@@ -68,9 +71,56 @@ def test_a_wrong_parameter_is_refused(text, received):
     assert received in str(refused.value)
 
 
-def test_a_name_stands_once():
-    with pytest.raises(InvalidInput, match="learning_rate more than once"):
-        parse_space(["learning_rate", "learning_rate=1e-4..1e-3"], configuration())
+@pytest.mark.parametrize("texts", [["learning_rate", "learning_rate=1e-4..1e-3"], ["own", "own"]])
+def test_a_name_stands_once(texts):
+    with pytest.raises(InvalidInput, match=f"{texts[0]} more than once"):
+        parse_space(texts, configuration())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_own_settings_of_each_loss(loss):
+    config = configuration(loss)
+    space = parse_space(["own"], config)
+    print(
+        loss, *(f"{name} {getattr(config, name):g} [{each.low:.4g}, {each.high:.4g}]" for name, each in space.items())
+    )
+    rates = {"learning_rate", "proxy_multiplier"} if LOSSES[loss].has_proxies else {"learning_rate"}
+    assert rates <= space.keys()
+    assert (space.keys() == rates) == (loss in ("histogram", "fastap"))  # these have counts alone
+    embeddings = tf.math.l2_normalize(tf.random.stateless_normal([24, config.embedding_dim], (1, 2)), axis=-1)
+    # Neighbours of a class at about .5 of one another, and another class nearby.
+    centers = tf.repeat(embeddings[:6] + 0.5 * embeddings[:1], 4, axis=0)
+    embeddings = tf.math.l2_normalize(centers + 0.8 * embeddings, axis=-1)
+    labels = tf.repeat(tf.range(6), 4)
+    for name, each in space.items():
+        assert each.low < getattr(config, name) < each.high
+        assert each.high <= 4 * getattr(config, name)
+        ends = [resolve("glyphs", loss, "gap", "thesis", "smoke", {name: end}) for end in (each.low, each.high)]
+        if name not in rates:
+            tf.random.set_seed(0)
+            low, high = (float(build_loss(end, num_classes=6)(embeddings, labels)) for end in ends)
+            assert math.isfinite(low)
+            assert abs(low - high) > 1e-4 * abs(low), name
+
+
+@pytest.mark.parametrize(
+    ("loss", "name", "high"),
+    [("c1", "margin", 1.0), ("c2", "negative_margin", 2.0), ("ms", "ms_base", 1.0), ("arcface", "margin", math.pi / 2)],
+)
+def test_own_margins_end_where_unit_vectors_end(loss, name, high):
+    assert parse_space(["own"], configuration(loss))[name].high == pytest.approx(high)
+    free = resolve("glyphs", loss, "gap", "thesis", "smoke", {"normalization": "none", "learning_rate": 0.1})
+    space = parse_space(["own"], free)
+    assert space[name].high == pytest.approx(high if loss == "arcface" else 4 * getattr(free, name))
+    assert "learning_rate" not in space  # it is given
+
+
+def test_other_names_go_beside_and_over_own():
+    texts = ["own", "learning_rate=1e-4..1e-2", "transport_ratio"]
+    spaces = {pooling: parse_space(texts, configuration(pooling=pooling)) for pooling in ("gap", "gsp")}
+    check_every_parameter_is_used(texts, spaces)
+    assert [*spaces["gsp"]] == ["learning_rate", "positive_margin", "negative_margin", "transport_ratio"]
+    assert spaces["gap"]["learning_rate"] == Parameter("learning_rate", float, 1e-4, 1e-2)
 
 
 def test_a_method_has_the_parameters_that_it_can_use():

@@ -97,6 +97,22 @@ def test_bad_trials_are_pruned_after_the_first_ones(undisturbed):
     assert all(max(undisturbed.finished()[number].intermediate_values) < 8 for number in pruned)
 
 
+@pytest.mark.parametrize("dies_at", [(), (2, 9.5, 14)])
+def test_halving_continues_the_best_third_past_half_of_the_first_fold(tmp_path, dies_at):
+    runs = Runs(tmp_path, dies_at)
+    for _ in dies_at:
+        with pytest.raises(KeyboardInterrupt):
+            search(runs, folds=2, search="random", pruning="halving").run(TRIALS)
+    found = search(runs, folds=2, search="random", pruning="halving")
+    found.run(TRIALS)
+    halfway = [trial.intermediate_values[4] for trial in found.finished()]
+    for place, trial in enumerate(found.finished()):
+        third = max(1, (place + 1) // 3)
+        continues = halfway[place] >= sorted(halfway[: place + 1])[-third]
+        assert was_pruned(trial) != continues
+        assert list(trial.intermediate_values) == ([2, 4, 6, 8, 10, 12, 14, 16] if continues else [2, 4])
+
+
 @pytest.mark.parametrize("dies_at", [(3, 21.5), (1, 2, 26)])
 def test_a_search_that_was_killed_has_the_same_trials(undisturbed, tmp_path, dies_at):
     runs = Runs(tmp_path, dies_at)
