@@ -7,7 +7,9 @@ import numpy as np
 from common.errors import check_choice, check_fraction, check_non_negative, invalid
 
 
-def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
+def contiguous_folds(
+    num_classes: int, num_folds: int = 4, families: np.ndarray | None = None
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Divide training classes into contiguous blocks; each validates once.
 
     Block k holds the classes from floor(k C / K) to floor((k + 1) C / K) - 1; fold k validates on block k and trains
@@ -16,12 +18,13 @@ def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndar
     Args:
         num_classes: C, the number of training classes.
         num_folds: K, between 2 and C.
+        families: `[classes]`, each family's in a row: a border moves to the nearest one between families.
 
     Returns:
         `num_folds` pairs (training class identifiers, validation class identifiers), sorted int64 arrays.
 
     Raises:
-        InvalidInput: fewer than two folds, or fewer classes than folds.
+        InvalidInput: fewer than two folds, or fewer classes than folds, or a fold that families leave empty.
 
     Examples:
         >>> contiguous_folds(98)[0][1][[0, -1]]
@@ -30,6 +33,11 @@ def contiguous_folds(num_classes: int, num_folds: int = 4) -> list[tuple[np.ndar
     if not 2 <= num_folds <= num_classes:
         raise invalid("num_folds", received=num_folds, expected=f"an integer from 2 to the {num_classes} classes")
     boundaries = np.linspace(0, num_classes, num_folds + 1).astype(np.int64)
+    if families is not None:
+        starts = np.array([0, *np.flatnonzero(np.diff(families)) + 1, num_classes])
+        boundaries = starts[np.abs(starts - boundaries[:, None]).argmin(axis=1)]
+        if (np.diff(boundaries) == 0).any():
+            raise invalid("num_folds", received=num_folds, expected=f"fewer folds of {len(starts) - 1} families")
     class_ids = np.arange(num_classes, dtype=np.int64)
     folds = []
     for first, end in zip(boundaries[:-1], boundaries[1:]):
@@ -62,6 +70,27 @@ def random_class_split(num_classes: int, fraction: float, seed: int) -> tuple[np
     num_train = int(np.clip(round(fraction * num_classes), 1, num_classes - 1))
     shuffled = np.random.default_rng(seed).permutation(num_classes).astype(np.int64)
     return np.sort(shuffled[:num_train]), np.sort(shuffled[num_train:])
+
+
+def random_family_split(families: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw whole families for training, whose classes come nearest to a share.
+
+    Args:
+        families: `[classes]` integers from 0, the family of each class.
+        fraction: see `random_class_split`, also for `seed` and what is returned.
+        seed: non-negative.
+
+    Raises:
+        InvalidInput: fewer than two families, or a fraction outside (0, 1).
+    """
+    check_fraction("fraction of training classes", fraction)
+    sizes = np.bincount(families)
+    if len(sizes) < 2:
+        raise invalid("families of classes", received=len(sizes), expected="two or more, to train and to test")
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    off = np.abs(np.cumsum(sizes[order])[:-1] - fraction * len(families))
+    is_training = np.isin(families, order[: off.argmin() + 1])
+    return np.flatnonzero(is_training), np.flatnonzero(~is_training)
 
 
 def held_back_images(

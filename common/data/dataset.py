@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from common.data.class_splits import contiguous_folds
 from common.data.file_names import FileNames
 from common.data.image_formats import Reading
 from common.data.shards import ShardedImages
@@ -167,6 +168,7 @@ class Dataset:
         native_size: height and width of the images in pixels if all are the same, else None.
         channels: 3 (RGB) or 1 (grey); of no meaning for tokens.
         readers: how inputs are made where the examples' own are numbers of rows (cached features); None: they are not.
+        folds_by_family: whether folds keep the classes of a family of `train` together, which follow one another.
 
     Raises:
         InvalidInput: an empty training or test set, training labels with gaps, or labels without a name.
@@ -183,6 +185,7 @@ class Dataset:
     native_size: int | None = None
     channels: int = 3
     readers: InputReaders | None = None
+    folds_by_family: bool = False
 
     def __post_init__(self) -> None:
         check_choice("kind of data set", self.kind, DATASET_KINDS)
@@ -197,6 +200,12 @@ class Dataset:
                 received=f"{len(present)} classes between {present[0]} and {present[-1]}",
                 expected="every label from 0 to one less than the number of classes",
             )
+
+    def folds(self, num_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the folds of the training classes; see `contiguous_folds`."""
+        firsts, families = np.unique(self.train.labels, return_index=True)[1], self.train.families
+        kept = families[firsts] if self.folds_by_family and families is not None else None
+        return contiguous_folds(len(firsts), num_folds, kept)
 
     @property
     def is_comparable(self) -> bool:

@@ -21,17 +21,20 @@ _ENDINGS = (".jpg", ".jpeg", ".png", ".webp")
 _VERSION = 1  # of the arrays; part of the cache's file name
 
 
-def load_emoji_clutter(data_dir: str | None, *, cache_dir: str | os.PathLike, seed: int = 0, side: int = 32) -> Dataset:
+def load_emoji_clutter(
+    data_dir: str | None, *, cache_dir: str | os.PathLike, seed: int = 0, side: int = 32, name: str | None = None
+) -> Dataset:
     """Load the emoji of `load_emoji`, each pasted on a photograph.
 
     The training emoji have other photographs than the test emoji; if there are too few, photographs repeat. An emoji is
     resized to between 3/4 and 5/4 of `side`, without its white background, and pasted at a random place.
 
     Args:
-        data_dir: a folder with photographs, in any folders below it, such as those of Caltech-101.
+        data_dir: a folder with photographs, in any folders below it.
         cache_dir: where the images are kept (200 MB for each side).
         seed: of the division into classes, the photographs, places and sizes.
         side: mean height and width of an emoji in pixels, 16 to 76.
+        name: of the data set; None: `emoji_clutter_<side>`.
 
     Returns:
         Images `[examples, 96, 96, 3]` uint8. `boxes` holds left, top, right and bottom of each emoji in pixels, right
@@ -45,7 +48,7 @@ def load_emoji_clutter(data_dir: str | None, *, cache_dir: str | os.PathLike, se
     photographs = _photographs(data_dir)
     emoji = load_emoji(cache_dir=cache_dir, seed=seed)
     listed = "\n".join(f"{path.name} {path.stat().st_size}" for path in photographs)
-    name = f"emoji_clutter_v{_VERSION}_{side}_{seed}_{hashlib.sha256(listed.encode()).hexdigest()[:12]}"
+    file_name = f"emoji_clutter_v{_VERSION}_{side}_{seed}_{hashlib.sha256(listed.encode()).hexdigest()[:12]}"
 
     def compose() -> dict[str, np.ndarray]:
         generator = np.random.default_rng((seed, side))
@@ -58,11 +61,11 @@ def load_emoji_clutter(data_dir: str | None, *, cache_dir: str | os.PathLike, se
         images, boxes = (np.concatenate(arrays) for arrays in zip(*parts))
         return {"images": images, "boxes": boxes}
 
-    arrays = cached_arrays(cache_dir, name, ("images", "boxes"), compose)
+    arrays = cached_arrays(cache_dir, file_name, ("images", "boxes"), compose)
     count = len(emoji.train)
     return dataclasses.replace(
         emoji,
-        name=f"emoji_clutter_{side}",
+        name=name or f"emoji_clutter_{side}",
         train=dataclasses.replace(emoji.train, inputs=arrays["images"][:count], boxes=arrays["boxes"][:count]),
         test=dataclasses.replace(emoji.test, inputs=arrays["images"][count:], boxes=arrays["boxes"][count:]),
     )
@@ -70,10 +73,7 @@ def load_emoji_clutter(data_dir: str | None, *, cache_dir: str | os.PathLike, se
 
 def _photographs(data_dir: str | None) -> list[pathlib.Path]:
     if data_dir is None:
-        raise InvalidInput(
-            "Missing data_dir: received none, expected a folder with photographs to paste the emoji on, such as those "
-            "of Caltech-101."
-        )
+        raise InvalidInput("Missing data_dir: received none, expected a folder with photographs to paste the emoji on.")
     found = sorted(path for path in pathlib.Path(data_dir).rglob("*") if path.suffix.lower() in _ENDINGS)
     if len(found) < 2:
         expected = f"a folder with at least two photographs ({', '.join(_ENDINGS)})"

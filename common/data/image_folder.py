@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from common.data.class_splits import random_class_split
+from common.data.class_splits import random_class_split, random_family_split
 from common.data.dataset import Dataset, Examples, check_training_pairs
 from common.data.file_names import FileNames
 from common.data.image_formats import is_image_name, left_out
@@ -37,6 +37,7 @@ def load_image_folder(
     single_images: bool = False,
     skipped: list[InvalidInput] | None = None,
     exclude: Sequence[str] = (),
+    by_family: bool = False,
 ) -> Dataset:
     """Load a folder of class folders with image files, at any depth.
 
@@ -58,6 +59,7 @@ def load_image_folder(
         skipped: a list that gets the errors of images that are none; these are left out. None: as `problems`.
         exclude: patterns of files and folders to skip, such as `thumb_*` (a name) or `2019/raw` (a path below
             `data_dir`, with `/`); `*` and `?` stand for any characters, as in a shell.
+        by_family: whether a family's classes are on one side of the split, and of each fold.
 
     Raises:
         InvalidInput: no folder, fewer than two classes, or a training class with a single image; it names the class. Or
@@ -76,7 +78,17 @@ def load_image_folder(
         write_notice(f"{data_dir}: {ignored}")
 
     names = sorted(files_of_class)
-    train_ids, test_ids = random_class_split(len(names), train_fraction, seed)
+    if by_family:
+        families = _families(names)
+        if families is None:
+            received, expected = (
+                f"{data_dir} with classes in no family",
+                "every class in a family's folder: FAMILY/CLASS",
+            )
+            raise invalid("--by_family", received=received, expected=expected)
+        train_ids, test_ids = random_family_split(families, train_fraction, seed)
+    else:
+        train_ids, test_ids = random_class_split(len(names), train_fraction, seed)
     class_names = [names[class_id] for class_id in (*train_ids, *test_ids)]
     train = _examples(files_of_class, class_names, 0, len(train_ids))
     readable_names = tuple(map(_readable, class_names))
@@ -96,6 +108,7 @@ def load_image_folder(
         class_names=readable_names,
         deviations=(f"folder: {OWN_IMAGES}, split by class with seed {seed}; there are no published figures",),
         kind="image_files",
+        folds_by_family=by_family,
     )
 
 
@@ -266,13 +279,19 @@ def _entries(directory: str) -> tuple[list[os.DirEntry], tuple[int, int]]:
     return entries, (status.st_dev, status.st_ino)
 
 
+def _families(names: Sequence[str]) -> np.ndarray | None:
+    """Return the family of each class, if all are in folders of families."""
+    above = [name.rpartition("/")[0] for name in names]
+    return np.unique(above, return_inverse=True)[1] if all(above) else None
+
+
 def _examples(files_of_class: dict[str, FileNames], class_names: list[str], first: int, end: int) -> Examples:
     """Return the examples of the classes with labels `first` to `end - 1`."""
     files = [files_of_class[class_names[label]] for label in range(first, end)]
     labels = np.repeat(np.arange(first, end), [len(of_class) for of_class in files])
-    above = [name.rpartition("/")[0] for name in class_names]
-    families = np.unique(above, return_inverse=True)[1][labels] if all(above) else None
-    return Examples(labels=labels, paths=FileNames.joined(files), families=families)
+    families = _families(class_names)
+    of_examples = None if families is None else families[labels]
+    return Examples(labels=labels, paths=FileNames.joined(files), families=of_examples)
 
 
 def _invalid_folder(received: object) -> InvalidInput:

@@ -16,6 +16,7 @@ from experiments.parts.setting import Settings
 # Settings of custom data alone, and why other data sets refuse them.
 OF_CUSTOM_DATA: Mapping[str, str] = {
     "train_fraction": "has a split of its own",
+    "by_family": "has a split of its own",
     "label_column": "is no table",
     "exclude": "is no folder of photos",
     "min_images": "is used as a whole",

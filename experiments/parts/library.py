@@ -217,6 +217,9 @@ def _data_sets(registry: Registry) -> None:
     add("emoji", "emoji", size=Size(598, 3_599, 3_578), **embedded)
     for name, side in EMOJI_CLUTTER.items():
         add(name, "emoji_clutter", fixed={"side": side}, with_targets=True)
+    # Any photographs; the recorded rows of `emoji_clutter_*` have those of Caltech-101.
+    name = "emoji_on_photographs"
+    add(name, "emoji_clutter", fixed={"side": 64, "name": name}, with_targets=True)
     add("glyphs", "glyphs", kind="characters", **embedded)
     add("glyph_scripts", "glyph_scripts", kind="characters", **embedded)
     collages: dict[str, Any] = {"kind": "collages", "label_by": "start", **embedded}
@@ -249,7 +252,7 @@ def _data_sets(registry: Registry) -> None:
 
     own: dict[str, Any] = {"default_recipe": "own_photos", "custom": True, **photographs}
     of_both = ("min_images", "skip_unreadable")
-    add("folder", "image_folder", takes=("train_fraction", "exclude", *of_both), **own)
+    add("folder", "image_folder", takes=("train_fraction", "by_family", "exclude", *of_both), **own)
     add("manifest", "manifest", takes=("label_column", *of_both), **own)
 
 

@@ -155,7 +155,7 @@ def training_classes(dataset: data.Dataset, values: Mapping[str, Any]) -> int:
         return num_classes
     if protocol == "held_out":
         return len(data.random_class_split(num_classes, 1 - values["held_out_fraction"], seed=0)[0])
-    folds = data.contiguous_folds(num_classes, values.get("num_folds") or _fitting_folds(num_classes, _MOST_FOLDS))
+    folds = dataset.folds(values.get("num_folds") or _fitting_folds(num_classes, _MOST_FOLDS))
     return min(len(training) for training, _ in folds)
 
 

@@ -70,6 +70,9 @@ class ProtocolSettings(Settings, title="Protocol"):
     train_fraction: float | None = setting(
         "folder: share of the classes that train, the others test (default: 0.5)", None, within=NumberRange(0, 1)
     )
+    by_family: bool | None = setting(
+        "folder: classes of one family, FAMILY/CLASS, are on one side of the split and of each fold (default: no)", None
+    )
     min_images: int | None = setting(
         "folder, manifest: fewest images of a training class; smaller classes are left out and named (default: 2)",
         None,

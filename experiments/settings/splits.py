@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.data import Dataset, Examples, contiguous_folds, held_back_images, random_class_split, with_superclasses
+from common.data import Dataset, Examples, held_back_images, random_class_split, with_superclasses
 from common.errors import check_given, invalid
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.run_settings import FINAL
@@ -125,7 +125,7 @@ def _split_of_protocol(dataset: Dataset, config: ExperimentConfig, fold: int, re
     if config.protocol == "held_out":
         training_classes, validation_classes = held_out_classes(dataset, config, fold, repeat)
     else:
-        folds = contiguous_folds(dataset.train.num_classes, config.num_folds)
+        folds = dataset.folds(config.num_folds)
         training_classes, validation_classes = folds[fold if config.fold_order == "forward" else -1 - fold]
     if config.protocol == FINAL:
         return Split(dataset.train, dataset.train.select_classes(validation_classes))

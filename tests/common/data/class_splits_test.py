@@ -3,7 +3,7 @@ import decimal
 import numpy as np
 import pytest
 
-from common.data.class_splits import contiguous_folds, held_back_images, random_class_split
+from common.data.class_splits import contiguous_folds, held_back_images, random_class_split, random_family_split
 from common.data.labels import label_text
 from common.data.synthetic_tokens import NUM_CLASS_TOKENS, VOCABULARY_SIZE, load_synthetic_tokens
 from common.errors import InvalidInput
@@ -38,6 +38,19 @@ def test_a_random_split_covers_all_classes_once_and_follows_its_seed(fraction, n
     assert not np.array_equal(random_class_split(100, fraction, seed=4)[0], train)
 
 
+def test_families_stay_together_in_splits_and_folds():
+    families = np.repeat(np.arange(8), [1, 5, 1, 3, 4, 1, 2, 3])  # begin at 0, 1, 6, 7, 10, 14, 15 and 17 of 20
+    blocks = [validation[[0, -1]].tolist() for _, validation in contiguous_folds(20, 4, families)]
+    assert blocks == [[0, 5], [6, 9], [10, 14], [15, 19]]  # the border at 5 has moved to 6
+    for seed in range(20):
+        train, test = random_family_split(families, 0.5, seed)
+        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(20))
+        assert not set(families[train]) & set(families[test])
+        assert 8 <= len(train) <= 12
+        np.testing.assert_array_equal(random_family_split(families, 0.5, seed)[0], train)
+    assert len({tuple(random_family_split(families, 0.5, seed)[0]) for seed in range(20)}) > 10
+
+
 def test_images_are_held_back_within_each_class_or_classes_with_all_of_them():
     labels = np.repeat([7, 3, 9, 5], [40, 4, 10, 3])[np.random.default_rng(0).permutation(57)]
     kept, held = held_back_images(labels, 0.15, seed=2)
@@ -58,6 +71,8 @@ def test_images_are_held_back_within_each_class_or_classes_with_all_of_them():
         *((lambda n=n, k=k: contiguous_folds(n, k), f"num_folds: received {k}") for n, k in ((9, 1), (3, 4), (9, 0))),
         *((lambda share=share: random_class_split(10, share, seed=0), "expected") for share in (1.0, 0.0, 1.5)),
         (lambda: random_class_split(1, 0.5, seed=0), "expected"),
+        (lambda: random_family_split(np.zeros(4, int), 0.5, seed=0), "families of classes: received 1"),
+        (lambda: contiguous_folds(9, 3, np.repeat([0, 1], [4, 5])), "received 3, expected fewer folds of 2 families"),
         (lambda: held_back_images(np.repeat(np.arange(5), 3), 0.5, seed=0), "at least one class with four examples"),
         (lambda: held_back_images(np.repeat(np.arange(5), 4), 0.5, seed=0, by="pairs"), "'pairs', expected one of"),
     ],

@@ -99,12 +99,13 @@ def loaded(photographs, emoji_clutter_emoji, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(emoji_clutter, "load_emoji", lambda **_: emoji_clutter_emoji)
         return load_emoji_clutter(
-            str(photographs), cache_dir=tmp_path_factory.mktemp("cache"), side=48
+            str(photographs), cache_dir=tmp_path_factory.mktemp("cache"), side=48, name="mine"
         ), emoji_clutter_emoji
 
 
 def test_an_emoji_is_in_its_box_and_a_photograph_around_it(loaded):
     cluttered, emoji_clutter_emoji = loaded
+    assert cluttered.name == "mine"
     for part, plain in ((cluttered.train, emoji_clutter_emoji.train), (cluttered.test, emoji_clutter_emoji.test)):
         np.testing.assert_array_equal(part.labels, plain.labels)
         np.testing.assert_array_equal(part.families, plain.families)

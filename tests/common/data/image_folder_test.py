@@ -64,6 +64,21 @@ def test_classes_in_one_folder_are_a_family(folder, tmp_path):
         assert [alphabets[0] == alphabet for alphabet in alphabets] == (part.families[0] == part.families).tolist()
 
 
+def test_families_stay_on_one_side_if_asked_to(folder, tmp_path):
+    with pytest.raises(InvalidInput, match="--by_family: received .*expected every class in a family's folder"):
+        load_image_folder(str(folder), by_family=True)
+    names = [
+        f"{family}/{number}" for family, size in zip("abcdefgh", (3, 1, 2, 4, 1, 2, 3, 4)) for number in range(size)
+    ]
+    add(tmp_path / "nested", *(f"{name}/{image}.png" for name in names for image in (1, 2)))
+    dataset = load_image_folder(str(tmp_path / "nested"), by_family=True)
+    family = [name.partition("/")[0] for name in dataset.class_names]
+    num_train = dataset.train.num_classes
+    assert not {*family[:num_train]} & {*family[num_train:]}
+    for training, validation in dataset.folds(2):
+        assert not {family[label] for label in training} & {family[label] for label in validation}
+
+
 def test_a_training_class_with_one_image_is_named(folder):
     trains, *_, tests = load_image_folder(str(folder)).class_names
     (folder / tests / "1.png").unlink()
