@@ -104,7 +104,11 @@ class Outcome:
             for search in self.searches
             for trial in search.finished()
         ]
-        return Table("Trials", ["method", "trial", "settings", "ended", f"validation {metric} (%)", "run"], lines)
+        header = ["method", "trial", "settings", "ended", f"validation {metric} (%)", "run"]
+        note = (
+            "Complete: the mean over folds of the best validation. Pruned: the last validation, on the fold it was on."
+        )
+        return Table("Trials", header, lines, (note,))
 
     def _best_of(self) -> Table:
         curves = {search.config.name: expected_best(search) for search in self.searches}
