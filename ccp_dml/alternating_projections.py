@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -65,6 +65,8 @@ class AlternatingProjections(ResumableCallback):
         on_problem_start: called as `on_problem_start(index, converged, chosen)` when a problem begins, with the model
             as the problem finds it, the converged representatives of the problem before, `[classes, representatives,
             dim]` (None at first), and the `Representatives` that it begins with; for records and pictures.
+        in_batch_values: `rules.metric` at each evaluation of an earlier training that ended in the present weights, of
+            the in-batch loss alone. The first problem is compared with the best of them.
 
     Attributes:
         problems: the `ProjectionProblem` records so far, the present one last.
@@ -83,6 +85,7 @@ class AlternatingProjections(ResumableCallback):
         embed_pools: Callable[[int], np.ndarray],
         rules: ProjectionRules | None = None,
         on_problem_start: Callable[[int, np.ndarray | None, Representatives], None] | None = None,
+        in_batch_values: Sequence[float] = (),
     ) -> None:
         super().__init__()
         self.loss, self.proximal_term, self.embed_pools = loss, proximal_term, embed_pools
@@ -92,7 +95,7 @@ class AlternatingProjections(ResumableCallback):
             expected = "none, or a loss with warm_up_in_batch=True that has something to compare with before"
             raise invalid(name, received=getattr(self.rules, name), expected=expected)
         self.problems: list[ProjectionProblem] = []
-        self._in_batch: list[float] = []  # the metric before the first problem
+        self._in_batch = list(in_batch_values)  # the metric before the first problem
         self._best, self._waited, self._evaluations, self._late_value = -math.inf, 0, 0, 0.0
         self._best_weights: list[np.ndarray] = []
         self._target_weights: list[np.ndarray] = []  # all weights where those of θ* were taken
@@ -109,7 +112,8 @@ class AlternatingProjections(ResumableCallback):
             self.proximal_term.set_targets()  # of the right shapes for a checkpoint, whenever the problem begins
             self._set_rate()
             if not self.rules.waits:
-                self._begin_problem(previous=None, best_before=None)
+                self._keep_target_weights()
+                self._begin_problem(previous=None, best_before=max(self._in_batch, default=None))
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._steps_of_epoch = 0

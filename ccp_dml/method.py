@@ -115,7 +115,12 @@ class Method(method.Method):
         pools = self._pools(lambda inputs: model.embed(inputs)[:, :size], run)
         recorder = snapshot_recorder(run.folder, run.embed_test) if self.keeps_problems else None
         projections = ccp_dml.AlternatingProjections(
-            check_given("ChanceConstrainedLoss", found), term, pools, self.rules(run.metric), recorder
+            check_given("ChanceConstrainedLoss", found),
+            term,
+            pools,
+            self.rules(run.metric),
+            recorder,
+            run.validated_before,
         )
         return Attached(
             [term], [projections], figures=lambda _: {"problems": [each.as_dict() for each in projections.problems]}

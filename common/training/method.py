@@ -58,10 +58,12 @@ class Run(Prepared, Protocol):
     Attributes:
         model: with all weights made.
         folder: of the run.
+        validated_before: `metric` at each validation of the run whose network this one begins with; empty without one.
     """
 
     model: EmbeddingModel
     folder: pathlib.Path
+    validated_before: Sequence[float]
 
     def embed_test(self) -> np.ndarray:
         """Return the present embeddings of the test images, `[images, dim]`."""

@@ -18,6 +18,7 @@ from common.progress import write_notice
 from experiments.parts.datasets import traits_of
 from experiments.preparation.machine import GPU, device_line
 from experiments.runs.cost import seconds_on_processor
+from experiments.runs.trained_model import check_start
 from experiments.settings import build
 from experiments.settings.built_run import BuiltRun
 from experiments.settings.config import ExperimentConfig
@@ -118,6 +119,7 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
         [
             lambda: _check_devices(config),
             lambda: check_weights(config.backbone, config.weights),
+            lambda: config.start_from is not None and check_start(config, fold, repeat),
             lambda: _check_on_split(config, dataset, fold, repeat),
             lambda: _check_backbone(config, dataset),
         ]

@@ -17,8 +17,8 @@ from common.backbones.by_name import check_backbone_name
 from common.commands.exit_code import import_tensorflow
 from common.data import Dataset, Examples
 from common.data.image_formats import Reading
-from common.errors import InvalidInput, check_choice
-from common.files import difference, read_json
+from common.errors import InvalidInput, check_choice, invalid
+from common.files import difference, read_json, read_json_lines
 from common.records import RunDirectory
 from common.records.run_directory import read_finished_result
 from experiments.rows.rows import Row
@@ -77,6 +77,48 @@ def stored_configuration(identity: Mapping[str, Any], path: str | os.PathLike) -
     except InvalidInput as error:
         raise InvalidInput(f"{path}/config.json is of another version of this code ({error}). Run it again.") from error
     return config
+
+
+_AS_AT_THE_START = ("dataset", "protocol", "num_folds", "fold_order", "backbone", "pooling", "embedding_dim")
+
+
+def check_start(config: ExperimentConfig, fold: int, repeat: int) -> dict:
+    """Return the `config.json` of the finished run whose network `start_from` names.
+
+    Raises:
+        InvalidInput: there is none, or it has another network or other classes.
+    """
+    path = pathlib.Path(config.start_from or "") / f"fold{fold}-repeat{repeat}"
+    if read_json(path / "result.json") is None:
+        raise invalid("--start_from", received=config.start_from, expected=f"a folder with a finished {path.name}")
+    start, identity = run_configuration(path)
+    other = [name for name in _AS_AT_THE_START if getattr(start, name) != getattr(config, name)]
+    if other:
+        told = [" and ".join(f"{name} {getattr(each, name)}" for name in other) for each in (start, config)]
+        raise invalid("--start_from", received=f"runs of {told[0]}", expected=told[1])
+    return identity
+
+
+def begin_from(
+    model: training.EmbeddingModel, config: ExperimentConfig, fold: int, repeat: int, fingerprint: str
+) -> list[float]:
+    """Give a model the network of the run that `start_from` names; loss and proxies keep their own start.
+
+    Returns:
+        The monitored metric at each validation of that run, which has to be on data of this fingerprint.
+    """
+    identity = check_start(config, fold, repeat)
+    if identity["data"] != fingerprint:
+        received, expected = (f"runs on data {each}" for each in (identity["data"], fingerprint))
+        raise invalid("--start_from", received=received, expected=expected)
+    network = [*model.backbone.weights, *model.head.weights]
+    path = pathlib.Path(config.start_from or "") / f"fold{fold}-repeat{repeat}"
+    stored = RunDirectory(path, identity).read_weights()[: len(network)]  # `EmbeddingModel` has those of its loss last
+    if [weight.shape for weight in stored] != [tuple(weight.shape) for weight in network]:
+        raise invalid("--start_from", received=f"{path} with other layers", expected="the same network")
+    for weight, value in zip(network, stored):
+        weight.assign(value)
+    return [record["validation"][config.monitor] for record in read_json_lines(path / "metrics.jsonl")]
 
 
 def load_trained_model(

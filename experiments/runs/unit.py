@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from common.training.method import Attached, merge
 from experiments.rows.rows import evaluate_embeddings
 from experiments.runs.closed_form import start_head, untrained_metrics
 from experiments.runs.evaluation import embedded, normalized_mutual_information
+from experiments.runs.trained_model import begin_from
 from experiments.settings import build
 from experiments.settings.built_run import BuiltRun
 from experiments.settings.config import ExperimentConfig
@@ -39,6 +40,7 @@ class Unit(BuiltRun):
     """Trainer of one run in its directory; methods see it as a `Run`."""
 
     model: training.EmbeddingModel
+    validated_before: Sequence[float] = ()
 
     def __init__(
         self,
@@ -86,7 +88,10 @@ class Unit(BuiltRun):
         model.share_traces(traces, self.traced)
         before = untrained_metrics(self)
         with model.distribute_strategy.scope():
-            start_head(model, self.head_start, self.inputs, self.training)
+            if self.config.start_from is None:
+                start_head(model, self.head_start, self.inputs, self.training)
+            else:
+                self.validated_before = begin_from(model, self.config, self.fold, self.repeat, self.fingerprint)
             attached = [method.attach(self) for method in reversed(self.methods)]  # the outermost first
         return training.Training(
             model,

@@ -26,6 +26,10 @@ def conflicts(run: RunSettings) -> Iterator[InvalidInput]:
     channels = CHANNELS.get(run.backbone, run.embedding_dim)
     if run.head_start == IDENTITY_START and channels != run.embedding_dim and POOLINGS[run.pooling].vectors == 1:
         yield identity_misfit(run.embedding_dim, channels)
+    if run.start_from is not None and run.cached_features:
+        fix = "Give --nocached_features, or --trained_from=everything."
+        received = f"{run.start_from} with --cached_features"
+        yield invalid("--start_from", received=received, expected="features of the network in training", fix=fix)
     yield from _of_cut(run)
     yield from _of_trained_parts(run)
     yield from _of_rates(run)

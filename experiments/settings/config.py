@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,10 +90,13 @@ class ExperimentConfig(RunSettings):
     def identity(self, data_fingerprint: str) -> dict[str, Any]:
         """Return the settings, data and weights that decide the outcome (JSON).
 
-        A weights file is identified by content. `weights_source` is the SHA-256 of its published source, if recorded;
-        `preset` is that of a local folder with a keras-hub preset.
+        Runs to start from are identified by their folder's name, which ends in a hash, and a weights file by content.
+        `weights_source` is the SHA-256 of its published source, if recorded; `preset` is that of a local folder with a
+        keras-hub preset.
         """
         identity = {**self.stored(), "data": data_fingerprint}
+        if self.start_from is not None:
+            identity["start_from"] = pathlib.Path(self.start_from).name
         if is_file(self.weights):
             file = weights_file(self.weights)
             identity["weights"] = file.digest

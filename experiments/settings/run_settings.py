@@ -152,6 +152,11 @@ class NetworkSettings(Settings, title="Network"):
         "keras.applications (`MobileNetV2`, which downloads its own), or `kerashub:PRESET` (a preset's name or folder)"
     )
     weights: str = setting("initial backbone parameters: `imagenet`, `none`, `preset` (kerashub), or an .npz file")
+    start_from: str | None = setting(
+        "folder of a method's finished runs, such as runs/fair/emoji/c2+gap-0123456789: each run begins with the "
+        "network that the run of its fold and repeat there has trained (default: as --weights say)",
+        None,
+    )
     output_stride: int = setting(
         "efficientnet_lite0, mobilenet_v2, resnet50: pixels between two places of the feature map; 16 dilates the "
         "last stage, for maps twice as large with the same weights",

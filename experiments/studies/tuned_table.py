@@ -23,7 +23,7 @@ class TunedRow(NamedTuple):
     row: FairRow  # its `settings` hold in every trial
     # values of configuration fields, by name, one mapping a trial; at least one trial
     trials: Sequence[Mapping[str, object]]
-    chosen_as: str = ""  # label of the row whose recorded choice this one takes; empty: its own
+    chosen_as: str = ""  # label of the row whose choice among the same trials this one takes; empty: its own
 
 
 class RecordedTrial(NamedTuple):
@@ -57,6 +57,8 @@ class TunedTable(MethodsTable):
         self.title, self.table, self.repeats = title, None, options.repeats
         self.rows = {row.label: row for row in choose_rows([tuned.row for tuned in rows], options.losses)}
         self._trials = {tuned.row.label: tuned.trials for tuned in rows if tuned.row.label in self.rows}
+        follows = {tuned.row.label: tuned.chosen_as for tuned in rows} if recorded is None else {}
+        self._follows = {label: follows[label] for label in self.rows if follows.get(label) in self.rows}
         self._recorded = recorded
         if recorded is not None:
             self._trials = {label: [recorded[label].settings] for label in self.rows}
@@ -64,7 +66,8 @@ class TunedTable(MethodsTable):
             label: [_cells_of_trial(row, trial, options, settings) for trial in self._trials[label]]
             for label, row in self.rows.items()
         }
-        self.num_cells = sum(len(cells) for of_row in self._cells.values() for cells in of_row)
+        trained = {label: of_row[:1] if label in self._follows else of_row for label, of_row in self._cells.items()}
+        self.num_cells = sum(len(cells) for of_row in trained.values() for cells in of_row)
         num_folds = next(iter(self._cells.values()))[0][0].config.num_folds
         chosen = f"Trials of a row: {' or '.join(map(str, counts))}, each on all folds; the best on validation classes"
         if recorded is not None:
@@ -73,8 +76,11 @@ class TunedTable(MethodsTable):
         self.notes = (self.protocol, *budget_notes(options))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return each row's trials."""
-        return [cell for of_row in self._cells.values() for cells in of_row for cell in cells]
+        """Return each row's trials; of a row that follows another, the chosen one, once it is known."""
+        own = [
+            cell for label in self.rows if label not in self._follows for trial in self._cells[label] for cell in trial
+        ]
+        return own + [cell for label in self._follows for cell in self.cells_of(label, finished)]
 
     def cells_of(self, label: str, finished: FinishedCells) -> list[Cell]:
         """Return a row's cells with the chosen settings; none before all trials end."""
@@ -82,7 +88,8 @@ class TunedTable(MethodsTable):
         return [] if chosen is None else self._cells[label][chosen]
 
     def chosen(self, label: str, finished: FinishedCells) -> int | None:
-        """Return the best validating trial of a row; None before all are finished."""
+        """Return the best validating trial of a row, or of the one that it follows; None before all are finished."""
+        label = self._follows.get(label, label)
         values = self._validations(label, finished)
         known = [value for value in values if value is not None]
         return int(np.argmax(known)) if len(known) == len(values) else None

@@ -354,6 +354,15 @@ def test_a_first_problem_below_the_in_batch_loss_begins_anew_from_it_and_the_las
     assert int(np.array(training.loss.started)) == 1  # it has not become the plain loss again
 
 
+def test_a_first_problem_below_an_earlier_training_begins_anew_from_its_weights(tmp_path, capfd):
+    rules = ProjectionRules(patience=1, goes_back=True, max_failures=2)
+    training = ScriptedTraining(rules, given=[0.5, 0.4, 0.65, 0.6, 0.7], before=[0.4, 0.6, 0.6, 0.6, 0.59])
+    training.run(tmp_path, epochs=5)
+    assert outcomes_of(training) == [("went back", 0.6, 0.5), ("converged", 0.6, 0.65), (None, 0.65, 0.7)]
+    assert_all_equal(training.embedded[1][0], training.embedded[0][0])
+    assert "the first projection problem begins" not in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("rules", "given", "said"),
     [

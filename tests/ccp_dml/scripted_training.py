@@ -19,7 +19,7 @@ CLASSES, PROXIES, DIM, RATE = 4, 2, 6, 0.25
 class ScriptedTraining:
     """A small network, its data and CCP, trained with given validation figures (or some that depend on the weights)."""
 
-    def __init__(self, rules=None, given=None, stop_after=None, with_batch_norm=True):
+    def __init__(self, rules=None, given=None, stop_after=None, with_batch_norm=True, before=()):
         rules = rules or ProjectionRules()
         keras.utils.set_random_seed(3)
         rng = np.random.default_rng(0)
@@ -40,7 +40,7 @@ class ScriptedTraining:
         share(self.model, RATE)
         self.term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], RATE)
         self.pools = ClassPools(self.model.embed, self.examples, RandomShift(1), 4, PROXIES, seed=5, batch_size=7)
-        self.projections = AlternatingProjections(self.loss, self.term, self.embed_pools, rules)
+        self.projections = AlternatingProjections(self.loss, self.term, self.embed_pools, rules, in_batch_values=before)
         self.given, self.stop_after, self.seen = given, stop_after, []
         self.rates, self.begun = [], []
         self.embedded = {}

@@ -8,19 +8,22 @@ import weakref
 import numpy as np
 import pytest
 
+from ccp_dml.method import Method
 from common.commands.memory import spare_loaded_modules
 from common.errors import InvalidInput
 from common.files import read_json, write_json
 from common.records import RunDirectory
+from common.training.method import Attached
 from common.training.test_embeddings import read_test_embeddings
 from experiments.protocols.recording import record
+from experiments.recipes import resolve
 from experiments.rows.run_folders import collect_method
 from experiments.rows.store import StudyRows
 from experiments.runs import unit
 from experiments.runs.trained_model import DataFolder
 from experiments.runs.unit_runs import UnitRuns
 from tests.experiments.deployment.small_runs import finish_untrained
-from tests.experiments.tiny_study import TinyStudy
+from tests.experiments.tiny_study import OVERRIDES, TinyStudy
 from tests.support.command_line import run_program
 
 
@@ -179,3 +182,48 @@ def test_what_exists_is_left_out_of_collections_once_and_garbage_is_collected():
         gc.unfreeze()
         spare_loaded_modules.cache_clear()
     assert garbage() is None
+
+
+def test_a_run_begins_with_the_network_of_another(study, monkeypatch):
+    """The start of its fold and repeat; the rest of the loss, and the settings, are its own."""
+    start = study.config("c2", "gap")
+    path = finish_untrained(study, start)
+    stored = RunDirectory(path, read_json(path / "config.json")).read_weights()
+    weights = [np.full_like(weight, 0.01 * place) for place, weight in enumerate(stored)]
+    np.savez(path / "weights.npz", **{f"{place:05d}": weight for place, weight in enumerate(weights)})
+    begun = {}
+
+    def train_in(run, seed, prepare, tracked):
+        prepare()
+        raise KeyboardInterrupt
+
+    def attach(method, of_run):
+        begun.update(network=[*of_run.model.backbone.weights, *of_run.model.head.weights], of_run=of_run)
+        return Attached()
+
+    monkeypatch.setattr(unit.training, "train_in", train_in)
+    monkeypatch.setattr(Method, "attach", attach)
+    values = {**OVERRIDES, "num_folds": 2, "start_from": str(path.parent)}
+    config = resolve("glyphs", "ms", "gap", "thesis", "smoke", values, "ccp")
+    with pytest.raises(KeyboardInterrupt):
+        study.runs.train(config, 0, 0)
+    for place, weight in enumerate(begun["network"]):
+        np.testing.assert_array_equal(np.array(weight), weights[place])
+    assert begun["of_run"].validated_before == pytest.approx([0.2, 0.3, 0.4])
+    elsewhere = config.replace(start_from=f"/elsewhere/{path.parent.name}")
+    assert elsewhere.hash("data") == config.hash("data") != config.replace(start_from=None).hash("data")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"fold": 1}, "--start_from: received '.*', expected a folder with a finished fold1-repeat0"),
+        ({"embedding_dim": 4}, "received 'runs of embedding_dim 8', expected embedding_dim 4"),
+    ],
+)
+def test_a_start_that_does_not_fit_is_refused_before_anything_else(study, finished, given, message):
+    fold = given.get("fold", 0)
+    others = {name: value for name, value in given.items() if name != "fold"}
+    config = study.config("ms", "gap", start_from=str(finished[0].parent), **others)
+    with pytest.raises(InvalidInput, match=message):
+        study.runs.check([(config, fold, 0)])

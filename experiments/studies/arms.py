@@ -1,0 +1,96 @@
+"""Arms from the same converged weights: a loss that goes on, CCP, and CCP without one of its parts.
+
+Regenerates: nothing printed: the thesis' claims on CCP (table 3.1, figures 3.5 and 3.7) in the thesis' own order: train
+    to convergence, then project, then alternate. docs/results/plan_2.md was written before the first run.
+Expected: the signs of the thesis. Give the losses' own settings by `--recipe=FILE`, which `dml tune` writes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from experiments.plans.fair_table import FairRow
+from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions
+from experiments.plans.study_runs import NothingFinished, StudyRuns
+from experiments.recipes.small_images import EMOJI
+from experiments.recipes.tuned_recipe import FILE_ENDING, TunedRecipe, named_recipe
+from experiments.studies.tuned_table import TunedRow, TunedTable
+
+LOSSES = ("c2", "ms")
+START = "start"  # the variant whose best weights begin all others
+_CCP: dict[str, object] = {
+    **{"ccp_start": 0, "projection_patience": 3, "ccp_goes_back": True, "ccp_max_failures": 2},
+    **{"ccp_lambda": 2e-4, "ccp_first_lambda": 2e-4, "proxies_per_class": 4, "pool_size": 6, "proxy_multiplier": 1.0},
+}
+_IN_BATCH = [{"ccp_in_batch_weight": weight} for weight in (0.0, 0.1)]
+_WITHOUT_A_PART: dict[str, dict[str, object]] = {  # of CCP
+    "one problem": {"ccp_max_problems": 1},
+    "random members": {"pool_size": 4},  # k-center takes all of a pool
+    "without the proximal term": {"ccp_lambda": 0.0, "ccp_first_lambda": 0.0},
+}
+_LENGTHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # by budget: of the start, of the arms
+    "full": (
+        {"max_steps": 2000, "steps_per_evaluation": 50, "patience": 5},
+        {"max_steps": 1500, "steps_per_evaluation": 50, "patience": 10},
+    ),
+    "demo": ({"max_steps": 400, "steps_per_evaluation": 50, "patience": 2},) * 2,
+    "smoke": ({},) * 2,
+}
+_SLOWER = 1 / 3  # of the learning rate: a loss that goes on has as many trials as CCP
+
+
+class Arms(TunedTable):
+    """Rows of each loss: its start, and arms from that, known once the start is trained on every fold."""
+
+    def __init__(self, options: StudyOptions, starts: dict[str, str] | None = None):
+        """Make the study; `starts` has the folder of each loss's start, None until `prepared` knows the data."""
+        tuned = TunedRecipe.read(options.recipe).methods if options.recipe.endswith(FILE_ENDING) else {}
+        self._options, self._starts = options, starts
+        names = ("backbone", "weights", "image_size", "classes_per_batch", "frozen_batch_norm", "learning_rate")
+        settings: dict[str, object] = {
+            **{name: EMOJI[name] for name in names},
+            "fold_batch_norm": True,
+            "samples_per_class": 4,
+        }
+        settings |= {"normalization": "unit", **({"num_folds": 2} if options.budget == "smoke" else {})}
+        of_start, of_arms = _LENGTHS[options.budget]
+        rows = []
+        for loss in options.losses or LOSSES:
+            own = {**settings, **tuned.get(f"{loss}+gap", {})}
+            given = {name: value for name, value in own.items() if name not in options.overrides}
+            begins = {"start_from": starts[loss]} if starts else {}
+            rows.append(TunedRow(FairRow(f"{loss}+gap", None, None, {**given, **of_start}, START), [{}]))
+            rows += _arms(loss, {**given, **of_arms, **begins}, own["learning_rate"])
+        title = f"Arms from converged weights on {options.dataset}"
+        named = dataclasses.replace(options, recipe=named_recipe(options.recipe), losses=())
+        super().__init__(title, rows, named, {})
+
+    def prepared(self, runs: StudyRuns | NothingFinished, *, train: bool) -> Study:
+        """Return the study with the folders of the starts' runs."""
+        if isinstance(runs, NothingFinished):
+            return self
+        losses = self._options.losses or LOSSES
+        cells = {loss: self._cells[f"{loss}+gap, {START}"][0][0] for loss in losses}
+        return Arms(self._options, {loss: str(runs.unit_dir(cell.config, 0, 0).parent) for loss, cell in cells.items()})
+
+    def cells(self, finished: FinishedCells) -> list[Cell]:
+        """Return the starts, and the arms of losses whose starts have ended."""
+        known = super().cells(finished)
+        ended = {
+            loss
+            for loss in self._options.losses or LOSSES
+            if self._starts and self.chosen(f"{loss}+gap, {START}", finished) is not None
+        }
+        return [cell for cell in known if cell.config.start_from is None or cell.config.loss in ended]
+
+
+def _arms(loss: str, settings: dict[str, object], rate: Any) -> Iterator[TunedRow]:
+    alone, ccp = f"{loss}+gap", f"{loss}+ccp+gap"
+    slower = [{"learning_rate": rate}, {"learning_rate": rate * _SLOWER}]
+    fixed = {name: value for name, value in settings.items() if name != "learning_rate"}
+    yield TunedRow(FairRow(alone, None, f"{alone}, {START}", fixed), slower)
+    yield TunedRow(FairRow(ccp, None, alone, {**settings, **_CCP}), _IN_BATCH)
+    for variant, part in _WITHOUT_A_PART.items():
+        yield TunedRow(FairRow(ccp, None, ccp, {**settings, **_CCP, **part}, variant), _IN_BATCH, ccp)
