@@ -102,7 +102,9 @@ def check_start(config: ExperimentConfig, fold: int, repeat: int) -> dict:
 def begin_from(
     model: training.EmbeddingModel, config: ExperimentConfig, fold: int, repeat: int, fingerprint: str
 ) -> list[float]:
-    """Give a model the network of the run that `start_from` names; loss and proxies keep their own start.
+    """Give a model the network of the run that `start_from` names.
+
+    Loss and proxies keep their own start.
 
     Returns:
         The monitored metric at each validation of that run, which has to be on data of this fingerprint.

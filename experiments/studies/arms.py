@@ -1,4 +1,4 @@
-"""Arms from the same converged weights: a loss that goes on, CCP, and CCP without one of its parts.
+"""Arms from converged weights: a loss that goes on, CCP, CCP without a part.
 
 Regenerates: nothing printed: the thesis' claims on CCP (table 3.1, figures 3.5 and 3.7) in the thesis' own order: train
     to convergence, then project, then alternate. docs/results/plan_2.md was written before the first run.
@@ -42,10 +42,13 @@ _SLOWER = 1 / 3  # of the learning rate: a loss that goes on has as many trials 
 
 
 class Arms(TunedTable):
-    """Rows of each loss: its start, and arms from that, known once the start is trained on every fold."""
+    """Rows of each loss: its start, and arms, known once that has ended."""
 
     def __init__(self, options: StudyOptions, starts: dict[str, str] | None = None):
-        """Make the study; `starts` has the folder of each loss's start, None until `prepared` knows the data."""
+        """Make the study.
+
+        `starts` has the folder of each loss's start; None until `prepared` knows the data.
+        """
         tuned = TunedRecipe.read(options.recipe).methods if options.recipe.endswith(FILE_ENDING) else {}
         self._options, self._starts = options, starts
         names = ("backbone", "weights", "image_size", "classes_per_batch", "frozen_batch_norm", "learning_rate")

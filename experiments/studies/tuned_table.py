@@ -76,7 +76,10 @@ class TunedTable(MethodsTable):
         self.notes = (self.protocol, *budget_notes(options))
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
-        """Return each row's trials; of a row that follows another, the chosen one, once it is known."""
+        """Return each row's trials.
+
+        Of a row that follows another, that is the chosen one, once it is known.
+        """
         own = [
             cell for label in self.rows if label not in self._follows for trial in self._cells[label] for cell in trial
         ]
@@ -88,7 +91,7 @@ class TunedTable(MethodsTable):
         return [] if chosen is None else self._cells[label][chosen]
 
     def chosen(self, label: str, finished: FinishedCells) -> int | None:
-        """Return the best validating trial of a row, or of the one that it follows; None before all are finished."""
+        """Return the best validating trial, of the row that this one follows if any; None before all are finished."""
         label = self._follows.get(label, label)
         values = self._validations(label, finished)
         known = [value for value in values if value is not None]
