@@ -62,7 +62,7 @@ def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
     candidates = [each for each in validated if each in tested]
     scores = {each: [of[_METRIC] for of in validated[each]] for each in candidates}
     simplest, trained = candidates[0], candidates[-1]
-    num_classes = sum(of_fold[0].result["validation_classes"] for of_fold in by_fold)
+    num_classes = sum(_validation_classes(of_fold[0]) or 0 for of_fold in by_fold)
     doubt = None
     if num_classes < FEWEST_VALIDATION_CLASSES:
         needed = f"{FEWEST_VALIDATION_CLASSES} are needed"
@@ -84,10 +84,16 @@ def choice_of(rows: Iterable[Row], num_folds: int) -> StudyChoice | None:
 
 
 def _is_measured(row: Row) -> bool:
-    """Return whether a run can be chosen from; recorded rows lack their result."""
+    """Return whether a run can be chosen from."""
     way = row["extras"].get(INTERPOLATED)
     begins_known = row["configuration"].get("head_start") in (IDENTITY_START, *HEAD_STARTS)
-    return bool(way) and begins_known and ("0" in way or _has_closed_forms(row)) and "validation_classes" in row.result
+    return (
+        bool(way) and begins_known and ("0" in way or _has_closed_forms(row)) and _validation_classes(row) is not None
+    )
+
+
+def _validation_classes(row: Row) -> int | None:
+    return row["extras"].get("validation_classes", row.result.get("validation_classes"))  # earlier rows have the latter
 
 
 def _has_closed_forms(row: Row) -> bool:

@@ -117,6 +117,8 @@ def run_row(
     configuration = {name: value for name, value in config.items() if name not in _PLACE}
     kept = ("diagnostics", "problems", "features", INTERPOLATED, CLOSED_FORM, VALIDATED_BEFORE)
     extras = {name: result[name] for name in kept if name in result}
+    if INTERPOLATED in result and "validation_classes" in result:  # for a choice
+        extras["validation_classes"] = result["validation_classes"]
     of_best = validations.get(best.get("step", -1), {})
     extras |= {name: of_best[name] for name in _PERPLEXITIES if name in of_best}
     curve = [[step, round(float(of["MAP@R"]), _DIGITS)] for step, of in validations.items() if "MAP@R" in of]

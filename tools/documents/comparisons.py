@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from common.errors import InvalidInput
+from common.errors import InvalidInput, check_given
 from common.pages.markup import plural
 from common.retrieval.metrics import TABLE_METRICS
 from experiments import reports
 from experiments.protocols.posterior_refinement import COMPARED_MODE, DRAWN, KEPT, KEPT_SUMS, MODES
+from experiments.reports.choice import choice_of
 from experiments.reports.scores import (
     collection_scores,
     complete_repeats,
     families_of,
+    labels_of,
     method_difference,
     training_scores,
 )
@@ -76,6 +78,23 @@ def untrained_means(study: StudyRows, labels: Sequence[str]) -> dict[str, dict[s
     rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == labels[0]]
     closed_forms = [row["extras"].get(CLOSED_FORM, {}) for row in rows]
     return means_without_training([row[UNTRAINED] for row in rows], closed_forms)
+
+
+def chosen_models(study: StudyRows) -> reports.Table:
+    """Tabulate P@1 and MAP@R of each label's models: without training, trained, chosen."""
+
+    def text(metrics: Mapping[str, float]) -> str:
+        return " / ".join(f"{100 * metrics[name]:.1f}" for name in ("P@1", "MAP@R"))
+
+    lines = []
+    for label in labels_of(study):
+        rows = [row for row in study.rows if row["kind"] == TRAINING and row["label"] == label]
+        choice = check_given(f"choice of {label}", choice_of(rows, rows[0]["configuration"]["num_folds"]))
+        before = untrained_means(study, [label])
+        trained = {name: float(np.mean([row["test"][name] for row in rows])) for name in TABLE_METRICS}
+        figures = [*map(text, before.values()), text(trained), text(choice.test)]
+        lines.append([label, *figures, choice.candidate.words])
+    return reports.Table("", ["photos", *before, "trained", "chosen", "which is"], lines)
 
 
 def held_against(study: StudyRows) -> Labelled:

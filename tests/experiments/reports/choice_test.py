@@ -43,6 +43,11 @@ def test_what_all_folds_gain_from_is_chosen():
     choice = choice_of([run(0, 0.3, 0.4, 0.5), run(1, 0.2, 0.31, 0.4)], 2)
     assert choice.candidate == ("trained", None, 1.0)
     assert choice.test == {"P@1": pytest.approx(0.45), "MAP@R": pytest.approx(0.35)}
+    recorded = [
+        dataclasses.replace(run(0, 0.3, 0.4, 0.5), result={}),
+        dataclasses.replace(run(1, 0.2, 0.31, 0.4), result={}),
+    ]
+    assert choice_of(recorded, 2) == choice
     expected = "Chosen on 10 validation classes in 2 folds: trained (MAP@R 45.0 there; untrained 25.0)."
     assert choice.sentence == expected
 
