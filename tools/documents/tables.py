@@ -64,6 +64,7 @@ from experiments.studies.token_selection import token_table as token_table
 from experiments.studies.zero_shot_prediction import zero_shot as zero_shot
 from experiments.studies.zero_shot_prediction import zero_shot_ridges as zero_shot_ridges
 from tools.documents.comparisons import CONCATENATED, MINUS, SINGLE, Labelled, table_rows, untrained_means
+from tools.documents.comparisons import chosen_models as chosen_models
 from tools.documents.comparisons import held_against as held_against
 from tools.documents.comparisons import refined_metrics as refined_metrics
 from tools.documents.provenance import provenance
