@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from common.data import Dataset
 from common.errors import InvalidInput, invalid
 from experiments.recipes import resolve, unused_overrides
+from experiments.recipes.tuned_recipe import named_and_tuned
 from experiments.reports.plain_tables import Table
 from experiments.rows.rows import Row
 from experiments.rows.store import StudyRows
@@ -158,6 +159,10 @@ class StudyOptions:
         clash = sorted(set(varied) & set(self.overrides))
         if clash:
             raise InvalidInput(f"--{clash[0]} is what this study varies by itself. Remove the flag.")
+        named, _, tuned = named_and_tuned(self.recipe, loss, method, self.pooling)
+        if hidden := sorted(tuned.keys() & {**(settings or {}), **varied}.keys()):
+            received = f"{self.recipe}, which sets {', '.join(hidden)}"
+            raise invalid("--recipe", received=received, expected=f"{named}, since this study sets that by itself")
         values = {"chapter": 3, **(settings or {}), **self.overrides, **varied}
         method_of = (self.dataset, loss, self.pooling, self.recipe, self.budget)
         recipe = resolve(*method_of, {"chapter": values["chapter"]}, method, protocol)

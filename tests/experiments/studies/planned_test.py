@@ -172,3 +172,13 @@ def test_the_command_of_each_recorded_row_of_own_photos_still_trains_that_row(mo
             assert (row["config_hash"], row["fold"], row["repeat"]) in hashes
             count += 1
     assert count == 64
+
+
+def test_a_tuned_recipe_that_the_study_would_override_is_refused(tmp_path):
+    methods = {label.partition(",")[0]: {"ms_alpha": 3.0} for label in planned_comparisons(EMOJI).rows}
+    path = tmp_path / "tuned.json"
+    path.write_text(json.dumps({"kind": "tuned recipe", "recipe": "thesis", "methods": methods}))
+    with pytest.raises(
+        InvalidInput, match="which sets ms_alpha', expected thesis, since this study sets that by itself"
+    ):
+        planned_comparisons(dataclasses.replace(EMOJI, recipe=str(path)))
