@@ -50,7 +50,7 @@ class Arms(TunedTable):
         `starts` has the folder of each loss's start; None until `prepared` knows the data.
         """
         tuned = TunedRecipe.read(options.recipe).methods if options.recipe.endswith(FILE_ENDING) else {}
-        self._options, self._starts = options, starts
+        self._options = options
         names = ("backbone", "weights", "image_size", "classes_per_batch", "frozen_batch_norm", "learning_rate")
         settings: dict[str, object] = {
             **{name: EMOJI[name] for name in names},
@@ -63,7 +63,7 @@ class Arms(TunedTable):
         for loss in options.losses or LOSSES:
             own = {**settings, **tuned.get(f"{loss}+gap", {})}
             given = {name: value for name, value in own.items() if name not in options.overrides}
-            begins = {"start_from": starts[loss]} if starts else {}
+            begins = {"start_from": starts[loss] if starts else START}
             rows.append(TunedRow(FairRow(f"{loss}+gap", None, None, {**given, **of_start}, START), [{}]))
             rows += _arms(loss, {**given, **of_arms, **begins}, own["learning_rate"])
         title = f"Arms from converged weights on {options.dataset}"
@@ -80,13 +80,11 @@ class Arms(TunedTable):
 
     def cells(self, finished: FinishedCells) -> list[Cell]:
         """Return the starts, and the arms of losses whose starts have ended."""
+        losses = self._options.losses or LOSSES
+        starts = {loss: self._cells[f"{loss}+gap, {START}"][0] for loss in losses}
+        ended = [loss for loss in losses if self.chosen(f"{loss}+gap, {START}", finished) is not None]
         known = super().cells(finished)
-        ended = {
-            loss
-            for loss in self._options.losses or LOSSES
-            if self._starts and self.chosen(f"{loss}+gap, {START}", finished) is not None
-        }
-        return [cell for cell in known if cell.config.start_from is None or cell.config.loss in ended]
+        return [cell for cell in known if cell in starts[cell.config.loss] or cell.config.loss in ended]
 
 
 def _arms(loss: str, settings: dict[str, object], rate: Any) -> Iterator[TunedRow]:

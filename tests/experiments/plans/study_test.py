@@ -62,6 +62,7 @@ FAIR_TABLES = (
     "losses",
     "all_losses",
     "planned",
+    "arms",
     *(each for each in OF_DISSERTATION if each != SWEEP),
 )
 
@@ -234,7 +235,7 @@ def test_what_is_finished_is_drawn(study_id, drawn_cells, tmp_path):
         pictures = set()
     names = ("item", "item_effects") if study_id == "table 5.4" else ("item",)
     endings = ("md", "csv", "tex") if study_id.split()[-1] in (*TABLES, *FAIR_TABLES) else ("md", "csv")
-    trials = {"item_trials.md", "item_trials.csv"} if study_id in ("planned", "all_losses") else set()
+    trials = {"item_trials.md", "item_trials.csv"} if study_id in ("arms", "planned", "all_losses") else set()
     assert files == {*pictures, *trials, *(f"{name}.{ending}" for name in names for ending in endings)}
     for name in pictures:
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
