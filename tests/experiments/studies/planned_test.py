@@ -149,9 +149,9 @@ def test_the_weight_on_the_object_stands_beside_retrieval(tmp_path):
 
 
 def recorded_on_own_photos():
-    """The recorded rows of own photos, by the command that made them."""
+    """The recorded rows of own photos, by the command of a table; those of `fair_eval` also depend on the photos."""
     rows = (json.loads(line) for path in (ROOT / RECORDED).glob("*/rows.jsonl") for line in path.open())
-    own = (row for row in rows if traits_of(row["dataset"]).custom and "command" in row)
+    own = (row for row in rows if traits_of(row["dataset"]).custom and "experiments.table" in row.get("command", ""))
     return itertools.groupby(sorted(own, key=lambda row: row["command"]), lambda row: row["command"])
 
 
@@ -160,7 +160,6 @@ def test_the_command_of_each_recorded_row_of_own_photos_still_trains_that_row(mo
     count = 0
     for command, rows in recorded_on_own_photos():
         module, *arguments = shlex.split(command)[2:]
-        assert module == "experiments.table"
         with without_flags():
             define_study_flags(TABLES)
             flags.FLAGS([module, *arguments])
