@@ -122,15 +122,6 @@ def functions_run_eagerly():
         yield
 
 
-@pytest.fixture(scope="module")
-def traces_are_shared():
-    """For the tests of a file, models that are made alike have traces in common, see `tests.support.shared_traces`."""
-    from tests.support.shared_traces import shared_traces
-
-    with shared_traces():
-        yield
-
-
 def pytest_unconfigure():
     """The server of commands is waited for here: a worker of xdist leaves without Python's own finalisation."""
     if command_server.cache_info().currsize:

@@ -12,13 +12,13 @@ from common.training import ProxyRateOptimizer
 from tests.ccp_dml.scripted_training import CLASSES, DIM, PROXIES, RATE, ScriptedTraining, assert_all_equal
 
 keras = tf.keras
-pytestmark = pytest.mark.usefixtures("traces_are_shared")
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 # Problem 0 has its best at evaluation 1 and ends at 4; problem 1 has its best at 6 and ends at 9; problem 2 continues.
 GIVEN = [0.3, 0.5, 0.5, 0.4, 0.5, 0.1, 0.2, 0.2, 0.1, 0.15, 0.9, 0.95]
 
 
 @pytest.fixture(scope="module")
-def observed(traces_are_shared, tmp_path_factory):
+def observed(functions_run_eagerly, tmp_path_factory):
     """A training with these figures, and what an observer has seen of its problems."""
     training = ScriptedTraining(given=GIVEN)
     seen = []

@@ -10,7 +10,6 @@ from common.pooling import GlobalAveragePooling
 from common.records import RunDirectory
 from common.references import ProxyBank
 from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, TrainingSchedule, fit
-from tests.support.shared_traces import share
 
 keras = tf.keras
 CLASSES, PROXIES, DIM, RATE = 4, 2, 6, 0.25
@@ -37,7 +36,6 @@ class ScriptedTraining:
         head = EmbeddingHead(GlobalAveragePooling(), DIM)
         self.model = EmbeddingModel(backbone, head, self.loss, normalization="clip")
         self.model.build_from_batch(self.examples.inputs, self.examples.labels)
-        share(self.model, RATE)
         self.term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], RATE)
         self.pools = ClassPools(self.model.embed, self.examples, RandomShift(1), 4, PROXIES, seed=5, batch_size=7)
         self.projections = AlternatingProjections(self.loss, self.term, self.embed_pools, rules, in_batch_values=before)

@@ -9,9 +9,12 @@ import re
 import shlex
 import shutil
 import sys
+from unittest import mock
 
 import pytest
 
+from common import deployment
+from common.downloads import file_digest
 from experiments.__main__ import commands, module_of
 from photo_search.photos.actions import FLAGS
 from tests.photo_search.conftest import write_photo
@@ -55,6 +58,21 @@ def home(tmp_path_factory, glyph_cache):
     (home / ".cache").mkdir(parents=True)
     shutil.copytree(glyph_cache, home / ".cache" / "deep_metric_learning")
     return home
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models_are_read_once():
+    """The first command that uses a model reads it: half of what a search costs."""
+    read = {}
+
+    def read_once(path, read_model=deployment.load_embedder):
+        digest = file_digest(path)
+        if digest not in read:
+            read[digest] = read_model(path)
+        return read[digest]
+
+    with mock.patch.object(deployment, "load_embedder", read_once):
+        yield
 
 
 @pytest.fixture

@@ -24,11 +24,10 @@ from common.training import (
 )
 from tests.support.eager_functions import eagerly
 from tests.support.samples import sampled
-from tests.support.shared_traces import share
 
 keras = tf.keras
 CLASSES, DIM = 4, 6
-pytestmark = pytest.mark.usefixtures("traces_are_shared")
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 
 
 def batches_from(step):
@@ -45,7 +44,7 @@ def batches_from(step):
     return tf.data.Dataset.from_generator(generate, output_signature=signature)
 
 
-def make_model(metric_loss=None, seed=3, shares_traces=True, **settings):
+def make_model(metric_loss=None, seed=3, **settings):
     keras.utils.set_random_seed(seed)
     backbone = keras.Sequential(
         [
@@ -59,7 +58,7 @@ def make_model(metric_loss=None, seed=3, shares_traces=True, **settings):
     head = EmbeddingHead(GlobalAveragePooling(), DIM)
     model = EmbeddingModel(backbone, head, metric_loss or ProxyNCALoss(CLASSES, DIM), **settings)
     model.build_from_batch(*next(iter(batches_from(0))))
-    return share(model, str(settings)) if shares_traces else model
+    return model
 
 
 class Validation:
@@ -112,10 +111,10 @@ def metric_lines(run):
     return [{key: line[key] for key in ("step", "loss", "validation")} for line in lines]
 
 
-def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss, shares_traces=True, stops=(1, 3)):
+def assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss, stops=(1, 3)):
     def new_model():
         memory_loss = CrossBatchMemoryLoss(CosineContrastiveLoss(), memory_size=30, embedding_dim=DIM, start_step=3)
-        return make_model(memory_loss if loss == "xbm" else None, shares_traces=shares_traces)
+        return make_model(memory_loss if loss == "xbm" else None)
 
     whole, expected, whole_run = run_training(tmp_path / "whole", new_model(), **schedule)
     for evaluations in stops:
@@ -136,9 +135,10 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, loss):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_with_averages_and_traces_of_its_own_goes_on_bit_for_bit(tmp_path):
+def test_an_interrupted_run_with_averages_and_graphs_goes_on_bit_for_bit(tmp_path):
     schedule = {"max_steps": 6, "plateau_patience": 1, "ema_decay": 0.7}
-    assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, "xbm", shares_traces=False, stops=[2])
+    with eagerly(False):
+        assert_an_interrupted_run_goes_on_bit_for_bit(tmp_path, schedule, "xbm", stops=[2])
 
 
 def test_batches_that_follow_the_weights_are_made_anew_for_each_period(tmp_path):
@@ -152,8 +152,7 @@ def test_batches_that_follow_the_weights_are_made_anew_for_each_period(tmp_path)
             scale = np.float32(np.abs(model.get_weights()[0]).mean())
             return batches_from(step).map(lambda images, labels: (scale * images, labels))
 
-        with eagerly(True):
-            *_, run = run_training(folder, model, Validation(model, None, stop_after), batches=batches, **schedule)
+        *_, run = run_training(folder, model, Validation(model, None, stop_after), batches=batches, **schedule)
         return asked, metric_lines(run), model.get_weights()
 
     asked, lines, weights = trained(tmp_path / "whole")
@@ -175,9 +174,8 @@ def test_averages_are_evaluated_and_kept_while_training_goes_on_as_without(tmp_p
         seen.append(model.get_weights())
         return {"MAP@R": figures[len(seen) - 1]}
 
-    with eagerly(True):
-        *_, plain_run = run_training(tmp_path / "plain", plain, Validation(plain, figures))
-        *_, run = run_training(tmp_path / "averaged", model, validation, ema_decay=0.9)
+    *_, plain_run = run_training(tmp_path / "plain", plain, Validation(plain, figures))
+    *_, run = run_training(tmp_path / "averaged", model, validation, ema_decay=0.9)
     for kept, averages, last in zip(model.get_weights(), seen[1], seen[-1]):
         np.testing.assert_array_equal(kept, averages)
         assert kept.ndim == 1 or np.any(kept != last)
@@ -267,7 +265,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
     model = make_model()
     run_training(tmp_path, model, max_steps=2)
     kept = (tmp_path / "checkpoint.npz").read_bytes()
-    model = make_model(shares_traces=False)
+    model = make_model()
     original = model.training_loss
     model.training_loss = lambda inputs, labels: original(inputs, labels) * float("nan")
     with pytest.raises(NotFinite, match=r"loss became nan at training batch 2 \(from 0; number 1 of") as caught:
@@ -277,7 +275,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def whole(traces_are_shared, tmp_path_factory):
+def whole(functions_run_eagerly, tmp_path_factory):
     """Weights, history and curve of a run that nothing disturbs."""
     model, history, run = run_training(tmp_path_factory.mktemp("whole"), max_steps=8)
     return [np.array(weight) for weight in model.get_weights()], history, metric_lines(run)
@@ -305,7 +303,7 @@ def test_who_watches_is_told_of_each_evaluation_and_again_of_one_without_checkpo
 
 
 def test_a_gradient_that_is_not_finite_stops_at_its_batch_and_keeps_the_state_before(tmp_path, whole):
-    model, steps = make_model(shares_traces=False), itertools.count()
+    model, steps = make_model(), itertools.count()
     original = model.training_loss
 
     def factor():

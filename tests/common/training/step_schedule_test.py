@@ -6,7 +6,7 @@ from common.records import ResumableCallback
 from common.training import StepSchedule
 from tests.common.training.fit_test import Validation, make_model, run_training
 
-pytestmark = pytest.mark.usefixtures("traces_are_shared")
+pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
 
 
 class Rates(ResumableCallback):
