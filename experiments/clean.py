@@ -31,7 +31,7 @@ from experiments.settings import flags as experiment_flags
 CACHE, FINISHED, UNFINISHED, IN_PROGRESS = "cache", "finished run", "unfinished run", "run in progress"
 CHOICES = {"unfinished": (UNFINISHED,), "all": (UNFINISHED, FINISHED)}
 _COPIES = ("images/*/prepared/shorter_side_*", "images/*/shards/shorter_side_*")
-_CACHES = (*_COPIES, "features/*/*/origin.json", "models")
+_CACHES = (*_COPIES, "features/*/*/origin.json", "models", "copies/*")
 _OF_A_RUN = {"dataset", "loss", "pooling", "fold", "repeat"}  # in each config.json
 
 
@@ -129,7 +129,7 @@ def _megabytes(folders: list[Folder]) -> str:
 if __name__ == "__main__":
     experiment_flags.define("cache_dir", "runs_dir")
     flags.DEFINE_float("older_than_days", 0, "Only caches unused and runs unwritten for so many days.")
-    flags.DEFINE_boolean("cache", False, "Remove prepared images, features and models of photo search.")
+    flags.DEFINE_boolean("cache", False, "Remove prepared images, features, and models and embeddings of photo search.")
     flags.DEFINE_float("keep_gb", None, "With --cache: all but those used last, of so many GB (10^9 bytes).", 0.0)
     flags.DEFINE_enum("runs", None, tuple(CHOICES), "Remove these runs; all: finished ones, too, with their results.")
     flags.DEFINE_boolean("yes", False, "Do not ask.")

@@ -25,6 +25,7 @@ from common.files import check_output_folder
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex
 from photo_search.index.places import name_of
+from photo_search.photos.duplicates import COPY_FLAGS, KEEP, check_copy_flags, copies_among, define_copy_flags
 from photo_search.photos.findings import carry_out, examine, planned_moves, write_clinic
 from photo_search.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
 
@@ -39,17 +40,22 @@ def main() -> None:
         _apply(values)
         return
     command_line.refuse_flags(values, "yes", because="only --apply moves files")
+    check_copy_flags(values)
     index = _index(values)
-    findings = examine(index, values.threshold)
+    pairs, threshold = copies_among(values, index)
+    findings = examine(index, threshold, pairs, values.keep or KEEP[0])
     name = name_of(values.index or values.images)
     without_class = 0 if index.labels is None else sum(not label for label in index.labels)
-    write_clinic(values.output, name, len(index), findings, values.shown, without_class)
+    removes = values.keep is not None
+    write_clinic(values.output, name, len(index), findings, values.shown, without_class, removes=removes)
     counts = {each.kind: sum(other.kind == each.kind for other in findings) for each in findings}
     found = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing"
     print(f"{len(index)} photos; found: {found}.")
     if without_class:
         print(f"{plural(without_class, 'photo')} without a class: the search for wrong labels leaves them out.")
     print(f"Written: {values.output}/index.html and {values.output}/findings.csv")
+    if removes:
+        print(f"{values.output}/decisions.csv removes all copies except those that --keep={values.keep} chooses.")
 
 
 def _index(values: flags.FlagValues) -> EmbeddingIndex:
@@ -57,7 +63,8 @@ def _index(values: flags.FlagValues) -> EmbeddingIndex:
         if values.images is None:
             raise InvalidInput("Missing --images, photos to examine, or --index, which has embedded them already.")
         return index_in_memory(values, f"{values.output.rstrip(os.sep)}.parts")
-    command_line.refuse_flags(values, "images", *MODEL_FLAGS, because="--index knows its photos")
+    others = [name for name in MODEL_FLAGS if name != "batch_size"]
+    command_line.refuse_flags(values, "images", *others, because="--index knows its photos")
     index = EmbeddingIndex.load(values.index)
     if index.metric != "cosine":
         raise invalid("--index", received=f"an index by {index.metric}", expected="one by cosine")
@@ -65,7 +72,7 @@ def _index(values: flags.FlagValues) -> EmbeddingIndex:
 
 
 def _apply(values: flags.FlagValues) -> None:
-    command_line.refuse_flags(values, "index", "threshold", "shown", *MODEL_FLAGS, because="--apply only moves files")
+    command_line.refuse_flags(values, "index", "shown", *COPY_FLAGS, *MODEL_FLAGS, because="--apply only moves files")
     if not values.images or not os.path.isdir(values.images):
         raise invalid("--images", received=values.images, expected="the folder whose photos --apply moves")
     moves = planned_moves(values.apply, values.images, os.path.join(values.output, "removed"))
@@ -89,7 +96,7 @@ if __name__ == "__main__":
     define_model_flags()
     flags.DEFINE_string("index", None, "Instead of --images: an index of `photo_search.search index`, by cosine.")
     flags.DEFINE_string("output", "clinic", "Folder for the page and its tables.")
-    flags.DEFINE_float("threshold", 0.95, "Similarity (cosine) from which on photos are near copies.", -1.0, 1.0)
+    define_copy_flags()
     flags.DEFINE_integer("shown", 40, "Most findings of a kind on the page.", lower_bound=1)
     flags.DEFINE_string("apply", None, "The decisions.csv that the page has saved: list its moves.")
     flags.DEFINE_boolean("yes", False, "With --apply: make the moves.")

@@ -5,7 +5,7 @@ Command: python -m photo_search.search index --index=photo_index --images=photos
     python -m photo_search.search sync --index=photo_index --images=photos   (after changes of photos)
     python -m photo_search.search neighbours --index=photo_index --images=new.jpg --html=found.html
     python -m photo_search.search shell --index=photo_index   (neighbours of each path that is typed or piped)
-    python -m photo_search.search duplicates --index=photo_index --threshold=0.95 --html=duplicates.html
+    python -m photo_search.search duplicates --index=photo_index --html=duplicates.html
     python -m photo_search.search map --index=photo_index --html=map.html   (all photos, similar ones together)
     python -m photo_search.search bundle --index=photo_index --output=phone --format=tflite_int8
     python -m photo_search.search embed --images=photos --output=photos.npz   (for `index --embeddings`, or elsewhere)
@@ -31,6 +31,7 @@ from photo_search.index.approximate import KINDS, TARGET_RECALL
 from photo_search.index.similarity import METRICS
 from photo_search.photos import actions
 from photo_search.photos.bundle import FORMATS
+from photo_search.photos.duplicates import define_copy_flags
 from photo_search.photos.models import MODEL_FLAGS, define_model_flags
 
 _PUSH = "push is gone: `index --index=postgresql://USER@HOST/DATABASE` keeps an index that other machines search, too."
@@ -76,7 +77,8 @@ def define_flags() -> None:
     flags.DEFINE_float("reject", None, f"{text} below which a query does.", 0.0, 50.0)
     text = "Photos of one label (or all, without labels) are one query, which finds the k nearest classes."
     flags.DEFINE_boolean("together", False, text)
-    flags.DEFINE_float("threshold", None, "Similarity from which on photos are near-duplicates.")
+    define_copy_flags()
+    flags.DEFINE_string("against", None, "Only groups that also have photos of this folder, table or index.")
     flags.DEFINE_string("pairs", None, "A table with first, second, same; chooses the threshold.")
     text = "Share of the same that --pairs is to reach; in (0, 1]."
     flags.DEFINE_float("precision", 0.95, text, 0.0, 1.0)

@@ -18,6 +18,7 @@ from photo_search.index import EmbeddingIndex, QueryExpansion, Reranking
 from photo_search.index.places import name_of, parts_of, shown_place
 from photo_search.index.stores import store_of
 from photo_search.photos import bundle, duplicates, neighbors, sync
+from photo_search.photos.duplicates import COPY_FLAGS
 from photo_search.photos.embedding import (
     EmbeddingTable,
     check_table_name,
@@ -32,6 +33,7 @@ from photo_search.photos.models import (
     batch_size_of,
     choose_model,
     embedded,
+    embedder_of,
     index_in_memory,
     load_model,
 )
@@ -39,6 +41,7 @@ from photo_search.photos.shown import aligned, shown_text, shown_threshold, writ
 
 # The flags that each action reads; others are refused.
 _EMBEDDING = (*MODEL_FLAGS, "images")
+_COPIES = (*COPY_FLAGS, "pairs", "precision")
 _SEARCH = ("label", "where", "k", "search", "expand", "rerank", "reject", "together")
 FLAGS = {
     "embed": (*_EMBEDDING, "output"),
@@ -51,7 +54,7 @@ FLAGS = {
     "neighbours": (*_EMBEDDING, "index", "embeddings", *_SEARCH, "csv", "html", "shown"),
     "shell": (*MODEL_FLAGS, "index", *_SEARCH),
     "map": ("index", "html"),
-    "duplicates": (*_EMBEDDING, "index", "threshold", "pairs", "precision", "search", "csv", "html", "shown"),
+    "duplicates": (*_EMBEDDING, "index", "against", *_COPIES, "search", "csv", "html", "shown"),
     "bundle": ("index", "model", *UNTRAINED_FLAGS, "output", "format", "reject"),
 }
 
@@ -130,14 +133,14 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
         )
         index.save(values.index, root=values.root)
     else:
-        _add(table, index)
+        print(f"{_add(table, index)} photos added.")
     if values.images:
         forget_parts(parts_of(values.index))
     return index
 
 
-def _add(table: EmbeddingTable, index: EmbeddingIndex) -> None:
-    """Add the photos that the index lacks, also if others have added some meanwhile."""
+def _add(table: EmbeddingTable, index: EmbeddingIndex) -> int:
+    """Add the photos that the index lacks, and count them; others may add some meanwhile."""
     index.check_model(table.model_digest)
     index.refresh()
     table = table.without(set(index.ids))
@@ -148,7 +151,7 @@ def _add(table: EmbeddingTable, index: EmbeddingIndex) -> None:
     elif index.labels is not None and labels is None:
         labels = [""] * len(table.paths)
     index.add(table.embeddings, table.paths, labels, table.digests)
-    print(f"{len(table.paths)} photos added.")
+    return len(table.paths)
 
 
 def _neighbours(values: flags.FlagValues) -> None:
@@ -262,24 +265,30 @@ def _bundle(values: flags.FlagValues) -> None:
 def _duplicates(values: flags.FlagValues) -> None:
     if (values.index is None) == (values.images is None):
         raise InvalidInput("Expected either --index, or --images, photos that are compared without one.")
-    if (values.threshold is None) == (values.pairs is None):
-        raise InvalidInput("Expected either --threshold, a similarity, or --pairs, labelled pairs that choose one.")
     if values.pairs is None:
         refuse_flags(values, "precision", because="there are no --pairs to measure it")
-    if values.index:
-        refuse_flags(values, *MODEL_FLAGS, because="--index has been embedded already")
-        index = EmbeddingIndex.load(values.index)
-        _check_search(values, index)
     else:
-        refuse_flags(values, "search", because="--images are compared exactly")
-        index = index_in_memory(values, "duplicates.parts")
-    threshold = values.threshold
+        refuse_flags(values, "threshold", "calibrate", because="--pairs choose the threshold")
+    duplicates.check_copy_flags(values)
+    is_learnt = values.threshold is None and values.pairs is None
+    if values.images or values.against or is_learnt:
+        refuse_flags(values, "search", because="these photos are compared exactly")
+    index = _known_photos(values) if values.index else index_in_memory(values, "duplicates.parts")
+    count, keep = len(index), values.keep or duplicates.KEEP[0]
+    if values.against:
+        index = _with_others(values, index)
+    pairs = None
     if values.pairs is not None:
         calibrated = duplicates.calibrated(values.pairs, index, values.precision)
         print(duplicates.sentence(calibrated))
         threshold = calibrated.threshold
-    pairs = index.near_duplicates(threshold, approximate=values.search == "approximate")
-    rows = duplicates.group_rows(pairs, index)
+    else:
+        pairs, threshold = duplicates.copies_among(values, index)
+    if pairs is None:
+        pairs = index.near_duplicates(threshold, approximate=values.search == "approximate")
+    if values.against:
+        pairs = duplicates.across(pairs, count)
+    rows = duplicates.group_rows(pairs, index.ids, keep)
     if rows:
         print(aligned(duplicates.HEADER, rows))
     groups = plural(len(pairs.groups()), "group")
@@ -288,7 +297,37 @@ def _duplicates(values: flags.FlagValues) -> None:
     if values.csv:
         write_csv(values.csv, duplicates.HEADER, rows)
     if values.html:
-        duplicates.write_page(values.html, pairs, index, threshold, values.shown)
+        duplicates.write_page(values.html, pairs, index, threshold, values.shown, keep)
+
+
+def _known_photos(values: flags.FlagValues) -> EmbeddingIndex:
+    """Load the index whose photos are compared."""
+    read = ("batch_size", "skip_unreadable", "exclude") if values.against else ("batch_size",)
+    others = [name for name in MODEL_FLAGS if name not in read]
+    refuse_flags(values, *others, because="--index has been embedded already")
+    index = EmbeddingIndex.load(values.index)
+    _check_search(values, index)
+    return index
+
+
+def _with_others(values: flags.FlagValues, index: EmbeddingIndex) -> EmbeddingIndex:
+    """Return the photos of an index, and behind them those of `--against`, in memory."""
+    if store_of(values.against).exists(values.against):
+        others = EmbeddingIndex.load(values.against)
+        others.check_model(index.model_digest)
+        if others.metric != index.metric:
+            raise invalid("--against", received=f"an index by {others.metric}", expected=f"one by {index.metric}")
+        labels = None if others.labels is None else list(others.labels)
+        table = EmbeddingTable(others.embeddings, list(others.ids), labels, None)
+    else:
+        photos = find_photos(values.against, values.exclude)
+        table = embedded(values, embedder_of(values, index), photos, "duplicates.parts")
+    found = EmbeddingIndex.build(
+        index.embeddings, index.ids, index.labels, metric=index.metric, model_digest=index.model_digest
+    )
+    _add(table._replace(model_digest=index.model_digest), found)
+    found.embedder = index.embedder
+    return found
 
 
 def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *, adds: bool = False) -> EmbeddingTable:

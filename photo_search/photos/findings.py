@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import csv
 import hashlib
+import io
 import itertools
 import os
 import pathlib
@@ -15,13 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from common.data import read_csv_table, spellings
-from common.data.image_formats import open_image
 from common.data.regular_files import contents_of
 from common.errors import invalid
 from common.files import write_text
 from common.pages.markup import render
-from photo_search.index import EmbeddingIndex, find_label_suspects, find_near_duplicates
-from photo_search.photos.shown import shown_similarity, shown_text, thumbnail_of, write_csv
+from photo_search.index import DuplicatePairs, EmbeddingIndex, find_label_suspects
+from photo_search.photos.duplicates import kept_row
+from photo_search.photos.shown import picture_size, shown_similarity, shown_text, thumbnail_of, write_csv
 
 HEADER = ("finding", "score", "path", "label", "suggestion")
 EXACT, NEAR, LABEL, OUTLIER, TINY = "copy", "near copy", "label", "outlier", "tiny"
@@ -30,7 +32,7 @@ _NEIGHBORS = 3
 _NUM_NAMED = 3
 _TITLES = {
     EXACT: ("Copies", "Files with the same bytes as another photo; those in another class first."),
-    NEAR: ("Near copies", "Photos that are nearly the same as another; those in another class first."),
+    NEAR: ("Near copies", "Photos that are nearly the same as the one beside them; those in another class first."),
     LABEL: (
         "Suspected labels",
         "Photos that are nearer to another class than to their own; the clearest first. A suspect is a reason to look.",
@@ -54,14 +56,22 @@ class Finding(NamedTuple):
     beside: tuple[str, ...] = ()  # paths that show why
 
 
-def examine(index: EmbeddingIndex, threshold: float) -> list[Finding]:
-    """Find photos to look at, copies across classes first.
+def examine(
+    index: EmbeddingIndex, threshold: float, pairs: DuplicatePairs | None = None, keep: str = "first"
+) -> list[Finding]:
+    """Find photos to look at, copies across classes first; the files are read.
 
-    The index is by cosine, as is `threshold`, from which on photos are near copies; the files are read.
+    Args:
+        index: by cosine.
+        threshold: cosine from which on photos are near copies.
+        pairs: the near copies, if they are known already.
+        keep: the photo of a group of copies that stays, and that the others are shown beside; see `kept_row`.
     """
+    pairs = index.near_duplicates(threshold) if pairs is None else pairs
     labels = [""] * len(index) if index.labels is None else list(index.labels)
-    exact = exact_copies(index.ids, labels)
-    found = [*exact, *_near_copies(index, labels, threshold, {each.path for each in exact})]
+    exact = exact_copies(index.ids, labels, keep)
+    is_exact = {each.path for each in exact}
+    found = [*exact, *_near_copies(pairs, index.ids, labels, is_exact, keep)]
     label_of = dict(zip(index.ids, labels))
     found.sort(key=lambda each: not _differ(each.label, label_of[each.suggestion]))
     if len(set(labels) - {""}) > 1:
@@ -82,20 +92,35 @@ class Move(NamedTuple):
 
 
 def write_clinic(
-    folder: str, name: str, num_photos: int, findings: Sequence[Finding], most: int, without_class: int = 0
+    folder: str,
+    name: str,
+    num_photos: int,
+    findings: Sequence[Finding],
+    most: int,
+    without_class: int = 0,
+    *,
+    removes: bool = False,
 ) -> None:
     """Write `index.html`, with `most` findings of a kind, and `findings.csv` with all.
 
-    `without_class` counts the photos in no class, unless none is in one.
+    `without_class` counts the photos in no class, unless none is in one. If `removes`, copies are chosen for removal:
+    on the page, and all of them in `decisions.csv`.
     """
     os.makedirs(folder, exist_ok=True)
     write_csv(os.path.join(folder, "findings.csv"), HEADER, [each[:5] for each in findings])
+    if removes:
+        copies = [os.path.abspath(each.path) for each in findings if each.kind in (EXACT, NEAR)]
+        text = io.StringIO()
+        lines = [(_REMOVE, path, "") for path in copies if _is_name(path)]
+        csv.writer(text, lineterminator="\n").writerows([_COLUMNS, *lines])
+        write_text(os.path.join(folder, "decisions.csv"), text.getvalue())
     root = os.path.commonpath([os.path.dirname(os.path.abspath(each.path)) for each in findings] or ["."])
     sections = []
     for kind, (title, note) in _TITLES.items():
         of_kind = [each for each in findings if each.kind == kind]
         if of_kind:
-            shown = [_values(each, root) for each in of_kind[:most]]
+            is_removed = removes and kind in (EXACT, NEAR)
+            shown = [{**_values(each, root), "is_removed": is_removed} for each in of_kind[:most]]
             sections.append({"title": title, "note": note, "count": len(of_kind), "findings": shown})
     values = {"title": shown_text(f"Photo clinic: {name}"), "num_photos": num_photos, "sections": sections}
     values["without_class"] = without_class
@@ -183,8 +208,8 @@ def carry_out(moves: Sequence[Move], log: str) -> None:
         write_csv(log, ("from", "to"), done)
 
 
-def exact_copies(paths: Sequence[str], labels: list[str]) -> list[Finding]:
-    """Find files with equal bytes; the first of each group is the original."""
+def exact_copies(paths: Sequence[str], labels: list[str], keep: str = "first") -> list[Finding]:
+    """Find files with equal bytes; one of each group stays, see `kept_row`."""
     by_size = collections.defaultdict(list)
     for row, path in enumerate(paths):
         if os.path.isfile(path):
@@ -195,22 +220,26 @@ def exact_copies(paths: Sequence[str], labels: list[str]) -> list[Finding]:
         if not isinstance(contents, str):
             groups[hashlib.sha256(contents).digest()].append(row)
     return [
-        Finding(EXACT, "", paths[row], labels[row], paths[first], (paths[first],))
-        for first, *copies in groups.values()
-        for row in copies
+        Finding(EXACT, "", paths[row], labels[row], paths[stays], (paths[stays],))
+        for group in groups.values()
+        for stays in [kept_row(group, paths, keep)]
+        for row in group
+        if row != stays
     ]
 
 
-def _near_copies(index: EmbeddingIndex, labels: list[str], threshold: float, exact: set[str]) -> list[Finding]:
-    """Find near copies: all photos of a group except its first."""
-    kept = np.array([row for row, path in enumerate(index.ids) if path not in exact], np.int64)
-    pairs = find_near_duplicates(index.embeddings[kept], threshold)
-    nearest = pairs.nearest()
-    found = []
-    for row in itertools.chain(*(group[1:] for group in pairs.groups())):
-        similarity, other = nearest[row]
-        path, beside = index.ids[kept[row]], index.ids[kept[other]]
-        found.append(Finding(NEAR, shown_similarity(similarity), path, labels[kept[row]], beside, (beside,)))
+def _near_copies(
+    pairs: DuplicatePairs, paths: Sequence[str], labels: list[str], exact: set[str], keep: str
+) -> list[Finding]:
+    """Find near copies: photos of a group except exact copies and the one kept."""
+    nearest, found = pairs.nearest(), []
+    for group in pairs.groups():
+        rows = [row for row in group if paths[row] not in exact]
+        stays = kept_row(rows, paths, keep)
+        for row in rows:
+            if row != stays:
+                score = shown_similarity(nearest[row][0])
+                found.append(Finding(NEAR, score, paths[row], labels[row], paths[stays], (paths[stays],)))
     return sorted(found, key=lambda each: each.score, reverse=True)
 
 
@@ -254,19 +283,7 @@ def _outliers(index: EmbeddingIndex, labels: list[str]) -> list[Finding]:
 def _tiny(paths: Sequence[str], labels: list[str]) -> list[Finding]:
     found = []
     for path, label in zip(paths, labels):
-        side = _shorter_side(path)
-        if side is not None and side < TINY_SIDE:
-            found.append(Finding(TINY, str(side), path, label, ""))
+        size = picture_size(path)
+        if size is not None and min(size) < TINY_SIDE:
+            found.append(Finding(TINY, str(min(size)), path, label, ""))
     return found
-
-
-def _shorter_side(path: str) -> int | None:
-    """Return a photo's shorter side in pixels; None if unreadable."""
-    contents = contents_of(path)
-    if isinstance(contents, str):
-        return None
-    try:
-        with open_image(contents) as image:
-            return min(image.size)
-    except Exception:  # noqa: BLE001 (Pillow raises what it likes about damaged files)
-        return None

@@ -8,7 +8,7 @@ import pathlib
 import pkgutil
 import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from absl import flags
 
@@ -71,13 +71,29 @@ class _Networks:
 
 def index_in_memory(values: flags.FlagValues, parts: str) -> EmbeddingIndex:
     """Embed `--images` for one command, which stores no index."""
-    table = embedded(values, choose_model(values), find_photos(values.images, values.exclude), parts)
-    return EmbeddingIndex.build(table.embeddings, table.paths, table.labels, model_digest=table.model_digest)
+    embedder = load_model(choose_model(values))
+    table = embedded(values, embedder, find_photos(values.images, values.exclude), parts)
+    index = EmbeddingIndex.build(table.embeddings, table.paths, table.labels, model_digest=table.model_digest)
+    index.attach(embedder)
+    return index
+
+
+def embedder_of(values: flags.FlagValues, index: EmbeddingIndex) -> Embedder:
+    """Return the network that embedded an index; load the one that the index keeps."""
+    if index.embedder is None:
+        if index.model_file() is None:
+            place = shown_place(values.index)
+            raise InvalidInput(
+                f"{place} keeps no network that could embed photos. "
+                f"`python -m photo_search.search index --index={place} --model=MODEL` keeps one."
+            )
+        index.attach(load_model(choose_model(values, values.index, index), index.model_digest))
+    return cast("Embedder", index.embedder)
 
 
 def embedded(
     values: flags.FlagValues,
-    chosen: ChosenModel,
+    chosen: ChosenModel | Embedder,
     photos: Photos,
     parts: str,
     *,
@@ -90,11 +106,12 @@ def embedded(
     """
     if keep_in is not None:
         store_of(keep_in).check("--index", keep_in, [*photos.paths, *(photos.labels or ())])
-    embedder = load_model(chosen, digest, keep_in)
+    if isinstance(chosen, (pathlib.Path, UntrainedNetwork)):
+        chosen = load_model(chosen, digest, keep_in)
     if not photos.paths:
-        return EmbeddingTable(embedder.embed([]), [], photos.labels, embedder.digest)
+        return EmbeddingTable(chosen.embed([]), [], photos.labels, chosen.digest)
     batch_size, keep = batch_size_of(values), keep_in is not None
-    return embed_photos(photos, embedder, parts, batch_size=batch_size, skip=values.skip_unreadable, keep=keep)
+    return embed_photos(photos, chosen, parts, batch_size=batch_size, skip=values.skip_unreadable, keep=keep)
 
 
 def batch_size_of(values: flags.FlagValues) -> int:

@@ -121,6 +121,18 @@ def jpeg_of(image: Image.Image, quality: int = 85) -> bytes:
     return file.getvalue()
 
 
+def picture_size(path: str) -> tuple[int, int] | None:
+    """Return a photo's width and height in pixels; None if unreadable."""
+    contents = contents_of(path)
+    if isinstance(contents, str):
+        return None
+    try:
+        with open_image(contents) as image:
+            return image.size
+    except Exception:  # noqa: BLE001 (Pillow raises what it likes about damaged files)
+        return None
+
+
 def small_picture(path: str, pixels: int, most_pixels: float = math.inf) -> Image.Image | str:
     """Return a small copy of a photo, or a phrase on why there is none.
 

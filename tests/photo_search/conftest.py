@@ -61,6 +61,7 @@ def run_here(tmp_path, monkeypatch):
     from photo_search.search import define_flags  # here, for `run_module` warns of commands that are imported already
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def run_with(action, *arguments):
         with without_flags():

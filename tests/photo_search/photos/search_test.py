@@ -75,8 +75,8 @@ def test_from_a_folder_to_neighbours_and_duplicates(model, photos, tmp_path):
     assert (tmp_path / "n.html").read_text().count("data:image/jpeg") == 4
 
     shown = done("duplicates", tmp_path, "--index=index", "--threshold=0.999999", "--csv=d.csv", "--html=d.html")
-    assert "1      1.0000      photos/jay/1.png              photos/owl/copy of a jay.png" in shown
-    assert "1      1.0000      photos/owl/copy of a jay.png  photos/jay/1.png" in shown
+    assert "1      yes   1.0000      photos/jay/1.png              photos/owl/copy of a jay.png" in shown
+    assert "1      no    1.0000      photos/owl/copy of a jay.png  photos/jay/1.png" in shown
     assert "2 of 13 photos are at least 0.9999 similar to another; 1 group." in shown
     assert (tmp_path / "d.html").read_text().count("data:image/jpeg") == 2
 
@@ -173,7 +173,11 @@ def test_photos_are_listed_by_group_and_the_most_similar_first(tmp_path):
     angles = np.radians([0, 3, 4, 80, 81])
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     index = EmbeddingIndex.build(vectors, list("abcde"))
-    write_csv(str(tmp_path / "d.csv"), duplicates.HEADER, duplicates.group_rows(index.near_duplicates(0.99), index))
+    write_csv(
+        str(tmp_path / "d.csv"),
+        duplicates.HEADER,
+        duplicates.group_rows(index.near_duplicates(0.99), index.ids, "first"),
+    )
     with open(tmp_path / "d.csv", newline="") as file:
         rows = [(row["group"], row["path"] + row["nearest"]) for row in csv.DictReader(file)]
     assert rows == [("1", "bc"), ("1", "cb"), ("1", "ab"), ("2", "de"), ("2", "ed")]
@@ -308,7 +312,7 @@ def test_what_is_wrong_is_said_before_anything_is_embedded(model, photos, tmp_pa
         (["sync", "--index=index", "--images=photos/jay/0.png"], "--images", "a folder or a table"),
         (["remove", "--index=index"], "--images", "--label"),
         (["remove", "--index=index", "--images=gone.png"], "photos", "--images=gone.png", "some that index has"),
-        (["duplicates", "--index=index"], "--threshold", "--pairs"),
+        (["duplicates", "--index=index", "--threshold=0.9", "--pairs=p.csv"], "--threshold", "--pairs"),
         (["duplicates", "--threshold=0.9"], "--index", "--images"),
         (["duplicates", "--threshold=0.9", "--index=index", f"--model={model}"], "--model", "embedded already"),
         (["duplicates", "--index=index", "--threshold=0.9", "--precision=0.9"], "--precision", "no --pairs"),
