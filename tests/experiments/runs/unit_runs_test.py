@@ -26,6 +26,8 @@ from tests.experiments.deployment.small_runs import finish_untrained
 from tests.experiments.tiny_study import OVERRIDES, TinyStudy
 from tests.support.command_line import run_program
 
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
+
 
 @pytest.fixture
 def study(tmp_path):
@@ -33,7 +35,7 @@ def study(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
+def original(tiny_network, tmp_path_factory):
     """The folder of a study, the place in it of a finished run of an untrained network, and its configuration."""
     study = TinyStudy(tmp_path_factory.mktemp("original"))
     config = study.config("c2", "gap")
