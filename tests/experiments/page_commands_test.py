@@ -16,6 +16,7 @@ import pytest
 from common import deployment
 from common.downloads import file_digest
 from experiments.__main__ import commands, module_of
+from photo_search.photos import copies
 from photo_search.photos.actions import FLAGS
 from tests.photo_search.conftest import write_photo
 from tests.support.command_line import ONE_EVALUATION, ROOT, run_here
@@ -62,7 +63,7 @@ def home(tmp_path_factory, glyph_cache):
 
 @pytest.fixture(scope="module", autouse=True)
 def models_are_read_once():
-    """The first command that uses a model reads it: half of what a search costs."""
+    """The first command that uses a model reads it: half of what a search costs. Few photos are copied."""
     read = {}
 
     def read_once(path, read_model=deployment.load_embedder):
@@ -71,7 +72,7 @@ def models_are_read_once():
             read[digest] = read_model(path)
         return read[digest]
 
-    with mock.patch.object(deployment, "load_embedder", read_once):
+    with mock.patch.object(deployment, "load_embedder", read_once), mock.patch.object(copies, "_MOST", copies.FEWEST):
         yield
 
 

@@ -85,8 +85,8 @@ def test_other_commands_embed_as_the_index_does(index, image_folder, network, tm
     np.testing.assert_allclose(np.load("photos.npz")["embeddings"], vectors, atol=1e-6)
     pairs = done("search", "duplicates", f"--images={image_folder}", "--threshold=0.99", *network).splitlines()
     assert pairs[1:] == done("search", "duplicates", f"--index={index}", "--threshold=0.99").splitlines()
-    examined = done("clinic", f"--images={image_folder}", *network, "--output=one").splitlines()
-    assert examined[1] == done("clinic", f"--index={index}", "--output=two").splitlines()[0]
+    examined = done("clinic", f"--images={image_folder}", "--threshold=0.99", *network, "--output=one").splitlines()
+    assert examined[1] == done("clinic", f"--index={index}", "--threshold=0.99", "--output=two").splitlines()[0]
     assert (tmp_path / "one" / "findings.csv").read_bytes() == (tmp_path / "two" / "findings.csv").read_bytes()
     done("export", *network, "--output=exported/model.keras")
     exported = load_embedder(tmp_path / "exported" / "model.keras")

@@ -143,7 +143,7 @@ def test_the_same_commands_with_a_database(model, photos, tmp_path, run_here, em
     assert float(recall[1]) >= TARGET_RECALL  # the server draws the graph's levels at random
     left = EmbeddingIndex.load(database)
     assert left.approximate["rows"] == len(left) == 7
-    finished = command_line.run_here("photo_search.clinic", f"--index={database}", cwd=tmp_path)
+    finished = command_line.run_here("photo_search.clinic", f"--index={database}", "--threshold=0.999999", cwd=tmp_path)
     assert finished.stdout.startswith("7 photos; found: "), finished.stderr
     assert not list(tmp_path.glob("*.parts"))
     places = [os.path.join(folder, each) for folder, _, names in os.walk(tmp_path) for each in names]
