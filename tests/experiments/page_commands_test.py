@@ -63,7 +63,7 @@ def home(tmp_path_factory, glyph_cache):
 
 @pytest.fixture(scope="module", autouse=True)
 def models_are_read_once():
-    """The first command that uses a model reads it: half of what a search costs. Few photos are copied."""
+    """The first command that uses a model reads it: half of what a search costs. Few copies are made."""
     read = {}
 
     def read_once(path, read_model=deployment.load_embedder):
@@ -72,7 +72,8 @@ def models_are_read_once():
             read[digest] = read_model(path)
         return read[digest]
 
-    with mock.patch.object(deployment, "load_embedder", read_once), mock.patch.object(copies, "_MOST", copies.FEWEST):
+    few = {"_MOST": copies.FEWEST, "COPYING": {"mirrored": copies.COPYING["mirrored"]}}
+    with mock.patch.object(deployment, "load_embedder", read_once), mock.patch.multiple(copies, **few):
         yield
 
 
