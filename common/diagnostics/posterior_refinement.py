@@ -181,7 +181,8 @@ def principal_axes(features: np.ndarray, dim: int) -> np.ndarray:
     """Return the `dim` directions of largest variance as a neck `[channels, dim]`.
 
     The directions are its columns, whose largest entries are positive. Its `metric_matrix` is the identity on these
-    directions: the identity refinement at the embedding's size.
+    directions: the identity refinement at the embedding's size. Columns are zero where no direction with variance is
+    left, since any other one would be a matter of rounding.
 
     Args:
         features: `[items, channels]`, of training images; more items than `dim`.
@@ -195,7 +196,8 @@ def principal_axes(features: np.ndarray, dim: int) -> np.ndarray:
         expected = f"1 to {min(features.shape[1], len(features) - 1)}, with {features.shape[0]} items of "
         raise invalid("dim", received=dim, expected=f"{expected}{features.shape[1]} channels")
     centred = features - features.mean(axis=0)
-    axes = np.linalg.eigh(centred.T @ centred)[1][:, : -dim - 1 : -1]
+    values, axes = (each[..., : -dim - 1 : -1] for each in np.linalg.eigh(centred.T @ centred))
+    axes = np.where(values > len(axes) * np.finfo(np.float64).eps * values[0], axes, 0.0)
     return axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(dim)])
 
 

@@ -23,7 +23,7 @@ from common.records import RunDirectory
 from common.records.run_directory import read_finished_result
 from experiments.rows.rows import Row
 from experiments.settings import build
-from experiments.settings.config import ExperimentConfig, by_flag_names, changed_identity
+from experiments.settings.config import ExperimentConfig, by_flag_names, changed_identity, identity_digest
 from experiments.settings.parts import all_settings
 from experiments.settings.plugins import check_stored_plugins
 from experiments.settings.splits import split_of
@@ -82,21 +82,24 @@ def stored_configuration(identity: Mapping[str, Any], path: str | os.PathLike) -
 _AS_AT_THE_START = ("dataset", "protocol", "num_folds", "fold_order", "backbone", "pooling", "embedding_dim")
 
 
-def check_start(config: ExperimentConfig, fold: int, repeat: int) -> dict:
-    """Return the `config.json` of the finished run whose network `start_from` names.
+def check_start(config: ExperimentConfig, fold: int, repeat: int) -> tuple[pathlib.Path, dict]:
+    """Return the folder and `config.json` of the finished run whose network `start_from` names.
 
     Raises:
-        InvalidInput: there is none, or it has another network or other classes.
+        InvalidInput: there is none, it has another network or other classes, or its folder was renamed.
     """
-    path = pathlib.Path(config.start_from or "") / f"fold{fold}-repeat{repeat}"
-    if read_json(path / "result.json") is None:
+    path = pathlib.Path(os.path.abspath(config.start_from or "")) / f"fold{fold}-repeat{repeat}"
+    if read_finished_result(path)[0] is None:
         raise invalid("--start_from", received=config.start_from, expected=f"a folder with a finished {path.name}")
     start, identity = run_configuration(path)
     other = [name for name in _AS_AT_THE_START if getattr(start, name) != getattr(config, name)]
     if other:
         told = [" and ".join(f"{name} {getattr(each, name)}" for name in other) for each in (start, config)]
         raise invalid("--start_from", received=f"runs of {told[0]}", expected=told[1])
-    return identity
+    digest = identity_digest(identity)[:10]
+    if not path.parent.name.endswith(digest):  # by which a run that begins with it is told from others
+        raise invalid("--start_from", received=config.start_from, expected=f"the folder's own name, ...-{digest}")
+    return path, identity
 
 
 def begin_from(
@@ -109,12 +112,11 @@ def begin_from(
     Returns:
         The monitored metric at each validation of that run, which has to be on data of this fingerprint.
     """
-    identity = check_start(config, fold, repeat)
+    path, identity = check_start(config, fold, repeat)
     if identity["data"] != fingerprint:
         received, expected = (f"runs on data {each}" for each in (identity["data"], fingerprint))
         raise invalid("--start_from", received=received, expected=expected)
     network = [*model.backbone.weights, *model.head.weights]
-    path = pathlib.Path(config.start_from or "") / f"fold{fold}-repeat{repeat}"
     stored = RunDirectory(path, identity).read_weights()[: len(network)]  # `EmbeddingModel` has those of its loss last
     if [weight.shape for weight in stored] != [tuple(weight.shape) for weight in network]:
         raise invalid("--start_from", received=f"{path} with other layers", expected="the same network")

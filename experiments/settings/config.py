@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import pathlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,7 +96,7 @@ class ExperimentConfig(RunSettings):
         """
         identity = {**self.stored(), "data": data_fingerprint}
         if self.start_from is not None:
-            identity["start_from"] = pathlib.Path(self.start_from).name
+            identity["start_from"] = os.path.basename(os.path.abspath(self.start_from))
         if is_file(self.weights):
             file = weights_file(self.weights)
             identity["weights"] = file.digest

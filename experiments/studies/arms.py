@@ -16,18 +16,16 @@ from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.recipes.small_images import EMOJI
 from experiments.recipes.tuned_recipe import FILE_ENDING, TunedRecipe, named_recipe
+from experiments.studies.planned import planned_settings
 from experiments.studies.tuned_table import TunedRow, TunedTable
 
 LOSSES = ("c2", "ms")
 START = "start"  # the variant whose best weights begin all others
-_CCP: dict[str, object] = {
-    **{"ccp_start": 0, "projection_patience": 3, "ccp_goes_back": True, "ccp_max_failures": 2},
-    **{"ccp_lambda": 2e-4, "ccp_first_lambda": 2e-4, "proxies_per_class": 4, "pool_size": 6, "proxy_multiplier": 1.0},
-}
+_CCP: dict[str, object] = {"ccp_start": 0, "ccp_goes_back": True, "ccp_max_failures": 2}
 _IN_BATCH = [{"ccp_in_batch_weight": weight} for weight in (0.0, 0.1)]
 _WITHOUT_A_PART: dict[str, dict[str, object]] = {  # of CCP
     "one problem": {"ccp_max_problems": 1},
-    "random members": {"pool_size": 4},  # k-center takes all of a pool
+    "random members": {"proxies_per_class": 4, "pool_size": 4},  # k-center takes all of a pool
     "without the proximal term": {"ccp_lambda": 0.0, "ccp_first_lambda": 0.0},
 }
 _LENGTHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # by budget: of the start, of the arms
@@ -51,24 +49,16 @@ class Arms(TunedTable):
         """
         tuned = TunedRecipe.read(options.recipe).methods if options.recipe.endswith(FILE_ENDING) else {}
         self._options = options
-        names = ("backbone", "weights", "image_size", "classes_per_batch", "frozen_batch_norm", "learning_rate")
-        settings: dict[str, object] = {
-            **{name: EMOJI[name] for name in names},
-            "fold_batch_norm": True,
-            "samples_per_class": 4,
-        }
-        settings |= {"normalization": "unit", **({"num_folds": 2} if options.budget == "smoke" else {})}
         of_start, of_arms = _LENGTHS[options.budget]
         rows = []
         for loss in options.losses or LOSSES:
-            own = {**settings, **tuned.get(f"{loss}+gap", {})}
-            given = {name: value for name, value in own.items() if name not in options.overrides}
+            own = {name: value for name, value in tuned.get(f"{loss}+gap", {}).items() if name not in options.overrides}
             begins = {"start_from": starts[loss] if starts else START}
-            rows.append(TunedRow(FairRow(f"{loss}+gap", None, None, {**given, **of_start}, START), [{}]))
-            rows += _arms(loss, {**given, **of_arms, **begins}, own["learning_rate"])
+            rows.append(TunedRow(FairRow(f"{loss}+gap", None, None, {**own, **of_start}, START), [{}]))
+            rows += _arms(loss, {**own, **of_arms, **begins}, own.get("learning_rate", EMOJI["learning_rate"]))
         title = f"Arms from converged weights on {options.dataset}"
         named = dataclasses.replace(options, recipe=named_recipe(options.recipe), losses=())
-        super().__init__(title, rows, named, {})
+        super().__init__(title, rows, named, planned_settings(options))
 
     def prepared(self, runs: StudyRuns | NothingFinished, *, train: bool) -> Study:
         """Return the study with the folders of the starts' runs."""

@@ -91,7 +91,10 @@ class TunedTable(MethodsTable):
         return [] if chosen is None else self._cells[label][chosen]
 
     def chosen(self, label: str, finished: FinishedCells) -> int | None:
-        """Return the best validating trial, of the row that this one follows if any; None before all are finished."""
+        """Return the best validating trial; None before all are finished.
+
+        It is that of the row that this one follows, if any.
+        """
         label = self._follows.get(label, label)
         values = self._validations(label, finished)
         known = [value for value in values if value is not None]

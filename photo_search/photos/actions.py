@@ -140,7 +140,10 @@ def _with_photos(values: flags.FlagValues, index: EmbeddingIndex | None) -> Embe
 
 
 def _add(table: EmbeddingTable, index: EmbeddingIndex) -> int:
-    """Add the photos that the index lacks, and count them; others may add some meanwhile."""
+    """Add the photos that the index lacks, and count them.
+
+    Others may add some meanwhile.
+    """
     index.check_model(table.model_digest)
     index.refresh()
     table = table.without(set(index.ids))
@@ -284,20 +287,22 @@ def _duplicates(values: flags.FlagValues) -> None:
         threshold = calibrated.threshold
     else:
         pairs, threshold = duplicates.copies_among(values, index)
+    reached = "copies of another"
     if pairs is None:
+        reached = f"at least {shown_threshold(threshold)} similar to another"
         pairs = index.near_duplicates(threshold, approximate=values.search == "approximate")
     if values.against:
         pairs = duplicates.across(pairs, count)
-    rows = duplicates.group_rows(pairs, index.ids, keep)
+    stays = {duplicates.kept_row(group, index.ids, keep) for group in pairs.groups()}
+    rows = duplicates.group_rows(pairs, index.ids, stays)
     if rows:
         print(aligned(duplicates.HEADER, rows))
     groups = plural(len(pairs.groups()), "group")
-    reached = f"at least {shown_threshold(threshold)} similar to another"
     print(f"{len(rows)} of {plural(len(index), 'photo')} are {reached}; {groups}.")
     if values.csv:
         write_csv(values.csv, duplicates.HEADER, rows)
     if values.html:
-        duplicates.write_page(values.html, pairs, index, threshold, values.shown, keep)
+        duplicates.write_page(values.html, pairs, index, threshold, values.shown, stays)
 
 
 def _known_photos(values: flags.FlagValues) -> EmbeddingIndex:

@@ -1,4 +1,4 @@
-"""Agreement of two pictures after the affine map that lays one upon the other: it tells copies from lookalikes."""
+"""Agreement of two pictures, one laid upon the other by an affine map."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _TINY = 1e-6
 
 
 def agreement(pictures: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return the correlation of pictures with others `[pairs]`, each laid upon the other by an affine map.
+    """Return the correlation of pictures with others `[pairs]` that are laid upon them.
 
-    The map begins with the two quarter turns or mirrorings that agree best, and is refined by Gauss-Newton steps on 16,
-    then 32 pixels; the pixels that differ most are left out of each step and of the result. -1 where the pictures
-    hardly overlap or one is much smaller than the other.
+    Copies reach a higher one than lookalikes. The affine map begins with the two quarter turns or mirrorings that agree
+    best, and is refined by Gauss-Newton steps on 16, then 32 pixels. The pixels that differ most are left out of each
+    step and of the result, which is -1 where the pictures hardly overlap or one is much smaller than the other.
 
     Reference: Lucas and Kanade, "An Iterative Image Registration Technique", 1981.
 
@@ -57,7 +57,10 @@ def _agreement(pictures: np.ndarray, others: np.ndarray) -> np.ndarray:
 def _aligned(
     pictures: np.ndarray, others: np.ndarray, maps: np.ndarray, steps: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Refine maps `[pairs, 2, 3]` of places in [-1, 1]; return them, the correlation and the overlap `[pairs]`."""
+    """Refine maps `[pairs, 2, 3]` of places in [-1, 1].
+
+    They are returned with the correlation and the overlap `[pairs]`.
+    """
     count, side, _ = pictures.shape
     centers = (np.arange(side, dtype=np.float32) + 0.5) / side * 2 - 1
     places = np.stack([*(each.ravel() for each in np.meshgrid(centers, centers)), np.ones(side * side, np.float32)])

@@ -18,6 +18,7 @@ from PIL import Image, ImageDraw, ImageEnhance, ImageOps
 from common.errors import InvalidInput, invalid
 from common.files import write_atomically
 from common.progress import progress_bar
+from common.retrieval.exact_scale import unit_rows
 from common.training.closed_forms import within_class_whitening
 from photo_search.index import DuplicatePairs, EmbeddingIndex, ImageEmbedder, find_near_duplicates
 from photo_search.photos.alignment import SIDE, agreement
@@ -140,7 +141,7 @@ def find_copies(
         squares = np.stack([np.asarray(ImageOps.fit(each, (size, size))) for each in small])
         turns = [embedder.embed(np.rot90(squares, turn, (1, 2)), batch_size) for turn in range(_TURNS)]
         grey = [np.asarray(each.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX)).ravel() for each in small]
-        return np.concatenate([_unit(np.mean(turns, axis=0)), np.array(grey, np.float32) / 255], axis=1)
+        return np.concatenate([unit_rows(np.mean(turns, axis=0)), np.array(grey, np.float32) / 255], axis=1)
 
     known, left_out = _described_photos(paths, described, embedder.digest, cache)
     readable = np.array([row for row, path in enumerate(paths) if path in known], np.int64)
@@ -162,7 +163,7 @@ def find_copies(
     features = np.concatenate([photos[background], copies[:half]])
     classes = np.r_[background, originals[:half]]
     whitening = within_class_whitening(features, classes, min(photos.shape[1], len(features) - 1), _SHRINKAGE)
-    vectors, checked = _unit(whitening(photos)).astype(np.float32), _unit(whitening(copies[half:]))
+    vectors, checked = unit_rows(whitening(photos)).astype(np.float32), unit_rows(whitening(copies[half:]))
     cosines = (checked * vectors[originals[half:]]).sum(axis=1)
     threshold = float(np.quantile(cosines, 1 - _RECALL))
     agrees = agreement(grey[originals[half:]], grey_copies[half:]) >= _AGREEMENT
@@ -195,7 +196,7 @@ def _parted(described: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _described_photos(
     paths: Sequence[str], described: Callable[[Iterable[Image.Image]], np.ndarray], digest: str, cache: str | None
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Describe photos by path, and say why others cannot be read; the cache saves work."""
+    """Describe photos by path, and say why others cannot be read."""
     known: dict[str, np.ndarray] = {}
     for file in pathlib.Path(cache).glob("*.npz") if cache else ():
         with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), np.load(file) as archive:
@@ -224,7 +225,3 @@ def _small(picture: Image.Image) -> Image.Image:
     small = picture.convert("RGB")
     small.thumbnail((_PIXELS, _PIXELS))
     return small
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)

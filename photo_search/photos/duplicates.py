@@ -155,19 +155,22 @@ def sentence(found: CalibratedThreshold) -> str:
     )
 
 
-def group_rows(pairs: DuplicatePairs, paths: Sequence[str], keep: str) -> list[tuple[int, str, float, str, str]]:
+def group_rows(
+    pairs: DuplicatePairs, paths: Sequence[str], stays: Collection[int]
+) -> list[tuple[int, str, float, str, str]]:
     """Return a row per photo, as `HEADER`: by group from 1, most similar first."""
     nearest = pairs.nearest()
     lines = [
-        (number, "yes" if row == stays else "no", nearest[row][0], paths[row], paths[nearest[row][1]])
+        (number, "yes" if row in stays else "no", nearest[row][0], paths[row], paths[nearest[row][1]])
         for number, group in enumerate(pairs.groups(), 1)
-        for stays in [kept_row(group, paths, keep)]
         for row in group
     ]
     return sorted(lines, key=lambda line: (line[0], -line[2]))
 
 
-def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshold: float, most: int, keep: str) -> None:
+def write_page(
+    path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshold: float, most: int, stays: Collection[int]
+) -> None:
     """Write a page with strips of the first `most` groups."""
     nearest = pairs.nearest()
     groups = pairs.groups()
@@ -176,13 +179,12 @@ def write_page(path: str, pairs: DuplicatePairs, index: EmbeddingIndex, threshol
         [
             Tile(
                 index.ids[row],
-                shown_similarity(nearest[row][0]) + (", keep" if row == stays else ""),
+                shown_similarity(nearest[row][0]) + (", keep" if row in stays else ""),
                 "" if labels is None else labels[row],
             )
             for row in group
         ]
         for group in groups[:most]
-        for stays in [kept_row(group, index.ids, keep)]
     ]
     shown = f"the first {most} of {len(groups)} groups" if len(groups) > most else plural(len(groups), "group")
     reached = shown_threshold(threshold)

@@ -235,9 +235,9 @@ def _near_copies(
     nearest, found = pairs.nearest(), []
     for group in pairs.groups():
         rows = [row for row in group if paths[row] not in exact]
-        stays = kept_row(rows, paths, keep)
+        stays = kept_row(rows, paths, keep) if rows else None
         for row in rows:
-            if row != stays:
+            if stays is not None and row != stays:
                 score = shown_similarity(nearest[row][0])
                 found.append(Finding(NEAR, score, paths[row], labels[row], paths[stays], (paths[stays],)))
     return sorted(found, key=lambda each: each.score, reverse=True)

@@ -119,6 +119,15 @@ def _absolute(matrix):
     return left @ np.diag(values) @ left.T
 
 
+def test_no_axis_is_drawn_where_nothing_varies():
+    """Two of five items are equal: three axes, and a fourth that rounding would choose."""
+    features = np.random.default_rng(0).normal(size=(5, 12))
+    features[4] = features[3]
+    axes = principal_axes(features, 4)
+    np.testing.assert_array_equal(axes[:, 3], 0)
+    np.testing.assert_allclose(axes[:, :3].T @ axes[:, :3], np.eye(3), atol=1e-12)
+
+
 def test_the_controls_are_identities_of_the_embeddings_size():
     rng = np.random.default_rng(0)
     spread = np.diag([5.0, 3.0, 0.1, 0.1]) @ np.linalg.qr(rng.normal(size=(4, 4)))[0]

@@ -176,7 +176,7 @@ def test_photos_are_listed_by_group_and_the_most_similar_first(tmp_path):
     write_csv(
         str(tmp_path / "d.csv"),
         duplicates.HEADER,
-        duplicates.group_rows(index.near_duplicates(0.99), index.ids, "first"),
+        duplicates.group_rows(index.near_duplicates(0.99), index.ids, {0, 3}),
     )
     with open(tmp_path / "d.csv", newline="") as file:
         rows = [(row["group"], row["path"] + row["nearest"]) for row in csv.DictReader(file)]
