@@ -10,7 +10,7 @@ from tensorflow import keras
 
 from common.backbones.convolution import batch_normalization, convolution, freeze_batch_norm, rectifier
 from common.backbones.input_normalization import IMAGENET_MEAN, InputNormalization, check_image_channels
-from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.pretrained_weights import check_imagenet, initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
 from common.errors import check_choice
 
@@ -81,6 +81,7 @@ def bn_inception(
         InvalidInput: another number of channels or mean, or weights that do not exist or do not fit.
     """
     check_image_channels(input_channels)
+    check_imagenet("bn_inception", weights, conversion_instructions("bn_inception"))
     mean = INPUT_MEANS[check_choice("--input_mean", input_mean, INPUT_MEANS)]
     images = keras.Input((None, None, input_channels), name="images")
     x = InputNormalization(mean, scale=1.0, channel_order="bgr", name="input_normalization")(images)
@@ -94,7 +95,7 @@ def bn_inception(
     model = keras.Model(images, x, name="bn_inception")
     if frozen_batch_norm:
         freeze_batch_norm(model)
-    return initialize_weights(model, weights, imagenet=conversion_instructions("bn_inception"))
+    return initialize_weights(model, weights)
 
 
 def _inception(x: tf.Tensor, widths: _Widths, name: str, *, use_maximum: bool) -> tf.Tensor:

@@ -17,7 +17,7 @@ from common.backbones.convolution import (
 )
 from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization, check_image_channels
 from common.backbones.network_names import OUTPUT_STRIDE
-from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.pretrained_weights import check_imagenet, initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
 
 # Table 2 of the paper: expansion, channels, number of blocks, stride of the first one.
@@ -53,6 +53,7 @@ def mobilenet_v2(
         InvalidInput: another number of channels or output stride, or weights that do not exist or do not fit.
     """
     check_image_channels(input_channels)
+    check_imagenet("mobilenet_v2", weights, conversion_instructions("mobilenet_v2"))
     images = keras.Input((None, None, input_channels), name="images")
     x = InputNormalization(IMAGENET_MEAN, IMAGENET_STD, name="input_normalization")(images)
     x = _convolution_block(x, 32, 3, "features.0", stride=2)
@@ -66,7 +67,7 @@ def mobilenet_v2(
     model = keras.Model(images, x, name="mobilenet_v2")
     if frozen_batch_norm:
         freeze_batch_norm(model)
-    return initialize_weights(model, weights, imagenet=conversion_instructions("mobilenet_v2"))
+    return initialize_weights(model, weights)
 
 
 def _inverted_residual(

@@ -211,7 +211,6 @@ def initialize_weights(
     model: keras.Model,
     weights: str | os.PathLike,
     *,
-    imagenet: str | None = None,
     rename: Callable[[Mapping[str, np.ndarray]], Mapping] = dict,
 ) -> keras.Model:
     """Give `model` the requested weights.
@@ -220,7 +219,6 @@ def initialize_weights(
         model: a backbone that has just been built.
         weights: "none" (keep the random ones), "imagenet" (those in this package; others raise, for they cannot be
             fetched), or a path for `load_parameters`.
-        imagenet: one or two sentences on how to get a file with ImageNet weights, or None.
         rename: see `load_parameters`.
 
     Returns:
@@ -231,14 +229,27 @@ def initialize_weights(
     """
     if weights == "none":
         return model
-    if weights == "imagenet" and model.name in PACKAGED_WEIGHTS:
-        weights = pathlib.Path(__file__).parent / "imagenet" / f"{model.name}.npz"
+    check_imagenet(model.name, weights)
     if weights == "imagenet":
+        weights = pathlib.Path(__file__).parent / "imagenet" / f"{model.name}.npz"
+    load_parameters(model, weights, rename)
+    return model
+
+
+def check_imagenet(network: str, weights: str | os.PathLike, instructions: str | None = None) -> None:
+    """Refuse "imagenet" for a network whose weights are not in this package.
+
+    Call it before the network is built.
+
+    Args:
+        network: its name.
+        weights: see `initialize_weights`.
+        instructions: one or two sentences on how to get a file with ImageNet weights, or None.
+    """
+    if weights == "imagenet" and network not in PACKAGED_WEIGHTS:
         raise invalid(
             "weights",
             received=weights,
             expected='"none" or the path of a file (.npz, .pth, .safetensors)',
-            fix=imagenet or f"There are no ImageNet weights for {model.name}.",
+            fix=instructions or f"There are no ImageNet weights for {network}.",
         )
-    load_parameters(model, weights, rename)
-    return model

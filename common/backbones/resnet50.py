@@ -18,7 +18,7 @@ from common.backbones.input_normalization import (
 )
 from common.backbones.keras_application import keras_application
 from common.backbones.network_names import OUTPUT_STRIDE
-from common.backbones.pretrained_weights import initialize_weights
+from common.backbones.pretrained_weights import check_imagenet, initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
 from common.backbones.residual_network import bottleneck_block, residual_stages
 from common.errors import check_choice, invalid
@@ -76,8 +76,9 @@ def resnet50(
         x = InputNormalization(CAFFE_MEAN_BGR, scale=1.0, channel_order="bgr", name="input_normalization")(images)
         model = keras_application(keras.applications.ResNet50, x, weights, url=KERAS_WEIGHTS_URL)
     else:
+        check_imagenet("resnet50", weights, conversion_instructions("resnet50"))
         model = keras.Model(images, _torchvision_features(images, output_stride), name="resnet50")
-        initialize_weights(model, weights, imagenet=conversion_instructions("resnet50"))
+        initialize_weights(model, weights)
     if frozen_batch_norm:
         freeze_batch_norm(model)
     return model

@@ -13,7 +13,7 @@ from tensorflow import keras
 
 from common.backbones.input_normalization import IMAGENET_MEAN, IMAGENET_STD, InputNormalization, check_image_channels
 from common.backbones.network_names import ALL_BLOCKS, PATCHES, PROMPTED
-from common.backbones.pretrained_weights import PROMPTS, initialize_weights
+from common.backbones.pretrained_weights import PROMPTS, check_imagenet, initialize_weights
 from common.backbones.published_checkpoints import conversion_instructions
 from common.backbones.transformer_layers import ClassTokenAndPositions, Prompts, SelfAttention, TokenMap
 from common.errors import check_choice, check_positive, invalid
@@ -161,6 +161,8 @@ def vision_transformer(
     check_choice("prompt_blocks", prompt_blocks, PROMPTED)
     if image_size % patch_size:
         raise invalid("image_size", received=image_size, expected=f"a multiple of {patch_size}, the side of a patch")
+    published = name in ("vit_small_16", "vit_base_16")
+    check_imagenet(name, weights, conversion_instructions(name) if published else None)
     images = keras.Input((image_size, image_size, input_channels), name="images")
     x = InputNormalization(IMAGENET_MEAN, IMAGENET_STD, name="input_normalization")(images)
     x = keras.layers.Conv2D(
@@ -172,13 +174,11 @@ def vision_transformer(
             x = Prompts(num_prompts, patch_size, replace=number > 0, name=f"blocks.{number}.{PROMPTS}")(x)
         x = _block(x, f"blocks.{number}", num_heads, stddev)
     x = TokenMap(tokens, 1 + (num_prompts or 0), name="token_map")(_normalized(x, "norm"))
-    known = name in ("vit_small_16", "vit_base_16")
-    instructions = conversion_instructions(name) if known else None
     network = keras.Model(images, x, name=name)
     if num_prompts is not None:
         for layer in network.layers:
             layer.trainable = isinstance(layer, Prompts)
-    return initialize_weights(network, weights, imagenet=instructions, rename=with_timm_names)
+    return initialize_weights(network, weights, rename=with_timm_names)
 
 
 def with_timm_names(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

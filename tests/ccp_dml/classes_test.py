@@ -17,6 +17,8 @@ from common.data.input_pipeline import training_batches
 from common.errors import InvalidInput
 
 LABELS = np.array([2, 0, 1, 0, 2, 2, 0, 2, 2, 1])
+POOLS, NO_NUMBERS = np.ones((2, 3, 2, 4))
+NO_NUMBERS[1, :, 2] = np.nan, np.inf
 
 
 def test_members_are_of_their_class_and_not_repeated_while_there_are_enough():
@@ -43,9 +45,18 @@ def test_all_members_have_their_chance():
         (lambda: ClassPools(list, Examples(LABELS), NoAugmentation(), 3, 4, seed=0), "pool_size"),
         (lambda: sample_pools([0, 2, 2], 1, 1, seed=0), "every label"),
         (lambda: sample_pools([], 1, 1, seed=0), "labels: received 'no examples', expected at least one example"),
+        (lambda: choose_representatives(POOLS[:1], 3), "pool size: received 2, expected at least .* 3"),
+        *(
+            (lambda shape=shape: choose_representatives(POOLS[:1], 1, np.ones(shape)), "previous proxies")
+            for shape in ((2, 1, 4), (1, 1, 3))
+        ),
+        (lambda: choose_representatives(NO_NUMBERS, 1), "pools: received '2 .* not finite, the first of class 1"),
+        (lambda: choose_representatives(POOLS, 1, NO_NUMBERS), "previous proxies: received '2 embeddings that are not"),
+        (lambda: ProximalTerm([], 0.1), "variables"),
+        (lambda: ProximalTerm([tf.Variable(1.0)], -1.0), "ccp_lambda"),
     ],
 )
-def test_pools_that_cannot_be_drawn_are_refused(call, message):
+def test_what_cannot_be_drawn_chosen_or_kept_near_is_refused(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
 
@@ -160,27 +171,6 @@ def test_covering_radius_by_hand(monkeypatch):
     np.testing.assert_allclose(covering_radii(pools, centers), [np.sqrt(18), 1.0], rtol=1e-6)
 
 
-def test_more_picks_than_the_pool_has():
-    with pytest.raises(InvalidInput, match="pool size: received 2, expected at least .* 3"):
-        choose_representatives(np.zeros((1, 2, 4)), 3)
-
-
-@pytest.mark.parametrize("shape", [(2, 1, 4), (1, 1, 3)])
-def test_previous_proxies_of_another_shape(shape):
-    with pytest.raises(InvalidInput, match="previous proxies"):
-        choose_representatives(np.zeros((1, 2, 4)), 1, np.zeros(shape))
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_embeddings_that_are_not_finite_are_named(value):
-    pools = np.ones((3, 2, 4))
-    pools[1, 0, 2] = value
-    with pytest.raises(InvalidInput, match="pools: received '1 embeddings that are not finite, the first of class 1"):
-        choose_representatives(pools, 1)
-    with pytest.raises(InvalidInput, match="previous proxies: received '1 embeddings that are not finite"):
-        choose_representatives(np.ones((3, 2, 4)), 1, previous=pools)
-
-
 keras = tf.keras
 
 
@@ -223,10 +213,3 @@ def test_half_precision_gradients_keep_their_type():
     gradient = term([tf.zeros(1, tf.float16)], [variable])[0]
     assert gradient.dtype == tf.float16
     assert float(gradient[0]) == 0.5
-
-
-def test_bad_arguments():
-    with pytest.raises(InvalidInput, match="variables"):
-        ProximalTerm([], 0.1)
-    with pytest.raises(InvalidInput, match="ccp_lambda"):
-        ProximalTerm([tf.Variable(1.0)], -1.0)

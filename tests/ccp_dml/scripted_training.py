@@ -3,16 +3,17 @@
 import numpy as np
 import tensorflow as tf
 
-from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ClassPools, ProjectionRules, ProximalTerm
+from ccp_dml import AlternatingProjections, ChanceConstrainedLoss, ProjectionRules, ProximalTerm
 from common.data import ClassBalancedBatches, Examples, RandomShift, training_batches
 from common.losses import ContrastiveLoss
 from common.pooling import GlobalAveragePooling
 from common.records import RunDirectory
 from common.references import ProxyBank
-from common.training import EmbeddingHead, EmbeddingModel, ProxyRateOptimizer, TrainingSchedule, fit
+from common.training import EmbeddingHead, EmbeddingModel, FusedAdam, ProxyRateOptimizer, TrainingSchedule, fit
 
 keras = tf.keras
 CLASSES, PROXIES, DIM, RATE = 4, 2, 6, 0.25
+MOVE = 2.0**-7
 
 
 class ScriptedTraining:
@@ -37,11 +38,16 @@ class ScriptedTraining:
         self.model = EmbeddingModel(backbone, head, self.loss, normalization="clip")
         self.model.build_from_batch(self.examples.inputs, self.examples.labels)
         self.term = ProximalTerm([*backbone.trainable_variables, *head.trainable_variables], RATE)
-        self.pools = ClassPools(self.model.embed, self.examples, RandomShift(1), 4, PROXIES, seed=5, batch_size=7)
         self.projections = AlternatingProjections(self.loss, self.term, self.embed_pools, rules, in_batch_values=before)
         self.given, self.stop_after, self.seen = given, stop_after, []
         self.rates, self.begun = [], []
         self.embedded = {}
+
+    def pools(self, problem):
+        """Embeddings of four images of each class, drawn anew for each problem, with the present weights."""
+        places = np.random.default_rng((5, problem)).permuted(np.arange(20).reshape(CLASSES, 5), axis=1)[:, :4]
+        embeddings = self.model(self.examples.inputs[places.ravel()].astype(np.float32))
+        return np.reshape(embeddings, (CLASSES, 4, DIM))
 
     def embed_pools(self, problem):
         self.embedded[problem] = (self.model.get_weights(), self.pools(problem))
@@ -70,21 +76,22 @@ class ScriptedTraining:
             self.validate,
             run,
             schedule,
-            lambda: ProxyRateOptimizer(keras.optimizers.Adam(0.01, beta_2=0.99)),
+            lambda: ProxyRateOptimizer(FusedAdam(0.01, beta_2=0.99)),
             gradient_transforms=[self.term],
             extra_callbacks=[self.projections],
         )
 
     def replay(self):
-        """The given evaluations without training between them, for what follows from figures alone."""
+        """The given evaluations; between them each weight moves by `MOVE`, as if it were trained for two steps."""
         self.projections.set_model(self.model)
         self.projections.set_params({"epochs": len(self.given)})
         self.model.stop_training = False
         self.projections.on_train_begin()
-        for epoch, value in enumerate(self.given):
+        for epoch in range(len(self.given)):
             self.projections.on_epoch_begin(epoch)
+            self.model.set_weights([w + MOVE if w.dtype == np.float32 else w for w in self.model.get_weights()])
             self.projections.on_train_batch_end(1)  # the second step
-            self.projections.on_epoch_end(epoch, {"MAP@R": value})
+            self.projections.on_epoch_end(epoch, self.validate())
 
     def proxies_of(self, weights):
         """The proxies, normalised, among all weights."""

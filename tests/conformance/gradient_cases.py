@@ -33,7 +33,7 @@ LENGTHS = ("inside", "on", "outside", "mixed")  # of vectors, against the unit b
 SMOOTHING = 5.0
 SMALLEST_DISTANCE = 0.1  # between vectors: at 0 a distance has a kink of its own
 
-_POOLING = PoolingSettings(None, SMOOTHING, "exact", None, return_attributes=True, return_plan=True)
+_POOLING = PoolingSettings(None, SMOOTHING, "exact", 9, return_attributes=True, return_plan=True)
 
 COMPILED = ("CompiledPooling", "CompiledLoss")  # cases that are programs of their own, inside of a function or not
 

@@ -25,7 +25,9 @@ ON_FOUR = [f"{loss}/{composition}" for loss, composition in zip(KINDS[::2], COMP
 LEFT_OUT = (*KINDS, "MinedLoss by batch")
 OTHERS = [loss for loss in LOSSES if loss not in LEFT_OUT]
 WHOLE = [f"{loss}/{composition}" for loss in (*KINDS, *OTHERS) for composition in COMPOSITIONS]
-SAMPLE = [f"{loss}/{COMPOSITIONS[turn % len(COMPOSITIONS)]}" for turn, loss in enumerate(OTHERS[::5])]
+SAMPLE = FEW  # one of each kind on either stack, some of the others on the default one
+if IS_KERAS_3:
+    SAMPLE = FEW + [f"{loss}/{COMPOSITIONS[turn % len(COMPOSITIONS)]}" for turn, loss in enumerate(OTHERS[::5])]
 
 # The row of decorrelation weighs its gradient by 10, and so does a difference.
 BOUNDS = {"DecorrelationLoss": 1e-4}
@@ -49,19 +51,14 @@ def too_far_apart(replicas, rows):
     return {row: figure for row, figure in figures.items() if not figure < bound(row)}
 
 
-def test_two_replicas_step_like_one_device():
-    assert too_far_apart(2, FEW) == {}
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [SAMPLE, pytest.param(WHOLE, marks=pytest.mark.release)], ids=["sample", "all"])
+def test_two_replicas_step_like_one_device(rows):
+    assert too_far_apart(2, rows) == {}
 
 
 def test_a_gathered_batch_has_the_gradient_of_central_differences():
-    assert found(2, *FEW)["central_differences"] < 1e-7
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not IS_KERAS_3, reason="other losses on the default stack, one of each kind on either")
-@pytest.mark.parametrize("rows", [SAMPLE, pytest.param(WHOLE, marks=pytest.mark.release)], ids=["sample", "all"])
-def test_other_losses_on_two_replicas_step_like_one_device(rows):
-    assert too_far_apart(2, rows) == {}
+    assert found(2, *SAMPLE)["central_differences"] < 1e-7
 
 
 @pytest.mark.slow

@@ -11,8 +11,12 @@ from tests.support.mlflow_server import free_port
 
 PROGRAM = ["-m", "tests.conformance.replicated_fit"]
 ALONE = pytest.mark.release  # its loss, or its model, is in one of the others
-NAMES = [pytest.param("proxies_and_memory", marks=ALONE), "pooled_with_zero_shot", "chance_constrained"]
-NAMES += ["embedding_model", *([pytest.param("low_rank_updates", marks=ALONE)] if IS_KERAS_3 else [])]
+NAMES = [*(pytest.param(name, marks=ALONE) for name in ("proxies_and_memory", "chance_constrained"))]
+NAMES += [
+    "pooled_with_zero_shot",
+    "embedding_model",
+    *([pytest.param("low_rank_updates", marks=ALONE)] if IS_KERAS_3 else []),
+]
 SHORT = ("memory_in_parts", "ccp_in_parts", "gsp")
 OLD = (3, 0) <= KERAS_VERSION < (3, 10)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(OLD, reason="replicas need Keras 3.10 or newer, or 2.15")]

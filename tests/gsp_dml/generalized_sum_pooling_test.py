@@ -12,6 +12,7 @@ from gsp_dml.generalized_sum_pooling import GeneralizedSumPooling
 from tests.gsp_dml.transport_oracle import bisected_transport, distances
 
 keras = tf.keras
+FEW = {"num_iterations": 5}  # of the solver: a graph has each of them
 
 
 def random_maps(batch=6, seed=0, dtype=np.float32):
@@ -146,7 +147,7 @@ def test_inference_collects_nothing_and_prototypes_are_chosen_once():
 def test_a_recomputed_pass_collects_nothing_and_has_the_same_gradient(as_graph):
     batches, found = [tf.constant(random_maps(4, seed)) for seed in range(4)], []
     for repeat in (lambda f: f, tf.recompute_grad):
-        layer = GeneralizedSumPooling(3, memory_size=8)
+        layer = GeneralizedSumPooling(3, memory_size=8, **FEW)
         layer.build((None, 3, 4, 8))
         pool = repeat(lambda maps, layer=layer: layer(maps, training=True))
 
@@ -164,7 +165,7 @@ def test_a_recomputed_pass_collects_nothing_and_has_the_same_gradient(as_graph):
 
 def small_classifier(**settings):
     inputs = keras.Input((3, 4, 8))
-    model = keras.Model(inputs, keras.layers.Dense(1)(GeneralizedSumPooling(2, memory_size=10)(inputs)))
+    model = keras.Model(inputs, keras.layers.Dense(1)(GeneralizedSumPooling(2, memory_size=10, **FEW)(inputs)))
     model.compile("sgd", "mse", **settings)
     return model
 
@@ -235,7 +236,7 @@ def test_a_configuration_of_before_still_makes_the_layer():
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(("close", "smoothing"), [(1, 5000.0), (6, 5000.0), (1, 5.0), (6, 5.0)])
 def test_a_vectorised_map_over_images_is_the_batch(smoothing, close):
-    layer, maps = given(transport_ratio=0.4, smoothing=smoothing), random_maps(dtype=np.float64)
+    layer, maps = given(transport_ratio=0.4, smoothing=smoothing, **FEW), random_maps(dtype=np.float64)
     maps[:close, 0, 0] = prototypes_of()[0]  # these take the exact way to the costs, the others do not
     maps[4:] = maps[4:, :1, :1]
 
@@ -260,7 +261,7 @@ def test_while_the_memory_fills_prototypes_have_no_gradient():
 
 def test_a_memory_that_fills_inside_a_function_equals_an_eager_one():
     batches = [random_maps(size, seed) for seed, size in enumerate((4, 3, 5, 4))]
-    eager, compiled = memory_layer(), memory_layer()
+    eager, compiled = memory_layer(**FEW), memory_layer(**FEW)
     compiled.build((None, 3, 4, 8))
     step = tf.function(lambda x: compiled(x, training=True), input_signature=[tf.TensorSpec([None, 3, 4, 8])])
     for batch in batches:
@@ -276,7 +277,7 @@ def test_a_compiled_layer_trains_and_restores_like_a_plain_one(tmp_path):
     models = []
     for jit_compile in (False, True):
         inputs = keras.Input((3, 4, 8))
-        pooled = GeneralizedSumPooling(3, memory_size=10, jit_compile=jit_compile)(inputs)
+        pooled = GeneralizedSumPooling(3, memory_size=10, jit_compile=jit_compile, **FEW)(inputs)
         model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer="ones")(pooled))
         model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
         model.fit(images, targets, batch_size=10, epochs=2, shuffle=False, verbose=0)

@@ -6,7 +6,7 @@ from gsp_dml.transport_pooling import CompiledPooling, PoolingInputs, PoolingSet
 
 BATCH, POSITIONS, CHANNELS, PROTOTYPES = 3, 7, 5, 4
 MASK = tf.constant([[True] * 7, [True] * 4 + [False] * 3, [True] * 6 + [False]])
-DEFAULTS = PoolingSettings(0.4, 5.0, "exact", None, return_attributes=True, return_plan=True)
+DEFAULTS = PoolingSettings(0.4, 5.0, "exact", 5, return_attributes=True, return_plan=True)
 
 
 def inputs(ratio=None, mask=None, has_prototypes=None) -> PoolingInputs:

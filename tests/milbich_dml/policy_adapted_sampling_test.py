@@ -53,11 +53,11 @@ def test_the_distribution_after_given_actions_by_hand(monkeypatch):
 
 def test_random_actions_learn_nothing_and_are_drawn_alike_for_any_measurement():
     rules, decisions = PolicyRules("random"), {}
-    for name, values in {"rising": np.linspace(0.1, 0.9, 60), "falling": np.linspace(0.9, 0.1, 60)}.items():
+    for name, values in {"rising": np.linspace(0.1, 0.9, 30), "falling": np.linspace(0.9, 0.1, 30)}.items():
         seen = decisions[name] = []
         teacher = teacher_of(values, num_bins=20, observe=seen.append, rules=rules, seed=3)
         first = [np.array(weight) for weight in teacher.policy.weights]
-        run(teacher, 60)
+        run(teacher, 30)
         for before, after in zip(first, teacher.policy.weights, strict=True):
             np.testing.assert_array_equal(before, after)
     actions = {name: np.array([decision.actions for decision in seen]) for name, seen in decisions.items()}
@@ -92,21 +92,21 @@ def test_the_average_of_the_rewards_moves_by_its_rate():
 
 @pytest.mark.parametrize("estimator", ["ppo_a2c", "ppo_ema", "reinforce", "reinforce_ema", "reinforce_a2c"])
 def test_a_restored_teacher_decides_the_same_bit_for_bit(estimator):
-    values = np.random.default_rng(1).uniform(size=12)
+    values = np.random.default_rng(1).uniform(size=6)
 
     def make(observe, given):
         return teacher_of(given, observe=observe, steps_per_decision=3, rules=PolicyRules(estimator), seed=4)
 
     whole, parts = [], []
     teacher = make(whole.append, values)
-    run(teacher, 36)
+    run(teacher, 18)
     first = make(parts.append, values)
-    run(first, 20)  # six decisions, and two steps of the seventh period
-    second = make(parts.append, values[6:])
+    run(first, 11)  # three decisions, and two steps of the fourth period
+    second = make(parts.append, values[3:])
     second.restore(first.state(), [array.copy() for array in first.arrays()])
     second.distribution.set_weights(first.distribution.get_weights())  # the model's part
-    run(second, 16)
-    assert len(whole) == len(parts) == 12
+    run(second, 7)
+    assert len(whole) == len(parts) == 6
     for one, other in zip(whole, parts):
         for value, expected in zip(one, other):
             np.testing.assert_array_equal(value, expected)

@@ -2,7 +2,7 @@ import dataclasses
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from common.errors import InvalidInput
@@ -13,6 +13,15 @@ from experiments.settings.method_names import PAIR_LOSSES
 from experiments.settings.run_settings import BUDGETS, OWN_PHOTOS, RECIPES
 
 NUM_EXAMPLES = 60
+# The same examples in every run, so that CI fails only when the code does.
+settings.register_profile(
+    "deterministic",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("deterministic")
 LOSSES = [*build.LOSSES, *(f"{loss}{part}" for loss in PAIR_LOSSES for part in ("+xbm", "+random+rho"))]
 OVERRIDES = st.fixed_dictionaries(
     {},

@@ -1,5 +1,6 @@
 """What is special about a network; `torch_oracles_test` compares features."""
 
+import inspect
 import json
 import pathlib
 import struct
@@ -12,8 +13,8 @@ from common.backbones import pretrained_weights
 from common.backbones.bn_inception import bn_inception
 from common.backbones.efficientnet_lite0 import efficientnet_lite0
 from common.backbones.mobilenet_v2 import mobilenet_v2
-from common.backbones.pretrained_weights import load_parameters, named_parameters, save_parameters
-from common.backbones.resnet50 import resnet50
+from common.backbones.pretrained_weights import load_parameters, named_parameters
+from common.backbones.resnet50 import resnet50, resnet50_layout
 from common.errors import InvalidInput
 
 keras = tf.keras
@@ -31,17 +32,18 @@ def test_modules_pool_as_in_figure_5(bn_inception_model):
     assert len(pools) == 10
 
 
-@pytest.mark.parametrize(
-    ("input_mean", "expected"), [("caffe", [1 - 104, -117, 255 - 128]), ("imagenet", [1 - 103.53, -116.28, 131.325])]
-)
-def test_images_are_taken_as_caffe_or_the_published_code_does(input_mean, expected):
-    normalization = bn_inception(input_mean=input_mean).get_layer("input_normalization")
-    np.testing.assert_allclose(normalization(tf.constant([[[[255.0, 0.0, 1.0]]]])), [[[expected]]], atol=1e-4)
+def test_images_are_taken_as_caffe_or_the_published_code_does(bn_inception_model):
+    means = {"caffe": [1 - 104, -117, 255 - 128], "imagenet": [1 - 103.53, -116.28, 131.325]}
+    default = inspect.signature(bn_inception).parameters["input_mean"].default
+    for input_mean, expected in means.items():
+        model = bn_inception_model if input_mean == default else bn_inception(input_mean=input_mean)
+        found = model.get_layer("input_normalization")(tf.constant([[[[255.0, 0.0, 1.0]]]]))
+        np.testing.assert_allclose(found, [[[expected]]], atol=1e-4)
 
 
 @pytest.fixture(scope="module")
 def lite():
-    return efficientnet_lite0()
+    return efficientnet_lite0(weights="imagenet")
 
 
 def test_constants_are_the_authors(lite):
@@ -52,9 +54,8 @@ def test_constants_are_the_authors(lite):
     np.testing.assert_allclose(lite.get_layer("input_normalization")(image), [[[[0, 1, -127 / 128]]]], atol=1e-6)
 
 
-def test_imagenet_weights_are_in_the_package():
+def test_imagenet_weights_are_in_the_package(lite):
     """A plain loop over the stem: its convolution, batch norm and ReLU6 at one place of a random image."""
-    lite = efficientnet_lite0(weights="imagenet")
     folder = pathlib.Path(pretrained_weights.__file__).parent / "imagenet"
     with np.load(folder / "efficientnet_lite0.npz") as file:
         kernel, (gamma, beta, mean, variance) = (
@@ -110,19 +111,15 @@ def test_keras_layout_is_keras_network_with_its_preprocessing(tmp_path):
     assert strided(model) == [7, 1, 1, 1, 1, 1, 1]
 
 
-def test_a_file_of_the_other_layout_is_refused(tmp_path):
-    path = tmp_path / "torchvision.npz"
-    save_parameters(resnet50(layout="torchvision"), path)
-    with pytest.raises(InvalidInput, match=r"missing \(\d+\): .*conv1_conv.*unknown \(265\): bn1.bias"):
+def test_a_file_of_torchvision_and_a_checkpoint_have_its_layout_and_do_not_fit_the_other(tmp_path):
+    """`output_stride_test` has the strides of that layout."""
+    path = tmp_path / "resnet50.npz"
+    np.savez(path, **{"bn1.bias": np.zeros(64, np.float32)})
+    with pytest.raises(InvalidInput, match=r"missing \(\d+\): .*conv1_conv.*unknown \(1\): bn1.bias"):
         resnet50(weights=path, layout="keras")
-    model = resnet50(weights=path)  # "auto" takes torchvision's layout for an .npz
-    assert "layer1.0.conv1.weight" in named_parameters(model)
-    assert strided(model) == [7, 3, 1, 3, 1, 3, 1]
-
-
-def test_a_checkpoint_has_torchvisions_layout(tmp_path):
     header = json.dumps({"bn1.bias": {"dtype": "F32", "shape": [64], "data_offsets": [0, 256]}}).encode()
-    path = tmp_path / "resnet50.safetensors"
-    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(256))
+    checkpoint = tmp_path / "resnet50.safetensors"
+    checkpoint.write_bytes(struct.pack("<Q", len(header)) + header + bytes(256))
+    assert resnet50_layout(path) == resnet50_layout(checkpoint) == "torchvision"
     with pytest.raises(InvalidInput, match=r"missing \(\d+\): bn1.running_mean.*conv1.weight"):
-        resnet50(weights=path)
+        resnet50(weights=checkpoint)

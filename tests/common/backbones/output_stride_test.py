@@ -65,6 +65,13 @@ def test_folded_saved_and_read_back(networks, tmp_path):
 
 
 def test_resnet50_is_dilated_in_torchvisions_layout_only():
-    assert "layer1.0.conv1.weight" in named_parameters(resnet50(output_stride=16))
+    dilated = resnet50(output_stride=16)
+    assert "layer1.0.conv1.weight" in named_parameters(dilated)
+    strided = [
+        each.kernel_size[0]
+        for each in dilated.layers
+        if isinstance(each, keras.layers.Conv2D) and each.strides != (1, 1)
+    ]
+    assert strided == [7, 3, 1, 3, 1]  # a stage at its 3x3 convolution, and its shortcut
     with pytest.raises(InvalidInput, match="output_stride: received 16, expected 32 with Keras' layout"):
         resnet50(layout="keras", output_stride=16)

@@ -118,8 +118,9 @@ def test_a_reduced_crop_has_one_scale_and_any_place():
 
 def test_jitter_turns_the_hue_and_scales_the_brightness():
     image, hues, values = np.full((8, 8, 3), [120, 60, 90], np.uint8), [], []
-    for seed in range(200):
-        pixel = JitteredCrop(8)(image, [seed, 1]).numpy()[0, 0] / 255
+    pairs = np.stack([np.arange(200), np.ones(200)], axis=1).astype(np.int32)
+    for jittered in of_each(lambda pair: JitteredCrop(8)(image, pair), pairs, tf.uint8):
+        pixel = jittered[0, 0] / 255
         hue, saturation, value = colorsys.rgb_to_hsv(*pixel)
         assert saturation == pytest.approx(0.5, abs=0.02)
         hues.append((hue - 11 / 12 + 0.5) % 1 - 0.5)

@@ -11,7 +11,6 @@ from PIL import Image
 
 from common.data.batches import ClassBalancedBatches
 from common.data.dataset import Examples
-from common.data.image_files import read_image
 from common.data.image_formats import Reading
 from common.data.images import CenterCrop, Identity, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
@@ -59,7 +58,7 @@ def test_files_have_the_same_bits_as_shards_and_from_any_step(copies):
     count = batches.batches_per_epoch + 3
     expected = hashes(training_batches(as_files, batches, augmentation, seed=5, num_threads=1), count)
     assert len(set(expected)) == count
-    for start in (1, batches.batches_per_epoch, count - 2):
+    for start in (1, batches.batches_per_epoch):
         for examples in copies:
             resumed = training_batches(examples, batches, augmentation, seed=5, start_step=start)
             assert hashes(resumed, count - start) == expected[start:]
@@ -69,12 +68,13 @@ def test_files_have_the_same_bits_as_shards_and_from_any_step(copies):
 @pytest.mark.parametrize(("augmentation", "start"), [(RandomShift(2, flip=True), 0), (ThesisCrop(8), 16)])
 def test_batches_that_are_transformed_together_have_the_bits_of_each_alone(in_memory, augmentation, start):
     batches, count = index_batches(), 20 if augmentation.works_on_batches else 3  # more than are transformed together
+    single = tf.function(augmentation)
     found = training_batches(in_memory, batches, augmentation, seed=5, start_step=start, num_threads=4)
     assert [(each.shape[0], each.dtype) for each in found.element_spec] == [(6, tf.uint8), (6, tf.int64)]
     for step, (inputs, labels) in enumerate(found.take(count), start):
         epoch, indices = next(iter(batches.from_step(step)))
         seeds = example_seeds(5, epoch, step % batches.batches_per_epoch, len(indices))
-        expected = [augmentation(*each).numpy() for each in zip(in_memory.inputs[indices], seeds)]
+        expected = [single(*map(tf.constant, each)).numpy() for each in zip(in_memory.inputs[indices], seeds)]
         np.testing.assert_array_equal(inputs, expected)
         np.testing.assert_array_equal(labels, LABELS[indices])
 
@@ -223,7 +223,7 @@ def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, m
 
     def read(path, transform, seed, reading):
         traced.append(transform)
-        return read_image(path, transform, seed, reading)
+        return tf.cast(tf.fill([19, 19, 3], tf.strings.to_hash_bucket_fast(path, 256)), tf.uint8)
 
     class Changing(CenterCrop):  # a class of one's own, whose objects may be assigned to
         __dataclass_params__ = type("Params", (), {"frozen": False})

@@ -12,7 +12,6 @@ from common.losses import (
     CrossBatchMemoryLoss,
     MarginLoss,
     MatryoshkaLoss,
-    MetricLoss,
     MinedLoss,
     MultiSimilarityLoss,
     ProxyNCALoss,
@@ -38,13 +37,10 @@ class Last(LossOfParts):
         return self.parts[-1](embeddings, labels, references)
 
 
-def test_a_loss_around_another_normalizes_as_that_one_says():
-    assert Doubled(ContrastiveLoss(normalization="clip")).normalization == "clip"
-    assert Doubled(ContrastiveLoss(normalization="clip"), normalization="none").normalization == "none"
-
-
-def test_parts_share_a_normalization_or_have_none():
+def test_a_loss_around_another_normalizes_as_that_one_says_and_parts_share_that_or_have_none():
     clip, unit = ContrastiveLoss(normalization="clip"), TripletLoss()
+    assert Doubled(clip).normalization == "clip"
+    assert Doubled(clip, normalization="none").normalization == "none"
     assert Last([clip, ContrastiveLoss(normalization="clip")]).normalization == "clip"
     assert Last([clip, unit]).normalization == "none"
 
@@ -154,11 +150,6 @@ def test_lengths_that_do_not_increase_or_fit_are_refused(lengths):
         MatryoshkaLoss([TripletLoss(), TripletLoss()], [2, 8])(*random_batch())
 
 
-@pytest.mark.parametrize("normalization", ["unit", "clip"])
-def test_the_normalization_is_part_of_the_configuration(normalization):
-    assert MetricLoss(normalization=normalization).get_config()["normalization"] == normalization
-
-
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64])
 def test_ids_of_any_type_and_both_shapes(dtype):
     for labels in (np.array([0, 7, 200], dtype), np.array([[0], [7], [200]], dtype)):
@@ -186,11 +177,3 @@ def test_xla_says_what_it_cannot_stop():
     ids_of = tf.function(class_ids, jit_compile=True)
     assert not ids_of(tf.constant([1.0, 0.5]))[1]
     assert ids_of(tf.constant([1.0, 2.0]))[1]
-
-
-@pytest.mark.parametrize("labels", [np.eye(3), np.eye(3, dtype=np.int64), np.zeros((2, 1, 1))])
-def test_one_hot_labels_are_refused(labels):
-    with pytest.raises(
-        InvalidInput, match=r"shape of labels: .*expected class ids \[batch\] or \[batch, 1\]. Of one-hot"
-    ):
-        class_ids(labels)

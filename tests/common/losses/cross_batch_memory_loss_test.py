@@ -161,11 +161,3 @@ def test_given_references_take_the_place_of_the_batch_in_the_first_term():
     references = References(third, third_labels)
     expected = base(second, second_labels, references) + base(second, second_labels, References(first, first_labels))
     np.testing.assert_allclose(loss(second, second_labels, references), expected, rtol=1e-6)
-
-
-def test_no_gradient_into_the_memory_and_none_of_its_weights_trains():
-    loss = CrossBatchMemoryLoss(ProxyNCALoss(3, DIM), 4, DIM, start_step=0)
-    for embeddings, labels in batches(2):
-        loss(embeddings, labels, training=True)
-    assert [variable.shape for variable in loss.trainable_variables] == [(3, DIM)]
-    assert [id(variable) for variable in loss.proxy_variables] == [id(loss.loss.proxy_bank.proxies)]

@@ -7,9 +7,11 @@ import pytest
 import tensorflow as tf
 
 from common.losses import (
+    AngularLoss,
     CircleLoss,
     ContrastiveLoss,
     CosineContrastiveLoss,
+    LiftedStructureLoss,
     MarginLoss,
     MultiSimilarityLoss,
     NPairLoss,
@@ -245,10 +247,11 @@ def test_n_pair_equals_loops(case, loops, scale, anchors):
     np.testing.assert_allclose(case(loss), loops.mean(terms), rtol=1e-12)
 
 
-def test_the_penalty_is_of_the_norms_before_the_normalization(case):
-    plain, with_penalty = (NPairLoss(norm_penalty=weight, normalization=case.normalization) for weight in (0.0, 0.005))
+@pytest.mark.parametrize("kind", [NPairLoss, LiftedStructureLoss])
+def test_the_penalty_is_of_the_norms_before_the_normalization(case, kind):
+    plain, with_penalty = (kind(norm_penalty=weight, normalization=case.normalization) for weight in (0.0, 0.005))
     norms = np.linalg.norm(case.embeddings, axis=1)
-    np.testing.assert_allclose(case(with_penalty) - case(plain), 0.005 * norms.mean(), rtol=1e-12)
+    np.testing.assert_allclose(case(with_penalty) - case(plain), 0.005 * norms.mean(), rtol=1e-11)
 
 
 def test_large_products_do_not_overflow():
@@ -267,5 +270,6 @@ def test_one_positive_an_anchor_equals_tensorflow_addons(seed):
     np.testing.assert_allclose(value, expected, rtol=1e-5)
 
 
-def test_pairs_without_negatives_do_not_count():
-    assert float(NPairLoss()(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.zeros(3, int))) == 0.0
+@pytest.mark.parametrize("loss", [NPairLoss(), AngularLoss(), LiftedStructureLoss(generalized=True)])
+def test_pairs_without_negatives_do_not_count(loss):
+    assert float(loss(np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), np.zeros(3, int))) == 0.0

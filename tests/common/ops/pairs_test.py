@@ -18,12 +18,6 @@ from common.ops.reductions import (
 from common.ops.sinkhorn import balanced_transport_plan
 
 
-def test_batch_alone():
-    positive, negative = pair_masks(tf.constant([5, 3, 5]))
-    np.testing.assert_array_equal(positive, [[0, 0, 1], [0, 0, 0], [1, 0, 0]])
-    np.testing.assert_array_equal(negative, [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-
-
 def test_references_that_are_not_valid_take_no_part():
     positive, negative = pair_masks([5, 3], [3, 5, 5], [True, True, False])
     np.testing.assert_array_equal(positive, [[0, 1, 0], [1, 0, 0]])
@@ -79,18 +73,12 @@ LOGITS = np.array([[1.0, -2.0, 0.5], [300.0, 200.0, 299.0], [-900.0, -901.0, -90
 MASK = np.array([[True, True, False], [True, True, True], [True, True, False], [False, False, False]])
 
 
-def test_masked_mean():
+def test_means_of_some_of_all_and_of_none():
     assert masked_mean(np.array([1.0, 2.0, 6.0]), np.array([True, False, True])) == 3.5
     assert masked_mean(np.array([1.0, 2.0]), np.array([False, False])) == 0.0
-
-
-def test_mean_or_zero():
     assert mean_or_zero(tf.constant([[1.0, 2.0], [0.0, 6.0]])) == 2.25
     assert mean_or_zero(tf.zeros([0])) == 0.0
     assert np.isnan(mean_or_zero(tf.constant([1.0, np.nan])))
-
-
-def test_mean_of_nonzero():
     assert mean_of_nonzero(np.array([[0.0, 2.0], [4.0, 0.0]])) == 3.0
     assert mean_of_nonzero(np.zeros((2, 2))) == 0.0
 

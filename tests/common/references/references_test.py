@@ -100,11 +100,6 @@ def test_cross_batch_memory_config_round_trip():
     assert CrossBatchMemory.from_config(config).get_config() == config
 
 
-def test_size_of_zero_is_refused():
-    with pytest.raises(InvalidInput, match="memory_size: received 0"):
-        CrossBatchMemory(0, 2)
-
-
 keras = tf.keras
 
 

@@ -14,6 +14,7 @@ from common.training import (
     model_above_cut,
 )
 from common.training.devices import precision_policy, scaled_optimizer
+from tests.support.eager_functions import eagerly
 from tests.support.samples import sampled
 
 keras = tf.keras
@@ -152,7 +153,8 @@ def test_micro_batches_step_like_the_batch(num_views, warming_up, pooling):
         inputs, labels = images(6 * num_views), tf.tile(tf.constant([0, 0, 1, 1, 2, 2]), [num_views])
         model.build_from_batch(inputs, labels)
         model.compile_training(ProxyRateOptimizer(keras.optimizers.SGD(0.1), 10.0), warming_up=warming_up)
-        model.fit(tf.data.Dataset.from_tensors((inputs, labels)), verbose=0)
+        with eagerly(True):
+            model.fit(tf.data.Dataset.from_tensors((inputs, labels)), verbose=0)
         return model.get_weights()
 
     for weight, expected in zip(stepped(4), stepped(None)):

@@ -17,6 +17,7 @@ from common.training import (
     CoupledWeightDecay,
     EmbeddingHead,
     EmbeddingModel,
+    FusedAdam,
     NotFinite,
     ProxyRateOptimizer,
     TrainingSchedule,
@@ -89,7 +90,7 @@ def run_training(
     **schedule,
 ):
     model = model or make_model()
-    schedule = {"max_steps": 12, "steps_per_evaluation": 2, "patience": 20, "checkpoint_seconds": 0.0, **schedule}
+    schedule = {"max_steps": 8, "steps_per_evaluation": 2, "patience": 20, "checkpoint_seconds": 0.0, **schedule}
     run = RunDirectory(path, {})
     history = fit(
         model,
@@ -97,7 +98,7 @@ def run_training(
         validation or Validation(model),
         run,
         TrainingSchedule(**schedule),
-        lambda: ProxyRateOptimizer(keras.optimizers.Adam(learning_rate, beta_2=0.99), 10.0, ema_decay=ema_decay),
+        lambda: ProxyRateOptimizer(FusedAdam(learning_rate, beta_2=0.99), 10.0, ema_decay=ema_decay),
         [CoupledWeightDecay(1e-4, model)],
         extra_callbacks=extra_callbacks,
         watch=watch,
@@ -142,7 +143,7 @@ def test_an_interrupted_run_with_averages_and_graphs_goes_on_bit_for_bit(tmp_pat
 
 
 def test_batches_that_follow_the_weights_are_made_anew_for_each_period(tmp_path):
-    schedule = {"max_steps": 8, "warm_up_steps": 3, "plateau_patience": 1, "renews_batches": True}
+    schedule = {"max_steps": 6, "warm_up_steps": 3, "plateau_patience": 1, "renews_batches": True}
 
     def trained(folder, stop_after=None):
         model, asked = make_model(), []
@@ -156,11 +157,11 @@ def test_batches_that_follow_the_weights_are_made_anew_for_each_period(tmp_path)
         return asked, metric_lines(run), model.get_weights()
 
     asked, lines, weights = trained(tmp_path / "whole")
-    assert asked == [0, 3, 5, 7, 9]
+    assert asked == [0, 3, 5, 7]
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "parts", stop_after=2)
+        trained(tmp_path / "parts", stop_after=1)
     asked, resumed_lines, resumed = trained(tmp_path / "parts")
-    assert asked == [7, 9]
+    assert asked == [5, 7]
     assert resumed_lines == lines
     for weight, other in zip(weights, resumed, strict=True):
         np.testing.assert_array_equal(weight, other)
@@ -174,8 +175,9 @@ def test_averages_are_evaluated_and_kept_while_training_goes_on_as_without(tmp_p
         seen.append(model.get_weights())
         return {"MAP@R": figures[len(seen) - 1]}
 
-    *_, plain_run = run_training(tmp_path / "plain", plain, Validation(plain, figures))
-    *_, run = run_training(tmp_path / "averaged", model, validation, ema_decay=0.9)
+    six = {"max_steps": 6, "steps_per_evaluation": 1}
+    *_, plain_run = run_training(tmp_path / "plain", plain, Validation(plain, figures), **six)
+    *_, run = run_training(tmp_path / "averaged", model, validation, ema_decay=0.9, **six)
     for kept, averages, last in zip(model.get_weights(), seen[1], seen[-1]):
         np.testing.assert_array_equal(kept, averages)
         assert kept.ndim == 1 or np.any(kept != last)
@@ -237,7 +239,7 @@ def test_training_lowers_the_loss_and_moves_every_part(tmp_path, monkeypatch):
     monkeypatch.setattr(GlobalAveragePooling, "warn_of_unfinished_start", lambda layer: checked.append(layer))
     model = make_model()
     before = [np.array(weight) for weight in model.get_weights()]
-    _, _, run = run_training(tmp_path, model, max_steps=60, steps_per_evaluation=20)
+    _, _, run = run_training(tmp_path, model, max_steps=30, steps_per_evaluation=10)
     losses = [line["loss"] for line in metric_lines(run)]
     assert losses[-1] < losses[0] < 2 * np.log(CLASSES)
     assert all(np.any(old != new) for old, new in zip(before, model.get_weights()))
@@ -255,8 +257,8 @@ def test_best_weights_come_back_and_patience_ends_training(tmp_path):
         weights[validation.calls] = [np.array(weight) for weight in model.get_weights()]
         return value
 
-    model, history, _ = run_training(tmp_path, model, remember, patience=3)
-    assert history == {"best": {"step": 4, "MAP@R": 0.5}, "steps": 10}
+    model, history, _ = run_training(tmp_path, model, remember, patience=3, max_steps=6, steps_per_evaluation=1)
+    assert history == {"best": {"step": 2, "MAP@R": 0.5}, "steps": 5}
     for weight, best in zip(model.get_weights(), weights[2]):
         np.testing.assert_array_equal(weight, best)
 
@@ -277,12 +279,12 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_checkpoint(tmp_path):
 @pytest.fixture(scope="module")
 def whole(functions_run_eagerly, tmp_path_factory):
     """Weights, history and curve of a run that nothing disturbs."""
-    model, history, run = run_training(tmp_path_factory.mktemp("whole"), max_steps=8)
+    model, history, run = run_training(tmp_path_factory.mktemp("whole"))
     return [np.array(weight) for weight in model.get_weights()], history, metric_lines(run)
 
 
 def assert_goes_on_like(whole, path, watch=None):
-    model, history, run = run_training(path, max_steps=8, watch=watch)
+    model, history, run = run_training(path, watch=watch)
     assert (history, metric_lines(run)) == whole[1:]
     for weight, other in zip(whole[0], model.get_weights()):
         np.testing.assert_array_equal(weight, other)
@@ -297,7 +299,7 @@ def test_who_watches_is_told_of_each_evaluation_and_again_of_one_without_checkpo
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_training(tmp_path, max_steps=8, watch=watch)
+        run_training(tmp_path, watch=watch)
     assert_goes_on_like(whole, tmp_path, watch=watch)
     assert told == [(2, 0.5), (4, 0.5), (4, 0.5), (6, 0.5), (8, 0.5)]
 
@@ -320,7 +322,7 @@ def test_a_gradient_that_is_not_finite_stops_at_its_batch_and_keeps_the_state_be
 
     model.training_loss = spoiled
     with pytest.raises(NotFinite, match="gradient became NaN or infinite.* at training batch 5 ") as caught:
-        run_training(tmp_path, model, max_steps=8)
+        run_training(tmp_path, model)
     assert caught.value.step == 5
     assert_goes_on_like(whole, tmp_path)
 
@@ -348,7 +350,7 @@ def test_a_full_disk_stops_and_the_same_command_goes_on(tmp_path, monkeypatch, w
 
     monkeypatch.setattr(RunDirectory, "write_checkpoint", write)
     with pytest.raises(OSError, match="No space left on device"):
-        run_training(tmp_path, max_steps=8)
+        run_training(tmp_path)
     assert_goes_on_like(whole, tmp_path)
 
 
