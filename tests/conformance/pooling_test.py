@@ -51,7 +51,7 @@ POOLINGS = {
         4, num_iterations=FEW, prototype_initializer="random", trainable_transport_ratio=True, **kw
     ),
     "GeneralizedSumPooling by fixed point": lambda **kw: gsp_dml.GeneralizedSumPooling(
-        4, solver="fixed_point", num_iterations=30, prototype_initializer="random", **kw
+        4, solver="fixed_point", num_iterations=10, prototype_initializer="random", **kw
     ),
 }
 

@@ -90,7 +90,7 @@ def emoji_clutter_emoji(filled_cache):
     """A part of the emoji."""
     whole = load_emoji(cache_dir=filled_cache("emoji", load_emoji))
     first = whole.test.labels.min()
-    train, test = whole.train.subset(whole.train.labels < 60), whole.test.subset(whole.test.labels < first + 60)
+    train, test = whole.train.subset(whole.train.labels < 30), whole.test.subset(whole.test.labels < first + 30)
     return dataclasses.replace(whole, train=train, test=test)
 
 

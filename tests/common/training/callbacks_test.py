@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow import keras
 
 from common.diagnostics import diagnose
 from common.errors import InvalidInput
@@ -24,16 +23,16 @@ from common.training import (
 )
 from common.training.callbacks import BestWeights, MeanLoss, NotFinite, PlateauSchedule
 
-callbacks_keras = tf.keras
+keras = tf.keras
 
 
 def test_diagnostics_are_logged_and_a_collapse_is_warned_of_once(capfd):
     rng = np.random.default_rng(0)
     inputs, labels = rng.normal(size=(12, 3)).astype(np.float32), np.repeat(np.arange(4), 3)
-    model = callbacks_keras.Sequential([callbacks_keras.layers.Dense(2, use_bias=True, bias_initializer="ones")])
+    model = keras.Sequential([keras.layers.Dense(2, use_bias=True, bias_initializer="ones")])
     model.build((None, 3))
     model.layers[0].kernel.assign([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]])  # two directions, so that nothing collapses
-    model.compile(callbacks_keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
     callback = EmbeddingDiagnostics(lambda: (model.predict(inputs, verbose=0), labels))
     history = model.fit(inputs, np.zeros((12, 2)), batch_size=12, epochs=2, verbose=0, callbacks=[callback]).history
     expected = diagnose(model.predict(inputs, verbose=0), labels).figures
@@ -56,7 +55,7 @@ def test_diagnostics_are_logged_and_a_collapse_is_warned_of_once(capfd):
 @pytest.mark.parametrize("make", [BestWeights, PlateauSchedule])
 def test_a_metric_that_nothing_has_measured_is_named(make):
     callback = make("MAP@R", 3)
-    callback.set_model(callbacks_keras.Sequential([callbacks_keras.Input((2,)), callbacks_keras.layers.Dense(1)]))
+    callback.set_model(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
     callback.model.compile("sgd", "mse")
     with pytest.raises(InvalidInput, match=f"{make.__name__} found no 'MAP@R' in the logs .loss.. Put RetrievalEvalu"):
         callback.on_epoch_end(0, {"loss": 1.0})
@@ -118,9 +117,6 @@ def test_a_bad_loss_is_named_by_its_step_since_the_beginning():
     assert caught.value.step == 3 + 2 * 10 + 1
 
 
-callback_order_keras = tf.keras
-
-
 def evaluation():
     return RetrievalEvaluation(lambda: {"MAP@R": 0.5})
 
@@ -128,8 +124,8 @@ def evaluation():
 @pytest.mark.parametrize(
     "waiting",
     [
-        callback_order_keras.callbacks.EarlyStopping("MAP@R"),
-        callback_order_keras.callbacks.ReduceLROnPlateau("MAP@R", patience=2),
+        keras.callbacks.EarlyStopping("MAP@R"),
+        keras.callbacks.ReduceLROnPlateau("MAP@R", patience=2),
     ],
 )
 def test_a_callback_that_waits_stands_behind_the_one_that_measures(waiting):
@@ -143,7 +139,7 @@ def test_a_callback_that_waits_stands_behind_the_one_that_measures(waiting):
 
 @pytest.mark.parametrize("monitor", ["loss", "val_loss", "P@1 here"])
 def test_what_fit_itself_measures_can_be_monitored_anywhere(monitor):
-    check_callback_order([callback_order_keras.callbacks.EarlyStopping(monitor), evaluation()], ["P@1 here"])
+    check_callback_order([keras.callbacks.EarlyStopping(monitor), evaluation()], ["P@1 here"])
 
 
 def hits_and_queries(labels, embeddings):

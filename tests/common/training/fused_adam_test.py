@@ -20,10 +20,10 @@ SETTINGS = {
     "plain": PLAIN,
     "clipped": {**PLAIN, "global_clipnorm": 0.3},
     "averaged": {**PLAIN, "use_ema": True, "ema_momentum": 0.5, "ema_overwrite_frequency": 7},
-    "schedule": {**PLAIN, "learning_rate": keras.optimizers.schedules.ExponentialDecay(RATE, 30, 0.5)},
+    "schedule": {**PLAIN, "learning_rate": keras.optimizers.schedules.ExponentialDecay(RATE, 40, 0.5)},
     "decayed": {**PLAIN, "weight_decay": 0.5},
 }
-NUM_STEPS = 30
+NUM_STEPS = 40
 
 
 def starts(dtype="float32"):
