@@ -26,7 +26,7 @@ from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex
 from photo_search.index.places import name_of
 from photo_search.photos.duplicates import COPY_FLAGS, KEEP, check_copy_flags, copies_among, define_copy_flags
-from photo_search.photos.findings import carry_out, examine, planned_moves, write_clinic
+from photo_search.photos.findings import DRAWN, carry_out, examine, planned_moves, write_clinic
 from photo_search.photos.models import MODEL_FLAGS, define_model_flags, index_in_memory
 
 _LISTED = 10  # moves that are printed
@@ -48,7 +48,7 @@ def main() -> None:
     without_class = 0 if index.labels is None else sum(not label for label in index.labels)
     removes = values.keep is not None
     write_clinic(values.output, name, len(index), findings, values.shown, without_class, removes=removes)
-    counts = {each.kind: sum(other.kind == each.kind for other in findings) for each in findings}
+    counts = {each.kind: sum(other.kind == each.kind for other in findings) for each in findings if each.kind != DRAWN}
     found = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing"
     print(f"{len(index)} photos; found: {found}.")
     if without_class:

@@ -26,16 +26,21 @@ from photo_search.photos.duplicates import kept_row
 from photo_search.photos.shown import picture_size, shown_similarity, shown_text, thumbnail_of, write_csv
 
 HEADER = ("finding", "score", "path", "label", "suggestion")
-EXACT, NEAR, LABEL, OUTLIER, TINY = "copy", "near copy", "label", "outlier", "tiny"
+EXACT, NEAR, LABEL, DRAWN, OUTLIER, TINY = "copy", "near copy", "label", "drawn", "outlier", "tiny"
 TINY_SIDE = 64  # pixels of the shorter side
 _NEIGHBORS = 3
 _NUM_NAMED = 3
+_NUM_DRAWN = 100
 _TITLES = {
     EXACT: ("Copies", "Files with the same bytes as another photo; those in another class first."),
     NEAR: ("Near copies", "Photos that are nearly the same as the one beside them; those in another class first."),
     LABEL: (
         "Suspected labels",
         "Photos that are nearer to another class than to their own; the clearest first. A suspect is a reason to look.",
+    ),
+    DRAWN: (
+        "Drawn at random",
+        "Labelled photos that are no suspects, beside three of their class. They show how many wrong labels are left.",
     ),
     OUTLIER: ("Outliers", "Photos that are far from all others; the farthest first."),
     TINY: ("Tiny photos", f"Photos with fewer than {TINY_SIDE} pixels on the shorter side."),
@@ -48,11 +53,11 @@ _COLUMNS = ("action", "path", "class")
 class Finding(NamedTuple):
     """A photo to look at."""
 
-    kind: str  # `EXACT`, `NEAR`, `LABEL`, `OUTLIER` or `TINY`
+    kind: str  # `EXACT`, `NEAR`, `LABEL`, `DRAWN`, `OUTLIER` or `TINY`
     score: str  # sorts findings of a kind; "" where there is none
     path: str  # of the photo
     label: str  # its class, or ""
-    suggestion: str  # another class for `LABEL`, the path of the other photo for copies, else ""
+    suggestion: str  # another class for `LABEL` and `DRAWN`, the path of the other photo for copies, else ""
     beside: tuple[str, ...] = ()  # paths that show why
 
 
@@ -107,7 +112,7 @@ def write_clinic(
     on the page, and all of them in `decisions.csv`.
     """
     os.makedirs(folder, exist_ok=True)
-    write_csv(os.path.join(folder, "findings.csv"), HEADER, [each[:5] for each in findings])
+    write_csv(os.path.join(folder, "findings.csv"), HEADER, [each[:5] for each in findings if each.kind != DRAWN])
     if removes:
         copies = [os.path.abspath(each.path) for each in findings if each.kind in (EXACT, NEAR)]
         text = io.StringIO()
@@ -117,11 +122,11 @@ def write_clinic(
     root = os.path.commonpath([os.path.dirname(os.path.abspath(each.path)) for each in findings] or ["."])
     sections = []
     for kind, (title, note) in _TITLES.items():
-        of_kind = [each for each in findings if each.kind == kind]
+        of_kind = [each for each in findings if each.kind == kind][: most if kind == DRAWN else None]
         if of_kind:
             is_removed = removes and kind in (EXACT, NEAR)
             shown = [{**_values(each, root), "is_removed": is_removed} for each in of_kind[:most]]
-            sections.append({"title": title, "note": note, "count": len(of_kind), "findings": shown})
+            sections.append({"title": title, "note": note, "findings": shown, "kind": kind, "count": len(of_kind)})
     values = {"title": shown_text(f"Photo clinic: {name}"), "num_photos": num_photos, "sections": sections}
     values["without_class"] = without_class
     write_text(
@@ -140,7 +145,7 @@ def _values(finding: Finding, root: str) -> dict:
         "label": shown_text(finding.label),
         "score": finding.score,
         "size": f"{os.path.getsize(path):,} bytes" if os.path.isfile(path) else "",
-        "suggestion": shown_text(finding.suggestion) if finding.kind == LABEL else "",
+        "suggestion": shown_text(finding.suggestion) if finding.kind in (LABEL, DRAWN) else "",
         "is_class": _is_name(finding.suggestion),
         "other": os.path.abspath(finding.suggestion)
         if finding.kind in (EXACT, NEAR) and _is_name(finding.suggestion)
@@ -244,17 +249,19 @@ def _near_copies(
 
 
 def _suspected_labels(index: EmbeddingIndex, labels: list[str]) -> list[Finding]:
-    """Find photos nearer to another class, with examples of it."""
+    """Find photos nearer to another class, with examples of it; then some of the others, with examples of their own."""
     suspects = find_label_suspects(np.asarray(index.embeddings, np.float32), labels)
     of_class = collections.defaultdict(list)
     for row, label in enumerate(labels):
         of_class[label].append(row)
+    count = int((suspects.scores > 0).sum())
+    others = count + np.random.default_rng(0).permutation(len(suspects.rows) - count)[:_NUM_DRAWN]
     found = []
-    for row, score, label in zip(suspects.rows.tolist(), suspects.scores.tolist(), suspects.suggested.tolist()):
-        if score <= 0:
-            break
-        beside = _nearest(index, row, of_class[label])
-        found.append(Finding(LABEL, f"{score:.4f}", index.ids[row], labels[row], label, beside))
+    for place in [*range(count), *others.tolist()]:
+        row, score, other = (each[place].item() for each in suspects)
+        kind, score, example = (LABEL, f"{score:.4f}", other) if place < count else (DRAWN, "", labels[row])
+        beside = _nearest(index, row, of_class[example])
+        found.append(Finding(kind, score, index.ids[row], labels[row], other, beside))
     return found
 
 

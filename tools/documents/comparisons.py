@@ -85,7 +85,7 @@ def chosen_models(study: StudyRows) -> reports.Table:
     """Tabulate P@1 and MAP@R of each label's models: without training, trained, chosen."""
 
     def text(metrics: Mapping[str, float]) -> str:
-        return " / ".join(f"{100 * metrics[name]:.1f}" for name in ("P@1", "MAP@R"))
+        return " / ".join(f"{100 * metrics[name]:.1f}" for name in TABLE_METRICS)
 
     lines, gains = [], []
     for label in labels_of(study):

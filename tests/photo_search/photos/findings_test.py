@@ -16,6 +16,7 @@ from common.data.image_files import read_image
 from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex, find_label_suspects
 from photo_search.photos.findings import (
+    DRAWN,
     EXACT,
     LABEL,
     NEAR,
@@ -116,13 +117,35 @@ def test_without_labels_none_is_suspected(collection):
     assert {each.kind for each in found} == {EXACT, NEAR, OUTLIER, TINY}
 
 
+def test_photos_drawn_at_random_tell_how_many_labels_are_wrong(browser, collection, tmp_path):
+    """Of 24 labels 2 suspects and 22 others; one of 8 others is wrong: by Wilson's formula 2.2 to 47.1 %."""
+    index, paths = collection
+    found = examine(index, 0.9999)
+    drawn = [each for each in found if each.kind == DRAWN]
+    assert {each.path for each in found if each.kind == LABEL} == {paths[13], paths[23]}
+    assert {each.path for each in drawn} == set(paths) - {paths[13], paths[23]}
+    assert all(f"/{each.label}/" in path for each in drawn for path in each.beside)
+    write_clinic(str(tmp_path / "clinic"), "birds", len(index), found, most=8)
+    browser.open((tmp_path / "clinic" / "index.html").as_uri(), width=1280)
+    choose = "document.querySelectorAll('[data-kind={}] input[value={}]')[0].click()"
+    for kind, action in (("label", "move"), ("drawn", "remove")):
+        browser.evaluate(choose.format(kind, action))
+    told = browser.evaluate("document.getElementById('wrong').textContent")
+    assert "1 of 2 suspects and 1 of 8 others" in told
+    assert told.endswith("2 to 12 of all 24.")
+    browser.evaluate(choose.format("copy", "remove"))  # paths[23], which is a suspect, too
+    browser.evaluate("document.querySelectorAll('[data-kind=label] input[value=remove]').forEach(each => each.click())")
+    decided = [line[1] for line in browser.evaluate("chosen()")]
+    assert len(decided) == len(set(decided)) == 3
+
+
 def test_the_page_and_the_table_show_the_findings(collection, tmp_path):
     index, paths = collection
     found = [*examine(index, 0.9999), Finding(TINY, "5", str(tmp_path / "<gone>.jpg"), "<b>", "")]
     write_clinic(str(tmp_path / "clinic"), "birds", len(index), found, most=2)
     with open(tmp_path / "clinic" / "findings.csv", newline="") as file:
         lines = list(csv.DictReader(file))
-    assert [line["finding"] for line in lines] == [each.kind for each in found]
+    assert [line["finding"] for line in lines] == [each.kind for each in found if each.kind != DRAWN]
     assert [line["path"] for line in lines][:2] == [paths[23], paths[5]]
     page = (tmp_path / "clinic" / "index.html").read_text()
     assert "Photo clinic: birds" in page
