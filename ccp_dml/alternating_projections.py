@@ -214,7 +214,9 @@ class AlternatingProjections(ResumableCallback):
         return True
 
     def _is_running(self, epoch: int) -> bool:
-        return not self.model.stop_training and epoch + 1 < self.params["epochs"]
+        """Return whether training goes on after an epoch; a loop of one's own does not say."""
+        epochs = (self.params or {}).get("epochs", math.inf)
+        return not getattr(self.model, "stop_training", False) and epoch + 1 < epochs
 
     def _follow(self, problem: ProjectionProblem) -> None:
         """Begin the next problem from the better of best weights and θ*."""

@@ -132,11 +132,15 @@ def checked(constructor: Constructor) -> Constructor:
     return typing.cast(Constructor, checking)
 
 
-def _check(name: str, value: object, hint: Hint) -> None:
+def _check(name: str, value: Any, hint: Hint) -> None:  # noqa: ANN401
     if hint.choices:
         check_choice(name, value, hint.choices)
-    elif hint.within is not None and value not in hint.within:
-        raise invalid(name, received=value, expected=_IN_WORDS.get(hint.within, f"a number in {hint.within}"))
+    elif hint.within is not None:
+        is_in = not isinstance(value, (str, type(None))) and value in hint.within
+        if not is_in or (hint.kind is int and value != int(value)):
+            kind = "a whole number" if hint.kind is int else "a number"
+            expected = _IN_WORDS.get(hint.within, f"a number in {hint.within}")
+            raise invalid(name, received=value, expected=expected.replace("a number", kind))
 
 
 _HERE = {name: value for name, value in globals().items() if not name.startswith("_")}

@@ -26,8 +26,8 @@ def check_prototype_initializer(initializer: PrototypeInitializer, num_prototype
     """Return "feature_memory", a Keras initializer, or an array; or raise `InvalidInput`.
 
     Args:
-        initializer: "feature_memory", "random" (normal vectors of length about 1), a Keras initializer or its
-            configuration, or an array or nested list `[prototypes, channels]`.
+        initializer: "feature_memory", "random" (normal vectors of length about 1), a Keras initializer, its name or
+            its configuration, or an array or nested list `[prototypes, channels]`.
         num_prototypes: the first dimension that an array must have.
     """
     if isinstance(initializer, str) and initializer in (FEATURE_MEMORY, RANDOM):
@@ -36,6 +36,8 @@ def check_prototype_initializer(initializer: PrototypeInitializer, num_prototype
         return keras.initializers.get(initializer)
     expected = f"'feature_memory', 'random', a Keras initializer or an array [{num_prototypes}, channels]"
     try:
+        if isinstance(initializer, str):
+            return keras.initializers.get(initializer)
         array = np.asarray(initializer, dtype=np.float64)
     except (TypeError, ValueError):
         raise invalid("prototype_initializer", received=initializer, expected=expected) from None

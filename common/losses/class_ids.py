@@ -42,7 +42,8 @@ def class_ids(
     if labels.dtype.is_integer:
         return tf.cast(labels, tf.int64), tf.constant(True)
     if not labels.dtype.is_floating:
-        raise invalid("labels", received=labels.dtype.name, expected="integers, or floats that are whole")
+        of_names = "Of names: np.unique(labels, return_inverse=True)[1]." if labels.dtype == tf.string else None
+        raise invalid("labels", received=labels.dtype.name, expected="integers, or floats that are whole", fix=of_names)
     bits = {tf.bfloat16: 8, tf.float16: 11, tf.float32: 24, tf.float64: 53}[labels.dtype]
     values = tf.cast(labels, tf.float64)
     exact = (values == tf.round(values)) & (tf.abs(values) < 2.0**bits)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_keras, invalid
+from common.errors import InvalidInput, check_keras, invalid
 from common.losses.class_ids import class_ids
 from common.ops.call_stack import is_recomputation
 from common.ops.pair_masks import nan_unless
@@ -18,6 +21,7 @@ from common.ops.unfinished_start import UnfinishedStart
 from common.references.reference_set import References
 
 check_keras(keras)
+_OF_KERAS = re.compile(r"Exception encountered when calling .*?\n\n(?:\x1b\[1m)?(.*?)(?:\x1b\[0m)?\n\n", re.DOTALL)
 
 
 class LossLayer(UnfinishedStart, keras.layers.Layer, keras.losses.Loss):
@@ -68,7 +72,8 @@ class LossLayer(UnfinishedStart, keras.layers.Layer, keras.losses.Loss):
             given["sample_weight"] = self._sample_weights(given["sample_weight"], "sample_weight" in names)
         labels, are_exact = _integers(labels)
         are_known = self.check_labels(labels, given.get("references"))
-        value = super().__call__(_as_tensor(outputs), labels, **given)
+        with _errors_alone():
+            value = super().__call__(_as_tensor(outputs), labels, **given)
         for condition in (are_exact, are_known):
             value = value if condition is None else nan_unless(condition, value)
         return value
@@ -131,6 +136,16 @@ def _integers(labels: tf.types.experimental.TensorLike) -> tuple[tf.Tensor, tf.T
     if labels.dtype.is_integer and not (labels.shape.rank == 2 and labels.shape[1] == 1):
         return labels, None
     return class_ids(labels)
+
+
+@contextlib.contextmanager
+def _errors_alone() -> Iterator[None]:
+    """Raise errors of a call without Keras' list of its arguments."""
+    try:
+        yield
+    except InvalidInput as error:
+        found = _OF_KERAS.match(str(error))
+        raise (InvalidInput(found[1]) if found else error) from None
 
 
 def _is_call_of_compile(args: tuple, kwargs: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import re
 from collections.abc import Iterator
 
@@ -83,6 +84,19 @@ def share_a_label(labels: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
     return tf.matmul(tf.cast(labels, tf.float32), tf.cast(others, tf.float32), transpose_b=True) > 0.0
 
 
+_IS_UNCHECKED = contextvars.ContextVar("is_unchecked", default=False)
+
+
+@contextlib.contextmanager
+def unchecked_labels() -> Iterator[None]:
+    """Let `are_all_right` only say whether labels are right."""
+    token = _IS_UNCHECKED.set(True)
+    try:
+        yield
+    finally:
+        _IS_UNCHECKED.reset(token)
+
+
 def are_all_right(right: tf.Tensor, labels: tf.Tensor, expected: str) -> tf.Tensor:
     """Check labels, and return for XLA, which drops checks, whether all are right.
 
@@ -98,6 +112,8 @@ def are_all_right(right: tf.Tensor, labels: tf.Tensor, expected: str) -> tf.Tens
         tf.errors.InvalidArgumentError: a label is wrong (not inside XLA).
     """
     are_right = tf.reduce_all(right)
+    if _IS_UNCHECKED.get():
+        return are_right
     first = tf.argmax(tf.pad(tf.cast(~right, tf.int32), [[0, 1]], constant_values=1))  # n, if none is wrong
     wrong = tf.pad(labels, [[0, 1]])[first]
     if tf.executing_eagerly() and not are_right:  # in one line, which an assertion does not make

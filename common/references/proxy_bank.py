@@ -119,10 +119,11 @@ def proxy_initializer(initializer: str | dict | keras.initializers.Initializer) 
         return keras.initializers.VarianceScaling(scale=2.0, mode="fan_out", distribution="truncated_normal")
     if initializer == "he_normal_over_proxies":
         return keras.initializers.VarianceScaling(scale=2.0, mode="fan_in", distribution="truncated_normal")
-    if isinstance(initializer, str):
+    try:
+        return keras.initializers.get(initializer)
+    except ValueError:
         expected = "one of " + ", ".join(PROXY_INITIALIZERS) + " or a Keras initializer"
-        raise invalid("initializer", received=initializer, expected=expected)
-    return keras.initializers.get(initializer)
+        raise invalid("initializer", received=initializer, expected=expected) from None
 
 
 def serialized_initializer(initializer: str | dict | keras.initializers.Initializer) -> str | dict:

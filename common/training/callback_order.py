@@ -19,7 +19,7 @@ def check_callback_order(callbacks: Callbacks, metric_names: Collection[str] = (
 
     `EarlyStopping`, `ReduceLROnPlateau` and `ModelCheckpoint` only warn of a metric that is not in the logs yet; then
     they do nothing, and training continues to the last epoch. Metrics of `fit` itself (`loss`, those of `compile`, and
-    `val_...`) can be monitored anywhere.
+    these with `val_`) can be monitored anywhere.
 
     Args:
         callbacks: those of `fit`.
@@ -32,7 +32,7 @@ def check_callback_order(callbacks: Callbacks, metric_names: Collection[str] = (
     measures = [isinstance(callback, (RetrievalEvaluation, EmbeddingDiagnostics)) for callback in listed]
     for position, callback in enumerate(listed):
         monitor = getattr(callback, "monitor", "loss")
-        is_of_fit = monitor in ("loss", *metric_names) or monitor.startswith("val_")
+        is_of_fit = monitor.removeprefix("val_") in ("loss", *metric_names)
         if any(measures[position:]) and not is_of_fit:
             raise invalid(
                 "callbacks",

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tensorflow as tf
 
 from common.diagnostics import diagnose
-from common.errors import InvalidInput, check_non_negative, check_positive
+from common.errors import InvalidInput, check_non_negative, check_positive, invalid
+from common.losses.metric_loss import MetricLoss
+from common.ops.normalization import normalize
 from common.progress import progress_bar, write_notice
 from common.records import ResumableCallback, RunDirectory
+from common.retrieval import evaluate_retrieval
 from common.training.trackers.tensorboard_tracker import TensorBoardTracker
 from common.training.trackers.tracked_run import STOPPED, TrackedRun, curve_values
 
@@ -40,18 +44,88 @@ def logged_metric(logs: dict | None, metric: str, callback: ResumableCallback) -
 class RetrievalEvaluation(ResumableCallback):
     """Adds validation metrics of the current weights to each epoch's logs.
 
+    Names are those of `evaluate_retrieval` with a prefix, such as `val_MAP@R`. `EarlyStopping`, `ModelCheckpoint` and
+    `ReduceLROnPlateau` come after it in the list of callbacks. Each sample is a query among all others; classes may be
+    new to the model. Of several outputs `embeddings` is taken.
+
     Args:
-        evaluate: called without arguments; returns a dictionary of metric names and values.
+        x: inputs as an array, or a dictionary of arrays; batches of (inputs, labels), such as a `tf.data.Dataset` or a
+            `PyDataset`; or a function without arguments that returns a dictionary of metric names and values.
+        y: class ids `[samples]` of arrays.
+        batch_size: samples in a pass, of arrays.
+        prefix: of the names; None: `val_`, and nothing for a function.
+
+    Raises:
+        InvalidInput: labels that are missing or double, or a generator, which could be read only once.
+
+    Examples:
+        >>> evaluation = RetrievalEvaluation(embeddings, labels)  # images of your own
+        >>> best = tf.keras.callbacks.EarlyStopping("val_MAP@R", mode="max", restore_best_weights=True)
+        >>> callbacks = [evaluation, best]  # of `fit`
     """
 
-    def __init__(self, evaluate: Callable[[], dict[str, float]]) -> None:
+    def __init__(
+        self,
+        x: Any,  # noqa: ANN401 (whatever Keras' `predict` takes)
+        y: np.ndarray | None = None,
+        *,
+        batch_size: int = 32,
+        prefix: str | None = None,
+    ) -> None:
         super().__init__()
-        self.evaluate = evaluate
+        is_function = callable(x) and not hasattr(x, "__len__") and not hasattr(x, "__iter__")
+        if (y is None) == is_array(x):
+            expected = "None, for batches have their own" if y is not None else "class ids [samples] of the inputs"
+            raise invalid("y", received=type(y).__name__, expected=expected)
+        if isinstance(x, Iterator):
+            raise invalid("x", received="a generator, which is read once", expected="arrays or a tf.data.Dataset")
+        self.x, self.y, self.batch_size = x, y, check_positive("batch_size", batch_size)
+        self.is_function = is_function
+        self.prefix = prefix if prefix is not None else "" if is_function else "val_"
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is None:
             raise InvalidInput("RetrievalEvaluation needs the logs dictionary that Keras' fit passes to callbacks.")
-        logs.update(self.evaluate())
+        figures = self.x() if self.is_function else self._figures()
+        logs.update({f"{self.prefix}{name}": value for name, value in figures.items()})
+
+    def _figures(self) -> dict[str, float]:
+        embeddings: list[np.ndarray] = []
+        labels: list[Any] = []
+        for inputs, own in labelled_batches(self.x, self.batch_size):
+            found = self.model.predict_on_batch(inputs)
+            embeddings.append(np.asarray(found["embeddings"] if isinstance(found, dict) else found, np.float32))
+            labels.append(own)
+        if self.y is None and any(each is None for each in labels):
+            raise invalid("batches of RetrievalEvaluation", received="inputs alone", expected="(inputs, labels)")
+        own = getattr(self.model, "loss", None)  # of a plain model, whose outputs it normalises itself
+        if isinstance(own, MetricLoss):
+            embeddings = [normalize(each, own.normalization).numpy() for each in embeddings]
+        known = np.concatenate([np.reshape(each, -1) for each in labels]) if self.y is None else self.y
+        return evaluate_retrieval(np.concatenate(embeddings), known).as_dict()
+
+
+def is_array(x: Any) -> bool:  # noqa: ANN401
+    """Check whether inputs are one array or a dictionary of them, not batches."""
+    return hasattr(x, "shape") or isinstance(x, dict)
+
+
+def labelled_batches(x: Any, batch_size: int) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401
+    """Yield batches of inputs with their labels, None where there are none.
+
+    Args:
+        x: an array or a dictionary of arrays, which is cut; or batches: of inputs, or tuples (inputs, labels).
+        batch_size: samples in a batch of an array.
+    """
+    if is_array(x):
+        count = len(next(iter(x.values())) if isinstance(x, dict) else x)
+        for start in range(0, count, batch_size):
+            yield tf.nest.map_structure(lambda each: each[start : start + batch_size], x), None  # noqa: B023
+        return
+    is_sequence = hasattr(x, "__getitem__") and hasattr(x, "__len__") and not isinstance(x, (list, tuple))
+    for batch in (x[place] for place in range(len(x))) if is_sequence else x:  # a `PyDataset` has no end
+        parts = batch if isinstance(batch, tuple) else (batch,)
+        yield parts[0], parts[1] if len(parts) > 1 else None
 
 
 class EmbeddingDiagnostics(ResumableCallback):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,15 @@ from tensorflow import keras
 
 from common.errors import check_fraction, check_positive, invalid
 from common.losses.class_ids import class_ids
+from common.losses.loss_layer import LossLayer
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
-from common.ops.pair_masks import nan_unless, wrong_labels_in_one_line
+from common.ops.pair_masks import nan_unless, unchecked_labels, wrong_labels_in_one_line
 from common.ops.replicas import gather_over_replicas
 from common.ops.unfinished_start import warn_of_unfinished_starts
+from common.progress import write_notice
 from common.training.callback_order import Callbacks, check_callback_order
+from common.training.callbacks import labelled_batches
 from common.training.devices import check_devices, check_micro_batches
 from common.training.gradients import (
     apply_gradients,
@@ -103,47 +106,94 @@ class MetricModel(keras.Model):
         self.proxy_multiplier = check_positive("proxy_multiplier", proxy_multiplier)
         self.micro_batch = None if micro_batch is None else check_positive("micro_batch", micro_batch)
         self.mean_loss = keras.metrics.Mean(name="loss")
+        self.other_means: list[keras.metrics.Mean] = []
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.proxy_optimizer: keras.optimizers.Optimizer | None = None
+        self._own_proxy_optimizer: keras.optimizers.Optimizer | None = None
         self._update: ProxyRateOptimizer | None = None
         self._metric_names: set[str] = set()
+        self._has_warned = False
+        self._other_losses: dict[str, keras.losses.Loss] = {}
+        self._loss_weights: dict[str, float] = {}
         self.distribute_reduction_method = "first"  # of what a step reports: the same on each replica
         self.built = True
 
     def compile(
         self,
         optimizer: str | keras.optimizers.Optimizer = "adam",
-        loss: None = None,
+        loss: Mapping[str, Any] | None = None,
         metrics: Sequence[keras.metrics.Metric] | None = None,
         jit_compile: bool = False,
+        *,
+        loss_weights: Mapping[str, float] | None = None,
+        proxy_optimizer: str | keras.optimizers.Optimizer | None = None,
         **kwargs: Any,
     ) -> None:
-        """Compile as Keras does, without `loss`, and by default without XLA.
+        """Compile as Keras does, by default without XLA.
 
         Losses check labels, and XLA drops the checks.
+
+        Args:
+            optimizer: of all variables, or of those that are no proxies.
+            loss: Keras losses of other outputs of the network, by name, such as
+                `{"logits": keras.losses.SparseCategoricalCrossentropy(from_logits=True)}`. Their targets are the class
+                ids, or entries of a dictionary of targets, where `embeddings` has the class ids.
+            metrics: of embeddings.
+            jit_compile: whether XLA compiles the step.
+            loss_weights: of `loss` by name (default: 1).
+            proxy_optimizer: of the loss' `proxy_variables`, at its own rate; None: as `proxy_multiplier` says.
+            **kwargs: of Keras' `compile`.
         """
-        if loss is not None:
-            fix = f"MetricModel(network, loss) has it already: {type(self.metric_loss).__name__}."
-            raise invalid("loss of compile", received=loss, expected="none", fix=fix)
+        if loss is not None and not isinstance(loss, Mapping):
+            fix = f"MetricModel(network, loss) has that of embeddings: {type(self.metric_loss).__name__}."
+            raise invalid("loss of compile", received=loss, expected="losses of other outputs by name", fix=fix)
         super().compile(optimizer=optimizer, metrics=metrics, jit_compile=jit_compile, **kwargs)
+        self._set_other_losses(loss or {}, loss_weights or {})
         check_devices(self, self.optimizer, jit_compile=jit_compile)
         if self.micro_batch is not None:
             check_micro_batches(self.network, jit_compile=jit_compile)
         self._metric_names = {getattr(metric, "name", str(metric)) for metric in metrics or ()}
+        self._metric_names |= {f"{name}_loss" for name in self._other_losses}
+        self._own_proxy_optimizer = None if proxy_optimizer is None else keras.optimizers.get(proxy_optimizer)
+        if proxy_optimizer is not None and not self.metric_loss.proxy_variables:
+            raise invalid("proxy_optimizer", received=proxy_optimizer, expected="None for a loss without proxies")
         slow, fast = self._split()
         with self.distribute_strategy.scope():
             if fast:
-                self._update = ProxyRateOptimizer(self.optimizer, self.proxy_multiplier)
+                self._update = ProxyRateOptimizer(
+                    self.optimizer, self.proxy_multiplier, proxy_optimizer=self._own_proxy_optimizer
+                )
                 self._update.build(slow, fast)
                 self.proxy_optimizer = self._update.proxy_optimizer  # an attribute of the model: a file holds it
             else:  # the slots must exist before a file is read into them, and a loss scale before a step is traced
                 self._update = self.proxy_optimizer = None
                 self.optimizer.build(slow)
 
+    def _set_other_losses(self, losses: Mapping[str, Any], weights: Mapping[str, float]) -> None:
+        outputs = getattr(self.network, "output", {})  # a subclassed network does not say
+        names = [name for name in outputs if name != "embeddings"] if isinstance(outputs, dict) else []
+        for name in [name for name in losses if name not in names and hasattr(self.network, "output")]:
+            raise invalid("loss of compile", received=name, expected=f"an output: {', '.join(names) or 'none'}")
+        for name in [name for name in weights if name not in losses]:
+            raise invalid("loss_weights", received=name, expected=f"a name of loss: {', '.join(losses) or 'none'}")
+        for name, loss in losses.items():
+            if not isinstance(loss, keras.losses.Loss):
+                expected = "a Keras loss, such as keras.losses.SparseCategoricalCrossentropy(from_logits=True)"
+                raise invalid(f"loss of {name}", received=loss, expected=expected)
+            loss._allow_sum_over_batch_size = True  # of Keras 2, as in its own `compile`
+        self._other_losses = dict(losses)
+        self._loss_weights = {name: float(weights.get(name, 1.0)) for name in losses}
+        self.other_means = [keras.metrics.Mean(name=f"{name}_loss") for name in losses]
+
+    def get_compile_config(self) -> dict:
+        """Return what `compile` was given."""
+        own = {"loss": self._other_losses, "loss_weights": self._loss_weights}
+        serialized = keras.utils.serialize_keras_object({**own, "proxy_optimizer": self._own_proxy_optimizer})
+        return {**super().get_compile_config(), **serialized}
+
     def compile_from_config(self, config: dict) -> None:
         """Compile as the saved model was."""
-        config = keras.utils.deserialize_keras_object(config)
-        self.compile(**{name: value for name, value in config.items() if name not in ("loss", "loss_weights")})
+        self.compile(**keras.utils.deserialize_keras_object(config))
 
     def fit(self, *args: Any, callbacks: Callbacks = None, **kwargs: Any) -> keras.callbacks.History:
         """Train as Keras' `fit` does, after a check of the callbacks' order.
@@ -157,9 +207,17 @@ class MetricModel(keras.Model):
         return history
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (a number, a list or a dictionary)
-        """Evaluate as Keras' `evaluate` does."""
+        """Evaluate as Keras' `evaluate` does; say so if the loss does not know the classes, and is NaN."""
         with wrong_labels_in_one_line():
-            return super().evaluate(*args, **kwargs)
+            found = super().evaluate(*args, **kwargs)
+        if not self._has_warned and np.isnan(self.mean_loss.result()):
+            self._has_warned = True
+            name = type(self.metric_loss).__name__
+            write_notice(
+                f"warning: the loss of evaluate or of validation_data is NaN. {name} may know only the classes that it "
+                "trains. RetrievalEvaluation(inputs, labels) measures others, in callbacks."
+            )
+        return found
 
     def predict(self, *args: Any, **kwargs: Any) -> np.ndarray:
         """Embed as Keras' `predict` does; warn of a start that training has not finished."""
@@ -198,12 +256,13 @@ class MetricModel(keras.Model):
 
     def train_step(self, data: tuple) -> dict[str, tf.Tensor]:
         """Make one update from a batch of inputs and class ids."""
-        inputs, labels, sample_weight = _unpacked(data)
+        inputs, targets, sample_weight = _unpacked(data)
         variables, found = list(self.trainable_variables), {}
 
         def compute_loss() -> tf.Tensor:
             found.update(self.outputs_of(inputs, training=True))
-            return self._loss_of(found, labels, sample_weight, training=True)
+            found.update(self._values_of_others(found, targets, sample_weight))
+            return self._loss_of(found, targets["embeddings"], sample_weight, training=True)
 
         loss, gradients = loss_and_gradients(compute_loss, variables, self.optimizer)
         for transform in self.gradient_transforms:
@@ -212,26 +271,37 @@ class MetricModel(keras.Model):
             apply_gradients(self.optimizer, gradients, variables)
         else:
             self._update.apply(gradients, variables, self._split()[1])
-        return self._reported(inputs, labels, found, loss, sample_weight)
+        return self._reported(inputs, targets["embeddings"], found, loss, sample_weight)
 
     def test_step(self, data: tuple) -> dict[str, tf.Tensor]:
         """Return a batch's loss and metrics in inference mode.
 
-        The batch has inputs and class ids.
+        The batch has inputs and class ids. The loss is NaN where it does not know their classes.
         """
-        inputs, labels, sample_weight = _unpacked(data)
-        outputs = self.outputs_of(inputs, training=False)
-        loss = self._loss_of(outputs, labels, sample_weight, training=False)
-        return self._reported(inputs, labels, outputs, loss, sample_weight)
+        inputs, targets, sample_weight = _unpacked(data)
+        labels = targets["embeddings"]
+        found = self.outputs_of(inputs, training=False)
+        known, are_known = self._known_labels(labels)
+        found.update(self._values_of_others(found, {**targets, "embeddings": known}, sample_weight))
+        loss = nan_unless(are_known, self._loss_of(found, known, sample_weight, training=False))
+        return self._reported(inputs, labels, found, loss, sample_weight)
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """The mean loss of the epoch, and the metrics of `compile`."""
-        return [self.mean_loss, *(metric for metric in super().metrics if metric.name != "loss")]
+        own = [self.mean_loss, *self.other_means]
+        return [*own, *(metric for metric in super().metrics if metric.name not in [each.name for each in own])]
 
-    def embed(self, batches: Iterable) -> np.ndarray:
-        """Return embeddings float32 `[inputs, dim]` of batches, in inference mode."""
-        return np.concatenate([self._embedding_step(inputs).numpy() for inputs in batches]).astype(np.float32)
+    def embed(self, x: Any, batch_size: int = 32) -> np.ndarray:  # noqa: ANN401
+        """Return embeddings float32 `[inputs, dim]`, in inference mode.
+
+        Args:
+            x: inputs as an array or a dictionary of arrays; or batches, such as a `tf.data.Dataset` or a generator: of
+                inputs, or of (inputs, labels).
+            batch_size: inputs in a pass, of arrays.
+        """
+        found = [self._embedding_step(inputs).numpy() for inputs, _ in labelled_batches(x, batch_size)]
+        return np.concatenate(found).astype(np.float32)
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _embedding_step(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -244,16 +314,39 @@ class MetricModel(keras.Model):
 
     def _split(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
         """Split the trained variables by rate: the optimiser's own, and the faster."""
-        fast_ids = {id(variable) for variable in self.metric_loss.proxy_variables if self.proxy_multiplier != 1}
+        is_faster = self.proxy_multiplier != 1 or self._own_proxy_optimizer is not None
+        fast_ids = {id(variable) for variable in self.metric_loss.proxy_variables if is_faster}
         variables = list(self.trainable_variables)
         return [v for v in variables if id(v) not in fast_ids], [v for v in variables if id(v) in fast_ids]
+
+    def _known_labels(self, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return labels, or zeros unless the losses know all of them; and whether they do."""
+        ids, _ = class_ids(labels)
+        losses = [*self.metric_loss._flatten_layers(), *([self.attribute_loss] if self.attribute_loss else [])]
+        with unchecked_labels():
+            everywhere = gather_over_replicas(ids)
+            found = [loss.check_labels(everywhere) for loss in losses if isinstance(loss, LossLayer)]
+        are_known = tf.reduce_all([True, *(each for each in found if each is not None)])
+        return tf.where(are_known, labels, tf.zeros_like(labels)), are_known
+
+    def _values_of_others(
+        self, outputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor], sample_weight: tf.Tensor | None
+    ) -> dict[str, tf.Tensor]:
+        """Return the losses of other outputs by `NAME_loss`."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return {
+            f"{name}_loss": loss(targets.get(name, targets["embeddings"]), outputs[name], **weights)
+            for name, loss in self._other_losses.items()
+        }
 
     def _loss_of(
         self, outputs: dict[str, tf.Tensor], labels: tf.Tensor, sample_weight: tf.Tensor | None, *, training: bool
     ) -> tf.Tensor:
         ids, are_exact = class_ids(labels)
         losses = self.metric_loss, self.attribute_loss, self.attribute_weight
-        settings = {"training": training, "network_losses": self.network.losses, "sample_weight": sample_weight}
+        others = [weight * outputs[f"{name}_loss"] for name, weight in self._loss_weights.items()]
+        added = [*self.network.losses, *others]
+        settings: dict[str, Any] = {"training": training, "network_losses": added, "sample_weight": sample_weight}
         return nan_unless(are_exact, weighted_loss(outputs, ids, *losses, **settings))
 
     def _reported(
@@ -269,7 +362,9 @@ class MetricModel(keras.Model):
             labels, embeddings = gather_over_replicas(labels), gather_over_replicas(embeddings)
         metrics = self.compute_metrics(inputs, labels, embeddings, sample_weight)
         self.mean_loss.update_state(loss)
-        return {**metrics, "loss": self.mean_loss.result()}
+        for mean in self.other_means:
+            mean.update_state(tf.reduce_mean(gather_over_replicas(outputs[mean.name][None])))
+        return {**metrics, **{mean.name: mean.result() for mean in self.other_means}, "loss": self.mean_loss.result()}
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""
@@ -295,8 +390,12 @@ class MetricModel(keras.Model):
         return cls(**{**config, **parts})
 
 
-def _unpacked(data: tuple) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
-    inputs, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    if labels is None:
+def _unpacked(data: tuple) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor | None]:
+    """Return inputs, targets with the class ids as `embeddings`, and weights."""
+    inputs, targets, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    if targets is None:
         raise invalid("data", received="inputs alone", expected="inputs and class ids, as in fit(inputs, labels)")
-    return inputs, labels, sample_weight
+    targets = targets if isinstance(targets, dict) else {"embeddings": targets}
+    if "embeddings" not in targets:
+        raise invalid("targets", received=", ".join(targets), expected="class ids as embeddings")
+    return inputs, targets, sample_weight

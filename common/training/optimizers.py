@@ -112,8 +112,9 @@ class ProxyRateOptimizer:
     Reference: thesis section 5.3.4.1, "learning rate of proxies x 100".
 
     Args:
-        optimizer: the Keras optimiser of the network, with a constant or assignable learning rate.
+        optimizer: the Keras optimiser of the network; its learning rate may be a schedule.
         multiplier: of the learning rate of the proxies, > 0; below 1, proxies are slower than the network.
+        proxy_optimizer: updates the proxies instead of the copy, at its own rate; None: the copy.
         schedule: the learning rate by step, from 0; None: the rate last assigned to the optimiser.
         rates: variables with larger or smaller updates, by a factor above 0 each. An update of Adam or AdamW is
             proportional to the rate, so this is a separate rate.
@@ -126,9 +127,8 @@ class ProxyRateOptimizer:
     their averages at the end of `fit`.
 
     Raises:
-        InvalidInput: a learning rate that is a `LearningRateSchedule`, a multiplier that is not above 0, a decay
-            outside of [0, 1), `use_ema` with `rates`, or, in `build`, `global_clipnorm` with
-            `gradient_accumulation_steps` and proxies.
+        InvalidInput: a multiplier that is not above 0, or not 1 with a `proxy_optimizer`; a decay outside of [0, 1);
+            `use_ema` with `rates`; or, in `build`, `global_clipnorm` with `gradient_accumulation_steps` and proxies.
     """
 
     def __init__(
@@ -136,14 +136,26 @@ class ProxyRateOptimizer:
         optimizer: keras.optimizers.Optimizer,
         multiplier: float = 1.0,
         *,
+        proxy_optimizer: keras.optimizers.Optimizer | None = None,
         schedule: Callable[[tf.Tensor], tf.Tensor] | None = None,
         rates: Sequence[tuple[tf.Variable, float]] = (),
         ema_decay: float = 0.0,
     ) -> None:
-        _check_rate_is_assignable(optimizer)
         self.optimizer = optimizer
-        self.proxy_optimizer = type(optimizer).from_config(optimizer.get_config())
         self.multiplier = check_positive("proxy_learning_rate_multiplier", multiplier)
+        if proxy_optimizer is not None and multiplier != 1:
+            raise invalid("proxy_multiplier", received=multiplier, expected="1 with a proxy_optimizer")
+        self._follows = proxy_optimizer is None
+        rate = without_scale(optimizer)._learning_rate  # the attribute `learning_rate` is its value
+        self._keras_schedule = rate if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule) else None
+        config = optimizer.get_config()
+        if self._keras_schedule is not None:  # the copy's rate is assigned at every step
+            inner = config["inner_optimizer"]["config"] if "inner_optimizer" in config else config
+            inner["learning_rate"] = float(self._keras_schedule(0))
+        if proxy_optimizer is not None and "inner_optimizer" in config:  # both have a loss scale
+            config["inner_optimizer"] = keras.utils.serialize_keras_object(without_scale(proxy_optimizer))
+            proxy_optimizer = None
+        self.proxy_optimizer = proxy_optimizer or type(optimizer).from_config(config)
         self.schedule = schedule
         self._rates = [(variable, check_positive("rate", rate)) for variable, rate in rates if rate != 1]
         if self._rates and without_scale(optimizer).use_ema:
@@ -193,7 +205,11 @@ class ProxyRateOptimizer:
         pairs = list(zip(gradients, variables))
         if self.schedule is not None:
             self.optimizer.learning_rate.assign(self.schedule(tf.convert_to_tensor(self.optimizer.iterations)))
-        self.proxy_optimizer.learning_rate.assign(self.optimizer.learning_rate * self.multiplier)
+        if self._follows:
+            rate = self.optimizer.learning_rate
+            if self._keras_schedule is not None:
+                rate = self._keras_schedule(tf.convert_to_tensor(without_scale(self.optimizer).iterations))
+            without_scale(self.proxy_optimizer).learning_rate.assign(rate * self.multiplier)
         network = [pair for pair in pairs if id(pair[1]) not in proxy_ids]
         proxies = [pair for pair in pairs if id(pair[1]) in proxy_ids]
         before = [tf.identity(tf.convert_to_tensor(variable)) for variable, _ in self._rates]
@@ -236,14 +252,3 @@ class ProxyRateOptimizer:
 
 def _unzipped(pairs: list[tuple[tf.Tensor, tf.Variable]]) -> tuple[list[tf.Tensor], list[tf.Variable]]:
     return [gradient for gradient, _ in pairs], [variable for _, variable in pairs]
-
-
-def _check_rate_is_assignable(optimizer: keras.optimizers.Optimizer) -> None:
-    if isinstance(getattr(optimizer, "inner_optimizer", optimizer).get_config()["learning_rate"], dict):
-        raise invalid(
-            "learning_rate",
-            received="a LearningRateSchedule",
-            expected="a number",
-            fix="A copy for proxies follows the rate of the optimizer step by step: set that by a callback "
-            "(keras.callbacks.LearningRateScheduler, ReduceLROnPlateau).",
-        )

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from common.errors import InvalidInput
-from common.losses import ContrastiveLoss, MinedLoss, ProxyAnchorLoss, ProxyNCALoss
+from common.losses import ContrastiveLoss, MinedLoss, ProxyAnchorLoss, ProxyNCALoss, WeightedSumLoss
+from common.retrieval import evaluate_retrieval
 from common.training import InBatchPrecision, MetricModel, RetrievalEvaluation
 from common.training.devices import IS_KERAS_3
 
@@ -125,9 +126,132 @@ def test_several_steps_in_one_execution_are_the_same_steps():
 def test_a_label_without_a_proxy_is_named_in_one_line():
     model = model_with(ProxyAnchorLoss(3, 4), compiled=False)
     model.compile("sgd")
-    for call in (model.fit, model.evaluate):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Received: 7 at position \d$"):
-            call(INPUTS, np.where(LABELS == 2, 7, LABELS), verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Received: 7 at position \d$"):
+        model.fit(INPUTS, np.where(LABELS == 2, 7, LABELS), verbose=0)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_validation_on_new_classes_has_metrics_and_no_loss(capfd, jit_compile):
+    model = model_with(WeightedSumLoss([ProxyAnchorLoss(3, 4), ContrastiveLoss()]), compiled=False)
+    model.compile("sgd", metrics=[InBatchPrecision()], jit_compile=jit_compile)
+    history = fit(model, epochs=2, validation_data=(INPUTS, LABELS + 7)).history
+    assert np.isnan(history["val_loss"]).all()
+    assert np.isfinite(history["loss"]).all()
+    assert history["val_in_batch_P@1"][0] == history["in_batch_P@1"][1]
+    assert capfd.readouterr().err.count("is NaN") == 1
+    assert np.isfinite(fit(model, validation_data=(INPUTS, LABELS)).history["val_loss"]).all()
+
+
+IDENTITY_LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def two_heads():
+    inputs = keras.Input((4,))
+    heads = {name: keras.layers.Dense(size, name=name)(inputs) for name, size in (("embeddings", 4), ("logits", 3))}
+    keras.utils.set_random_seed(1)
+    return MetricModel(keras.Model(inputs, heads), ProxyAnchorLoss(3, 4))
+
+
+def test_losses_of_other_outputs_are_added_by_their_weights(tmp_path):
+    model = two_heads()
+    model.compile(keras.optimizers.SGD(0.1), loss={"logits": IDENTITY_LOSS}, loss_weights={"logits": 0.3})
+    outputs = model.outputs_of(INPUTS)
+    of_head = float(IDENTITY_LOSS(LABELS, outputs["logits"]))
+    of_embeddings = float(model.metric_loss(outputs["embeddings"], LABELS))
+    others = {"embeddings": LABELS, "logits": LABELS[::-1]}  # targets of their own
+    found = model.evaluate(INPUTS, others, batch_size=6, verbose=0, return_dict=True)
+    assert found["logits_loss"] == pytest.approx(float(IDENTITY_LOSS(LABELS[::-1], outputs["logits"])), rel=1e-5)
+    kernel = np.array(model.network.get_layer("logits").kernel)
+    history = fit(model, validation_data=(INPUTS, LABELS)).history
+    assert history["logits_loss"] == [pytest.approx(of_head, rel=1e-5)]
+    assert history["loss"] == [pytest.approx(of_embeddings + 0.3 * of_head, rel=1e-5)]
+    assert history["val_logits_loss"][0] < of_head
+    assert np.any(np.array(model.network.get_layer("logits").kernel) != kernel)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert fit(loaded).history == fit(model).history
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_proxies_have_an_optimiser_of_their_own(tmp_path, scaled):
+    """Plain descent at a rate of 2, while Adam trains the network."""
+    loss = ProxyNCALoss(3, 4)
+    model = model_with(loss, compiled=False)
+    optimizer = keras.optimizers.Adam(1e-3)
+    optimizer = keras.mixed_precision.LossScaleOptimizer(optimizer) if scaled else optimizer
+    model.compile(optimizer, proxy_optimizer=keras.optimizers.SGD(2.0))
+    before = np.array(loss.proxy_bank.proxies)
+    with tf.GradientTape() as tape:
+        value = loss(INPUTS, LABELS)
+    gradient = np.array(tape.gradient(value, loss.trainable_variables[0]))
+    fit(model)
+    np.testing.assert_allclose(np.array(loss.proxy_bank.proxies), before - 2 * gradient, rtol=1e-5, atol=1e-7)
+    assert np.abs(np.array(model.network.layers[0].kernel) - np.eye(4)).max() == pytest.approx(1e-3, rel=1e-3)
+    model.save(tmp_path / "model.keras")
+    assert fit(keras.models.load_model(tmp_path / "model.keras")).history == fit(model).history
+
+
+def test_a_schedule_is_that_of_proxies_times_the_multiplier():
+    rate = keras.optimizers.schedules.PiecewiseConstantDecay([0, 1], [0.1, 0.01, 0.0])
+    loss = ProxyNCALoss(3, 4)
+    model = model_with(loss, compiled=False, proxy_multiplier=8.0)
+    model.compile(keras.optimizers.SGD(rate))
+    for expected in (0.8, 0.08, 0.0):
+        before = np.array(loss.proxy_bank.proxies)
+        outputs = model.embed(INPUTS)
+        with tf.GradientTape() as tape:
+            value = loss(outputs, LABELS)
+        gradient = np.array(tape.gradient(value, loss.trainable_variables[0]))
+        fit(model)
+        np.testing.assert_allclose(
+            np.array(loss.proxy_bank.proxies), before - expected * gradient, rtol=1e-4, atol=1e-6
+        )
+
+
+def test_one_evaluation_of_arrays_and_of_batches():
+    labels = np.array([7, 7, 8, 9, 8, 9])
+    unit = INPUTS / np.linalg.norm(INPUTS, axis=1, keepdims=True)
+    expected = {f"val_{name}": value for name, value in evaluate_retrieval(unit, labels).as_dict().items()}
+    batches = tf.data.Dataset.from_tensor_slices((INPUTS, labels)).batch(4)
+    cases = [
+        RetrievalEvaluation(INPUTS, labels, batch_size=4),
+        RetrievalEvaluation(batches),
+        RetrievalEvaluation(Batches(INPUTS, labels)),
+        RetrievalEvaluation([(INPUTS[:4], labels[:4]), (INPUTS[4:], labels[4:, None])]),
+    ]
+    plain = network()
+    plain.compile("sgd", loss=ContrastiveLoss())
+    for model in (model_with(), plain):
+        for case in cases:
+            case.set_model(model)
+            logs = {}
+            case.on_epoch_end(0, logs)
+            assert logs == expected
+    for inputs in (INPUTS, [INPUTS[:4], INPUTS[4:]], batches, iter([(INPUTS[:4], 0), (INPUTS[4:], 0)])):
+        np.testing.assert_allclose(model_with().embed(inputs, 4), unit, rtol=1e-5)
+
+
+class Batches(keras.utils.Sequence if not IS_KERAS_3 else keras.utils.PyDataset):
+    """Two batches; reading a third is an error."""
+
+    def __init__(self, inputs, labels):
+        super().__init__()
+        self.parts = [(inputs[:4], labels[:4]), (inputs[4:], labels[4:])]
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, place):
+        assert place < 2
+        return self.parts[place]
+
+
+def test_stopping_before_the_evaluation_is_refused_by_its_name_of_validation():
+    evaluation = RetrievalEvaluation(INPUTS, LABELS)
+    stopping = keras.callbacks.EarlyStopping("val_MAP@R", mode="max")
+    with pytest.raises(InvalidInput, match="Move EarlyStopping behind it"):
+        fit(model_with(), callbacks=[stopping, evaluation])
+    assert "val_MAP@R" in fit(model_with(), callbacks=[evaluation, stopping]).history
 
 
 def test_weights_of_samples_and_classes_are_those_of_the_loss():
@@ -154,7 +278,21 @@ def test_weights_of_samples_and_classes_are_those_of_the_loss():
         (lambda: MetricModel(keras.Sequential([keras.layers.Dense(4)]), ContrastiveLoss()), "one that is built"),
         (lambda: model_with(proxy_multiplier=0.0), "proxy_multiplier: received 0.0, expected a number greater than 0"),
         (lambda: model_with(attribute_weight=0.1), "attribute_weight: received 0.1, expected 0 without"),
-        (lambda: model_with().compile("sgd", loss="mse"), "loss of compile: .* has it already"),
+        (lambda: model_with().compile("sgd", loss="mse"), "received 'mse', expected losses of other outputs by name"),
+        (
+            lambda: two_heads().compile("sgd", loss={"head": IDENTITY_LOSS}),
+            "received 'head', expected an output: logits",
+        ),
+        (lambda: two_heads().compile("sgd", loss={"logits": "mse"}), "loss of logits: received 'mse'"),
+        (lambda: two_heads().compile("sgd", loss_weights={"logits": 1.0}), "expected a name of loss: none"),
+        (
+            lambda: model_with(ProxyAnchorLoss(3, 4), False, proxy_multiplier=2.0).compile(proxy_optimizer="sgd"),
+            "1 with",
+        ),
+        (lambda: model_with().compile("sgd", proxy_optimizer="sgd"), "None for a loss without proxies"),
+        (lambda: RetrievalEvaluation(INPUTS), "expected class ids"),
+        (lambda: RetrievalEvaluation([(INPUTS, LABELS)], LABELS), "batches have their own"),
+        (lambda: RetrievalEvaluation(iter([(INPUTS, LABELS)])), "a generator, which is read once"),
         (lambda: fit(model_with(), sample_weight=np.ones(6)), "sample_weight"),
         (lambda: fit(model_with(), np.eye(3)[LABELS]), r"shape of labels: received .*6, 3"),
         (lambda: model_with().fit(INPUTS, verbose=0), "data: received 'inputs alone'"),
@@ -163,16 +301,6 @@ def test_weights_of_samples_and_classes_are_those_of_the_loss():
 def test_what_is_refused(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
-
-
-def test_a_schedule_needs_one_pace():
-    rate = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
-    model = model_with(ProxyAnchorLoss(3, 4), compiled=False, proxy_multiplier=2.0)
-    with pytest.raises(InvalidInput, match="learning_rate: received 'a LearningRateSchedule', expected a number"):
-        model.compile(keras.optimizers.SGD(rate))
-    model = model_with(ProxyAnchorLoss(3, 4), compiled=False)
-    model.compile(keras.optimizers.SGD(rate), run_eagerly=True)
-    fit(model)
 
 
 def test_the_precision_of_the_model_is_in_its_configuration():
