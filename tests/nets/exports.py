@@ -16,6 +16,7 @@ PACKAGES = (
 )
 # Names meant to go, such as "photo_search.index.Reranking", or of a whole package "photo_search.index.".
 REMOVED: tuple[str, ...] = (
+    "deep_metric_learning.",  # an explicit list now
     *("common.records.GpuEnergy", "common.records.PackageEnergy"),
     *("common.retrieval.QueryScores", "common.retrieval.merge_scores", "common.retrieval.score_queries"),
     *("common.downloads.mirrored", "common.training.trackers.NoTracker", "common.training.trackers.Tracker"),
