@@ -17,7 +17,9 @@ from typing import Any, cast
 import numpy as np
 from tensorflow import keras
 
-import deep_metric_learning
+import ccp_dml
+import gsp_dml
+import milbich_dml
 from common import losses, pooling
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_choice, check_given
@@ -311,7 +313,8 @@ def count_parts() -> None:
         "losses": (losses.MetricLoss, LOSSES),
         "poolings": (pooling.FeaturePooling, build.POOLINGS),
     }
-    public = [getattr(deep_metric_learning, name) for name in dir(deep_metric_learning)]
+    packages = losses, pooling, ccp_dml, gsp_dml, milbich_dml
+    public = {getattr(package, name) for package in packages for name in package.__all__}
     layers = [
         each for each in public if inspect.isclass(each) and keras.utils.get_registered_name(each) != each.__name__
     ]
