@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -233,12 +234,12 @@ def _dataset_of(
     return tf.data.Dataset.from_generator(joined, output_signature=rows)
 
 
-class _Transforms:
-    """Transformations of examples, traced once and not by each pipeline.
+class _Transforms(threading.local):
+    """Transformations of examples, traced once in a thread and not by each pipeline.
 
     Tracing one takes tenths of a second, and a training makes a pipeline for each of its evaluations. A trace holds
     calls of Python that TensorFlow keeps for as long as the graph lives that was the default one: another graph (after
-    `clear_session`, or in another thread) is a fresh start.
+    `clear_session`) is a fresh start.
     """
 
     def __init__(self) -> None:
@@ -247,7 +248,7 @@ class _Transforms:
 
     def of(
         self,
-        content: _Content,
+        transformed: Callable[[tf.Tensor, ImageTransform, tf.Tensor, Reading], tf.Tensor],
         transform: ImageTransform,
         reading: Reading,
         signature: tuple[tf.TensorSpec, tf.TensorSpec],
@@ -259,14 +260,14 @@ class _Transforms:
         """
 
         def function(inputs: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-            return content.transformed(inputs, transform, seeds, reading)
+            return transformed(inputs, transform, seeds, reading)
 
         if not (dataclasses.is_dataclass(transform) and transform.__dataclass_params__.frozen):
             return function
         graph = tf.compat.v1.get_default_graph()
         if graph is not self._graph:
             self._graph, self._traced = graph, {}
-        key = (transform, content.transformed, reading)
+        key = (transform, transformed, reading)
         traced = self._traced.setdefault(key, tf.function(function, autograph=False))
         # It looks itself up by the device and the strategy that are in scope. The trace stays a graph where functions
         # run eagerly, as what `tf.data` calls does.
@@ -274,6 +275,30 @@ class _Transforms:
 
 
 _TRANSFORMS = _Transforms()
+
+
+def images_of_files(
+    files: Callable[[], Iterator[bytes | np.ndarray]],
+    are_named_contents: bool,
+    transform: ImageTransform,
+    reading: Reading,
+) -> tf.data.Dataset:
+    """Read and transform image files in their order.
+
+    Args:
+        files: makes an iterator over paths, or over arrays of a name, for errors, and the contents of a file.
+        are_named_contents: which of the two.
+        transform: of evaluation, of a fixed output size.
+        reading: of the files.
+
+    Returns:
+        uint8 images `[size, size, 3]`
+    """
+    transformed, shape = (_of_named_contents, [2]) if are_named_contents else (read_image, [])
+    spec = tf.TensorSpec(shape, tf.string)
+    traced = _TRANSFORMS.of(transformed, transform, reading, (spec, tf.TensorSpec([2], tf.int32)))
+    plain = tf.autograph.experimental.do_not_convert(lambda file: traced(file, tf.zeros([2], tf.int32)))
+    return tf.data.Dataset.from_generator(files, output_signature=spec).map(plain, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _transformed(
@@ -287,7 +312,7 @@ def _transformed(
     """Transform the content of (content, seed pairs, perhaps labels); drop the seeds."""
     at_once = content.dtype != tf.string and transform.works_on_batches
     elements = drawn if at_once else drawn.unbatch()
-    traced = _TRANSFORMS.of(content, transform, reading, elements.element_spec[:2])
+    traced = _TRANSFORMS.of(content.transformed, transform, reading, elements.element_spec[:2])
 
     def mapped(inputs: tf.Tensor, seeds: tf.Tensor, *labels: tf.Tensor) -> tf.Tensor | tuple[tf.Tensor, ...]:
         pixels = traced(inputs, seeds)

@@ -17,8 +17,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common.data import invalid_input_behind
-from common.data.image_files import decode_image
 from common.data.image_formats import Reading
+from common.data.input_pipeline import images_of_files
 from common.deployment.deployable_model import NETWORK, PREPROCESSING
 from common.deployment.image_preprocessing import ImagePreprocessing, check_not_scaled
 from common.errors import InvalidInput, check_given, check_positive, first_line, invalid
@@ -140,20 +140,11 @@ class Embedder:
         return self._from_files(items, kinds == {"path"}, batch_size)
 
     def _from_files(self, items: list, are_paths: bool, batch_size: int) -> Iterator[tf.Tensor]:
-        transform, reading = self._layer.transform, self.reading
-
-        def contents() -> Iterator[tuple[bytes, bytes]]:
+        def files() -> Iterator[bytes | np.ndarray]:
             for place, item in enumerate(items):
-                yield (os.fsencode(item), os.fsencode(item)) if are_paths else (b"item %d" % place, bytes(item))
+                yield os.fsencode(item) if are_paths else np.array([b"item %d" % place, bytes(item)], object)
 
-        def prepared(name: tf.Tensor, content: tf.Tensor) -> tf.Tensor:
-            content = tf.io.read_file(content) if are_paths else content
-            return decode_image(content, name, transform, reading=reading)
-
-        spec = tf.TensorSpec([], tf.string)
-        files = tf.data.Dataset.from_generator(contents, output_signature=(spec, spec))
-        plain = tf.autograph.experimental.do_not_convert(prepared)
-        images = files.map(plain, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        images = images_of_files(files, not are_paths, self._layer.transform, self.reading)
         return (self._in_channels(batch) for batch in images.batch(batch_size).prefetch(1))
 
     def _from_arrays(self, groups: list[np.ndarray], batch_size: int) -> Iterator[tf.Tensor]:

@@ -9,6 +9,7 @@ from ccp_dml import ChanceConstrainedLoss, choose_representatives, covering_radi
 from ccp_dml.projection_conditions import come_apart, fell_behind, pushed_share, started_early
 from common.losses import ContrastiveLoss, CosineContrastiveLoss, MultiSimilarityLoss
 from common.references import ProxyBank
+from common.training import FusedAdam
 
 RESULTS = pathlib.Path(__file__).parents[2] / "docs" / "results" / "rows"
 
@@ -111,7 +112,7 @@ def test_a_head_that_cannot_reach_its_proxies_contracts_if_the_margin_does_not_r
     features = tf.constant((features + 0.75 * generator.normal(size=(24, 12, 16))).reshape(-1, 16), tf.float32)
     head = tf.Variable(generator.normal(size=(16, 32)).astype(np.float32) / 4)
     labels, bank = tf.repeat(tf.range(24), 12), ProxyBank(24, 4, 32)
-    loss, optimizer = ContrastiveLoss(0.2858, negative_margin), tf.keras.optimizers.Adam(0.02)
+    loss, optimizer = ContrastiveLoss(0.2858, negative_margin), FusedAdam(0.02)
 
     def pools():
         return tf.math.l2_normalize(features @ head, axis=1).numpy().reshape(24, 12, 32)

@@ -5,7 +5,6 @@ from scipy.spatial.distance import cdist
 
 from common.references import References
 from milbich_dml import DecorrelationLoss, DistanceAdaptedContrastLoss
-from milbich_dml.decorrelation import reverse_gradient
 from tests.support.slopes import slope_along
 
 SIZES, HIDDEN = (3, 2, 2), 4
@@ -56,20 +55,6 @@ def test_gradients_are_the_exact_one_of_the_network_and_minus_that_of_the_embedd
         numeric = slope_along(direction, variable, lambda: loss(tf.convert_to_tensor(points), labels))
         assert abs(numeric) > 1e-3
         np.testing.assert_allclose(np.sum(gradient * direction), sign * numeric, rtol=1e-5)
-
-
-def gradient_of(function, values):
-    x = tf.constant(values, tf.float64)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        total = tf.reduce_sum(function(x) ** 3)
-    return tape.gradient(total, x).numpy()
-
-
-def test_is_the_identity_with_minus_its_gradient():
-    values = np.array([[1.0, -2.0], [0.5, 3.0]])
-    np.testing.assert_array_equal(reverse_gradient(tf.constant(values)), values)
-    np.testing.assert_array_equal(gradient_of(reverse_gradient, values), -3.0 * values**2)
 
 
 DIM, TEMPERATURE, CLIP = 4, 0.3, 2.0

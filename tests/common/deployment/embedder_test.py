@@ -8,7 +8,7 @@ import tensorflow as tf
 from PIL import Image
 
 from common.backbones import cut_network
-from common.data import CenterCrop, Examples, evaluation_batches
+from common.data import CenterCrop, Examples, evaluation_batches, image_files
 from common.data.image_files import decode_rgb
 from common.data.image_formats import Reading
 from common.deployment import load_embedder, loading_risk, save_model
@@ -47,7 +47,7 @@ def photographs(tmp_path_factory):
     return paths
 
 
-def test_files_are_read_as_evaluation_reads_them(colour, photographs):
+def test_files_are_read_as_evaluation_reads_them_and_that_is_traced_once(colour, photographs, monkeypatch):
     embedder, expected, _ = colour
     paths = np.array([str(path) for path in photographs])
     (crops,) = evaluation_batches(Examples(np.zeros(3, int), paths=paths), CenterCrop(SIZE), 8)
@@ -59,6 +59,8 @@ def test_files_are_read_as_evaluation_reads_them(colour, photographs):
     arrays = [np.asarray(Image.open(path)) for path in photographs]
     np.testing.assert_allclose(embedder.embed(arrays), embeddings, atol=1e-6)
     np.testing.assert_allclose([embedder.prepare(array) for array in arrays], crops, atol=1)
+    monkeypatch.setattr(image_files, "decode_image", None)
+    np.testing.assert_allclose(embedder.embed(photographs, batch_size=2), embeddings, atol=1e-6)
 
 
 def test_an_array_of_images_and_the_model_itself_agree(colour):

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from common.errors import InvalidInput
 from common.losses import ProxyNCALoss
-from common.training import MetricModel, fit_on_hosts
+from common.training import FusedAdam, MetricModel, fit_on_hosts
 
 keras = tf.keras
 pytestmark = pytest.mark.default_stack
@@ -14,7 +14,7 @@ def model():
     keras.utils.set_random_seed(0)
     network = keras.Sequential([keras.Input([5]), keras.layers.Dense(3)])
     made = MetricModel(network, ProxyNCALoss(4, 3), proxy_multiplier=10.0)
-    made.compile(keras.optimizers.Adam(0.01))
+    made.compile(FusedAdam(0.01))
     return made
 
 
