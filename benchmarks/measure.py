@@ -10,9 +10,11 @@ import resource
 import statistics
 from collections.abc import Callable, Sequence
 
-from experiments.studies.transport_time import paired_clocks as paired_clocks
-from experiments.studies.transport_time import paired_ratio as paired_ratio
-from experiments.studies.transport_time import paired_seconds as paired_seconds
+from experiments.studies.transport_time import (
+    paired_clocks as paired_clocks,
+    paired_ratio as paired_ratio,
+    paired_seconds as paired_seconds,
+)
 
 
 def spread(seconds: Sequence[float]) -> str:

@@ -3,12 +3,11 @@
 The `__init__` of such a package states its names once, for readers, type checkers and this module:
 
     if TYPE_CHECKING:
-        from common.losses.triplet import TripletLoss
+        from common.losses.triplet import TripletLoss as TripletLoss
 
-    __all__ = ["TripletLoss"]
     import_when_used(__name__)
 
-`from common.losses import *` stands for all names of the `__all__` of a package; `__all__` may then be left out.
+`as` tells type checkers that the name is public. `from common.losses import *` stands for all names of a package.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def import_when_used(package: str) -> None:
     if source is None:
         raise ImportError(f"The names of {package} are read from its source, which is not there: install it with that.")
     vars(module)[_PLACES] = dict(_imports_for_types(ast.parse(source)))
-    vars(module).setdefault("__all__", sorted(vars(module)[_PLACES]))
+    vars(module)["__all__"] = sorted(vars(module)[_PLACES])
     module.__class__ = _LazyPackage
 
 

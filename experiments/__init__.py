@@ -2,8 +2,10 @@
 
 import os
 
-from common import PROJECT as PROJECT  # fails if another `common` hides that of deep-metric-learning: rename it
-from common import __version__ as __version__
+from common import (
+    PROJECT as PROJECT,  # fails if another `common` hides that of deep-metric-learning: rename it
+    __version__ as __version__,
+)
 
 # For one release, `python -m experiments.search`, `clinic` and `serve` run the commands of `photo_search`.
 __path__.append(os.path.join(os.path.dirname(__path__[0]), "photo_search"))

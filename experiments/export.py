@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from absl import flags, logging
 
-from common.deployment.untrained import FLAGS as UNTRAINED_FLAGS
-from common.deployment.untrained import define_untrained_flags, untrained_from_flags
+from common.deployment.untrained import FLAGS as UNTRAINED_FLAGS, define_untrained_flags, untrained_from_flags
 from common.errors import invalid
 from experiments.deployment.untrained import export_untrained
 from experiments.deployment.writing import FORMAT_NAMES, export_run

@@ -18,8 +18,7 @@ from absl import flags
 from experiments.launch.launch_flags import define_launch_flags, launcher_from_flags
 from experiments.launch.unit_task import check_no_failures
 from experiments.recipes.words import configurations_from_flags
-from experiments.settings import build
-from experiments.settings import flags as experiment_flags
+from experiments.settings import build, flags as experiment_flags
 from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
 
 

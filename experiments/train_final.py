@@ -23,8 +23,7 @@ from common.progress import write_notice
 from experiments.deployment.final_run import comparison, final_configuration, read_study, train_final
 from experiments.preparation.machine import device_line
 from experiments.reports.plain_tables import filled
-from experiments.settings import build
-from experiments.settings import flags as experiment_flags
+from experiments.settings import build, flags as experiment_flags
 from experiments.settings.tracker_flags import define_tracker_flags, tracker_from_flags
 
 

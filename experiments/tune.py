@@ -18,8 +18,7 @@ from common.files import check_output_file
 from experiments.recipes.words import configurations_from_flags
 from experiments.runs.start_checks import checked_with_data
 from experiments.runs.unit_runs import follow_pictures
-from experiments.settings import build
-from experiments.settings import flags as experiment_flags
+from experiments.settings import build, flags as experiment_flags
 from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
 from experiments.tuning.command import searches_from_flags, spaces_from_flags
 from experiments.tuning.outcome import Outcome

@@ -12,8 +12,14 @@ from common.data.file_names import FileNames
 from common.data.image_folder import OWN_IMAGES
 from common.data.labels import label_text
 from common.data.official_files import NO_DOWNLOAD_NEEDED
-from common.data.tables import TABLE_ENDINGS, image_path, is_table, read_table, wrong_row
-from common.data.tables import read_csv_table as read_csv_table  # one of this module's names
+from common.data.tables import (
+    TABLE_ENDINGS,
+    image_path,
+    is_table,
+    read_csv_table as read_csv_table,  # one of this module's names
+    read_table,
+    wrong_row,
+)
 from common.errors import InvalidInput, invalid, raise_all
 
 _COLUMNS = ("path", "label", "split")

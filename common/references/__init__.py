@@ -5,19 +5,9 @@ from typing import TYPE_CHECKING
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from common.references.comparison import ANCHORS, Comparison, compare
-    from common.references.cross_batch_memory import CrossBatchMemory
-    from common.references.proxy_bank import PROXY_INITIALIZERS, ProxyBank
-    from common.references.reference_set import Pairs, References
+    from common.references.comparison import ANCHORS as ANCHORS, Comparison as Comparison, compare as compare
+    from common.references.cross_batch_memory import CrossBatchMemory as CrossBatchMemory
+    from common.references.proxy_bank import PROXY_INITIALIZERS as PROXY_INITIALIZERS, ProxyBank as ProxyBank
+    from common.references.reference_set import Pairs as Pairs, References as References
 
-__all__ = [
-    "ANCHORS",
-    "PROXY_INITIALIZERS",
-    "Comparison",
-    "CrossBatchMemory",
-    "Pairs",
-    "ProxyBank",
-    "References",
-    "compare",
-]
 import_when_used(__name__)

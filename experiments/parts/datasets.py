@@ -8,8 +8,7 @@ from typing import Any
 
 from common import data
 from common.errors import invalid
-from experiments.parts.kinds import DataSet
-from experiments.parts.kinds import Size as Size
+from experiments.parts.kinds import DataSet, Size as Size
 from experiments.parts.registry import DATASETS as DATASETS
 from experiments.parts.setting import Settings
 

@@ -36,8 +36,7 @@ from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.runs.start_checks import checked_with_data
 from experiments.runs.trained_model import stored_configuration
 from experiments.runs.unit_runs import follow_pictures
-from experiments.settings import build, tracker_flags
-from experiments.settings import flags as experiment_flags
+from experiments.settings import build, flags as experiment_flags, tracker_flags
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.parts import all_settings
 from experiments.settings.run_settings import BUDGETS

@@ -23,8 +23,7 @@ from experiments.protocols.report_files import print_report
 from experiments.recipes.words import check_distinct, configurations_from_flags
 from experiments.rows.rows import Row
 from experiments.runs.start_checks import checked_with_data
-from experiments.settings import build
-from experiments.settings import flags as experiment_flags
+from experiments.settings import build, flags as experiment_flags
 from experiments.settings.tracker_flags import TRAINS_NOTHING, define_tracker_flags, tracker_from_flags
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them

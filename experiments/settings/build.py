@@ -8,23 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import gsp_dml.method
 from common import backbones, data, training
-from common.backbones.by_name import BACKBONES as BACKBONES
-from common.backbones.by_name import check_network, network
+from common.backbones.by_name import BACKBONES as BACKBONES, check_network, network
 from common.backbones.network_names import CLASS_TOKEN, PATCHES
 from common.commands.command_line import globs_in
 from common.errors import InvalidInput, check_choice, invalid
 from common.files import default_cache_dir
 from common.progress import write_notice
 from experiments.parts.datasets import OF_CUSTOM_DATA
-from experiments.parts.registry import DATASETS as DATASETS
-from experiments.parts.registry import LOSSES as LOSSES
-from experiments.parts.registry import POOLINGS as POOLINGS
-from experiments.settings.loss_building import build_batches as build_batches
-from experiments.settings.loss_building import build_loss as build_loss  # these are names of this module, too
-from experiments.settings.loss_building import check_loss_name as check_loss_name
-from experiments.settings.loss_building import drawing_seed as drawing_seed
-from experiments.settings.loss_building import memory_of as memory_of
-from experiments.settings.loss_building import num_views_of
+from experiments.parts.registry import DATASETS as DATASETS, LOSSES as LOSSES, POOLINGS as POOLINGS
+from experiments.settings.loss_building import (
+    build_batches as build_batches,
+    build_loss as build_loss,  # these are names of this module, too
+    check_loss_name as check_loss_name,
+    drawing_seed as drawing_seed,
+    memory_of as memory_of,
+    num_views_of,
+)
 from experiments.settings.run_settings import CROPS_OF_FILES, HEAD_STARTS, RANDOM_START, RunSettings
 
 if TYPE_CHECKING:

@@ -13,8 +13,11 @@ from typing import Any
 from absl import flags
 
 from common.commands import command_line
-from common.commands.command_line import OWN, define_joined
-from common.commands.command_line import refuse_flags as refuse_flags  # one of this module's names
+from common.commands.command_line import (
+    OWN,
+    define_joined,
+    refuse_flags as refuse_flags,  # one of this module's names
+)
 from common.commands.exit_code import CHECKPOINTS_KEPT, import_tensorflow
 from common.errors import InvalidInput
 from experiments.launch.launch_flags import READ_BY

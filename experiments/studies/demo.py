@@ -29,8 +29,7 @@ from common.retrieval.metrics import TABLE_METRICS
 from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions, finished_rows
 from experiments.reports import Table
 from experiments.reports.scores import Scores
-from experiments.rows.rows import CLOSED_FORM, Row
-from experiments.rows.rows import UNTRAINED as BEFORE
+from experiments.rows.rows import CLOSED_FORM, UNTRAINED as BEFORE, Row
 from experiments.runs.evaluation import untrained_embeddings
 from experiments.site.drawings import READABLE, Drawings
 from experiments.site.drawn_run import neighbors_of

@@ -23,8 +23,7 @@ from experiments.protocols.recording import record_finished
 from experiments.protocols.report_files import print_report
 from experiments.rows.rows import Row
 from experiments.runs.cost import duration
-from experiments.settings import build
-from experiments.settings import flags as experiment_flags
+from experiments.settings import build, flags as experiment_flags
 from experiments.settings.run_settings import BUDGETS
 from experiments.settings.splits import unit_seed
 

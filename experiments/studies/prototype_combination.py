@@ -27,8 +27,7 @@ from experiments.reports.scores import rows_with
 from experiments.rows.rows import Row
 from experiments.rows.store import StudyRows
 from experiments.runs.trained_model import load_trained_model
-from gsp_dml import PrototypeCombination as Combination
-from gsp_dml import prototype_combination
+from gsp_dml import PrototypeCombination as Combination, prototype_combination
 
 NUM_CLASSES, IMAGES_PER_CLASS = 10, 64
 NUM_PROTOTYPES = 48

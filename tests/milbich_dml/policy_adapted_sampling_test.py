@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from milbich_dml import PolicyAdaptedSampling, PolicyRules, SamplingDistribution
-from milbich_dml import policy_adapted_sampling as module
+from milbich_dml import PolicyAdaptedSampling, PolicyRules, SamplingDistribution, policy_adapted_sampling as module
 from milbich_dml.policy_adapted_sampling import FACTORS
 
 

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from tests.nets import __main__ as nets
-from tests.nets import exports
+from tests.nets import __main__ as nets, exports
 from tests.support.served_process import ROOT
 
 

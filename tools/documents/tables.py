@@ -56,19 +56,24 @@ from experiments.rows.store import RECORDED, StudyRows
 from experiments.settings import build
 from experiments.settings.method_names import PROXY_LOSSES
 from experiments.studies.claims import claims_table, held_claims, recorded_studies
-from experiments.studies.collages import METHODS as COLLAGE_METHODS
-from experiments.studies.collages import collage_rows
+from experiments.studies.collages import METHODS as COLLAGE_METHODS, collage_rows
 from experiments.studies.mnist_report import problems_table, recorded_states
 from experiments.studies.planned import where_weight_falls as where_weight_falls
 from experiments.studies.prototype_combination import proposition as proposition
 from experiments.studies.tables import TABLES
 from experiments.studies.token_selection import token_table as token_table
-from experiments.studies.zero_shot_prediction import zero_shot as zero_shot
-from experiments.studies.zero_shot_prediction import zero_shot_ridges as zero_shot_ridges
-from tools.documents.comparisons import CONCATENATED, MINUS, SINGLE, Labelled, table_rows, untrained_means
-from tools.documents.comparisons import chosen_models as chosen_models
-from tools.documents.comparisons import held_against as held_against
-from tools.documents.comparisons import refined_metrics as refined_metrics
+from experiments.studies.zero_shot_prediction import zero_shot as zero_shot, zero_shot_ridges as zero_shot_ridges
+from tools.documents.comparisons import (
+    CONCATENATED,
+    MINUS,
+    SINGLE,
+    Labelled,
+    chosen_models as chosen_models,
+    held_against as held_against,
+    refined_metrics as refined_metrics,
+    table_rows,
+    untrained_means,
+)
 from tools.documents.provenance import provenance
 
 EXPLAINED = (*KIND_NOTES.values(), FAMILIES_NOTE, CUT_NOTE, UNTESTED_NOTE, DETECTABLE_NOTE)  # once, in the index

@@ -4,8 +4,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from sklearn.preprocessing import normalize
 
 from common.errors import InvalidInput
-from common.retrieval import operating_point_inconsistency, verify_pairs
-from common.retrieval import verification as module
+from common.retrieval import operating_point_inconsistency, verification as module, verify_pairs
 
 
 @pytest.fixture(params=["alone", "gallery"])

@@ -16,11 +16,9 @@ from experiments.published.values import published_table
 from experiments.recipes import words
 from experiments.settings import flags as experiment_flags
 from experiments.studies.bars import problem_lengths
-from experiments.studies.figures import DEFAULTS, FIGURES
-from experiments.studies.figures import FULL_REPEATS as figure_repeats
+from experiments.studies.figures import DEFAULTS, FIGURES, FULL_REPEATS as figure_repeats
 from experiments.studies.sweeps import CONDITIONS
-from experiments.studies.tables import FULL_REPEATS as table_repeats
-from experiments.studies.tables import TABLES
+from experiments.studies.tables import FULL_REPEATS as table_repeats, TABLES
 from tests.support.command_line import without_flags
 from tests.support.samples import sampled
 

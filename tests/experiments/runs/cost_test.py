@@ -8,8 +8,7 @@ from experiments.plans.study_runs import NothingFinished
 from experiments.recipes import resolve
 from experiments.runs.cost import duration, estimated_seconds, rate_of
 from experiments.studies.demo import Demo
-from experiments.studies.figures import FIGURES
-from experiments.studies.figures import FULL_REPEATS as FIGURE_REPEATS
+from experiments.studies.figures import FIGURES, FULL_REPEATS as FIGURE_REPEATS
 from experiments.studies.tables import DEFAULTS, FULL_REPEATS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]

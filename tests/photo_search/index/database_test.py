@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from common.errors import InvalidInput
-from photo_search.index import EmbeddingIndex, places
-from photo_search.index import database as index_database
+from photo_search.index import EmbeddingIndex, database as index_database, places
 from photo_search.index.approximate import recall_of
 from photo_search.index.database_server import Server
 from photo_search.index.index_folder import IndexFolder

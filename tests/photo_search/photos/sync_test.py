@@ -7,8 +7,7 @@ import pytest
 
 from common.deployment.embedder import Embedder
 from common.errors import InvalidInput
-from photo_search.index import EmbeddingIndex, index_folder
-from photo_search.index import database as index_database
+from photo_search.index import EmbeddingIndex, database as index_database, index_folder
 from photo_search.index.approximate import TARGET_RECALL
 from photo_search.photos import actions
 from photo_search.photos.duplicates import read_pairs
