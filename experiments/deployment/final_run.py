@@ -22,7 +22,7 @@ from experiments.reports.choice import StudyChoice, choice_of
 from experiments.reports.scores import Scores
 from experiments.reports.tables import FAMILIES_NOTE, bracketed
 from experiments.rows.rows import Row, collection_rows
-from experiments.rows.run_folders import collect_method, config_of, finished, missing
+from experiments.rows.run_folders import collect_method, config_of, missing, row_at
 from experiments.runs.closed_form import closed_form_dim
 from experiments.runs.trained_model import data_of_run, stored_configuration
 from experiments.runs.unit_runs import UnitRuns
@@ -162,7 +162,7 @@ def _notes(study: FinishedStudy, config: ExperimentConfig) -> list[str]:
 def comparison(study: FinishedStudy, final: pathlib.Path) -> str:
     """Compare the final model with the folds' repeat 0 on shared queries."""
     runs = [row for row in study.runs if row["repeat"] == 0]
-    of_final = Scores([finished(collect_method(final.parent))[0, 0]])
+    of_final = Scores([row_at(final)])
     title = f"{study.config.name} on {study.config.dataset}: test set"
     return models_table(title, Scores(runs), Scores(collection_rows(runs, len(runs))), of_final).as_text()
 

@@ -26,7 +26,7 @@ from experiments.deployment.run_model import Agreement, RunModel
 from experiments.parts.datasets import traits_of
 from experiments.reports.scores import Scores
 from experiments.reports.training_effect import training_did_not_help
-from experiments.rows.run_folders import collect_method, finished
+from experiments.rows.run_folders import row_at
 from experiments.runs.trained_model import run_configuration
 from experiments.settings import build
 from experiments.settings.splits import FEWEST_VALIDATION_CLASSES, few_validation_classes
@@ -191,7 +191,7 @@ def model_card(run: RunModel, written: Written) -> str:
     result, identity = (read_json(run.path / name) or {} for name in ("result.json", "config.json"))
     began = str(identity.get("weights", "none"))
     source = str(identity.get("weights_source", "")) or "none"
-    intervals = _intervals(run, result)
+    intervals = _intervals(run)
     layers = {layer.name: layer for layer in run.model.layers}
     preprocessing = layers.get(PREPROCESSING)
     return card_template("model_card.md.jinja").render(
@@ -235,8 +235,8 @@ def card_template(name: str) -> Template:
     return environment.get_template(name)
 
 
-def _intervals(run: RunModel, result: dict) -> dict[str, reports.Interval]:
-    scores = Scores([finished(collect_method(run.path.parent))[int(result["fold"]), int(result["repeat"])]])
+def _intervals(run: RunModel) -> dict[str, reports.Interval]:
+    scores = Scores([row_at(run.path)])
     return {metric: scores.estimate(metric) for metric in scores.metrics}
 
 

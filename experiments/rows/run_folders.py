@@ -62,13 +62,8 @@ def collect_method(path) -> list[Row]:
 
     Unfinished runs are among them. The folder (`.../<protocol>/<data set>/<method>-<hash>`) may not exist yet.
     """
-    path = pathlib.Path(path)
-    config_hash = path.name.rpartition("-")[2]
-    rows = [
-        _run(child, int(match[1]), int(match[2]), config_hash)
-        for child in path.glob("fold*-repeat*")
-        if (match := _UNIT.fullmatch(child.name)) and child.is_dir()
-    ]
+    children = pathlib.Path(path).glob("fold*-repeat*")
+    rows = [row_at(child) for child in children if _UNIT.fullmatch(child.name) and child.is_dir()]
     return sorted(rows, key=lambda row: row.place)
 
 
@@ -153,7 +148,10 @@ def run_row(
     )
 
 
-def _run(path: pathlib.Path, fold: int, repeat: int, config_hash: str) -> Row:
+def row_at(path: pathlib.Path) -> Row:
+    """Return the row of a run's folder, `fold<k>-repeat<r>`."""
+    fold, repeat = map(int, re.findall("[0-9]+", path.name))
+    config_hash = path.parent.name.rpartition("-")[2]
     try:
         config = read_json(path / "config.json") or {}
         result, problem = _result(path, fold, repeat, config_hash, config)

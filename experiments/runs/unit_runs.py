@@ -20,7 +20,7 @@ from common.records.run_directory import TEST_EMBEDDINGS
 from common.training.test_embeddings import read_test_embeddings
 from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, TrackedRun, TrackerChoice
 from experiments.rows.rows import check_of_one_run, evaluate_embeddings
-from experiments.rows.run_folders import collect_method, finished
+from experiments.rows.run_folders import row_at
 from experiments.runs.evaluation import embedded
 from experiments.runs.start_checks import check_hours, check_unit
 from experiments.runs.trained_model import load_trained_model, tell_of_other_data
@@ -136,7 +136,7 @@ class UnitRuns:
             except InvalidInput:  # a damaged image, or no room for features: nothing was begun
                 run.remove_if_begun_only()
                 raise
-        finished(collect_method(path.parent))[fold, repeat].scored()
+        row_at(path).scored()
 
     def complete_tracking(self, config: ExperimentConfig, fold: int, repeat: int, result: Mapping[str, Any]) -> None:
         """Send the tracker the missing parts of a finished, tracked unit."""
