@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    from common.data.batches import ClassBalancedBatches as ClassBalancedBatches
+    from common.data.batches import ClassBalancedBatches as ClassBalancedBatches, TwoViews as TwoViews
     from common.data.cars196 import load_cars196 as load_cars196
     from common.data.cifar import load_cifar10 as load_cifar10, load_cifar100 as load_cifar100
     from common.data.cifar_collage import (
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from common.data.manifest import load_manifest as load_manifest, read_image_table as read_image_table
     from common.data.memory_batches import MemoryBatches as MemoryBatches
     from common.data.mnist import load_mnist as load_mnist
-    from common.data.prepared_images import prepare_images as prepare_images
+    from common.data.prepared_images import prepare_images as prepare_images, with_copies as with_copies
     from common.data.random_batches import (
         HierarchicalBatches as HierarchicalBatches,
         MPerClassBatches as MPerClassBatches,
@@ -98,6 +98,5 @@ if TYPE_CHECKING:
         read_table as read_table,
         spellings as spellings,
     )
-    from common.data.two_views import TwoViews as TwoViews
 
 import_when_used(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -11,40 +12,52 @@ from common.data.dataset import Examples, check_training_pairs
 from common.errors import check_non_negative, check_positive, invalid
 
 
-class EpochBatches(Protocol):
-    """A sampler whose epochs are pure functions of their numbers."""
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """The number of batches in an epoch."""
-
-    def epoch(self, epoch: int) -> np.ndarray:
-        """Return indices `[batches_per_epoch, batch]` int64 of one epoch."""
-
-
 class TrainingBatches(Protocol):
     """A source of training batches."""
 
-    @property
-    def batch_size(self) -> int:
-        """Indices in a batch."""
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """The number of batches in an epoch."""
+    batch_size: int
+    batches_per_epoch: int
 
     def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yield (epoch, indices `[batch]`) from the batch of training step `step` on."""
 
 
-class ClassMembers:
-    """The examples of each class.
+class EpochBatches(abc.ABC):
+    """A sampler of equal batches, whose epochs are pure functions of their numbers.
+
+    Attributes:
+        batch_size: examples in a batch.
+        batches_per_epoch: batches in an epoch.
+        class_places: the class at each place of every batch, `[batch]` integers; None: any class may be at any place.
+    """
+
+    batch_size: int
+    batches_per_epoch: int
+    class_places: np.ndarray | None = None
+
+    @abc.abstractmethod
+    def epoch(self, epoch: int) -> np.ndarray:
+        """Return indices `[batches_per_epoch, batch]` int64 of one epoch."""
+
+    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
+        check_non_negative("step", step)
+        epoch, skipped = divmod(step, self.batches_per_epoch)
+        while True:
+            for indices in self.epoch(epoch)[skipped:]:
+                yield epoch, indices
+            epoch, skipped = epoch + 1, 0
+
+
+class ClassBatches(EpochBatches):
+    """Batches of several examples of each of several classes; subclasses draw them.
 
     Args:
         labels: `[examples]` integers; or bools `[examples, classes]` of several labels: an example is in several
             classes. Classes with too few examples for a pair are then left out.
         classes_per_batch: at most the number of classes.
         samples_per_class: more than 1 asks for two examples in each class.
+        seed: non-negative.
 
     Attributes:
         sizes: number of examples `[classes]`.
@@ -55,7 +68,7 @@ class ClassMembers:
         InvalidInput: fewer classes than a batch needs, or a class with one example.
     """
 
-    def __init__(self, labels: np.ndarray, classes_per_batch: int, samples_per_class: int) -> None:
+    def __init__(self, labels: np.ndarray, classes_per_batch: int, samples_per_class: int, seed: int) -> None:
         check_positive("classes_per_batch", classes_per_batch)
         check_positive("samples_per_class", samples_per_class)
         if isinstance(labels, np.ndarray) and labels.dtype == np.bool_ and labels.ndim == 2:
@@ -72,9 +85,13 @@ class ClassMembers:
             expected = f"at most the number of training classes, {len(self.sizes)}"
             raise invalid("classes_per_batch", received=classes_per_batch, expected=expected)
         self.first = np.concatenate([[0], np.cumsum(self.sizes)[:-1]])
+        self.classes_per_batch, self.samples_per_class = classes_per_batch, samples_per_class
+        self.seed = check_non_negative("seed", seed)
+        self.batch_size = classes_per_batch * samples_per_class
+        self.class_places = np.repeat(np.arange(classes_per_batch), samples_per_class)
 
 
-class ClassBalancedBatches:
+class ClassBalancedBatches(ClassBatches):
     """Batches of `classes_per_batch` different classes with `samples_per_class` examples each.
 
     An epoch consists of ceil(mean examples per class / samples_per_class) rounds. In a round every class has its turn
@@ -91,7 +108,7 @@ class ClassBalancedBatches:
     run continues anywhere with the batches it would have had.
 
     Args:
-        labels: `[examples]` integers; they need not be consecutive. Or bools `[examples, classes]`, see `ClassMembers`:
+        labels: `[examples]` integers; they need not be consecutive. Or bools `[examples, classes]`, see `ClassBatches`:
             an example is drawn by each of its labels, perhaps by two in one batch.
         classes_per_batch: at most the number of classes.
         samples_per_class: 1 or more.
@@ -120,39 +137,18 @@ class ClassBalancedBatches:
         interleaved: bool = False,
         refills_blindly: bool = False,
     ) -> None:
-        members = ClassMembers(labels, classes_per_batch, samples_per_class)
-        check_non_negative("seed", seed)
-        self.classes_per_batch = classes_per_batch
-        self.samples_per_class = samples_per_class
-        self.seed = seed
-        self.interleaved = interleaved
-        self.refills_blindly = refills_blindly
-        self._counts = members.sizes
-        self._examples_by_class, self._first_of_class = members.examples, members.first
-        self._num_rounds = -(-len(members.examples) // (len(members.sizes) * samples_per_class))
-
-    @property
-    def batch_size(self) -> int:
-        """Examples in a batch."""
-        return self.classes_per_batch * self.samples_per_class
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Batches in an epoch: complete chunks in a round, times rounds."""
-        return self._num_rounds * (len(self._counts) // self.classes_per_batch)
-
-    @property
-    def class_places(self) -> np.ndarray:
-        """The class at each place of every batch, `[batch]` integers."""
-        places = np.arange(self.classes_per_batch)
-        interleaved = np.tile(places, self.samples_per_class)
-        return interleaved if self.interleaved else np.repeat(places, self.samples_per_class)
+        super().__init__(labels, classes_per_batch, samples_per_class, seed)
+        self.interleaved, self.refills_blindly = interleaved, refills_blindly
+        if interleaved:
+            self.class_places = np.tile(np.arange(classes_per_batch), samples_per_class)
+        self._num_rounds = -(-len(self.examples) // (len(self.sizes) * samples_per_class))
+        self.batches_per_epoch = self._num_rounds * (len(self.sizes) // classes_per_batch)  # of complete chunks
 
     def epoch(self, epoch: int) -> np.ndarray:
         """Return indices `[batches_per_epoch, batch]` int64 of one epoch, ordered as `class_places`."""
         generator = np.random.default_rng((self.seed, epoch))
         groups = self._groups(generator)  # [classes, rounds, samples_per_class]
-        num_classes = len(self._counts)
+        num_classes = len(self.sizes)
         turns = np.tile(np.arange(num_classes), (self._num_rounds, 1))
         turns = generator.permuted(turns, axis=1)  # [rounds, classes]
         turns = turns[:, : num_classes - num_classes % self.classes_per_batch]
@@ -162,33 +158,14 @@ class ClassBalancedBatches:
             chosen = chosen.swapaxes(1, 2)
         return chosen.reshape(self.batches_per_epoch, self.batch_size)
 
-    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
-        return batches_from_step(self, step)
-
     def _groups(self, generator: np.random.Generator) -> np.ndarray:
-        groups = np.empty((len(self._counts), self._num_rounds, self.samples_per_class), np.int64)
-        for class_size in np.unique(self._counts):
-            same_size = np.flatnonzero(self._counts == class_size)
+        groups = np.empty((len(self.sizes), self._num_rounds, self.samples_per_class), np.int64)
+        for class_size in np.unique(self.sizes):
+            same_size = np.flatnonzero(self.sizes == class_size)
             looks = not self.refills_blindly and class_size >= self.samples_per_class
             drawn = _draw_groups(generator, len(same_size), class_size, self._num_rounds, self.samples_per_class, looks)
-            groups[same_size] = self._examples_by_class[self._first_of_class[same_size, None, None] + drawn]
+            groups[same_size] = self.examples[self.first[same_size, None, None] + drawn]
         return groups
-
-
-def batches_from_step(batches: EpochBatches, step: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield a sampler's (epoch, indices `[batch]`) endlessly from `step` (from 0) on.
-
-    Args:
-        batches: has `batches_per_epoch`, and `epoch(e)`, a pure function of e.
-        step: at least 0.
-    """
-    check_non_negative("step", step)
-    epoch, skipped = divmod(step, batches.batches_per_epoch)
-    while True:
-        for indices in batches.epoch(epoch)[skipped:]:
-            yield epoch, indices
-        epoch, skipped = epoch + 1, 0
 
 
 def _draw_groups(
@@ -225,3 +202,27 @@ def _refill(
     queue = np.argsort(keys, axis=1)
     queue[:, num_to_complete:] = generator.permuted(queue[:, num_to_complete:], axis=1)
     return queue
+
+
+class TwoViews(EpochBatches):
+    """Another sampler's batches with each index twice, `[i_1, ..., i_n, i_1, ..., i_n]`.
+
+    The training augmentation draws by the place in the batch. So the first half of a batch is bit for bit the batch
+    without views, and the second half shows the same images in other crops.
+
+    Args:
+        batches: any sampler.
+
+    Examples:
+        >>> batches = ClassBalancedBatches([5, 5, 7, 7, 9, 9], classes_per_batch=3, samples_per_class=2, seed=0)
+        >>> TwoViews(batches).epoch(0).shape
+        (1, 12)
+    """
+
+    def __init__(self, batches: EpochBatches) -> None:
+        self.batches = batches
+        self.batch_size, self.batches_per_epoch = 2 * batches.batch_size, batches.batches_per_epoch
+
+    def epoch(self, epoch: int) -> np.ndarray:
+        """Return indices `[batches_per_epoch, 2 n]` int64 of one epoch."""
+        return np.tile(self.batches.epoch(epoch), (1, 2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 import numpy as np
 import scipy.io
@@ -46,22 +45,6 @@ _KIT_TEST_ANNOTATIONS = "cars_test_annos_withlabels.mat"
 _CORNERS = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
 
 
-class _Annotations(NamedTuple):
-    """Annotations of all images.
-
-    Attributes:
-        paths: `[images]` relative to the data set's folder.
-        classes: `[images]` from 1, as read.
-        boxes: `[images, 4]` left, top, right, bottom; from 1, right and bottom included.
-        places: `[images]` where each is annotated.
-    """
-
-    paths: list[str]
-    classes: list
-    boxes: np.ndarray
-    places: list[str]
-
-
 def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: int = 0) -> Dataset:
     """Load Cars196: the first 98 classes train, the others test.
 
@@ -81,17 +64,22 @@ def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: in
     """
     if _KIT.is_at(data_dir) and not _RELEASE.is_at(data_dir):
         root = _KIT.find(data_dir)
-        annotations, class_names = _read_kit(root)
+        kit, beside = os.path.join(root, "devkit"), os.path.join(root, _KIT_TEST_ANNOTATIONS)
+        test_path = beside if os.path.exists(beside) else os.path.join(kit, _KIT_TEST_ANNOTATIONS)
+        rows = _read_annotations(os.path.join(kit, "cars_train_annos.mat"), "fname", "cars_train/")
+        rows += _read_annotations(test_path, "fname", "cars_test/")
+        names_file = os.path.join(kit, "cars_meta.mat")
     else:
         root = _RELEASE.find(data_dir)
-        annotations, class_names = _read_single_file(root)
+        names_file = os.path.join(root, "cars_annos.mat")
+        rows = _read_annotations(names_file, "relative_im_path")
+    class_names = [str(name) for name in np.atleast_1d(_read_matlab(names_file, "class_names"))]
     num_train_classes, deviations = split_by_class_order(_RELEASE, len(class_names))
 
-    places = annotations.places
-    labels = np.array([read_integer(*pair, 1, len(class_names)) - 1 for pair in zip(places, annotations.classes)], int)
-    boxes = annotations.boxes.copy()
+    labels = np.array([read_integer(place, number, 1, len(class_names)) - 1 for place, _, number, _ in rows], int)
+    paths = existing_files(root, [path for _, path, _, _ in rows], [place for place, *_ in rows])
+    boxes = np.array([box for *_, box in rows], np.int64).reshape(-1, 4)
     boxes[:, :2] -= 1  # the annotations count pixels from 1
-    paths = existing_files(root, annotations.paths, places)
 
     examples = Examples(labels=labels, paths=paths, boxes=boxes)
     trains = labels < num_train_classes
@@ -100,43 +88,21 @@ def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: in
     )
 
 
-def _read_single_file(root: str) -> tuple[_Annotations, list[str]]:
-    path = os.path.join(root, "cars_annos.mat")
-    return _read_annotations(path, "relative_im_path"), _read_class_names(path)
+def _read_annotations(path: str, path_field: str, folder: str = "") -> list[tuple[str, str, str, list[int]]]:
+    """Return of each image where it is annotated, its path, its class (from 1) and its box.
 
-
-def _read_kit(root: str) -> tuple[_Annotations, list[str]]:
-    kit = os.path.join(root, "devkit")
-    beside = os.path.join(root, _KIT_TEST_ANNOTATIONS)
-    test_path = beside if os.path.exists(beside) else os.path.join(kit, _KIT_TEST_ANNOTATIONS)
-    train = _read_annotations(os.path.join(kit, "cars_train_annos.mat"), "fname", "cars_train/")
-    test = _read_annotations(test_path, "fname", "cars_test/")
-    merged = _Annotations(
-        train.paths + test.paths,
-        train.classes + test.classes,
-        np.concatenate([train.boxes, test.boxes]),
-        train.places + test.places,
-    )
-    return merged, _read_class_names(os.path.join(kit, "cars_meta.mat"))
-
-
-def _read_annotations(path: str, path_field: str, folder: str = "") -> _Annotations:
+    Boxes are left, top, right and bottom; from 1, right and bottom included.
+    """
     annotations = np.atleast_1d(_read_matlab(path, "annotations"))
     fields = (path_field, "class", *_CORNERS)
     missing = [field for field in fields if field not in (annotations.dtype.names or ())]
     if missing:
         raise wrong_annotation(path, f"no field {', '.join(missing)}", f"fields {', '.join(fields)}")
     name = os.path.basename(path)
-    return _Annotations(
-        paths=[folder + str(relative) for relative in annotations[path_field]],
-        classes=annotations["class"].tolist(),
-        boxes=np.stack([annotations[corner].astype(np.int64) for corner in _CORNERS], axis=1),
-        places=[f"{name}, annotation {number}" for number in range(1, len(annotations) + 1)],
-    )
-
-
-def _read_class_names(path: str) -> list[str]:
-    return [str(name) for name in np.atleast_1d(_read_matlab(path, "class_names"))]
+    return [
+        (f"{name}, annotation {number}", folder + str(row[path_field]), row["class"], [int(row[c]) for c in _CORNERS])
+        for number, row in enumerate(annotations, start=1)
+    ]
 
 
 def _read_matlab(path: str, variable: str) -> np.ndarray:

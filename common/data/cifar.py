@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from common.data.cifar_files import CIFAR10, CIFAR100, IMAGE_SIZE, Cifar, CifarRelease, read_cifar
-from common.data.dataset import Dataset, Examples, check_training_pairs
+from common.data.cifar_files import CIFAR10, CIFAR100, CifarRelease, joined, read_cifar
+from common.data.dataset import Dataset, check_training_pairs
 from common.errors import invalid
 
 
@@ -65,7 +65,11 @@ def load_cifar100(
 
 def _load(release: CifarRelease, data_dir: str | None, unseen_classes: bool) -> Dataset:
     cifar = read_cifar(release, data_dir)
-    train, test = _divide_by_class(cifar) if unseen_classes else _official_division(cifar)
+    train, test = cifar.train, cifar.test
+    if unseen_classes:
+        examples = joined([train, test])
+        is_training = examples.labels < len(cifar.class_names) // 2
+        train, test = examples.subset(is_training), examples.subset(~is_training)
     check_training_pairs(train, cifar.class_names, f"training set of {release.name}")
     return Dataset(
         name=f"{release.name}_unseen" if unseen_classes else release.name,
@@ -73,8 +77,6 @@ def _load(release: CifarRelease, data_dir: str | None, unseen_classes: bool) -> 
         test=test,
         class_names=cifar.class_names,
         deviations=cifar.deviations,
-        kind="memory_images",
-        native_size=IMAGE_SIZE,
     )
 
 
@@ -85,23 +87,3 @@ def _last_of_each_class(labels: np.ndarray, share: float) -> np.ndarray:
         members = np.flatnonzero(labels == label)
         chosen[members[-int(np.clip(round(share * len(members)), 1, max(1, len(members) - 1))) :]] = True
     return chosen
-
-
-def all_images(cifar: Cifar) -> tuple[np.ndarray, np.ndarray]:
-    """Return training, then test images `[images, 32, 32, 3]`, and labels `[images]`."""
-    return (
-        np.concatenate([cifar.train.images, cifar.test.images]),
-        np.concatenate([cifar.train.labels, cifar.test.labels]),
-    )
-
-
-def _divide_by_class(cifar: Cifar) -> tuple[Examples, Examples]:
-    """Divide all images into the first half of the classes and the rest."""
-    images, labels = all_images(cifar)
-    examples, trains = Examples(labels, inputs=images), labels < len(cifar.class_names) // 2
-    return examples.subset(trains), examples.subset(~trains)
-
-
-def _official_division(cifar: Cifar) -> tuple[Examples, Examples]:
-    train, test = (Examples(part.labels, inputs=part.images) for part in (cifar.train, cifar.test))
-    return train, test

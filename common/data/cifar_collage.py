@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from common.data.cifar import all_images
-from common.data.cifar_files import CIFAR10, CIFAR100, IMAGE_SIZE, Cifar, read_cifar
-from common.data.collage_tiles import NUM_TILES, TILES_PER_SIDE, join_collages
+from common.data.cifar_files import CIFAR10, CIFAR100, Cifar, joined, read_cifar
+from common.data.collage_tiles import NUM_TILES, join_collages
 from common.data.dataset import Dataset, Examples
 from common.errors import check_choice, invalid
 
@@ -129,8 +128,8 @@ def collage_training_classes(data_dir: str | None, division: str = "thesis") -> 
 def _sub_classes(cifar: Cifar) -> dict[str, list[int]]:
     """Return the labels of each super-class's sub-classes, alphabetically, by name."""
     members = {}
-    for coarse_label, name in enumerate(cifar.coarse_names):
-        labels = np.unique(cifar.train.labels[cifar.train.coarse_labels == coarse_label]).tolist()
+    for superclass, name in enumerate(cifar.coarse_names):
+        labels = np.unique(cifar.train.labels[cifar.train.superclasses == superclass]).tolist()
         if len(labels) != _NUM_SUB_CLASSES:
             raise invalid(
                 f"super-class {name} of CIFAR-100", received=f"{len(labels)} classes", expected=f"{_NUM_SUB_CLASSES}"
@@ -146,41 +145,33 @@ def _compose_all(
     name: str, cifar: Cifar, divisions: dict[str, _Division], seed: int, nuisance: bool, deviations: tuple[str, ...]
 ) -> Dataset:
     generator = np.random.default_rng(seed)
-    images, labels = all_images(cifar)
-    parts: dict[str, Examples] = {}
+    images = joined([cifar.train, cifar.test])
+    parts: dict[str, Any] = {}
     class_names: list[str] = []
     for part, division in divisions.items():
-        parts[part] = _compose(images, labels, division, generator, len(class_names), nuisance)
+        parts[part] = _compose(images, division, generator, len(class_names), nuisance)
         class_names += division.targets
     return Dataset(
         name=name if nuisance else f"{name}_distilled",
-        train=parts["train"],
-        test=parts["test"],
-        validation=parts.get("validation"),
         class_names=tuple(class_names),
         deviations=deviations,
-        kind="memory_images",
-        native_size=TILES_PER_SIDE * IMAGE_SIZE if nuisance else IMAGE_SIZE,
+        **parts,
     )
 
 
 def _compose(
-    images: np.ndarray,
-    labels: np.ndarray,
-    division: _Division,
-    generator: np.random.Generator,
-    first_label: int,
-    nuisance: bool,
+    images: Examples, division: _Division, generator: np.random.Generator, first_label: int, nuisance: bool
 ) -> Examples:
+    pixels, labels = images.arrays, images.labels
     members = [np.flatnonzero(np.isin(labels, chosen)) for chosen in division.targets.values()]
     target_indices = np.concatenate(members)
     new_labels = first_label + np.repeat(np.arange(len(members)), [len(indices) for indices in members])
     if not nuisance:
-        return Examples(new_labels, inputs=images[target_indices])
+        return Examples(new_labels, inputs=pixels[target_indices])
     positions = generator.integers(NUM_TILES, size=len(target_indices))
     shared = np.flatnonzero(np.isin(labels, division.shared))
     others = _again_and_again(shared, len(target_indices) * (NUM_TILES - 1), generator)
-    collages = join_collages(images[target_indices], images[others.reshape(-1, NUM_TILES - 1)], positions)
+    collages = join_collages(pixels[target_indices], pixels[others.reshape(-1, NUM_TILES - 1)], positions)
     return Examples(new_labels, inputs=collages, positions=positions)
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from common.data.dataset import check_official_counts
+from common.data.dataset import Examples, check_official_counts
 from common.data.image_files import load_rgb
 from common.data.image_formats import Reading
 from common.data.official_files import NO_DOWNLOAD_NEEDED
@@ -21,33 +21,19 @@ IMAGE_SIZE = 32
 _NUM_VALUES = 3 * IMAGE_SIZE**2
 
 
-class CifarPart(NamedTuple):
-    """Images of the official training or test set.
-
-    Attributes:
-        images: `[images, 32, 32, 3]` uint8.
-        labels: `[images]` int64, the class.
-        coarse_labels: `[images]` int64, the super-class of CIFAR-100; zeros for CIFAR-10.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    coarse_labels: np.ndarray
-
-
 class Cifar(NamedTuple):
     """All of a data set.
 
     Attributes:
-        train: the official training images.
+        train: the official training images `[images, 32, 32, 3]` uint8; CIFAR-100 has superclasses.
         test: the official test images.
         class_names: of labels.
         coarse_names: of super-classes; empty for CIFAR-10.
         deviations: differences from the official release.
     """
 
-    train: CifarPart
-    test: CifarPart
+    train: Examples
+    test: Examples
     class_names: tuple[str, ...]
     coarse_names: tuple[str, ...]
     deviations: tuple[str, ...]
@@ -145,13 +131,20 @@ def _read_binary(release: CifarRelease, folder: str) -> Cifar:
     parts, counts = {}, {}
     for part, names in (("train", release.train_files), ("test", release.test_files)):
         files = [_read_binary_file(release, os.path.join(folder, f"{name}.bin")) for name in names]
-        counts.update({f"images of {name}.bin": len(file.labels) for name, file in zip(names, files)})
-        parts[part] = CifarPart(*map(np.concatenate, zip(*files)))
+        counts.update({f"images of {name}.bin": len(file) for name, file in zip(names, files)})
+        parts[part] = joined(files)
     class_names = [_read_names(os.path.join(folder, file)) for file in release.names_files]
     return _checked(release, parts, class_names, counts)
 
 
-def _read_binary_file(release: CifarRelease, path: str) -> CifarPart:
+def joined(parts: Sequence[Examples]) -> Examples:
+    """Return the examples of several parts, one part after the other."""
+    superclasses = [part.superclasses for part in parts if part.superclasses is not None]
+    labels, images = (np.concatenate(values) for values in zip(*((part.labels, part.arrays) for part in parts)))
+    return Examples(labels, inputs=images, superclasses=np.concatenate(superclasses) if superclasses else None)
+
+
+def _read_binary_file(release: CifarRelease, path: str) -> Examples:
     """Read records of labels (super-class first) and red, green and blue planes."""
     try:
         contents = np.fromfile(path, np.uint8)
@@ -165,21 +158,15 @@ def _read_binary_file(release: CifarRelease, path: str) -> CifarPart:
         )
     records = contents.reshape(-1, record)
     columns = [records[:, index].astype(np.int64) for index in reversed(range(num_labels))]
-    return _part(release, path, records[:, num_labels:], *columns)
-
-
-def _part(
-    release: CifarRelease, path: str, planes: np.ndarray, labels: np.ndarray, coarse_labels: np.ndarray | None = None
-) -> CifarPart:
-    images = np.ascontiguousarray(planes.reshape(-1, 3, IMAGE_SIZE, IMAGE_SIZE).transpose(0, 2, 3, 1))
-    coarse_labels = np.zeros_like(labels) if coarse_labels is None else coarse_labels
-    for values, num_classes in ((labels, release.num_classes), (coarse_labels, release.num_coarse or 1)):
-        wrong = np.flatnonzero((values < 0) | (values >= num_classes))
+    for values, num_classes in zip(columns, (release.num_classes, release.num_coarse)):
+        wrong = np.flatnonzero(values >= num_classes)
         if len(wrong):
             raise _wrong_file(
                 path, f"label {values[wrong[0]]} of image {wrong[0]}", f"an integer from 0 to {num_classes - 1}"
             )
-    return CifarPart(images, labels, coarse_labels)
+    planes = records[:, num_labels:].reshape(-1, 3, IMAGE_SIZE, IMAGE_SIZE)
+    images = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))
+    return Examples(columns[0], inputs=images, superclasses=columns[1] if release.num_coarse else None)
 
 
 def _read_image_files(release: CifarRelease, folder: str) -> Cifar:
@@ -190,14 +177,14 @@ def _read_image_files(release: CifarRelease, folder: str) -> Cifar:
     return cifar._replace(deviations=(f"{release.name}: from image files, not from the release", *cifar.deviations))
 
 
-def _read_image_part(folder: str, class_names: list[str]) -> CifarPart:
+def _read_image_part(folder: str, class_names: list[str]) -> Examples:
     files_of_class = [sorted(glob.glob(os.path.join(glob.escape(folder), name, "*.*"))) for name in class_names]
     labels = np.repeat(np.arange(len(class_names)), [len(files) for files in files_of_class])
     with ThreadPoolExecutor() as pool:
         images = list(pool.map(_read_image, [path for files in files_of_class for path in files]))
     if not images:
         raise _wrong_file(folder, "no image files", "CLASS/*.jpg or CLASS/*.png")
-    return CifarPart(np.stack(images), labels, np.zeros_like(labels))
+    return Examples(labels, inputs=np.stack(images))
 
 
 def _read_image(path: str) -> np.ndarray:
@@ -216,7 +203,7 @@ def _read_names(path: str) -> list[str]:
 
 
 def _checked(
-    release: CifarRelease, parts: dict[str, CifarPart], names: Sequence[Sequence[str]], counts: dict[str, int]
+    release: CifarRelease, parts: dict[str, Examples], names: Sequence[Sequence[str]], counts: dict[str, int]
 ) -> Cifar:
     """Check the number of names; return the data set with its deviations."""
     class_names, coarse_names = tuple(names[0]), tuple(names[1]) if len(names) > 1 else ()
@@ -230,7 +217,7 @@ def _checked(
     images_of_file |= dict.fromkeys(release.test_files, 10_000)
     official = {what: images_of_file[what.split(" of ")[1].removesuffix(".bin")] for what in counts}
     official |= {"train images": 50_000, "test images": 10_000}
-    found = {**counts, "train images": len(parts["train"].labels), "test images": len(parts["test"].labels)}
+    found = {**counts, "train images": len(parts["train"]), "test images": len(parts["test"])}
     deviations = check_official_counts(release.name, official, found)
     return Cifar(parts["train"], parts["test"], class_names, coarse_names, deviations)
 

@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,13 +24,6 @@ _SETTLED = 2_000_000_000  # nanoseconds; within less, a file system may give two
 _DIGITS = 64  # of a SHA-256
 _TRAITS_RULE = "orientation: any whole number; profile: any but sRGB"  # kept with the traits that it has found
 _log = logging.getLogger(__name__)
-
-
-class _Folder(NamedTuple):
-    """Files of one folder: its absolute path with a final separator, and rows `[files]`."""
-
-    place: str
-    rows: np.ndarray
 
 
 def content_digests(
@@ -62,9 +54,9 @@ def content_digests(
     names = paths if isinstance(paths, FileNames) else FileNames(paths)
     kept = _KeptDigests(os.path.join(cache_dir, "digests"))
     digests = np.zeros(len(names), "S64")
-    for shard, folders in _by_shard(names):
+    for shard, places in _by_shard(names):
         entries = kept.read(shard)
-        for place, row in _places(names, folders):
+        for place, row in places:
             digests[row] = _digest_in(entries, place, _version(place), reading).encode()
     unread = np.flatnonzero(digests == b"")
     if len(unread):
@@ -94,20 +86,15 @@ def _read_digest(digest: str, traits: Traits, reading: Reading) -> str:
     return digest if len(digest) == _DIGITS else hashlib.sha256(digest.encode()).hexdigest()
 
 
-def _by_shard(names: FileNames) -> list[tuple[str, list[_Folder]]]:
-    """Group folders by shard, in the order of the shards' first files."""
-    of_shard: defaultdict[str, list[_Folder]] = defaultdict(list)
+def _by_shard(names: FileNames) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """Yield shards in the order of their first files, with absolute path and row of each file."""
+    of_shard: defaultdict[str, list[tuple[str, np.ndarray]]] = defaultdict(list)
     for folder, rows in names.by_folder():
         place = os.path.join(os.path.abspath(folder or "."), "")
-        of_shard[_shard_of(place)].append(_Folder(place, rows))
-    return list(of_shard.items())
-
-
-def _places(names: FileNames, folders: list[_Folder]) -> Iterator[tuple[str, int]]:
-    """Yield absolute path and row of the files of some folders."""
-    for folder in folders:
-        for row, name in zip(folder.rows.tolist(), names.base_names(folder.rows)):
-            yield folder.place + name, row
+        of_shard[_shard_of(place)].append((place, rows))
+    for shard, folders in of_shard.items():
+        named = ((place, zip(names.base_names(rows), rows.tolist())) for place, rows in folders)
+        yield shard, [(place + name, row) for place, files in named for name, row in files]
 
 
 def _version(place: str) -> list[int]:
@@ -134,9 +121,9 @@ def _read(names: FileNames, kept: _KeptDigests, what: str, reading: Reading) -> 
     pool = ThreadPoolExecutor()
     try:
         with progress_bar(desc=f"reading {what}", total=len(names), unit="file") as bar:
-            for shard, folders in _by_shard(names):
+            for shard, places in _by_shard(names):
                 rows_of: defaultdict[str, list[int]] = defaultdict(list)
-                for place, row in _places(names, folders):
+                for place, row in places:
                     rows_of[place].append(row)
                 entries: dict[str, list] = {}
                 try:

@@ -140,10 +140,11 @@ class Examples:
         if not relabel:
             return chosen
         new_labels = order[np.searchsorted(sorted_ids, chosen.labels)]
-        return chosen._with_labels(new_labels)
+        return replace(chosen, labels=new_labels)
 
-    def _with_labels(self, labels: np.ndarray) -> Examples:
-        return replace(self, labels=labels)
+    def renumbered(self) -> Examples:
+        """Return the examples with their classes numbered from 0, in order."""
+        return replace(self, labels=np.unique(self.labels, return_inverse=True)[1])
 
     def _per_example_fields(self) -> dict[str, Any]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -164,9 +165,9 @@ class Dataset:
             classes unseen in training continue after C-1; empty for a data set without names.
         deviations: differences from the official data, one sentence each. When there are any, figures
             are not comparable with published ones.
-        kind: one of `DATASET_KINDS`.
-        native_size: height and width of the images in pixels if all are the same, else None.
-        channels: 3 (RGB) or 1 (grey); of no meaning for tokens.
+        kind: one of `DATASET_KINDS`; "": what the training examples are.
+        native_size: height and width of the images in pixels if all are the same. None: of images in memory, their own.
+        channels: 3 (RGB) or 1 (grey); of no meaning for tokens. 0: of images in memory, their own; of files, 3.
         readers: how inputs are made where the examples' own are numbers of rows (cached features); None: they are not.
         folds_by_family: whether folds keep the classes of a family of `train` together, which follow one another.
 
@@ -181,13 +182,19 @@ class Dataset:
     validation: Examples | None = None
     class_names: Sequence[str] = ()
     deviations: tuple[str, ...] = ()
-    kind: str = "image_files"
+    kind: str = ""
     native_size: int | None = None
-    channels: int = 3
+    channels: int = 0
     readers: InputReaders | None = None
     folds_by_family: bool = False
 
     def __post_init__(self) -> None:
+        own: tuple[str, int | None, int] = "image_files", None, 3
+        if self.train.paths is None and self.train.inputs is not None:
+            shape = self.train.inputs.shape
+            own = ("memory_images", shape[1], shape[3]) if len(shape) == 4 else ("tokens", None, 3)
+        for name, value in zip(("kind", "native_size", "channels"), own):
+            object.__setattr__(self, name, getattr(self, name) or value)
         check_choice("kind of data set", self.kind, DATASET_KINDS)
         for part in ("train", "test", "gallery", "validation"):
             examples = getattr(self, part)

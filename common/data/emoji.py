@@ -61,9 +61,6 @@ def load_emoji(data_dir: str | None = None, *, cache_dir: str | os.PathLike, see
         train=examples.subset(is_training),
         test=examples.subset(~is_training),
         class_names=[emoji_name(emoji[class_id]) for class_id in class_ids],
-        kind="memory_images",
-        native_size=EMOJI_SIZE,
-        channels=3,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from common.data.collage_tiles import NUM_TILES, TILES_PER_SIDE, join_collages
+from common.data.collage_tiles import NUM_TILES, join_collages
 from common.data.dataset import Dataset, Examples
 from common.data.glyph_drawings import GlyphDrawings, character_name, draw_glyphs
 from common.errors import invalid
@@ -79,31 +79,16 @@ def load_glyph_collage(
     drawings = draw_glyphs(TILE_SIZE, cache_dir=cache_dir)
     generator = np.random.default_rng(seed)
     characters = _divide_characters(np.unique(drawings.code_points), generator)
-    parts = _compose_parts(drawings, characters, num_images, nuisance, generator)
-    return Dataset(
-        name="glyph_collage" if nuisance else "glyph_collage_distilled",
-        class_names=[character_name(letter) for chosen in characters.values() for letter in chosen.letters],
-        kind="memory_images",
-        native_size=TILES_PER_SIDE * TILE_SIZE,
-        channels=1,
-        train=parts["train"],
-        test=parts["test"],
-        validation=parts["validation"],
-    )
-
-
-def _compose_parts(
-    drawings: GlyphDrawings,
-    characters: dict[str, _Characters],
-    num_images: dict[str, int],
-    nuisance: bool,
-    generator: np.random.Generator,
-) -> dict[str, Examples]:
-    parts, first_label = {}, 0
+    parts: dict[str, Any] = {}
+    first_label = 0
     for part, chosen in characters.items():
         parts[part] = _compose(drawings, chosen, num_images[part], nuisance, generator, first_label)
         first_label += len(chosen.letters)
-    return parts
+    return Dataset(
+        name="glyph_collage" if nuisance else "glyph_collage_distilled",
+        class_names=[character_name(letter) for chosen in characters.values() for letter in chosen.letters],
+        **parts,
+    )
 
 
 def _divide_characters(code_points: np.ndarray, generator: np.random.Generator) -> dict[str, _Characters]:

@@ -4,39 +4,17 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from common.data.dataset import Dataset, Examples
-from common.data.glyph_drawings import character_families, character_name, draw_glyphs, stem
+from common.data.glyph_drawings import GlyphDrawings, character_families, character_name, draw_glyphs, stem
 
 GLYPH_SIZE = 32
 TRAINING_SCRIPTS = ("GREEK", "CYRILLIC")
 TEST_SCRIPTS = ("ARMENIAN", "GEORGIAN")
 MIN_DRAWINGS = 8
 _HELD_OUT = 6  # one drawing in so many of each class tests the classifier of the first stage
-
-
-class DistinctDrawings(NamedTuple):
-    """Distinct drawings of characters that have at least `MIN_DRAWINGS` of them.
-
-    Attributes:
-        images: `[drawings, 32, 32]` uint8.
-        code_points: `[drawings]` int64.
-    """
-
-    images: np.ndarray
-    code_points: np.ndarray
-
-    def of(self, code_points: np.ndarray) -> Examples:
-        """Return the examples of these characters, labelled by position."""
-        chosen = np.isin(self.code_points, code_points)
-        order = np.argsort(code_points)
-        labels = order[np.searchsorted(code_points, self.code_points[chosen], sorter=order)]
-        families = character_families(self.code_points)[chosen]
-        return Examples(labels.astype(np.int64), inputs=self.images[chosen][..., None], families=families)
 
 
 def load_glyph_scripts(data_dir: str | None = None, *, cache_dir: str | os.PathLike, seed: int = 0) -> Dataset:
@@ -63,9 +41,11 @@ def load_glyph_scripts(data_dir: str | None = None, *, cache_dir: str | os.PathL
     characters = np.unique(drawings.code_points)
     train_ids = _by_stems(_of_scripts(characters, TRAINING_SCRIPTS), seed)
     test_ids = _of_scripts(characters, TEST_SCRIPTS)
-    train, test = drawings.of(train_ids), drawings.of(test_ids)
-    test = replace(test, labels=test.labels + len(train_ids))
-    return _dataset("glyph_scripts", train, test, np.concatenate([train_ids, test_ids]))
+    class_ids = np.concatenate([train_ids, test_ids])
+    examples = _examples(drawings, class_ids)
+    is_training = examples.labels < len(train_ids)
+    names = [character_name(code_point) for code_point in class_ids]
+    return Dataset("glyph_scripts", examples.subset(is_training), examples.subset(~is_training), class_names=names)
 
 
 def load_latin_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, seed: int = 0) -> Dataset:
@@ -86,18 +66,21 @@ def load_latin_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLi
     drawings = distinct_drawings(cache_dir)
     characters = np.unique(drawings.code_points)
     chosen = np.setdiff1d(characters, _of_scripts(characters, TRAINING_SCRIPTS + TEST_SCRIPTS))
-    examples = drawings.of(chosen)
+    examples = _examples(drawings, chosen)
     place = np.empty(len(examples), np.int64)  # of each drawing among those of its class, in random order
     shuffled = np.random.default_rng(seed).permutation(len(examples))
     by_class = shuffled[np.argsort(examples.labels[shuffled], kind="stable")]
     sizes = np.bincount(examples.labels)
     place[by_class] = np.arange(len(examples)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_test = place % _HELD_OUT == 0
-    return _dataset("glyphs_latin", examples.subset(~is_test), examples.subset(is_test), chosen)
+    names = [character_name(code_point) for code_point in chosen]
+    return Dataset("glyphs_latin", examples.subset(~is_test), examples.subset(is_test), class_names=names)
 
 
-def distinct_drawings(cache_dir: str | os.PathLike) -> DistinctDrawings:
+def distinct_drawings(cache_dir: str | os.PathLike) -> GlyphDrawings:
     """Return the drawings of `draw_glyphs` without duplicates, keeping the first.
+
+    Characters with fewer than `MIN_DRAWINGS` of them are left out.
 
     Args:
         cache_dir: where the drawings are kept.
@@ -111,7 +94,15 @@ def distinct_drawings(cache_dir: str | os.PathLike) -> DistinctDrawings:
     images, code_points = drawings.images[first], drawings.code_points[first]
     characters, counts = np.unique(code_points, return_counts=True)
     kept = np.isin(code_points, characters[counts >= MIN_DRAWINGS])
-    return DistinctDrawings(images[kept], code_points[kept])
+    return GlyphDrawings(images[kept], code_points[kept])
+
+
+def _examples(drawings: GlyphDrawings, code_points: np.ndarray) -> Examples:
+    """Return the examples of these characters, labelled by position."""
+    characters, classes = np.unique(drawings.code_points, return_inverse=True)
+    families = character_families(drawings.code_points)
+    examples = Examples(classes, inputs=drawings.images[..., None], families=families)
+    return examples.select_classes(np.searchsorted(characters, code_points))
 
 
 def _of_scripts(code_points: np.ndarray, scripts: tuple[str, ...]) -> np.ndarray:
@@ -125,15 +116,3 @@ def _by_stems(code_points: np.ndarray, seed: int) -> np.ndarray:
     unique, of_each = np.unique(stems, return_inverse=True)
     rank = np.random.default_rng(seed).permutation(len(unique))
     return code_points[np.argsort(rank[of_each], kind="stable")]
-
-
-def _dataset(name: str, train: Examples, test: Examples, code_points: np.ndarray) -> Dataset:
-    return Dataset(
-        name=name,
-        train=train,
-        test=test,
-        class_names=[character_name(code_point) for code_point in code_points],
-        kind="memory_images",
-        native_size=GLYPH_SIZE,
-        channels=1,
-    )

@@ -45,7 +45,4 @@ def load_glyphs(data_dir: str | None = None, *, cache_dir: str | os.PathLike, se
         train=examples.subset(is_training),
         test=examples.subset(~is_training),
         class_names=[character_name(code_points[class_id]) for class_id in class_ids],
-        kind="memory_images",
-        native_size=GLYPH_SIZE,
-        channels=1,
     )

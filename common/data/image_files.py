@@ -31,8 +31,7 @@ from common.data.image_formats import (
 )
 from common.data.images import ImageTransform, Seed, cut
 from common.data.jpeg_soundness import jpeg_complaint
-from common.data.regular_files import contents_of, read_regular_file
-from common.errors import invalid
+from common.data.regular_files import contents_of, read_regular_file, unusable_image
 
 _EXIF_SEGMENT, _PROFILE_SEGMENT, _START_OF_SCAN, _END_OF_IMAGE, _FILL = (
     0xE1,
@@ -166,12 +165,7 @@ def load_rgb(source: str | os.PathLike | BinaryIO, name: str, reading: Reading =
         contents = source.read()
     image = decode_rgb(contents, reading)
     if isinstance(image, str):
-        raise invalid(
-            "image file",
-            received=name,
-            expected=f"a complete image ({image})",
-            fix="Fetch or extract the file again, or take it out of the data set.",
-        )
+        raise unusable_image(name, f"a complete image ({image})")
     return image
 
 

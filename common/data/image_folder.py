@@ -107,7 +107,6 @@ def load_image_folder(
         test=_examples(files_of_class, class_names, len(train_ids), len(names)),
         class_names=readable_names,
         deviations=(f"folder: {OWN_IMAGES}, split by class with seed {seed}; there are no published figures",),
-        kind="image_files",
         folds_by_family=by_family,
     )
 

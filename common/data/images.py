@@ -77,7 +77,19 @@ NoAugmentation = Identity
 
 
 @dataclass(frozen=True)
-class ThesisCrop(ImageTransform):
+class _Square(ImageTransform):
+    """A transform whose result has `size` pixels in height and width."""
+
+    size: int
+
+    @property
+    def output_size(self) -> int:
+        """The size of the crop."""
+        return self.size
+
+
+@dataclass(frozen=True)
+class ThesisCrop(_Square):
     """Random crop of .16 to 1 of the area, resize, random flip.
 
     The aspect is from 3/4 to 4/3, the result `size` x `size`. The thesis resizes the shorter side to 256 first. Area
@@ -93,14 +105,8 @@ class ThesisCrop(ImageTransform):
     Output: uint8 `[size, size, channels]`.
     """
 
-    size: int
     flip: bool = True
     antialias: bool = True
-
-    @property
-    def output_size(self) -> int:
-        """The size of the crop."""
-        return self.size
 
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Call `random_resized_crop_window`."""
@@ -130,7 +136,7 @@ class JitteredCrop(ThesisCrop):
 
 
 @dataclass(frozen=True)
-class PublishedCodeCrop(ImageTransform):
+class PublishedCodeCrop(_Square):
     """The crop of the authors' published code: TensorFlow's distorted bounding box, without antialiasing.
 
     Area from .16 to 1, aspect uniform (torchvision: log-uniform) in .75 to 1.33, at most 100 attempts. It keeps
@@ -144,13 +150,7 @@ class PublishedCodeCrop(ImageTransform):
     Output: uint8 `[size, size, channels]`.
     """
 
-    size: int
     flip: bool = True
-
-    @property
-    def output_size(self) -> int:
-        """The size of the crop."""
-        return self.size
 
     def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Call TensorFlow's `sample_distorted_bounding_box` over the whole image."""
@@ -173,7 +173,7 @@ class PublishedCodeCrop(ImageTransform):
 
 
 @dataclass(frozen=True)
-class RandomShift(ImageTransform):
+class RandomShift(Identity):
     """Translation of small images by up to `pixels` per direction, repeating the border pixels.
 
     Args:
@@ -185,12 +185,6 @@ class RandomShift(ImageTransform):
 
     pixels: int
     flip: bool = False
-    works_on_batches: ClassVar[bool] = True
-    output_size: ClassVar[None] = None
-
-    def window(self, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
-        """Return the whole image."""
-        return tf.stack([0, 0, height, width])
 
     def finish(self, window: tf.Tensor, height: tf.Tensor, width: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Shift and mirror one image."""
@@ -215,7 +209,7 @@ class RandomShift(ImageTransform):
 
 
 @dataclass(frozen=True)
-class ResizedCenter(ImageTransform):
+class ResizedCenter(_Square):
     """Resizes the shorter side to `shorter_side`, then takes the central `size` x `size` crop.
 
     Args:
@@ -226,13 +220,7 @@ class ResizedCenter(ImageTransform):
     central crop is decoded.
     """
 
-    size: int
     antialias: bool = True
-
-    @property
-    def output_size(self) -> int:
-        """The size of the crop."""
-        return self.size
 
     @property
     @abc.abstractmethod

@@ -14,6 +14,7 @@ import numpy as np
 from common.data.content_digests import content_digests
 from common.data.dataset import Dataset, Examples, parts_of
 from common.data.image_jobs import cannot_write_cache, run_image_jobs
+from common.data.regular_files import unusable_image
 from common.errors import invalid, raise_all
 from common.files import read_json, write_json
 from common.progress import write_notice
@@ -35,9 +36,8 @@ def check_images(examples: Examples, cache_dir: str | os.PathLike) -> None:
     Raises:
         InvalidInput: images that cannot be read to their end (it names them), or a folder that cannot be written.
     """
-    fix = "Fetch or extract the file again, or take it out of the data set."
     raise_all(
-        invalid("image file", received=path, expected=f"a complete image ({complaint})", fix=fix)
+        unusable_image(path, f"a complete image ({complaint})")
         for path, complaint in sorted(_complaints(examples, cache_dir).items())
     )
 

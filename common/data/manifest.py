@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def load_manifest(
         [columns["label"][row] for row in kept], [columns["split"][row] for row in kept]
     )
     splits = np.array([columns["split"][row] for row in kept], np.str_)
-    parts = {
+    parts: dict[str, Any] = {
         split: Examples(labels=labels[splits == split], paths=paths[splits == split])
         for split in _SPLITS
         if (splits == split).any()
@@ -87,13 +88,9 @@ def load_manifest(
         problems += found
     return Dataset(
         name="manifest",
-        train=parts["train"],
-        test=parts["test"],
-        gallery=parts.get("gallery"),
-        validation=parts.get("validation"),
         class_names=class_names,
         deviations=tuple(_deviations(path, parts["train"])),
-        kind="image_files",
+        **parts,
     )
 
 

@@ -55,8 +55,8 @@ class MemoryBatches(MPerClassBatches):
         super().__init__(Examples(labels).labels, classes_per_batch, samples_per_class, seed)
         self.criterion = check_choice("criterion", criterion, CRITERIA)
         self.memory: np.ndarray | None = None
-        self._class_of = np.empty(len(self._examples_by_class), np.int64)
-        self._class_of[self._examples_by_class] = np.repeat(np.arange(len(self._sizes)), self._sizes)
+        self._class_of = np.empty(len(self.examples), np.int64)
+        self._class_of[self.examples] = np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def remember(self, embeddings: np.ndarray) -> None:
         """Replace the memory.

@@ -6,6 +6,7 @@ import gzip
 import os
 import zipfile
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -48,20 +49,16 @@ def load_mnist(data_dir: str | None, *, cache_dir: str | None = None, seed: int 
     folder = _find(data_dir)
     keras_file = os.path.join(folder, _KERAS_FILE)
     read = _read_keras_file if os.path.exists(keras_file) else _read_idx_pair
-    parts = {part: read(folder, part) for part in ("train", "test")}
+    parts: dict[str, Any] = {part: read(folder, part) for part in ("train", "test")}
     class_names = tuple(str(digit) for digit in range(NUM_DIGITS))
     check_training_pairs(parts["train"], class_names, "training set of mnist")
     found = {f"{part} images": len(examples) for part, examples in parts.items()}
     found |= {f"{part} classes": examples.num_classes for part, examples in parts.items()}
     return Dataset(
         name="mnist",
-        train=parts["train"],
-        test=parts["test"],
         class_names=class_names,
         deviations=check_official_counts("mnist", _OFFICIAL_COUNTS, found),
-        kind="memory_images",
-        native_size=DIGIT_SIZE,
-        channels=1,
+        **parts,
     )
 
 

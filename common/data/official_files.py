@@ -185,7 +185,6 @@ def official_dataset(
         gallery=None if gallery is None else _as_published(gallery),
         class_names=tuple(class_names),
         deviations=deviations + check_official_counts(release.name, release.official_counts, found),
-        kind="image_files",
     )
 
 

@@ -17,13 +17,14 @@ import numpy as np
 from PIL import Image
 
 from common.data.content_digests import content_digest, content_digests
-from common.data.dataset import Examples
+from common.data.dataset import Dataset, Examples, parts_of
 from common.data.file_names import FileNames
 from common.data.image_files import load_rgb
 from common.data.image_formats import Reading
 from common.data.image_jobs import run_image_jobs
 from common.data.images import scaled_side
-from common.data.kinds_of_copies import COPIES
+from common.data.kinds_of_copies import COPIES, chosen_copies
+from common.data.left_out import check_images
 from common.data.regular_files import read_regular_file
 from common.data.shards import ShardedImages, ShardFolder
 from common.errors import check_choice, check_positive, invalid
@@ -36,6 +37,37 @@ _LONGEST_SIDE = 65_500  # pixels of a JPEG file that libjpeg writes
 _COPY_VERSION = 1  # of what copies look like
 _DESCRIPTION = "preparing images"
 _BYTES_AT_256 = {"files": 50_000, "shards": 50_000, "compressed": 40_000}  # of a copy of a photograph
+
+
+def with_copies(
+    dataset: Dataset,
+    cache_dir: str,
+    shorter_side: int,
+    originals: Sequence[str] = (),
+    copies: str | None = None,
+) -> Dataset:
+    """Return a data set of image files whose parts are copies, see `prepare_images`.
+
+    Args:
+        dataset: image files.
+        cache_dir: folder for the copies and the digests.
+        shorter_side: in pixels.
+        originals: parts whose files are read as they are, once `check_images` has found them whole.
+        copies: see `prepare_images`; None: see `chosen_copies`.
+
+    Raises:
+        InvalidInput: images that cannot be read to their end (it names them), or a folder that cannot be written.
+    """
+    parts = dict(parts_of(dataset))
+    for part in originals:
+        check_images(parts[part], cache_dir)
+    copies = copies or chosen_copies(cache_dir, sum(map(len, parts.values())))
+    made: dict[str, Any] = {
+        part: prepare_images(examples, cache_dir, shorter_side, copies=copies)
+        for part, examples in parts.items()
+        if part not in originals
+    }
+    return dataclasses.replace(dataset, **made)
 
 
 def prepare_images(

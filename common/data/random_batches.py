@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from common.data.batches import ClassMembers, batches_from_step
+from common.data.batches import ClassBatches, EpochBatches
 from common.data.dataset import Examples, check_training_pairs
 from common.errors import check_non_negative, check_positive, invalid
 
 
-class MPerClassBatches:
+class MPerClassBatches(ClassBatches):
     """SPC-n: random classes, n random examples of each; every batch is drawn independently.
 
     `ClassBalancedBatches` gives every class its turn before any has a second one; here nothing is remembered from
@@ -36,17 +34,8 @@ class MPerClassBatches:
     """
 
     def __init__(self, labels: np.ndarray, classes_per_batch: int, samples_per_class: int, seed: int) -> None:
-        members = ClassMembers(labels, classes_per_batch, samples_per_class)
-        self.seed = check_non_negative("seed", seed)
-        self.classes_per_batch, self.samples_per_class = classes_per_batch, samples_per_class
-        self.batch_size = classes_per_batch * samples_per_class
-        self.batches_per_epoch = max(len(members.examples) // self.batch_size, 1)
-        self._examples_by_class, self._first_of_class, self._sizes = members.examples, members.first, members.sizes
-
-    @property
-    def class_places(self) -> np.ndarray:
-        """The class at each place of every batch, `[batch]` integers."""
-        return np.repeat(np.arange(self.classes_per_batch), self.samples_per_class)
+        super().__init__(labels, classes_per_batch, samples_per_class, seed)
+        self.batches_per_epoch = max(len(self.examples) // self.batch_size, 1)
 
     def epoch(self, epoch: int) -> np.ndarray:
         """Return indices `[batches_per_epoch, batch]` int64 of one epoch, batches sorted by class."""
@@ -55,18 +44,14 @@ class MPerClassBatches:
         chosen = np.concatenate([self._classes(generator) for _ in rounds])  # [groups]
         return self._drawn_of(generator, chosen, self.samples_per_class).reshape(-1, self.batch_size)
 
-    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
-        return batches_from_step(self, step)
-
     def _classes(self, generator: np.random.Generator) -> np.ndarray:
         """Draw the classes of a batch `[classes_per_batch]`."""
-        return generator.choice(len(self._sizes), self.classes_per_batch, replace=False)
+        return generator.choice(len(self.sizes), self.classes_per_batch, replace=False)
 
     def _drawn_of(self, generator: np.random.Generator, classes: np.ndarray, count: int) -> np.ndarray:
         """Draw examples of each class `[classes, count]`."""
-        places = _distinct_places(generator, self._sizes[classes], count)
-        return self._examples_by_class[self._first_of_class[classes, None] + places]
+        places = _distinct_places(generator, self.sizes[classes], count)
+        return self.examples[self.first[classes, None] + places]
 
 
 class HierarchicalBatches(MPerClassBatches):
@@ -111,9 +96,9 @@ class HierarchicalBatches(MPerClassBatches):
         check_positive("classes_per_superclass", classes_per_superclass)
         super().__init__(levels[:, 0], superclasses_per_batch * classes_per_superclass, samples_per_class, seed)
         above = np.unique(levels, axis=0)  # [classes, 2], in the order of the classes
-        if len(above) != len(self._sizes):
+        if len(above) != len(self.sizes):
             expected = "each class in one superclass"
-            raise invalid("levels", received=f"{len(self._sizes)} classes in {len(above)} pairs", expected=expected)
+            raise invalid("levels", received=f"{len(self.sizes)} classes in {len(above)} pairs", expected=expected)
         superclasses, counts = np.unique(above[:, 1], return_counts=True)
         drawn = superclasses[counts >= classes_per_superclass]
         if len(drawn) < superclasses_per_batch:
@@ -128,7 +113,7 @@ class HierarchicalBatches(MPerClassBatches):
         return np.concatenate([generator.choice(self._classes_of[place], size, replace=False) for place in drawn])
 
 
-class RandomPairBatches:
+class RandomPairBatches(EpochBatches):
     """SPC-R: random examples, the last one of a class already in the batch.
 
     So every batch has a positive pair, and classes occur in proportion to their examples. No example is twice in a
@@ -139,14 +124,9 @@ class RandomPairBatches:
         batch_size: 2 or more, at most the number of examples.
         seed: non-negative.
 
-    Attributes:
-        class_places: None, because any class may be at any place of a batch.
-
     Raises:
         InvalidInput: a batch size out of range, or a class with one example.
     """
-
-    class_places = None
 
     def __init__(self, labels: np.ndarray, batch_size: int, seed: int) -> None:
         examples = Examples(labels)
@@ -173,10 +153,6 @@ class RandomPairBatches:
         if not len(others):  # whole classes were drawn: any other example will do
             others = np.setdiff1d(np.arange(len(self._classes)), chosen)
         return np.append(chosen, generator.choice(others))
-
-    def from_step(self, step: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield (epoch, indices `[batch]`) endlessly from training step `step` (from 0) on."""
-        return batches_from_step(self, step)
 
 
 def _distinct_places(generator: np.random.Generator, sizes: np.ndarray, count: int) -> np.ndarray:

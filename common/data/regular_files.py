@@ -24,7 +24,7 @@ def regular_status(path: str | os.PathLike) -> os.stat_result:
     """
     status = _status(path)
     if isinstance(status, str):
-        raise _no_file(path, status)
+        raise unusable_image(path, f"a file that can be read ({status})")
     return status
 
 
@@ -36,7 +36,7 @@ def read_regular_file(path: str | os.PathLike) -> bytes:
     """
     contents = contents_of(path)
     if isinstance(contents, str):
-        raise _no_file(path, contents)
+        raise unusable_image(path, f"a file that can be read ({contents})")
     return contents
 
 
@@ -65,10 +65,7 @@ def _status(path: str | os.PathLike) -> os.stat_result | str:
     return f"this is {kind}"
 
 
-def _no_file(path: str | os.PathLike, reason: str) -> InvalidInput:
-    return invalid(
-        "image file",
-        received=path,
-        expected=f"a file that can be read ({reason})",
-        fix="Fetch or extract the file again, or take it out of the data set.",
-    )
+def unusable_image(name: str | os.PathLike, expected: str) -> InvalidInput:
+    """Return the error about an image file."""
+    fix = "Fetch or extract the file again, or take it out of the data set."
+    return invalid("image file", received=name, expected=expected, fix=fix)

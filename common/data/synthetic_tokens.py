@@ -55,7 +55,6 @@ def load_synthetic_tokens(
         validation=validation,
         test=test,
         class_names=[f"class {label}" for label in range(NUM_CLASSES)],
-        kind="tokens",
     )
 
 

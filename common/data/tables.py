@@ -79,10 +79,8 @@ def read_csv_table(
         with open(path, encoding=encoding, errors=errors, newline="") as file:
             lines = enumerate(file, start=1)
             header, delimiter = _header(path, lines, required)
-            others = set(header if optional is None else optional).intersection(header) - {""}
-            _check_columns(path, header, [*required, *sorted(others)])
             place_of = {name: place for place, name in enumerate(header)}
-            wanted = [(name, place_of[name]) for name in dict.fromkeys((*required, *others))]
+            wanted = [(name, place_of[name]) for name in _checked_columns(path, header, required, optional)]
             columns: dict[str, list[str]] = {name: [] for name, _ in wanted}
             for number, line in lines:
                 if not line.strip():
@@ -205,8 +203,7 @@ def _read_json_lines(
         raise _unreadable(path, error) from error
     raise_all(problems)
     header = list(dict.fromkeys(name for row in rows for name in row))
-    _check_columns(path, header, required)
-    names = dict.fromkeys((*required, *(name for name in header if optional is None or name in optional)))
+    names = _checked_columns(path, header, required, optional)
     return places, column_texts(places, {name: [row.get(name) for row in rows] for name in names})
 
 
@@ -224,10 +221,8 @@ def _read_parquet(
         file = parquet.ParquetFile(path)
         header = file.schema_arrow.names
         present = named(header)
-        others = set(present if optional is None else optional).intersection(present) - {""}
-        _check_columns(path, present, [*required, *sorted(others)])
+        names = _checked_columns(path, present, required, optional)
         name_of = dict(zip(present, header))
-        names = list(dict.fromkeys((*required, *others)))
         table = file.read(columns=[name_of[name] for name in names])
     except (OSError, ArrowException) as error:
         raise invalid("table", received=path, expected=f"a Parquet file ({error})") from error
@@ -258,8 +253,12 @@ def column_texts(places: Sequence[str], columns: dict[str, list[object]]) -> dic
     return texts
 
 
-def _check_columns(path: str, present: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse a header without one of the names, or with one twice."""
+def _checked_columns(
+    path: str, present: Sequence[str], required: Sequence[str], optional: Sequence[str] | None
+) -> list[str]:
+    """Return the names of the columns to read; refuse a header without one, or with one twice."""
+    others = [name for name in present if name and (optional is None or name in optional)]
+    names = list(dict.fromkeys((*required, *others)))
     counts = collections.Counter(present)
     if any(name not in counts for name in names):
         shown = ", ".join(present[:10]) + (f" and {len(present) - 10} more" if len(present) > 10 else "")
@@ -267,6 +266,7 @@ def _check_columns(path: str, present: Sequence[str], names: Sequence[str]) -> N
     for name in names:
         if counts[name] > 1:
             raise wrong_row(path, f"{counts[name]} columns {name}", "one column of each name")
+    return names
 
 
 def spellings(path: str) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -115,30 +114,13 @@ def prepare_dataset(dataset: data.Dataset, config: RunSettings, cache_dir: str |
         dataset = data.fixed_views(dataset, config.views, config.seed)
     if dataset.kind != "image_files":
         return dataset
-    left_out: tuple[str, ...] = ("train",) if config.crop == "published_code" else ()
+    originals: tuple[str, ...] = ("train",) if config.crop == "published_code" else ()
     if not config.evaluation_antialias:
-        left_out = tuple(part for part, _ in data.parts_of(dataset))
-    for part in left_out:
-        data.check_images(getattr(dataset, part), image_cache(dataset, cache_dir))
-    side = data.CenterCrop(config.image_size).shorter_side
-    return prepare_copies(dataset, side, cache_dir, left_out, config.copies == "compressed")
-
-
-def prepare_copies(
-    dataset: data.Dataset,
-    shorter_side: int,
-    cache_dir: str | None,
-    left_out: tuple[str, ...] = (),
-    compressed: bool = False,
-) -> data.Dataset:
-    """Copy images at `shorter_side` pixels, except the parts `left_out`."""
-    folder, num_images = image_cache(dataset, cache_dir), sum(len(examples) for _, examples in data.parts_of(dataset))
-    copies = "compressed" if compressed else data.chosen_copies(folder, num_images)
-    parts = {part: examples for part, examples in data.parts_of(dataset) if part not in left_out}
-    prepared: dict[str, Any] = {
-        part: data.prepare_images(examples, folder, shorter_side, copies=copies) for part, examples in parts.items()
-    }
-    return dataclasses.replace(dataset, **prepared)
+        originals = tuple(part for part, _ in data.parts_of(dataset))
+    side, copies = data.CenterCrop(config.image_size).shorter_side, config.copies
+    return data.with_copies(
+        dataset, image_cache(dataset, cache_dir), side, originals, copies if copies == "compressed" else None
+    )
 
 
 def image_cache(dataset: data.Dataset, cache_dir: str | None) -> str:

@@ -103,17 +103,12 @@ def split_of(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int)
     for method in config.methods:
         if (parts := method.hold_back(split.training.labels, seed)) is not None:
             kept, held = parts
-            return split._replace(training=_learned(split, kept), watched=split.training.subset(held))
+            learned, watched = split.training.subset(kept).renumbered(), split.training.subset(held)
+            return split._replace(training=learned, watched=watched)
     if config.left_out_images is not None:
         kept, _ = held_back_images(split.training.labels, config.left_out_images, seed)
-        return split._replace(training=_learned(split, kept))
+        return split._replace(training=split.training.subset(kept).renumbered())
     return split
-
-
-def _learned(split: Split, kept: np.ndarray) -> Examples:
-    """Select training images, relabelling the remaining classes from 0."""
-    learned = split.training.subset(kept)
-    return learned.select_classes(np.unique(learned.labels))
 
 
 def _split_of_protocol(dataset: Dataset, config: ExperimentConfig, fold: int, repeat: int) -> Split:

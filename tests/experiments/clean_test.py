@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from common.data import load_image_folder
+from common.data import load_image_folder, with_copies
 from common.files import write_json
 from common.records import RunDirectory
 from experiments.clean import folders_in
-from experiments.settings import build
 from tests.support.command_line import check_clean_failure, run_here
 
 CONFIG = {"dataset": "glyphs", "loss": "c2", "pooling": "gap", "fold": 0, "repeat": 0}
@@ -28,10 +27,10 @@ def places(tmp_path):
         Image.fromarray(np.full((20, 20, 3), 30 * number, np.uint8)).save(folder / f"{number}.png")
     cache, runs = tmp_path / "cache", tmp_path / "runs"
     dataset = load_image_folder(str(tmp_path / "photos"))
-    build.prepare_copies(dataset, 16, str(cache))
+    with_copies(dataset, str(cache / "images" / "folder"), 16)
     (cache / "images" / "folder" / "copies.json").unlink(missing_ok=True)
     write_json(cache / "images" / "folder" / "copies.json", {"copies": "shards"})
-    build.prepare_copies(dataset, 16, str(cache))
+    with_copies(dataset, str(cache / "images" / "folder"), 16)
     store = cache / "features" / "glyphs" / "0123456789abcdef"
     store.mkdir(parents=True)
     (store / "activations-00000-00ff.npy").write_bytes(bytes(100))
@@ -82,7 +81,7 @@ def test_caches_are_removed_and_made_again(places):
     assert [name for name in left if name.endswith((".jpg", ".bin", ".npy", ".keras"))] == []
     assert "images/folder/copies.json" in left  # a choice, and no copy
     assert runs_of(places) == ["fold0-repeat0", "fold1-repeat0"]
-    prepared = build.prepare_copies(load_image_folder(str(places / "photos")), 16, str(places / "cache"))
+    prepared = with_copies(load_image_folder(str(places / "photos")), str(places / "cache" / "images" / "folder"), 16)
     assert len(prepared.train.shards) == len(prepared.train)
 
 
@@ -114,7 +113,7 @@ def test_the_caches_used_last_are_kept(places):
     for place, each in enumerate(caches_of(places)):
         for path in (*each.path.rglob("*"), each.path):
             os.utime(path, (1e9 + place, 1e9 + place))
-    build.prepare_copies(dataset, 16, str(places / "cache"))  # uses the shards, and writes nothing
+    with_copies(dataset, str(places / "cache" / "images" / "folder"), 16)  # uses the shards, and writes nothing
     shards, *others = sorted(caches_of(places), key=lambda each: each.days)
     assert shards.path.parent.name == "shards"
     most = (shards.num_bytes + others[0].num_bytes) / 1e9

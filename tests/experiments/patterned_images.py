@@ -47,6 +47,4 @@ def _dataset(name, patterns, num_learned, generator, *, noise, copies, gallery_c
     learned, tested = np.split(np.arange(len(patterns)), [num_learned])
     train, test = examples(learned, copies), examples(tested, copies)
     gallery = examples(tested, gallery_copies) if gallery_copies else None
-    _, size, _, channels = patterns.shape
-    settings = {"kind": "memory_images", "native_size": size, "channels": channels}
-    return Dataset(name, train, test, gallery=gallery, **settings, **fields)
+    return Dataset(name, train, test, gallery=gallery, **fields)

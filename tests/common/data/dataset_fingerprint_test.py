@@ -94,7 +94,7 @@ def test_equal_examples_in_other_parts_are_other_data(folder, tmp_path):
 
 def in_memory(images):
     train, test = (Examples(np.array([0, 0, 1, 1]), inputs=images[part]) for part in (0, 1))
-    return Dataset(name="small", train=train, test=test, kind="memory_images")
+    return Dataset(name="small", train=train, test=test)
 
 
 def test_of_arrays_it_is_what_it_always_was(tmp_path):
@@ -113,7 +113,7 @@ def test_of_arrays_it_is_what_it_always_was(tmp_path):
 def test_every_part_counts(tmp_path):
     def fingerprint(**parts):
         zeros = Examples(np.arange(2), inputs=np.zeros((2, 1), np.uint8))
-        dataset = Dataset("small", **{"train": zeros, "test": zeros, **parts}, kind="memory_images")
+        dataset = Dataset("small", **{"train": zeros, "test": zeros, **parts})
         return dataset_fingerprint(dataset, tmp_path)
 
     assert fingerprint() == fingerprint()

@@ -9,13 +9,12 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from common.data.batches import ClassBalancedBatches
+from common.data.batches import ClassBalancedBatches, TwoViews
 from common.data.dataset import Examples
 from common.data.image_formats import Reading
 from common.data.images import CenterCrop, Identity, RandomShift, ThesisCrop
 from common.data.input_pipeline import evaluation_batches, example_seeds, invalid_input_behind, training_batches
 from common.data.prepared_images import prepare_images
-from common.data.two_views import TwoViews
 from common.errors import InvalidInput
 
 LABELS = np.repeat(np.arange(8), 5)

@@ -92,7 +92,7 @@ def test_arrays_are_compared_by_their_values():
     images = np.arange(5 * 4 * 4 * 3, dtype=np.uint8).reshape(5, 4, 4, 3)
     train = Examples(np.array([0, 0, 0]), inputs=images[[0, 1, 1]])
     test = Examples(np.array([1, 1]), inputs=images[[4, 0]])
-    inspection = inspect_dataset(Dataset(name="some", train=train, test=test, kind="memory_images"))
+    inspection = inspect_dataset(Dataset(name="some", train=train, test=test))
     assert [(first.name, other.name) for first, other in inspection.shared] == [("number 0", "number 1")]
     assert inspection.num_repeated == 1
 

@@ -28,7 +28,7 @@ def dataset():
     labels = np.repeat(np.arange(6), 4)
     images = generator.integers(0, 256, (len(labels), 9, 9, 1), dtype=np.uint8)
     examples = Examples(labels, inputs=images)
-    return Dataset("small", train=examples, test=examples, kind="memory_images", channels=1)
+    return Dataset("small", train=examples, test=examples)
 
 
 def batches_of(examples, start=0, count=12):

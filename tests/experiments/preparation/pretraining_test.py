@@ -25,7 +25,7 @@ def brightness(per_class, seed):
     return Examples(labels, np.clip(60 * labels[:, None, None, None] + 30 + noise, 0, 255).astype(np.uint8))
 
 
-DATASET = Dataset("brightness", brightness(8, 0), brightness(6, 1), kind="memory_images", native_size=16)
+DATASET = Dataset("brightness", brightness(8, 0), brightness(6, 1))
 
 
 @pytest.mark.slow

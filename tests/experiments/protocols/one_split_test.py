@@ -36,9 +36,6 @@ def dataset_of(num_train, num_others, names):
         test=examples(labels[num_train:]),
         validation=examples(labels[num_train:]),
         class_names=names,
-        kind="memory_images",
-        native_size=4,
-        channels=1,
     )
 
 

@@ -31,9 +31,6 @@ def collages():
         train=examples,
         test=examples,
         validation=examples,
-        kind="memory_images",
-        native_size=48,
-        channels=1,
     )
 
 

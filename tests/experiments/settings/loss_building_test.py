@@ -151,7 +151,7 @@ REFUSED = [
 def test_what_would_train_another_loss_is_refused_before_training(loss, overrides, message, tmp_path):
     images = np.zeros((48, 8, 8, 3), np.uint8)
     examples = Examples(np.repeat(np.arange(12), 4), inputs=images)
-    dataset = Dataset("small", examples, examples, validation=examples, kind="memory_images", native_size=8)
+    dataset = Dataset("small", examples, examples, validation=examples)
     config = resolve("cub200", loss, "gsp", "thesis", "full", {**overrides, "crop": "none"})
     with pytest.raises(InvalidInput, match=f"zero_shot_halves: received .*{message}"):
         Unit(config, dataset, 0, 0, RunDirectory(tmp_path, {}), "hash", Places())

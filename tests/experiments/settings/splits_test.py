@@ -22,9 +22,6 @@ def dataset_of(classes=20, **parts):
         train=examples(classes, 0),
         test=examples(10, 100),
         class_names=[str(index) for index in range(classes + 10)],
-        kind="memory_images",
-        native_size=1,
-        channels=1,
         **parts,
     )
 

@@ -44,7 +44,7 @@ def test_states_are_those_at_the_borders_and_at_the_end(tmp_path):
 
 def test_the_figure_is_written_with_its_direction(tmp_path):
     class Finished:
-        dataset = Dataset("drawn", EXAMPLES, EXAMPLES, class_names=["a", "b", "c", "d"], kind="memory_images")
+        dataset = Dataset("drawn", EXAMPLES, EXAMPLES, class_names=["a", "b", "c", "d"])
 
         def row(self, cell):
             return run(tmp_path, [0.8, 0.6, 0.5], 0.1)
@@ -62,7 +62,7 @@ def test_one_problem_has_no_direction(tmp_path):
     states = states_of(run(tmp_path, [0.8], 0.1))
     assert [state.name for state in states] == ["before problem 1", "end of training"]
     assert "no direction" in direction(states, 0)
-    draw(states, LABELS, Dataset("nameless", EXAMPLES, EXAMPLES, kind="memory_images"), tmp_path / "two.png", "drawn")
+    draw(states, LABELS, Dataset("nameless", EXAMPLES, EXAMPLES), tmp_path / "two.png", "drawn")
     assert (tmp_path / "two.png").exists()
 
 

@@ -39,7 +39,7 @@ STATES = [
 
 def digits(name="mnist"):
     examples = Examples(LABELS, np.zeros((60, 4, 4, 1), np.uint8))
-    return Dataset(name, examples, examples, class_names="012", kind="memory_images", native_size=4, channels=1)
+    return Dataset(name, examples, examples, class_names="012")
 
 
 def finished_run(path, anchors, repeat, spreads=(0.9, 0.5, 0.1)):

@@ -35,7 +35,7 @@ def examples(per_class, seed):
     return Examples(labels, np.clip(20 * labels[:, None, None, None] + 40 + noise, 0, 255).astype(np.uint8))
 
 
-DATASET = Dataset("digits", examples(25, 0), examples(20, 1), kind="memory_images", native_size=8, channels=1)
+DATASET = Dataset("digits", examples(25, 0), examples(20, 1))
 
 
 def tiny(input_channels):
