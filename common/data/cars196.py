@@ -89,9 +89,9 @@ def load_cars196(data_dir: str | None, *, cache_dir: str | None = None, seed: in
 
 
 def _read_annotations(path: str, path_field: str, folder: str = "") -> list[tuple[str, str, str, list[int]]]:
-    """Return of each image where it is annotated, its path, its class (from 1) and its box.
+    """Return place, path, class and box of each image's annotation.
 
-    Boxes are left, top, right and bottom; from 1, right and bottom included.
+    Classes count from 1. Boxes are left, top, right and bottom; from 1, right and bottom included.
     """
     annotations = np.atleast_1d(_read_matlab(path, "annotations"))
     fields = (path_field, "class", *_CORNERS)

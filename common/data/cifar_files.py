@@ -15,6 +15,7 @@ from common.data.dataset import Examples, check_official_counts
 from common.data.image_files import load_rgb
 from common.data.image_formats import Reading
 from common.data.official_files import NO_DOWNLOAD_NEEDED
+from common.data.regular_files import read_regular_file
 from common.errors import InvalidInput, invalid
 
 IMAGE_SIZE = 32
@@ -188,7 +189,7 @@ def _read_image_part(folder: str, class_names: list[str]) -> Examples:
 
 
 def _read_image(path: str) -> np.ndarray:
-    image = np.asarray(load_rgb(path, path, Reading.STORED))
+    image = np.asarray(load_rgb(read_regular_file(path), path, Reading.STORED))
     if image.shape[:2] != (IMAGE_SIZE, IMAGE_SIZE):
         raise _wrong_file(path, f"{image.shape[1]} x {image.shape[0]} pixels", f"{IMAGE_SIZE} x {IMAGE_SIZE}")
     return image

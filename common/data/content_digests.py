@@ -87,7 +87,7 @@ def _read_digest(digest: str, traits: Traits, reading: Reading) -> str:
 
 
 def _by_shard(names: FileNames) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """Yield shards in the order of their first files, with absolute path and row of each file."""
+    """Yield each shard with absolute paths and rows of its files, by first file."""
     of_shard: defaultdict[str, list[tuple[str, np.ndarray]]] = defaultdict(list)
     for folder, rows in names.by_folder():
         place = os.path.join(os.path.abspath(folder or "."), "")

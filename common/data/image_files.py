@@ -8,9 +8,6 @@ pixels become white; 16-bit values are scaled; see `to_rgb`.
 from __future__ import annotations
 
 import functools
-import io
-import os
-from typing import BinaryIO
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +28,7 @@ from common.data.image_formats import (
 )
 from common.data.images import ImageTransform, Seed, cut
 from common.data.jpeg_soundness import jpeg_complaint
-from common.data.regular_files import contents_of, read_regular_file, unusable_image
+from common.data.regular_files import contents_of, unusable_image
 
 _EXIF_SEGMENT, _PROFILE_SEGMENT, _START_OF_SCAN, _END_OF_IMAGE, _FILL = (
     0xE1,
@@ -46,35 +43,6 @@ _DCT = "INTEGER_ACCURATE"  # the inverse transform that Pillow uses, as fast as 
 _PADDING = bytes(16)  # behind a file, so that a few bytes can be read at every place in it
 
 
-def read_image(
-    path: tf.Tensor,
-    transform: ImageTransform,
-    seed: Seed = (0, 0),
-    reading: Reading = Reading.SHOWN,
-) -> tf.Tensor:
-    """Read a file in a TensorFlow graph and transform it.
-
-    A complete JPEG file (from its start marker to its end marker) is decoded by `tf.image.decode_and_crop_jpeg`, which
-    skips what `transform` does not need. Any other file (PNG, truncated or damaged) goes to Pillow, which is slower but
-    reports the file and its fault. Damage between a JPEG file's start and end is not detected here: prepared copies
-    have none, and `check_images` finds it in files that are used as they are.
-
-    Args:
-        path: scalar string.
-        transform: choice of a window, and its processing.
-        seed: int32 `[2]`, of the example.
-        reading: of the file.
-
-    Returns:
-        uint8 `[size, size, 3]` RGB, where `size` is `transform.output_size`.
-
-    Raises:
-        tf.errors.NotFoundError: no such file; the message has its name.
-        tf.errors.InvalidArgumentError: the file is no readable image; the message has its name.
-    """
-    return decode_image(tf.io.read_file(path), path, transform, seed, reading)
-
-
 def decode_image(
     contents: tf.Tensor,
     name: tf.Tensor | str,
@@ -82,7 +50,12 @@ def decode_image(
     seed: Seed = (0, 0),
     reading: Reading = Reading.SHOWN,
 ) -> tf.Tensor:
-    """Decode a file's contents in a TensorFlow graph and transform, as `read_image`.
+    """Decode a file's contents in a TensorFlow graph and transform.
+
+    A complete JPEG file (from its start marker to its end marker) is decoded by `tf.image.decode_and_crop_jpeg`, which
+    skips what `transform` does not need. Any other file (PNG, truncated or damaged) goes to Pillow, which is slower but
+    reports the file and its fault. Damage between a JPEG file's start and end is not detected here: prepared copies
+    have none, and `check_images` finds it in files that are used as they are.
 
     Args:
         contents: scalar string, of a file in a format that Pillow reads.
@@ -107,17 +80,15 @@ def decode_image(
         orientation, may_have_profile = tf.cond(is_jpeg, lambda: _header(contents, to_its_end=shows), lambda: nothing)
         if shows:  # a profile that is none, or of sRGB, leaves the file to TensorFlow
             by_tensorflow &= ~tf.cond(may_have_profile, lambda: _has_profile(contents), lambda: nothing[1])
-    shape = tf.cond(
-        is_jpeg,
-        lambda: _jpeg_shape(contents, orientation),
-        lambda: _shape_by_pillow(name, contents, reading),
-    )
+    pillow = functools.partial(_decode_by_pillow, name, contents, reading)
+    decoded = tf.cond(by_tensorflow, lambda: tf.zeros([0, 0, 3], tf.uint8), pillow)
+    shape = tf.cond(by_tensorflow, lambda: _jpeg_shape(contents, orientation), lambda: tf.shape(decoded))
     height, width = shape[0], shape[1]
     window = transform.window(height, width, seed)
     pixels = tf.cond(
         by_tensorflow,
         lambda: _decode_jpeg(contents, window, orientation),
-        lambda: cut(_decode_by_pillow(name, contents, reading), window),
+        lambda: cut(decoded, window),
     )
     image = transform.finish(pixels, height, width, seed)
     return tf.ensure_shape(image, [transform.output_size, transform.output_size, 3])
@@ -146,11 +117,11 @@ def turned(image: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
     return tf.cond(is_one_of(3, 4, 7, 8), lambda: image[::-1], lambda: image)
 
 
-def load_rgb(source: str | os.PathLike | BinaryIO, name: str, reading: Reading = Reading.SHOWN) -> Image.Image:
-    """Decode a file or binary stream with Pillow to 8-bit RGB, as `to_rgb`.
+def load_rgb(contents: bytes, name: str, reading: Reading = Reading.SHOWN) -> Image.Image:
+    """Decode a file's contents with Pillow to 8-bit RGB, as `to_rgb`.
 
     Args:
-        source: of the image.
+        contents: of the file.
         name: for the error.
         reading: of the file.
 
@@ -158,11 +129,6 @@ def load_rgb(source: str | os.PathLike | BinaryIO, name: str, reading: Reading =
         InvalidInput: it cannot be read to its end, its data are damaged (see `jpeg_complaint`), or its values have no
             known range; the message has `name`.
     """
-    if isinstance(source, (str, os.PathLike)):
-        contents = read_regular_file(source)
-    else:
-        source.seek(0)
-        contents = source.read()
     image = decode_rgb(contents, reading)
     if isinstance(image, str):
         raise unusable_image(name, f"a complete image ({image})")
@@ -301,11 +267,6 @@ def _decode_jpeg(contents: tf.Tensor, window: tf.Tensor, orientation: tf.Tensor 
     return tf.cond(tf.equal(orientation, 1), stored, lambda: cut(turned(whole(), orientation), window))
 
 
-def _shape_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, reading: Reading) -> tf.Tensor:
-    pixels = functools.partial(_shape_of_pixels, reading=reading)
-    return tf.ensure_shape(tf.numpy_function(pixels, [path, contents], tf.int32), [3])
-
-
 def _decode_by_pillow(path: tf.Tensor | str, contents: tf.Tensor, reading: Reading) -> tf.Tensor:
     pixels = functools.partial(_pixels, reading=reading)
     return tf.ensure_shape(tf.numpy_function(pixels, [path, contents], tf.uint8), [None, None, 3])
@@ -316,9 +277,5 @@ def _has_profile(contents: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(found, [])
 
 
-def _shape_of_pixels(path: bytes, contents: bytes, reading: Reading) -> np.ndarray:
-    return np.array(_pixels(path, contents, reading).shape, np.int32)
-
-
 def _pixels(path: bytes, contents: bytes, reading: Reading) -> np.ndarray:
-    return np.asarray(load_rgb(io.BytesIO(contents), path.decode("utf-8", "replace"), reading))
+    return np.asarray(load_rgb(contents, path.decode("utf-8", "replace"), reading))

@@ -81,16 +81,15 @@ def load_image_folder(
     if by_family:
         families = _families(names)
         if families is None:
-            received, expected = (
-                f"{data_dir} with classes in no family",
-                "every class in a family's folder: FAMILY/CLASS",
-            )
-            raise invalid("--by_family", received=received, expected=expected)
+            received = f"{data_dir} with classes in no family"
+            raise invalid("--by_family", received=received, expected="every class in a family's folder: FAMILY/CLASS")
         train_ids, test_ids = random_family_split(families, train_fraction, seed)
     else:
         train_ids, test_ids = random_class_split(len(names), train_fraction, seed)
     class_names = [names[class_id] for class_id in (*train_ids, *test_ids)]
-    train = _examples(files_of_class, class_names, 0, len(train_ids))
+    examples = _examples(files_of_class, class_names)
+    is_training = examples.labels < len(train_ids)
+    train = examples.subset(is_training)
     readable_names = tuple(map(_readable, class_names))
     if not single_images:
         try:
@@ -104,7 +103,7 @@ def load_image_folder(
     return Dataset(
         name="folder",
         train=train,
-        test=_examples(files_of_class, class_names, len(train_ids), len(names)),
+        test=examples.subset(~is_training),
         class_names=readable_names,
         deviations=(f"folder: {OWN_IMAGES}, split by class with seed {seed}; there are no published figures",),
         folds_by_family=by_family,
@@ -284,13 +283,11 @@ def _families(names: Sequence[str]) -> np.ndarray | None:
     return np.unique(above, return_inverse=True)[1] if all(above) else None
 
 
-def _examples(files_of_class: dict[str, FileNames], class_names: list[str], first: int, end: int) -> Examples:
-    """Return the examples of the classes with labels `first` to `end - 1`."""
-    files = [files_of_class[class_names[label]] for label in range(first, end)]
-    labels = np.repeat(np.arange(first, end), [len(of_class) for of_class in files])
-    families = _families(class_names)
-    of_examples = None if families is None else families[labels]
-    return Examples(labels=labels, paths=FileNames.joined(files), families=of_examples)
+def _examples(files_of_class: dict[str, FileNames], class_names: list[str]) -> Examples:
+    """Return the examples of all classes, one after the other."""
+    files, families = [files_of_class[name] for name in class_names], _families(class_names)
+    labels = np.repeat(np.arange(len(files)), [len(of_class) for of_class in files])
+    return Examples(labels, paths=FileNames.joined(files), families=None if families is None else families[labels])
 
 
 def _invalid_folder(received: object) -> InvalidInput:

@@ -350,9 +350,8 @@ def _largest_window(limits: tf.Tensor, ratio: tuple[float, float]) -> tf.Tensor:
 
 def random_flip(image: tf.Tensor, seed: Seed) -> tf.Tensor:
     """Mirror `[height, width, channels]` left and right with probability 1/2."""
-    return tf.cond(
-        _is_mirrored(seed), lambda: tf.raw_ops.Reverse(tensor=image, dims=[False, True, False]), lambda: image
-    )
+    is_mirrored = uniform_draws(seed)[-1] < 0.5
+    return tf.cond(is_mirrored, lambda: tf.raw_ops.Reverse(tensor=image, dims=[False, True, False]), lambda: image)
 
 
 def resize(
@@ -417,7 +416,3 @@ def to_uint8(image: tf.Tensor) -> tf.Tensor:
 def uniform_draws(seed: Seed) -> tf.Tensor:
     """Draw `[23]` numbers in [0, 1) from a seed pair `[2]`, once per graph."""
     return tf.random.stateless_uniform([_NUM_DRAWS], tf.convert_to_tensor(seed, tf.int32), alg="philox")
-
-
-def _is_mirrored(seed: Seed) -> tf.Tensor:
-    return uniform_draws(seed)[-1] < 0.5

@@ -15,7 +15,7 @@ import tensorflow as tf
 from common.data.batches import TrainingBatches
 from common.data.dataset import Examples
 from common.data.fixed_views import view_numbers
-from common.data.image_files import decode_image, read_image
+from common.data.image_files import decode_image
 from common.data.image_formats import Reading
 from common.data.images import ImageTransform
 from common.errors import InvalidInput, check_non_negative, check_positive, invalid
@@ -206,12 +206,16 @@ def _content(examples: Examples, transform: ImageTransform) -> _Content:
         )
     if shards is not None:
         return _Content(lambda indices: shards[indices].named_contents(), (2,), tf.string, _of_named_contents)
-    return _Content(lambda indices: paths[indices].as_bytes(), (), tf.string, read_image)
+    return _Content(lambda indices: paths[indices].as_bytes(), (), tf.string, _of_path)
 
 
 def _of_array(array: tf.Tensor, transform: ImageTransform, seed: tf.Tensor, reading: Reading) -> tf.Tensor:
     del reading
     return transform(array, seed)
+
+
+def _of_path(path: tf.Tensor, transform: ImageTransform, seed: tf.Tensor, reading: Reading) -> tf.Tensor:
+    return decode_image(tf.io.read_file(path), path, transform, seed, reading)
 
 
 def _of_named_contents(named: tf.Tensor, transform: ImageTransform, seed: tf.Tensor, reading: Reading) -> tf.Tensor:

@@ -43,26 +43,11 @@ class OfficialRelease:
             InvalidInput: The files are missing. The message says what to download and where, the expected layout, and
                 which data sets need no download.
         """
-        found = self._complete_folder(data_dir)
-        if found is None:
-            raise self.missing(data_dir)
-        return found
-
-    def is_at(self, data_dir: str | None) -> bool:
-        """Return whether `find` succeeds."""
-        return self._complete_folder(data_dir) is not None
-
-    def _complete_folder(self, data_dir: str | None) -> str | None:
-        candidates = [] if data_dir is None else [data_dir, os.path.join(data_dir, self.folder)]
-        for candidate in candidates:
+        for candidate in [] if data_dir is None else [data_dir, os.path.join(data_dir, self.folder)]:
             if all(os.path.exists(os.path.join(candidate, entry)) for entry in self.required):
                 return os.path.abspath(candidate)
-        return None
-
-    def missing(self, data_dir: str | None) -> InvalidInput:
-        """Return the error for a folder without the data set."""
         layout = f"{self.folder}/ (or the folder it is in) with {', '.join(self.required)}"
-        return invalid(
+        raise invalid(
             "--data_dir",
             received=data_dir,
             expected=f"the folder of {self.title}: {layout}",
@@ -71,6 +56,13 @@ class OfficialRelease:
                 f"Data sets that need no download: {', '.join(NO_DOWNLOAD_NEEDED)}."
             ),
         )
+
+    def is_at(self, data_dir: str | None) -> bool:
+        """Return whether `find` succeeds."""
+        try:
+            return bool(self.find(data_dir))
+        except InvalidInput:
+            return False
 
 
 def read_rows(path: str, num_columns: int, num_header_lines: int = 0) -> list[tuple[str, list[str]]]:

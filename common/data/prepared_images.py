@@ -27,7 +27,7 @@ from common.data.kinds_of_copies import COPIES, chosen_copies
 from common.data.left_out import check_images
 from common.data.regular_files import read_regular_file
 from common.data.shards import ShardedImages, ShardFolder
-from common.errors import check_choice, check_positive, invalid
+from common.errors import check_choice, check_given, check_positive, invalid
 from common.files import mark_used
 from common.progress import write_notice
 
@@ -101,7 +101,7 @@ def prepare_images(
     if examples.paths is None or (boxes and examples.boxes is None):
         raise invalid("examples", received="no boxes" if boxes else "no paths", expected="image files (with boxes)")
     crops = examples.boxes if boxes else None
-    sources = _Sources(examples.paths, crops, cache_dir, shorter_side, examples.reading, copies)
+    sources = _Sources(examples, crops, cache_dir, shorter_side, copies)
     made = dataclasses.replace(examples, boxes=None, reading=Reading.STORED)
     name = f"shorter_side_{shorter_side}" + ("_boxes" if boxes else "")
     if copies != "files":
@@ -119,17 +119,11 @@ class _Sources:
     """Images to copy; `crops` are boxes `[images, 4]`, or None for whole images."""
 
     def __init__(
-        self,
-        paths: FileNames,
-        crops: np.ndarray | None,
-        cache_dir: str,
-        shorter_side: int,
-        reading: Reading,
-        copies: str,
+        self, examples: Examples, crops: np.ndarray | None, cache_dir: str, shorter_side: int, copies: str
     ) -> None:
-        self.paths, self._crops, self.shorter_side, self.copies = paths, crops, shorter_side, copies
-        self._reading = reading
-        self._digests = content_digests(paths, cache_dir, reading=reading)
+        self.paths, self._reading = check_given("paths", examples.paths), examples.reading
+        self._crops, self.shorter_side, self.copies = crops, shorter_side, copies
+        self._digests = content_digests(self.paths, cache_dir, reading=examples.reading)
 
     def copy_name(self, row: int) -> str:
         """Return `ab/stem-abcdef0123456789.jpg`, from a digest of all that affects the copy."""
@@ -146,10 +140,27 @@ class _Sources:
         return np.array([hashlib.sha256(each.encode()).digest()[:16] for each in boxed], "S16")
 
     def copy(self, row: int) -> bytes:
-        """Return the contents of a copy; see `small_copy`."""
+        """Return a copy's contents, an RGB JPEG file of the resized image (bilinear, antialiased).
+
+        Raises:
+            InvalidInput: the file cannot be read to its end, or has changed; it names it.
+        """
+        source, box = self.paths[row], self._box(row)
+        contents = read_regular_file(source)
+        if content_digest(contents, self._reading) != self._digests[row].decode():
+            expected = "one that does not change meanwhile"
+            raise invalid("image file", received=source, expected=expected, fix="Begin again.")
+        image = load_rgb(contents, source, self._reading)
+        if box is not None:
+            image = image.crop(_box_inside(image, box))
+        image = image.crop(_longest_part(image, self.shorter_side))
+        width, height = (scaled_side(side, min(image.size), self.shorter_side) for side in image.size)
+        resized = image.resize((width, height), Image.Resampling.BILINEAR)
         quality = _COMPRESSED_QUALITY if self.copies == "compressed" else _QUALITY
-        settings = self.shorter_side, self._reading, quality
-        return small_copy(self.paths[row], self._box(row), self._digests[row].decode(), *settings)
+        if quality < _QUALITY:
+            with contextlib.suppress(OSError):  # noise may need more room than Pillow gives this encoder
+                return _encoded(resized, quality=quality, optimize=True)
+        return _encoded(resized, quality=quality)
 
     def _box(self, row: int) -> Sequence[float] | None:
         return None if self._crops is None else self._crops[row].tolist()
@@ -216,42 +227,6 @@ def _write(copy: str, contents: bytes) -> None:
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
-
-
-def small_copy(
-    source: str,
-    box: Sequence[float] | None,
-    content: str,
-    shorter_side: int,
-    reading: Reading = Reading.SHOWN,
-    quality: int = _QUALITY,
-) -> bytes:
-    """Return an RGB JPEG file's contents of the resized image (bilinear, antialiased).
-
-    Args:
-        source: image file.
-        box: left, top, right, bottom (exclusive) in pixels, to which the image is cut first; None: all of it.
-        content: `content_digest` that the file has to have.
-        shorter_side: of the copy, in pixels.
-        reading: of the file.
-        quality: of the JPEG file.
-
-    Raises:
-        InvalidInput: the file cannot be read to its end, or has changed; it names it.
-    """
-    contents = read_regular_file(source)
-    if content_digest(contents, reading) != content:
-        raise invalid("image file", received=source, expected="one that does not change meanwhile", fix="Begin again.")
-    image = load_rgb(io.BytesIO(contents), source, reading)
-    if box is not None:
-        image = image.crop(_box_inside(image, box))
-    image = image.crop(_longest_part(image, shorter_side))
-    width, height = (scaled_side(side, min(image.size), shorter_side) for side in image.size)
-    resized = image.resize((width, height), Image.Resampling.BILINEAR)
-    if quality < _QUALITY:
-        with contextlib.suppress(OSError):  # noise may need more room than Pillow gives this encoder
-            return _encoded(resized, quality=quality, optimize=True)
-    return _encoded(resized, quality=quality)
 
 
 def _encoded(image: Image.Image, **settings: Any) -> bytes:  # noqa: ANN401

@@ -256,7 +256,7 @@ def column_texts(places: Sequence[str], columns: dict[str, list[object]]) -> dic
 def _checked_columns(
     path: str, present: Sequence[str], required: Sequence[str], optional: Sequence[str] | None
 ) -> list[str]:
-    """Return the names of the columns to read; refuse a header without one, or with one twice."""
+    """Return the columns to read; refuse a header without one, or with one twice."""
     others = [name for name in present if name and (optional is None or name in optional)]
     names = list(dict.fromkeys((*required, *others)))
     counts = collections.Counter(present)

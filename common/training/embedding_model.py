@@ -288,7 +288,8 @@ class EmbeddingModel(keras.Model):
         Args:
             batches: inputs without labels.
             output: `embeddings`, or `features` for the backbone's global average, of unit length (the
-                frozen backbone without training), or `averages` for that average as it is.
+                frozen backbone without training), or `averages` for that average as it is, or `pooled` for what the
+                head pools.
             advance: called with the size of each batch, once it is embedded.
 
         Returns:
@@ -298,6 +299,7 @@ class EmbeddingModel(keras.Model):
             "embeddings": self._embedding_step,
             "features": self._feature_step,
             "averages": self._average_step,
+            "pooled": self._pooled_step,
         }
         step = steps[check_choice("output", output, tuple(steps))]
         shared = self._sharing()
@@ -321,6 +323,10 @@ class EmbeddingModel(keras.Model):
     @tf.function(reduce_retracing=True, autograph=False)
     def _average_step(self, inputs: tf.Tensor) -> tf.Tensor:
         return self._averages_of(inputs)
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def _pooled_step(self, inputs: tf.Tensor) -> tf.Tensor:
+        return self.head.pooling(self.backbone(inputs, training=False), training=False)
 
     def _averages_of(self, inputs: tf.Tensor) -> tf.Tensor:
         features = self.features_of(inputs, training=False)

@@ -16,7 +16,6 @@ from common.files import read_json, write_json
 from common.progress import progress_bar, write_notice
 from common.retrieval.metrics import TABLE_METRICS
 from experiments.rows.rows import CLOSED_FORM, UNTRAINED, VALIDATED_BEFORE, evaluate_embeddings
-from experiments.runs.trunk import pooled_features
 from experiments.settings.checks import identity_misfit
 from experiments.settings.run_settings import HEAD_STARTS, IDENTITY_START, RANDOM_START, WHITENINGS
 
@@ -95,7 +94,7 @@ def start_head(model: training.EmbeddingModel, name: str, inputs: EvaluationInpu
         fix = "Give fewer dimensions, or --head_start=random."
         raise invalid(f"--embedding_dim with --head_start={name}", received=dim, expected=expected, fix=fix)
     with _bar(examples) as bar:
-        features = pooled_features(model, inputs(examples), bar.update)
+        features = model.embed(inputs(examples), output="pooled", advance=bar.update)
     found = closed_form(name, features, examples.labels, dim)
     scale = np.sqrt(2 * channels * dim / (channels + dim)) / np.linalg.norm(found.kernel)  # Glorot's, over its own
     projection.set_weights([found.kernel * scale, found.bias * scale])

@@ -44,13 +44,8 @@ def normalized_mutual_information(embeddings: dict[str, np.ndarray]) -> float:
 
 
 def untrained_embeddings(config: ExperimentConfig, dataset: Dataset, cache_dir: str | None) -> dict[str, np.ndarray]:
-    """Embed the test set by unit-length average features of the untrained network.
-
-    Returns:
-        `queries` and, where it is apart, `gallery`, each `[examples, channels]`.
-    """
+    """Embed the test set by unit-length average features of the untrained network, as `embedded`."""
     prepared = build.prepare_dataset(dataset, config, cache_dir)
     inputs = build.build_inputs(config, prepared)
     model = build.build_model(config, prepared, prepared.train.num_classes)
-    parts = {"queries": prepared.test, "gallery": prepared.gallery}
-    return {part: model.embed(inputs(each), output="features") for part, each in parts.items() if each is not None}
+    return embedded(model, inputs, prepared.test, prepared.gallery, output="features")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from common.data import Examples
 from common.errors import InvalidInput, check_given
 from experiments.runs.trained_model import TrainedModel
 from experiments.settings.config import ExperimentConfig
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 
 class Trunk(NamedTuple):
@@ -35,7 +31,7 @@ def trunk_of(trained: TrainedModel) -> Trunk:
     dataset = trained.dataset
 
     def features(examples: Examples) -> np.ndarray:
-        return pooled_features(trained.model, trained.inputs(examples))
+        return trained.model.embed(trained.inputs(examples), output="pooled")
 
     gallery = dataset.gallery
     return Trunk(
@@ -47,26 +43,6 @@ def trunk_of(trained: TrainedModel) -> Trunk:
         None if gallery is None else features(gallery),
         None if gallery is None else gallery.labels,
     )
-
-
-def pooled_features(
-    model: training.EmbeddingModel, batches: tf.data.Dataset, advance: Callable[[int], object] = lambda _: None
-) -> np.ndarray:
-    """Compute the head's pooled features in inference mode, `[examples, channels]`, float32, unnormalised.
-
-    `advance` receives each batch's size once its features are computed.
-    """
-    import tensorflow as tf
-
-    @tf.function(reduce_retracing=True, autograph=False)
-    def pooled(inputs):
-        return model.head.pooling(model.backbone(inputs, training=False), training=False)
-
-    features = []
-    for inputs in batches:
-        features.append(pooled(inputs).numpy())
-        advance(len(features[-1]))
-    return np.concatenate(features).astype(np.float32)
 
 
 def _neck(trained: TrainedModel) -> np.ndarray:

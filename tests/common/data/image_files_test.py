@@ -12,10 +12,11 @@ import tensorflow as tf
 from PIL import Image, ImageOps
 
 from common.data.dataset import Examples
-from common.data.image_files import decode_image, decode_rgb, encoded_orientation, load_rgb, read_image, turned
+from common.data.image_files import decode_image, decode_rgb, encoded_orientation, load_rgb, turned
 from common.data.image_formats import Reading, stored_traits
 from common.data.images import CenterCrop, ThesisCrop
 from common.data.prepared_images import prepare_images
+from common.data.regular_files import read_regular_file
 from common.errors import InvalidInput
 from tests.support.colour_profiles import DARK_GREY, DISPLAY_P3, PRESS, SRGB, encoded, in_display_p3
 
@@ -39,7 +40,15 @@ def read(path, transform, seed=(0, 0), reading=Reading.SHOWN):
 @functools.cache  # a trace takes half a second
 def reader(transform, reading):
     """The graph that the pipeline has."""
-    return tf.function(lambda path, seed: read_image(path, transform, seed, reading), autograph=False)
+
+    def decoded(path, seed):
+        return decode_image(tf.io.read_file(path), path, transform, seed, reading)
+
+    return tf.function(decoded, autograph=False)
+
+
+def loaded(path, reading=Reading.SHOWN):
+    return load_rgb(read_regular_file(path), str(path), reading)
 
 
 def decode_in_graph(contents, transform, reading=Reading.SHOWN):
@@ -79,7 +88,7 @@ def test_a_whole_image_is_decoded_accurately(tmp_path):
 @pytest.mark.parametrize("mode", ["L", "CMYK", "RGB"])
 def test_jpeg_modes_become_the_rgb_that_pillow_gives(tmp_path, mode):
     path = write(tmp_path, "image.jpg", smooth_image(40, 40).convert(mode), quality=95)
-    expected = CenterCrop(16)(np.asarray(load_rgb(path, path))).numpy().astype(int)
+    expected = CenterCrop(16)(np.asarray(loaded(path))).numpy().astype(int)
     assert np.abs(read(path, CenterCrop(16)).numpy() - expected).mean() < 3
 
 
@@ -128,7 +137,7 @@ def test_orientation_is_alike_wherever_images_are_read(tmp_path, name, applied):
     copies = prepare_images(examples, str(tmp_path / "cache"), 40)
     for source in (path, copies.paths[0]):
         for transform in (CenterCrop(16), ThesisCrop(16, flip=False)):
-            whole = transform(np.asarray(load_rgb(source, source, Reading(applied))), (3, 4)).numpy().astype(int)
+            whole = transform(np.asarray(loaded(source, Reading(applied))), (3, 4)).numpy().astype(int)
             assert np.abs(read(source, transform, (3, 4), Reading(applied)).numpy() - whole).mean() < 2
         assert np.abs(read(source, CenterCrop(16), reading=Reading(applied)).numpy().astype(int) - expected).mean() < 2
 
@@ -139,11 +148,11 @@ def test_colours_are_those_of_the_profile_wherever_images_are_read(tmp_path, nam
     options = {"quality": 100, "subsampling": 0} if name == "a.jpg" else {"lossless": True}
     path = write(tmp_path, name, in_display_p3(image), icc_profile=DISPLAY_P3, exif=exif_of(1), **options)
     for reading in Reading:
-        decoded = np.asarray(load_rgb(path, path, reading))
+        decoded = np.asarray(loaded(path, reading))
         distance = np.abs(decoded.astype(int) - image).mean()
         assert distance < 4 if reading is Reading.SHOWN else distance > 6
         examples = Examples(labels=np.array([0]), paths=np.array([path]), reading=reading)
-        copy = np.asarray(load_rgb(*2 * [prepare_images(examples, str(tmp_path / "cache"), 40).paths[0]]))
+        copy = np.asarray(loaded(prepare_images(examples, str(tmp_path / "cache"), 40).paths[0]))
         assert np.abs(copy.astype(int) - decoded).mean() < 4
         for transform in (CenterCrop(16), ThesisCrop(16, flip=False)):
             difference = read(path, transform, (3, 4), reading).numpy() - transform(decoded, (3, 4)).numpy().astype(int)
@@ -277,7 +286,7 @@ def test_no_image_starts_a_program(tmp_path, monkeypatch, name):
     (tmp_path / name).write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n")
     assert decode_rgb((tmp_path / name).read_bytes()) == "its format is unknown"
     with pytest.raises(InvalidInput, match=f"{name}.*its format is unknown"):
-        load_rgb(str(tmp_path / name), name)
+        loaded(tmp_path / name)
     assert not (tmp_path / "started").exists()
 
 
@@ -292,7 +301,7 @@ def test_16_bit_and_transparent_images_are_read_in_a_graph(tmp_path):
 def test_an_image_without_a_range_is_named(tmp_path):
     path = write(tmp_path, "depth.tif", Image.fromarray(np.full((40, 40), 0.25, np.float32)))
     with pytest.raises(InvalidInput, match="depth.tif.*floating-point numbers.*8 or 16 bits"):
-        load_rgb(path, path)
+        loaded(path)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Invalid image file.*depth.tif.*floating-point"):
         read(path, CenterCrop(16))
 
@@ -310,4 +319,4 @@ def test_a_damaged_or_missing_file_is_named(tmp_path, damage):
     with pytest.raises(error, match=message):
         read(str(path), CenterCrop(16))
     with pytest.raises(InvalidInput, match="damaged.jpg"):
-        load_rgb(str(path), str(path))
+        loaded(path)

@@ -227,7 +227,7 @@ def test_reading_is_traced_once_for_a_transformation_that_cannot_change(files, m
     class Changing(CenterCrop):  # a class of one's own, whose objects may be assigned to
         __dataclass_params__ = type("Params", (), {"frozen": False})
 
-    monkeypatch.setattr("common.data.input_pipeline.read_image", read)
+    monkeypatch.setattr("common.data.input_pipeline._of_path", read)
     tf.keras.backend.clear_session()
     made = []
     for transform, examples, num_traces in (

@@ -93,7 +93,7 @@ def test_noise_that_the_encoder_has_no_room_for_is_compressed_as_well(tmp_path):
 @both_kinds
 def test_a_second_time_nothing_is_written_and_no_image_decoded(examples, tmp_path, monkeypatch, copies):
     first, before = contents_of(prepare_images(examples, str(tmp_path), 32, copies=copies)), written(tmp_path)
-    monkeypatch.setattr(prepared_images, "small_copy", None)
+    monkeypatch.setattr(prepared_images._Sources, "copy", None)
     os.rename(tmp_path / "images", tmp_path / "moved")
     paths = np.array([path.replace("/images/", "/moved/") for path in examples.paths])
     moved = Examples(labels=examples.labels, paths=paths)
@@ -104,9 +104,9 @@ def test_a_second_time_nothing_is_written_and_no_image_decoded(examples, tmp_pat
 
 @both_kinds
 def test_an_interrupted_preparation_makes_only_what_is_missing(examples, tmp_path, monkeypatch, copies):
-    made, copy = [], prepared_images.small_copy
+    made, copy = [], prepared_images._Sources.copy
     monkeypatch.setattr(
-        prepared_images, "small_copy", lambda source, *given: made.append(source) or copy(source, *given)
+        prepared_images._Sources, "copy", lambda self, row: made.append(self.paths[row]) or copy(self, row)
     )
     bad = [Path(examples.paths[number]) for number in (0, 2)]
     contents = [path.read_bytes() for path in bad]
@@ -229,9 +229,11 @@ def test_shards_have_the_bytes_of_the_files_each_once(examples, tmp_path):
     assert len(sizes) == 2
 
 
-def test_wrong_arguments_and_a_source_that_changes_meanwhile_are_refused(examples, tmp_path):
-    with pytest.raises(InvalidInput, match=r"0\.jpg.*does not change meanwhile"):
-        prepared_images.small_copy(examples.paths[0], None, "0" * 64, 12)
+def test_wrong_arguments_and_a_source_that_changes_meanwhile_are_refused(examples, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(prepared_images, "content_digests", lambda paths, *_, **__: np.full(len(paths), b"0" * 64))
+        with pytest.raises(InvalidInput, match=r"0\.jpg.*does not change meanwhile"):
+            prepare_images(examples, str(tmp_path), 12)
     with pytest.raises(InvalidInput, match="copies.*'shard'"):
         prepare_images(examples, str(tmp_path), 32, copies="shard")
     with pytest.raises(InvalidInput, match="shorter_side"):

@@ -13,7 +13,7 @@ from experiments.recipes import resolve
 from experiments.runs import closed_form
 from experiments.runs.closed_form import start_head
 from experiments.runs.trained_model import load_trained_model
-from experiments.runs.trunk import pooled_features, trunk_of
+from experiments.runs.trunk import trunk_of
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.method_names import parse_loss
@@ -56,7 +56,7 @@ def started(config, dataset):
 
 def test_embeddings_start_as_the_closed_form_of_the_pooled_features(dataset):
     model, batches = started(configuration(pooling="gmp"), dataset)
-    features = pooled_features(model, batches)
+    features = model.embed(batches, output="pooled")
     expected = within_class_whitening(features, dataset.train.labels, DIM)(features)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(model.embed(batches), expected, atol=1e-3)
@@ -67,7 +67,7 @@ def test_embeddings_start_as_the_closed_form_of_the_pooled_features(dataset):
 
 def test_the_identity_starts_with_the_pooled_features(dataset):
     model, batches = started(configuration(pooling="gmp", head_start="identity", embedding_dim=64), dataset)
-    features = pooled_features(model, batches)
+    features = model.embed(batches, output="pooled")
     np.testing.assert_allclose(
         model.embed(batches), features / np.linalg.norm(features, axis=1, keepdims=True), atol=1e-6
     )
@@ -119,7 +119,7 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     path = runs.unit_dir(config, 0, 0)
     trained = load_trained_model(path, dataset=dataset, cache_dir=places.cache_dir)
     batches = trained.inputs
-    features = pooled_features(trained.model, batches(trained.training))
+    features = trained.model.embed(batches(trained.training), output="pooled")
     whitening = within_class_whitening(features, trained.training.labels, DIM)
     kernel, bias = (weight.numpy().astype(np.float64) for weight in trained.model.head.projection.weights)
     shapes = [matrix @ matrix.T / np.square(matrix).sum() for matrix in (kernel, whitening.kernel)]  # without signs

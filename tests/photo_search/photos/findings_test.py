@@ -8,11 +8,12 @@ import shutil
 import numpy as np
 import pytest
 import scipy.io
+import tensorflow as tf
 from PIL import Image
 
 from common.backbones import efficientnet_lite0
 from common.data import CenterCrop, find_image_files
-from common.data.image_files import read_image
+from common.data.image_files import decode_image
 from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex, find_label_suspects
 from photo_search.photos.findings import (
@@ -262,7 +263,7 @@ def test_exchanged_labels_of_birds_come_first(shared_data):
     found = find_image_files(str(pathlib.Path(shared_data("cub200_2010_10classes")) / "CUB_200_2011" / "images"))
     labels = np.array([label for _, label in found])
     crop = CenterCrop(160)
-    images = np.stack([read_image(path, crop).numpy() for path, _ in found])
+    images = np.stack([decode_image(tf.io.read_file(path), path, crop).numpy() for path, _ in found])
     network = efficientnet_lite0(weights="imagenet")
     features = np.concatenate([network(images[start : start + 49]).numpy() for start in range(0, len(images), 49)])
     embeddings = features.mean(axis=(1, 2))
