@@ -298,7 +298,7 @@ def images_of_files(
     Returns:
         uint8 images `[size, size, 3]`
     """
-    transformed, shape = (_of_named_contents, [2]) if are_named_contents else (read_image, [])
+    transformed, shape = (_of_named_contents, [2]) if are_named_contents else (_of_path, [])
     spec = tf.TensorSpec(shape, tf.string)
     traced = _TRANSFORMS.of(transformed, transform, reading, (spec, tf.TensorSpec([2], tf.int32)))
     plain = tf.autograph.experimental.do_not_convert(lambda file: traced(file, tf.zeros([2], tf.int32)))

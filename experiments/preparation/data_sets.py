@@ -66,7 +66,7 @@ def prepare(
     inspection = report(dataset)
     print(f"Manifest: {', '.join(write_manifest(inspection, files, data_dir))}")
     if dataset.kind == "image_files" and shorter_side:
-        build.prepare_copies(dataset, shorter_side, cache_dir, compressed=copies == "compressed")
+        data.with_copies(dataset, build.image_cache(dataset, cache_dir), shorter_side, copies=copies)
     print(f"Ready: --dataset={name} --data_dir={data_dir}")
 
 
