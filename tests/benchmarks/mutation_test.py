@@ -109,24 +109,17 @@ def test_the_table_names_test_or_reason():
     assert summary(bugs, results)[0] == [["a", "x.py", "t.py::test", 1.0], ["b", "x.py", "equivalent: the same", 2.0]]
 
 
-def test_results_are_kept_until_the_bug_or_its_tests_change(tmp_path):
-    bug = Bug("a", "tests/support/planted_bugs.py", "1", "2", ("tests/benchmarks/planted_bugs_test.py",))
-    result = Result("a", "caught", "t.py::test", 1.0)
-    path = str(tmp_path / "results.jsonl")
-    Results(path).add(bug, result)
-    assert Results(path).find(bug) == result
-    assert Results(path).find(bug._replace(new="3")) is None
-    assert Results(path).find(bug._replace(tests=("tests/benchmarks/mutation_test.py",))) is None
-    assert Results(None).find(bug) is None
-
-
-def test_files_that_change_during_a_run_lose_no_result(tmp_path, monkeypatch):
+def test_results_are_kept_until_the_bug_or_a_file_of_it_has_changed_before_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(mutation, "ROOT", tmp_path)
-    (tmp_path / "module.py").write_text("1")
-    bug, result = Bug("a", "module.py", "1", "2", ()), Result("a", "caught", "t.py::test", 1.0)
-    found = Results(str(tmp_path / "results.jsonl"))
-    assert found.find(bug) is None
+    for name in ("module.py", "tests.py", "others.py"):
+        (tmp_path / name).write_text(f"# {name}")
+    bug, result = Bug("a", "module.py", "1", "2", ("tests.py",)), Result("a", "caught", "t.py::test", 1.0)
+    path = str(tmp_path / "results.jsonl")
+    found = Results(path)
     found.add(bug, result)
+    assert Results(path).find(bug) == result
+    for other in (bug._replace(new="3"), bug._replace(tests=("others.py",))):
+        assert Results(path).find(other) is None
     (tmp_path / "module.py").write_text("1 + 0")
     assert found.find(bug) == result
-    assert Results(str(tmp_path / "results.jsonl")).find(bug) is None
+    assert Results(path).find(bug) is Results(None).find(bug) is None

@@ -182,26 +182,6 @@ def test_labels_follow_the_image_identifier_not_the_line(cub200_make_release):
     np.testing.assert_array_equal(load_cub200(str(root)).train.labels, expected)
 
 
-@pytest.mark.parametrize(
-    ("name", "line", "text", "message"),
-    [
-        ("image_class_labels.txt", 3, "3 9", "image_class_labels.txt, line 3.*9.*from 1 to 4"),
-        ("image_class_labels.txt", 3, "", "images.txt, line 3.*image 3"),
-        ("images.txt", 2, "2 999.Bird/none.jpg", "images.txt, line 2.*999.Bird/none.jpg"),
-        ("images.txt", 2, "", r"one image \(001.Bird_1\)"),
-        ("classes.txt", 2, "7 007.Bird", "classes.txt, line 2.*7"),
-        ("classes.txt", 4, "", "image_class_labels.txt, line 7.*4"),
-    ],
-)
-def test_wrong_annotations_are_named_with_their_line(cub200_make_release, name, line, text, message):
-    root = cub200_make_release(4)
-    lines = (root / name).read_text().splitlines()
-    lines[line - 1] = text
-    (root / name).write_text("\n".join(lines))
-    with pytest.raises(InvalidInput, match=message):
-        load_cub200(str(root))
-
-
 def test_more_classes_than_official_are_refused(cub200_make_release):
     with pytest.raises(InvalidInput, match="from 2 to 200"):
         load_cub200(str(cub200_make_release(201)))
@@ -263,27 +243,6 @@ def test_the_partition_is_the_split(in_shop_make_release):
 
 
 @pytest.mark.parametrize(
-    ("row", "replacement", "message"),
-    [
-        (
-            2,
-            (IN_SHOP_ROWS[2][0], IN_SHOP_ROWS[2][1], "val"),
-            "list_eval_partition.txt, line 5.*'val'.*train, query, gallery",
-        ),
-        (2, (IN_SHOP_ROWS[2][0], IN_SHOP_ROWS[2][1]), "list_eval_partition.txt, line 5.*3 columns"),
-        (2, ("img/none.jpg", IN_SHOP_ROWS[2][1], "query"), "list_eval_partition.txt, line 5.*img/none.jpg"),
-        (3, (IN_SHOP_ROWS[3][0], "id_00000080", "gallery"), "list_eval_partition.txt, line 6.*id_00000080"),
-        (1, (IN_SHOP_ROWS[1][0], "id_00000003", "train"), r"one image \(id_00000002"),
-    ],
-)
-def test_in_shop_wrong_rows_are_named_with_their_line(in_shop_make_release, row, replacement, message):
-    rows = list(IN_SHOP_ROWS)
-    rows[row] = replacement
-    with pytest.raises(InvalidInput, match=message):
-        load_in_shop(str(in_shop_make_release(rows)))
-
-
-@pytest.mark.parametrize(
     ("rows", "message"),
     [([], "list_eval_partition.txt"), ([row for row in IN_SHOP_ROWS if row[2] != "query"], "test set of inshop")],
 )
@@ -330,24 +289,38 @@ def test_the_listings_are_the_split(stanford_online_products_make_release):
     )
 
 
+LABELS, PARTITION, LISTING = "image_class_labels.txt", "Eval/list_eval_partition.txt", "Ebay_train.txt"
+DRESS, SIDE = (f"img/WOMEN/Dresses/id_0000000{item}" for item in ("1/02_1_front.jpg", "1/02_2_side.jpg"))
+
+
 @pytest.mark.parametrize(
-    ("line", "text", "message"),
+    ("name", "file", "line", "text", "message"),
     [
-        (3, "2 22635 1 bicycle_final/11_1.JPG", "Ebay_train.txt, line 3.*from 1 to 22634"),
-        (3, "2 1 1 bicycle_final/none.JPG", "Ebay_train.txt, line 3.*bicycle_final/none.JPG"),
-        (3, "2 2 1 bicycle_final/11_1.JPG", r"one image \(bicycle 1\)"),
-        (3, "2 11320 1 bicycle_final/11_1.JPG", "Ebay_test.txt, line 4.*class 11320"),
+        ("cub200", LABELS, 3, "3 9", f"{LABELS}, line 3.*9.*from 1 to 4"),
+        ("cub200", LABELS, 3, "", "images.txt, line 3.*image 3"),
+        ("cub200", "images.txt", 2, "2 999.Bird/none.jpg", "images.txt, line 2.*999.Bird/none.jpg"),
+        ("cub200", "images.txt", 2, "", r"one image \(001.Bird_1\)"),
+        ("cub200", "classes.txt", 2, "7 007.Bird", "classes.txt, line 2.*7"),
+        ("cub200", "classes.txt", 4, "", f"{LABELS}, line 7.*4"),
+        ("in_shop", PARTITION, 5, f"{DRESS} id_00000001 val", "partition.txt, line 5.*'val'.*train, query, gallery"),
+        ("in_shop", PARTITION, 5, f"{DRESS} id_00000001", "partition.txt, line 5.*3 columns"),
+        ("in_shop", PARTITION, 5, "img/none.jpg id_00000001 query", "partition.txt, line 5.*img/none.jpg"),
+        ("in_shop", PARTITION, 6, f"{SIDE} id_00000080 gallery", "partition.txt, line 6.*id_00000080"),
+        ("in_shop", PARTITION, 4, f"{IN_SHOP_ROWS[1][0]} id_00000003 train", r"one image \(id_00000002"),
+        ("stanford_online_products", LISTING, 3, "2 22635 1 bicycle_final/11_1.JPG", f"{LISTING}, line 3.*to 22634"),
+        ("stanford_online_products", LISTING, 3, "2 1 1 bicycle_final/none.JPG", f"{LISTING}, line 3.*final/none.JPG"),
+        ("stanford_online_products", LISTING, 3, "2 2 1 bicycle_final/11_1.JPG", r"one image \(bicycle 1\)"),
+        ("stanford_online_products", LISTING, 3, "2 11320 1 bicycle_final/11_1.JPG", "Ebay_test.txt, line 4.*11320"),
     ],
 )
-def test_stanford_online_products_wrong_rows_are_named_with_their_line(
-    stanford_online_products_make_release, line, text, message
-):
-    root = stanford_online_products_make_release()
-    lines = (root / "Ebay_train.txt").read_text().splitlines()
+def test_wrong_rows_are_named_with_their_line(request, name, file, line, text, message):
+    root = request.getfixturevalue(f"{name}_make_release")(*([4] if name == "cub200" else []))
+    lines = (root / file).read_text().splitlines()
     lines[line - 1] = text
-    (root / "Ebay_train.txt").write_text("\n".join(lines))
+    (root / file).write_text("\n".join(lines))
+    load = {"cub200": load_cub200, "in_shop": load_in_shop}.get(name, load_stanford_online_products)
     with pytest.raises(InvalidInput, match=message):
-        load_stanford_online_products(str(root))
+        load(str(root))
 
 
 def test_an_empty_listing_is_named(stanford_online_products_make_release):
