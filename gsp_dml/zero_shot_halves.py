@@ -64,7 +64,7 @@ def half_of_classes(labels: tf.Tensor) -> tf.Tensor:
         int32 `[batch]`: 0 or 1, the same for all of a class; the numbers of classes differ by at most one.
     """
     same = tf.equal(labels[:, None], labels[None, :])  # [batch, batch]
-    first = tf.argmax(tf.cast(same, tf.int32), axis=1, output_type=tf.int32)  # where the class of each appears first
+    first = tf.argmax(same, axis=1, output_type=tf.int32)  # where the class of each appears first
     is_first = tf.cast(tf.equal(first, tf.range(tf.size(labels))), tf.int32)
     return tf.gather(tf.cumsum(is_first, exclusive=True), first) % 2
 

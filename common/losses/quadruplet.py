@@ -87,7 +87,7 @@ def _num_above(ranks: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor, positive: 
 
 
 def _place(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Tensor:
-    return tf.cast(rank_by_bisection(ordered[None], values[None], side)[0], tf.int64)
+    return rank_by_bisection(ordered[None], values[None], side)[0]
 
 
 @keras.utils.register_keras_serializable(package="deep_metric_learning")

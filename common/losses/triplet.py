@@ -37,7 +37,7 @@ def active_triplet_counts(
         mining: see `TripletLoss`.
 
     Returns:
-        int32 `[anchors, references]`: for a positive pair the number of its active negatives, for a negative pair
+        int64 `[anchors, references]`: for a positive pair the number of its active negatives, for a negative pair
         minus the number of its active positives, for others 0. The sum of the terms of all active triplets is the sum
         of `counts * distances` plus m times the sum of the positive counts. No gradient: the counts are constant
         almost everywhere.
@@ -46,7 +46,7 @@ def active_triplet_counts(
     distances = tf.gather(tf.stop_gradient(distances), rows)
     positive_rows, negative_rows = tf.gather(positive, rows), tf.gather(negative, rows)
     num_references = tf.shape(distances)[1]
-    most = tf.reduce_max(tf.math.count_nonzero(positive_rows, axis=1, dtype=tf.int32))
+    most = tf.reduce_max(tf.math.count_nonzero(positive_rows, axis=1))
     count = _count_nearest_semi_hard if mining == "nearest_semi_hard" else _count_all
 
     def count_with(num_sorted: int | tf.Tensor, rank: Callable) -> tf.Tensor:
@@ -56,10 +56,14 @@ def active_triplet_counts(
     # The number of positives that are picked out is known to XLA in either branch.
     counts = tf.cond(
         most <= _FEW_POSITIVES,
-        lambda: count_with(tf.minimum(num_references, _FEW_POSITIVES), tf.searchsorted),
+        lambda: count_with(tf.minimum(num_references, _FEW_POSITIVES), _searched),
         lambda: count_with(num_references, rank_by_bisection),
     )
     return tf.scatter_nd(rows[:, None], counts, tf.shape(positive, out_type=tf.int64))
+
+
+def _searched(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Tensor:
+    return tf.searchsorted(ordered, values, side, out_type=tf.int64)
 
 
 def active_below(distances: tf.Tensor, margin: float) -> tf.Tensor:
@@ -78,9 +82,9 @@ def rank_by_bisection(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Te
         side: `"left"`: how many of a row are below a value; `"right"`: below it or equal.
 
     Returns:
-        int32 `[rows, values]`.
+        int64 `[rows, values]`: of 32 bits it would be computed by the host of a GPU.
     """
-    num_ordered = tf.shape(ordered)[1]
+    num_ordered = tf.shape(ordered, tf.int64)[1]
 
     def next_bit(step: tf.Tensor, ranks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         tried = ranks + step
@@ -88,8 +92,8 @@ def rank_by_bisection(ordered: tf.Tensor, values: tf.Tensor, side: str) -> tf.Te
         fits = (tried <= num_ordered) & (last < values if side == "left" else last <= values)
         return step // 2, tf.where(fits, tried, ranks)
 
-    num_bits = 1 + tf.cast(tf.math.log(tf.cast(tf.maximum(num_ordered, 1), tf.float64)) / np.log(2.0), tf.int32)
-    state = tf.bitwise.left_shift(tf.ones_like(num_bits), num_bits), tf.zeros_like(values, tf.int32)
+    num_bits = 1 + tf.cast(tf.math.log(tf.cast(tf.maximum(num_ordered, 1), tf.float64)) / np.log(2.0), tf.int64)
+    state = tf.bitwise.left_shift(tf.ones_like(num_bits), num_bits), tf.zeros_like(values, tf.int64)
     return tf.while_loop(lambda step, _: step > 0, next_bit, state)[1]
 
 
@@ -111,11 +115,11 @@ def _count_all(
         columns: where they are, `[rows, sorted]`.
         margin: m.
         semi_hard: bool: leaves out the negatives that are not farther than the positive.
-        rank: `tf.searchsorted`, or its like.
+        rank: `_searched`, or its like.
     """
-    num_rows, num_sorted = tf.unstack(tf.shape(nearest))
+    num_rows, num_sorted = tf.unstack(tf.shape(nearest))  # int32, as XLA wants sizes; counts of 64 bits suit a GPU
     is_positive = tf.math.is_finite(nearest)
-    num_positives = tf.math.count_nonzero(is_positive, axis=1, keepdims=True, dtype=tf.int32)
+    num_positives = tf.math.count_nonzero(is_positive, axis=1, keepdims=True)
     # A negative is active with the positives of the ranks first..last-1.
     first = rank(active_below(nearest, margin), distances, side="right")  # [rows, references]
     last = num_positives
@@ -124,11 +128,12 @@ def _count_all(
     active_positives = tf.where(negative, last - first, 0)
 
     def num_up_to(ranks: tf.Tensor) -> tf.Tensor:  # how many negatives have `ranks` up to each rank: [rows, sorted]
-        bins = ranks + (num_sorted + 1) * tf.range(num_rows)[:, None]
+        bins = ranks + tf.cast((num_sorted + 1) * tf.range(num_rows), tf.int64)[:, None]
         histogram = tf.math.unsorted_segment_sum(
             tf.reshape(tf.cast(negative, tf.int32), [-1]), tf.reshape(bins, [-1]), num_rows * (num_sorted + 1)
         )
-        return tf.cumsum(tf.reshape(histogram, [num_rows, num_sorted + 1]), axis=1)[:, :-1]
+        histogram = tf.cast(tf.reshape(histogram, [num_rows, num_sorted + 1]), tf.int64)
+        return tf.cumsum(histogram, axis=1)[:, :-1]
 
     active_negatives = num_up_to(first) - (num_up_to(last) if semi_hard else 0)
     return _at_positives(-active_positives, columns, tf.where(is_positive, active_negatives, 0))
@@ -145,12 +150,12 @@ def _count_nearest_semi_hard(
 ) -> tf.Tensor:
     """Count like `_count_all`: each positive with its nearest farther (or farthest) negative."""
     negatives, places = tf.math.top_k(-tf.where(negative, distances, np.inf), tf.shape(distances)[1])
-    num_negatives = tf.math.count_nonzero(negative, axis=1, keepdims=True, dtype=tf.int32)
+    num_negatives = tf.math.count_nonzero(negative, axis=1, keepdims=True)
     chosen = tf.minimum(rank(-negatives, nearest, side="right"), num_negatives - 1)  # [rows, sorted]
     chosen = tf.maximum(chosen, 0)  # an anchor without negatives: its first is infinitely far and not active
     active = tf.math.is_finite(nearest) & (tf.gather(-negatives, chosen, batch_dims=1) < active_below(nearest, margin))
-    active = tf.cast(active, tf.int32)
-    counts = _at_positives(tf.zeros_like(distances, tf.int32), columns, active)
+    active = tf.cast(active, tf.int64)
+    counts = _at_positives(tf.zeros_like(distances, tf.int64), columns, active)
     return _at_positives(counts, tf.gather(places, chosen, batch_dims=1), -active)
 
 

@@ -114,12 +114,18 @@ def are_all_right(right: tf.Tensor, labels: tf.Tensor, expected: str) -> tf.Tens
     are_right = tf.reduce_all(right)
     if _IS_UNCHECKED.get():
         return are_right
-    first = tf.argmax(tf.pad(tf.cast(~right, tf.int32), [[0, 1]], constant_values=1))  # n, if none is wrong
-    wrong = tf.pad(labels, [[0, 1]])[first]
-    if tf.executing_eagerly() and not are_right:  # in one line, which an assertion does not make
-        message = f"{expected} Received: {wrong.numpy()} at position {first.numpy()}."
-        raise tf.errors.InvalidArgumentError(None, None, message)
-    tf.debugging.Assert(are_right, [f"{expected} Received:", wrong, "at position", first])
+    if tf.executing_eagerly():  # in one line, which an assertion does not make
+        if not are_right:
+            first = tf.argmin(right)
+            message = f"{expected} Received: {labels[first].numpy()} at position {first.numpy()}."
+            raise tf.errors.InvalidArgumentError(None, None, message)
+        return are_right
+
+    def fail() -> tf.Tensor:  # in a branch, for a GPU has no kernels for it
+        first = tf.argmin(tf.cast(right, tf.int32))
+        return tf.debugging.Assert(False, [f"{expected} Received:", labels[first], "at position", first])
+
+    tf.cond(are_right, tf.no_op, fail)
     return are_right
 
 
@@ -195,5 +201,5 @@ def consecutive_labels(labels: tf.Tensor) -> tf.Tensor:
     order = tf.argsort(labels, stable=True)
     ordered = tf.gather(labels, order)
     starts = tf.cast(ordered[1:] != ordered[:-1], tf.int64)  # [n - 1], 1 where a new label begins
-    ranks = tf.cumsum(tf.pad(starts, [[1, 0]]))[: tf.size(labels)]
+    ranks = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(starts)], 0)[: tf.size(labels)]  # GPUs do not pad int64
     return tf.gather(ranks, tf.argsort(order))

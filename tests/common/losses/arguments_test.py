@@ -29,7 +29,7 @@ PNCA = losses.ProxyNCALoss(3, 4)
         (lambda: losses.ContrastiveLoss(normalization="l2"), "normalization: received 'l2', expected one of unit, cl"),
         (lambda: losses.CosineContrastiveLoss(reduction="mean"), "reduction.*'mean'.*sum, mean_of_active"),
         (lambda: losses.FastAPLoss(0), "num_bins: received 0"),
-        (lambda: losses.HistogramLoss(1), "num_nodes: received 1, expected a number in \\[2, inf"),
+        (lambda: losses.HistogramLoss(1), "num_nodes: received 1, expected a whole number in \\[2, inf"),
         (lambda: losses.PenalizedNegativesLoss("other"), "penalty: received 'other'"),
         (lambda: losses.ProxyNCALoss(3, 3, denominator="none"), "denominator: received 'none', expected one of all, n"),
         (lambda: losses.ProxyNCALoss(4, 2, temperature=0), "temperature: received 0, expected a number greater than 0"),
@@ -41,8 +41,11 @@ PNCA = losses.ProxyNCALoss(3, 4)
         (lambda: TripletLoss(anchors="proxies"), "anchors: received 'proxies', expected one of embeddings, references"),
         (lambda: losses.WeightedSumLoss([TripletLoss()], [1.0, 2.0]), "Invalid weights.*one number for each of 1 loss"),
         (lambda: CrossBatchMemoryLoss(TripletLoss(), 0, 4), "memory_size: received 0"),
-        (lambda: losses.ComponentLoss(TripletLoss(), -1, 4), "first: received -1, expected a number greater than or"),
-        (lambda: losses.ComponentLoss(TripletLoss(), 0, 0), "size: received 0, expected a number greater than 0"),
+        (
+            lambda: losses.ComponentLoss(TripletLoss(), -1, 4),
+            "first: received -1, expected a whole number",
+        ),
+        (lambda: losses.ComponentLoss(TripletLoss(), 0, 0), "size: received 0, expected a whole number greater than 0"),
         *(
             (lambda pairs=pairs: DecorrelationLoss((3, 2), pairs, 1.0), "pairs: received .* of different positions")
             for pairs in ([], [(1, 1)], [(0, 3)])
