@@ -148,6 +148,15 @@ class EmbeddingModel(keras.Model):
         """
         self._folded, _ = folded_network(self.backbone)
 
+    def build_from_spec(self, inputs: tf.TensorSpec, labels: tf.TensorSpec) -> None:
+        """Create all weights from the types of batches of inputs and labels, without reading any."""
+        numbers, shape = tf.range(2, dtype=tf.int64), labels.shape[1:]
+        if labels.dtype == tf.bool:
+            classes = tf.one_hot(numbers, shape[0], True, False)
+        else:
+            classes = tf.reshape(tf.repeat(numbers, shape.num_elements()), [2, *shape])
+        self.build_from_batch(tf.zeros([2, *inputs.shape[1:]], inputs.dtype), classes)
+
     def build_from_batch(self, inputs: tf.Tensor, labels: tf.Tensor) -> None:
         """Create all weights by embedding two images of different classes, without training.
 

@@ -76,7 +76,7 @@ def _prepared(
     backbone = getattr(backbones, settings.backbone)(dataset.channels)
     head = training.EmbeddingHead(GlobalAveragePooling(), dataset.train.num_classes)
     model = training.EmbeddingModel(backbone, head, SoftmaxCrossEntropyLoss(), normalization="none")
-    model.build_from_batch(*next(iter(batches_from(0))))
+    model.build_from_spec(*batches_from(0).element_spec)
 
     def keep_backbone(history: dict) -> tuple[dict, dict]:
         del history

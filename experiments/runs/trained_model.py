@@ -10,8 +10,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from common import data, training
 from common.backbones.by_name import check_backbone_name
 from common.commands.exit_code import import_tensorflow
@@ -155,17 +153,12 @@ def load_trained_model(
     dataset = build.prepare_dataset(loaded, config, cache_dir)
     weights = RunDirectory(path, identity).read_weights()
     training = split_of(dataset, config, *place).training
-    places = np.unique(training.labels, return_index=True)[1][:2]
-    two_classes = training.subset(places)
-    labels = two_classes.labels
-    if any(method.has_places for method in config.methods):
-        labels = np.stack([labels, places], axis=1)
+    labels = tf.TensorSpec([None, 2] if any(method.has_places for method in config.methods) else [None], tf.int64)
     inputs = build.build_inputs(config, dataset)
-    images = next(iter(inputs(two_classes)))
     # Which layout a ResNet-50 has was decided by the file that it began from.
     for layout in (None, "torchvision") if config.backbone == "resnet50" else (None,):
         model = build.build_model(config, dataset, training.num_classes, num_examples=len(training), layout=layout)
-        model.build_from_batch(images, tf.constant(labels))
+        model.build_from_spec(inputs(training).element_spec, labels)
         if [tuple(weight.shape) for weight in model.weights] == [weight.shape for weight in weights]:
             model.set_weights(weights)
             return TrainedModel(config, dataset, model, training, inputs, loaded)

@@ -139,7 +139,7 @@ class Unit(BuiltRun):
             )
         self.read_from(features.dataset)
         model = training.model_above_cut(whole)
-        model.build_from_batch(*next(iter(self.batches_from(0))))
+        model.build_from_spec(*self.batches_from(0).element_spec)
         return model
 
     def _batches_of(self, step: int) -> tf.data.Dataset:

@@ -80,7 +80,7 @@ class BuiltRun:
         sizes = self.training.num_classes, self.seed, len(self.training)
         with mirrored_strategy(self.config.replicas or 1).scope():
             model = build.build_model(self.config, self.dataset, *sizes)
-            model.build_from_batch(*next(iter(self.batches_from(0))))
+            model.build_from_spec(*self.batches_from(0).element_spec)
         if self.config.replicas:
             synchronize_batch_normalization(model)
         return model

@@ -55,7 +55,7 @@ class MnistTraining:
         backbone = backbones.resnet_v2_20(self.dataset.channels)
         head = training.EmbeddingHead(pooling.GlobalAveragePooling(), self.settings.embedding_dim)
         model = training.EmbeddingModel(backbone, head, self._loss(backbone, head), normalization="clip")
-        model.build_from_batch(*next(iter(self._batches_from(0))))
+        model.build_from_spec(*self._batches_from(0).element_spec)
         term = ccp_dml.ProximalTerm(
             [*backbone.trainable_variables, *head.trainable_variables], self.settings.ccp_lambda
         )
