@@ -122,22 +122,24 @@ class DrawnRun(NamedTuple):
         networks = {"trained": arrays}
         if _are_known(self.config.weights):
             networks = {"untrained": untrained_embeddings(self.config, dataset, self.data.cache_dir), **networks}
-        rows = drawn_queries(labels, num_queries)
-        queries = self._tiles(dataset, dataset.test, rows, labels)
-        lines: list[dict[str, Any]] = [{"query": query, "caption": "", "strips": []} for query in queries]
-        for name, embeddings in networks.items():
-            found = neighbors_of(embeddings["queries"], embeddings.get("gallery"), rows, num_neighbors)
-            hits = iter(self._tiles(dataset, searched, found.ravel(), found_labels))
-            for line, row, places in zip(lines, rows, found):
+        rows, mixed = drawn_queries(labels, num_queries), _mixed_up(arrays, found_labels)
+        found = {
+            name: neighbors_of(embeddings["queries"], embeddings.get("gallery"), rows, num_neighbors)
+            for name, embeddings in networks.items()
+        }
+        queries = self._tiles(dataset, dataset.test, np.array([*rows, *(query for query, *_ in mixed)]), labels)
+        searched_for = [*found.values(), np.array([place for _, place, _ in mixed], int)]
+        hits = iter(self._tiles(dataset, searched, np.concatenate(searched_for, axis=None), found_labels))
+        lines: list[dict[str, Any]] = [{"query": query, "caption": "", "strips": []} for query in queries[: len(rows)]]
+        for name, neighbors in found.items():
+            for line, row, places in zip(lines, rows, neighbors):
                 right = [bool(found_labels[place] == labels[row]) for place in places]
                 strip = [{**next(hits), "is_right": is_right} for is_right in right]
                 line["strips"].append({"title": name, "num_right": sum(right), "tiles": strip})
         pairs = []
-        for query, place, count in _mixed_up(arrays, found_labels):
-            first = self._tiles(dataset, dataset.test, np.array([query]), labels)
-            pair = [*first, *self._tiles(dataset, searched, np.array([place]), found_labels)]
+        for first, (query, place, count) in zip(queries[len(rows) :], mixed):
             total = int(np.isin(labels, [labels[query], found_labels[place]]).sum())
-            pairs.append({"tiles": pair, "count": count, "total": total})
+            pairs.append({"tiles": [first, next(hits)], "count": count, "total": total})
         return {"lines": lines, "pairs": pairs, "reason": ""}
 
     def _tiles(
@@ -150,8 +152,10 @@ class DrawnRun(NamedTuple):
         chosen = examples.subset(indices)
         if chosen.paths is not None:
             tiles = [{**tile, "file": os.path.abspath(path)} for tile, path in zip(tiles, chosen.file_names)]
-        images = np.concatenate([np.asarray(batch) for batch in build.build_inputs(self.config, dataset)(chosen)])
-        return [{**tile, "image": self.drawings.image(image)} for tile, image in zip(tiles, images)]
+        distinct, numbers = np.unique(indices, return_inverse=True)
+        batches = build.build_inputs(self.config, dataset)(examples.subset(distinct))
+        drawn = [self.drawings.image(image) for image in np.concatenate([np.asarray(batch) for batch in batches])]
+        return [{**tile, "image": drawn[number]} for tile, number in zip(tiles, numbers)]
 
 
 def mean_score(runs: Iterable[Row]) -> float:
