@@ -1,6 +1,5 @@
 import re
 
-import numpy as np
 import pytest
 
 from common.deployment import load_embedder
@@ -73,14 +72,3 @@ def test_a_run_on_tokens_has_a_model_of_tokens(tmp_path):
     embedder = load_embedder(model)
     assert (embedder.image_size, embedder.channels) == (None, None)
     assert "Maps tokens to embeddings" in model.with_name("README.md").read_text()
-
-
-@pytest.mark.slow
-def test_the_final_model_stands_beside_the_folds(finished):
-    places, method, _ = finished
-    said = done_small_here("experiments.train_final", f"--run={method}", *places)
-    for line in ("fold 0 ", "fold 1 ", "mean of the 2 folds", "concatenation of the 2", "final, all training classes"):
-        assert f"\n{line}" in said.stdout
-    (model,) = (method.parents[2] / "final").rglob("model.keras")
-    assert f"Written: {model}" in said.stdout
-    assert np.isfinite(load_embedder(model).embed(np.zeros((1, 40, 40, 3), np.uint8))).all()

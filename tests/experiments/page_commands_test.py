@@ -63,7 +63,7 @@ def home(tmp_path_factory, glyph_cache):
 
 @pytest.fixture(scope="module", autouse=True)
 def models_are_read_once():
-    """The first command that uses a model reads it: half of what a search costs. Few copies are made."""
+    """The first command that uses a model reads it: half of what a search costs. Few copies are made, none turned."""
     read = {}
 
     def read_once(path, read_model=deployment.load_embedder):
@@ -72,7 +72,7 @@ def models_are_read_once():
             read[digest] = read_model(path)
         return read[digest]
 
-    few = {"_MOST": copies.FEWEST, "COPYING": {"mirrored": copies.COPYING["mirrored"]}}
+    few = {"_MOST": 8, "_TURNS": 1, "COPYING": {"mirrored": copies.COPYING["mirrored"]}}
     with mock.patch.object(deployment, "load_embedder", read_once), mock.patch.multiple(copies, **few):
         yield
 
@@ -106,7 +106,7 @@ def made(argument, folder):
 def added_to(command, arguments):
     """Flags that shorten a command; of photos all folds are trained, for their report and their final model."""
     if command == "fair_eval":
-        return [*SHORT, "--num_folds=2", *(["--fold=0"] if "--dataset=glyphs" in arguments else [])]
+        return [*SHORT, "--num_folds=2", "--fold=0" if "--dataset=glyphs" in arguments else "--image_size=64"]
     if command in ("table", "figure"):
         return [*SHORT, *(["--max_cells=1"] if "--run" in arguments else [])]
     return ["--yes"] if command == "clean" else []

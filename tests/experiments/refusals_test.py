@@ -35,6 +35,7 @@ CASES = [
     ("fair_eval --dataset=glyphs --explain --skip_unreadable", "--skip_unreadable", "would have no effect"),
     ("fair_eval --dataset=glyphs --explain --label_column=genus", "--label_column", "would have no effect"),
     ("fair_eval --dataset=glyphs --explain --exclude=x", "--exclude", "would have no effect"),
+    ("fair_eval --dataset=cub200 --data_dir=x --train_fraction=0.5", "--train_fraction would have no effect: cub200"),
     ("fair_eval --launch=lokal", "--launch", "'lokal'", "local, slurm"),
     ("fair_eval --launch=local --report_only", "--launch=local", "--report_only"),
     ("fair_eval --workers=2", "--workers", "--launch=local"),

@@ -44,9 +44,15 @@ def is_quickly_compiled() -> bool:
 
 
 def optimize_graphs(is_optimized: bool) -> None:
-    """Let TensorFlow rewrite graphs before their first run, as it does for users, or run them as they were traced."""
-    options = {"disable_meta_optimizer": not is_optimized}
-    sys.modules["tensorflow"].config.optimizer.set_experimental_options(options)
+    """Let TensorFlow rewrite graphs before their first run, as it does for users, or run them as they were traced.
+
+    Also those of `tf.data`, which are made again by each reading.
+    """
+    tf = sys.modules["tensorflow"]
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not is_optimized})
+    of_data = tf.data.experimental.OptimizationOptions
+    chosen = None if is_optimized else False
+    of_data.apply_default_optimizations = property(lambda options: chosen, lambda options, value: None)
 
 
 def serve(control: socket.socket) -> dict | None:

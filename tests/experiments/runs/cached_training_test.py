@@ -72,21 +72,16 @@ def runs(dataset, tmp_path_factory):
 
 slow = [pytest.mark.slow, pytest.mark.default_stack]  # cuts, features and resume are tested apart on either stack
 CASES = {
-    "average": {},
     "memory": {"loss": "c1+xbm", "xbm_batches": 3},
     "last_stage": {"backbone": "resnet10", "trained_from": "layer3"},
     "gsp": {"loss": "pnca", "pooling": "gsp", "num_prototypes": 8, "gsp_memory_size": 32},
-    "ccp": {"method": "ccp", "ccp_start": 4, "proxies_per_class": 2, "pool_size": 4},
 }
 
 
-def by_speed(*cases):
-    return [pytest.param(case, marks=slow if case in ("last_stage", "ccp") else ()) for case in cases]
-
-
-@pytest.mark.parametrize("case", by_speed("average", "ccp"))
-def test_figures_are_those_of_uncached_training_with_the_same_views(case, runs):
-    settings = {"backbone": NETWORK, **CASES[case]}
+@pytest.mark.slow
+@pytest.mark.default_stack
+def test_figures_are_those_of_uncached_training_with_the_same_views(runs):
+    settings = {"backbone": NETWORK, "method": "ccp", "ccp_start": 4, "proxies_per_class": 2, "pool_size": 4}
     cached, cached_metrics, cached_queries = trained(runs, configuration(**settings))
     plain, plain_metrics, plain_queries = trained(runs, configuration(**settings, cached_features=False))
     assert cached["test"]["MAP@R"] == pytest.approx(plain["test"]["MAP@R"], abs=1e-3)
@@ -96,7 +91,9 @@ def test_figures_are_those_of_uncached_training_with_the_same_views(case, runs):
     np.testing.assert_allclose(cached_queries, plain_queries, atol=2e-3)
 
 
-@pytest.mark.parametrize("case", [pytest.param("memory", marks=pytest.mark.release), *by_speed("last_stage", "gsp")])
+@pytest.mark.parametrize(
+    "case", [pytest.param("memory", marks=pytest.mark.release), pytest.param("last_stage", marks=slow), "gsp"]
+)
 def test_nothing_but_the_rounding_to_float16_differs_from_uncached_training(case, dataset, runs, tmp_path, monkeypatch):
     """From a random network at 1e-3 the rounding grows; with it in the uncached network nothing is left to grow."""
     settings = {"backbone": NETWORK, **CASES[case]}

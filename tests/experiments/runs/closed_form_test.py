@@ -4,7 +4,7 @@ import json
 import numpy as np
 import pytest
 
-from common.backbones import resnet10, save_parameters
+from common.backbones import network_names, save_parameters
 from common.errors import InvalidInput
 from common.files import read_arrays
 from common.retrieval.metrics import TABLE_METRICS
@@ -19,10 +19,11 @@ from experiments.settings import build
 from experiments.settings.method_names import parse_loss
 from experiments.settings.places import Places
 from tests.experiments.patterned_images import patterned_images
+from tests.experiments.tiny_network import CHANNELS, tiny_network
 
-pytestmark = pytest.mark.usefixtures("functions_run_eagerly")
+pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 
-DIM = 16
+DIM = 8
 SETTINGS = {
     "num_folds": 2,
     "embedding_dim": DIM,
@@ -35,6 +36,11 @@ SETTINGS = {
     "backbone": "resnet10",
     "head_start": "whitening",
 }
+
+
+@pytest.fixture(autouse=True)
+def channels_of_the_tiny_network(monkeypatch):
+    monkeypatch.setitem(network_names.CHANNELS, "resnet10", CHANNELS)
 
 
 def configuration(pooling="gap", **overrides):
@@ -66,18 +72,18 @@ def test_embeddings_start_as_the_closed_form_of_the_pooled_features(dataset):
 
 
 def test_the_identity_starts_with_the_pooled_features(dataset):
-    model, batches = started(configuration(pooling="gmp", head_start="identity", embedding_dim=64), dataset)
+    model, batches = started(configuration(pooling="gmp", head_start="identity", embedding_dim=CHANNELS), dataset)
     features = model.embed(batches, output="pooled")
     np.testing.assert_allclose(
         model.embed(batches), features / np.linalg.norm(features, axis=1, keepdims=True), atol=1e-6
     )
-    with pytest.raises(InvalidInput, match="--head_start=identity: received 16, expected 64, .* --head_start=pca"):
+    with pytest.raises(InvalidInput, match="--head_start=identity: received 8, expected 16, .* --head_start=pca"):
         started(configuration(head_start="identity"), dataset)
 
 
 def test_a_run_measures_its_way_from_the_start_and_keeps_a_share(dataset, tmp_path):
     """Three equal runs, of which two keep the weights at half of the way and at the start."""
-    settings = {"head_start": "identity", "embedding_dim": 64, "learning_rate": 0.01, "max_steps": 2}
+    settings = {"head_start": "identity", "embedding_dim": CHANNELS, "learning_rate": 0.01, "max_steps": 2}
     runs = UnitRuns(dataset, Places(str(tmp_path / "runs"), str(tmp_path / "cache")))
     kept_shares = [configuration(**settings, kept_share=share) for share in (0.5, 0.0)]
     configs = [configuration(**settings, interpolation="0,0.5"), *kept_shares]
@@ -112,7 +118,7 @@ def test_a_run_from_cached_features_starts_so_and_loads_again(dataset, tmp_path,
     monkeypatch.setattr(build, "evaluation_batch_size", lambda config: 8)
     places = Places(str(tmp_path / "runs"), str(tmp_path / "cache"))
     runs = UnitRuns(dataset, places)
-    save_parameters(resnet10(3), tmp_path / "network.npz")
+    save_parameters(tiny_network(3), tmp_path / "network.npz")
     weights = str(tmp_path / "network.npz")  # of all folds
     config = configuration(trained_from="head", views=2, learning_rate=1e-9, weights=weights)
     runs.train(config, fold=0, repeat=0)

@@ -52,12 +52,6 @@ def test_missing_photos_and_weights_are_refused_together(tmp_path):
     assert "--backbone=MobileNetV2: keras.applications' own" in said
 
 
-def test_a_share_of_classes_is_refused_where_the_split_is_official(tmp_path):
-    result = run_here("experiments.fair_eval", "--dataset=cub200", "--data_dir=x", "--train_fraction=0.5")
-    assert result.returncode == 2
-    assert "--train_fraction would have no effect: cub200 has a split of its own" in result.stderr
-
-
 def test_explain_shows_what_fits_with_its_layer(photos, tmp_path):
     arguments = (*_places(photos, tmp_path), "--weights=none", "--train_fraction=0.75")
     rows = explained(*arguments)

@@ -1,10 +1,10 @@
 import dataclasses
+import importlib
 
 import numpy as np
 import pytest
 
 from common.backbones import bn_inception, efficientnet_lite0, mobilenet_v2, network_of_file, resnet50, save_parameters
-from common.backbones.by_name import network
 from common.backbones.network_names import CHANNELS
 from common.backbones.parameter_files import OWN_NAMES
 from common.backbones.pretrained_weights import named_parameters
@@ -13,6 +13,7 @@ from common.errors import InvalidInput
 from experiments.recipes import draft_of, resolve
 from experiments.recipes.own_photos import NO_GPU, check_fits, fit_to_data, fitted_values, training_classes
 from experiments.settings.config import ExperimentConfig
+from tests.common.backbones.conformance_test import BACKBONES
 
 
 def dataset_of(num_train, copies=30, **parts):
@@ -202,6 +203,10 @@ def test_the_identity_follows_the_network_of_a_file(tmp_path):
         assert "embedding_dim" not in fitted_values(ExperimentConfig.of(draft.values, draft.sources))
 
 
-def test_channels_are_those_of_the_networks():
-    for name, channels in CHANNELS.items():
-        assert network(name, 3, weights="none", image_size=64).output_shape[-1] == channels
+def test_channels_are_those_of_the_networks(monkeypatch):
+    """As tests of the convolutional networks count them."""
+    module = importlib.import_module("common.backbones.vision_transformer")
+    monkeypatch.setattr(module, "vision_transformer", lambda name, channels, *others: channels)
+    counted = {name.removesuffix("_torchvision"): features for name, (_, _, features, *_) in BACKBONES.items()}
+    counted |= {name: getattr(module, name)() for name in ("vit_small_16", "vit_base_16")}
+    assert {name: counted[name] for name in CHANNELS} == CHANNELS

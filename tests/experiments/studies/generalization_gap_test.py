@@ -13,6 +13,7 @@ from experiments.runs.trained_model import load_trained_model
 from experiments.studies import generalization_gap
 from experiments.studies.dissertation_tables import dissertation_tables
 from experiments.studies.generalization_gap import FEATURES, KEPT, REDRAWN, generalization_of
+from tests.experiments.deployment.small_runs import finish_untrained
 from tests.experiments.runs.feature_runs_test import SIZES, config_of
 from tests.experiments.tiny_study import TinyStudy
 
@@ -95,9 +96,8 @@ pytestmark = pytest.mark.usefixtures("tiny_network", "functions_run_eagerly")
 )
 def test_each_feature_the_backbone_and_a_drawn_head_are_searched_on_both_sides(loss, given, sizes, tmp_path):
     study = TinyStudy(tmp_path / "study")
-    config = config_of(study, loss, max_steps=2, **given)
-    study.runs.train(config, 0, 0, checkpoint_seconds=0)
-    (row,) = collect_method(study.runs.method_dir(config))
+    config = config_of(study, loss, **given)
+    (row,) = collect_method(finish_untrained(study, config).parent)
     found = generalization_of(row, study.dataset, None)
     assert list(found) == [*sizes, FEATURES, REDRAWN]
     trained = load_trained_model(row.folder, dataset=study.dataset)

@@ -2,10 +2,17 @@
 
 import pytest
 
+from common.data import glyph_collage
 from experiments.studies import finished_runs
 from tests.support.command_line import ONE_EVALUATION, check_clean_failure, done_small_here, run_small_here
 
 TWO_SHORT_FOLDS = [*ONE_EVALUATION, "--num_folds=2"]
+
+
+@pytest.fixture(autouse=True)
+def few_letters(monkeypatch):
+    """Collages of a sixth of the letters."""
+    monkeypatch.setattr(glyph_collage, "_NUM_LETTERS", {"train": 32, "validation": 12, "test": 12})
 
 
 @pytest.mark.slow
