@@ -8,6 +8,7 @@ import urllib.parse
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from common.errors import InvalidInput
 from experiments import reports
@@ -203,7 +204,7 @@ def photo_report(tiny_study, tmp_path, monkeypatch):
     return tmp_path / "report"
 
 
-def test_custom_data_begin_with_a_verdict_and_pictures(photo_report):
+def test_custom_data_begin_with_a_verdict_and_pictures(photo_report, tiny_study):
     page = parsed(photo_report / "index.html")
     assert re.search(
         r"Training helped: the nearest photo is of the right class for [\d.]+ % of the queries, 25.0 %", page.text
@@ -219,6 +220,14 @@ def test_custom_data_begin_with_a_verdict_and_pictures(photo_report):
         text.index("Training helped") < text.index("<img") < text.index("<details>") < text.index("untrained backbone")
     )
     assert "<details>" not in text[text.index("<details>") + 1 :]
+    (look,) = (json.loads(path.read_text()) for path in (photo_report / "drawings").glob("look-*.json"))
+    found = [(line["query"], tile) for line in look["lines"] for strip in line["strips"] for tile in strip["tiles"]]
+    assert all(tile["is_right"] == (tile["name"] == query["name"]) for query, tile in found)
+    assert all(first["name"] != second["name"] for first, second in (pair["tiles"] for pair in look["pairs"]))
+    test, names = tiny_study.dataset.test, tiny_study.dataset.class_names
+    shown = {image.tobytes(): names[label] for image, label in zip(test.arrays, test.labels)}
+    for tile in [*sum(found, ()), *(tile for pair in look["pairs"] for tile in pair["tiles"])]:
+        assert shown[np.asarray(Image.open(photo_report / tile["image"])).tobytes()] == tile["name"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
