@@ -1,4 +1,4 @@
-"""What models of your own need, under one name, by role; the rest is in its package.
+"""What models of your own need, under one name; the rest is in its package.
 
     import deep_metric_learning as dml
 
@@ -16,8 +16,6 @@ from common import (
 from common.lazy_names import import_when_used
 
 if TYPE_CHECKING:
-    # Models and callbacks.
-    # Chance-constrained projections.
     from ccp_dml import (
         AlternatingProjections as AlternatingProjections,
         ChanceConstrainedLoss as ChanceConstrainedLoss,
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
         choose_representatives as choose_representatives,
         sample_pools as sample_pools,
     )
-
-    # Networks.
     from common.backbones import (
         bn_inception as bn_inception,
         cut_network as cut_network,
@@ -46,8 +42,6 @@ if TYPE_CHECKING:
         vit_base_16 as vit_base_16,
         vit_small_16 as vit_small_16,
     )
-
-    # Batches.
     from common.data import (
         ClassBalancedBatches as ClassBalancedBatches,
         Examples as Examples,
@@ -56,8 +50,6 @@ if TYPE_CHECKING:
         NoAugmentation as NoAugmentation,
         training_batches as training_batches,
     )
-
-    # Deployment and search.
     from common.deployment import (
         Embedder as Embedder,
         ImagePreprocessing as ImagePreprocessing,
@@ -71,8 +63,6 @@ if TYPE_CHECKING:
         evaluate_clustering as evaluate_clustering,
         uniformity as uniformity,
     )
-
-    # Losses.
     from common.losses import (
         AngularLoss as AngularLoss,
         ArcFaceLoss as ArcFaceLoss,
@@ -110,8 +100,6 @@ if TYPE_CHECKING:
         TripletLoss as TripletLoss,
         WeightedSumLoss as WeightedSumLoss,
     )
-
-    # Miners.
     from common.miners import (
         batch_hard as batch_hard,
         distance_weighted as distance_weighted,
@@ -124,8 +112,6 @@ if TYPE_CHECKING:
         soft_hard as soft_hard,
     )
     from common.ops.normalization import normalize as normalize
-
-    # Poolings.
     from common.pooling import (
         CBAMPooling as CBAMPooling,
         ClassTokenPooling as ClassTokenPooling,
@@ -151,8 +137,6 @@ if TYPE_CHECKING:
         References as References,
         compare as compare,
     )
-
-    # Metrics.
     from common.retrieval import (
         evaluate_hierarchy as evaluate_hierarchy,
         evaluate_retrieval as evaluate_retrieval,
@@ -180,8 +164,6 @@ if TYPE_CHECKING:
         choose_model as choose_model,
         within_class_whitening as within_class_whitening,
     )
-
-    # Generalised sum pooling.
     from gsp_dml import (
         CombinedSumHead as CombinedSumHead,
         GeneralizedSumPooling as GeneralizedSumPooling,

@@ -15,6 +15,7 @@ to the folder `removed` of --output.
 
 from __future__ import annotations
 
+import collections
 import os
 
 from absl import flags
@@ -47,7 +48,9 @@ def main() -> None:
     name = name_of(values.index or values.images)
     without_class = 0 if index.labels is None else sum(not label for label in index.labels)
     removes = values.keep is not None
-    write_clinic(values.output, name, len(index), findings, values.shown, without_class, removes=removes)
+    counts_of_classes = collections.Counter(label for label in index.labels or () if label).values()
+    judged = sum(count for count in counts_of_classes if count > 1)
+    write_clinic(values.output, name, len(index), findings, values.shown, without_class, judged=judged, removes=removes)
     counts = {each.kind: sum(other.kind == each.kind for other in findings) for each in findings if each.kind != DRAWN}
     found = ", ".join(f"{kind} {count}" for kind, count in counts.items()) or "nothing"
     print(f"{len(index)} photos; found: {found}.")

@@ -7,8 +7,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from common.errors import check_positive, invalid
+from common.errors import invalid
 from common.ops.pair_masks import check_class_ids
+from common.parameters import Count, checked
 from common.references.reference_set import References
 
 PROXY_INITIALIZERS = ("he_normal", "he_normal_over_proxies")
@@ -38,11 +39,12 @@ class ProxyBank(keras.layers.Layer):
         >>> loss = ContrastiveLoss()(embeddings, labels, bank.references())
     """
 
+    @checked
     def __init__(
         self,
-        num_classes: int,
-        proxies_per_class: int,
-        embedding_dim: int,
+        num_classes: Count,
+        proxies_per_class: Count,
+        embedding_dim: Count,
         initializer: str | dict | keras.initializers.Initializer = "he_normal",
         *,
         proxy_regularizer: str | dict | keras.regularizers.Regularizer | None = None,
@@ -50,9 +52,9 @@ class ProxyBank(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.num_classes = check_positive("num_classes", num_classes)
-        self.proxies_per_class = check_positive("proxies_per_class", proxies_per_class)
-        self.embedding_dim = check_positive("embedding_dim", embedding_dim)
+        self.num_classes = int(num_classes)
+        self.proxies_per_class = int(proxies_per_class)
+        self.embedding_dim = int(embedding_dim)
         self.initializer = initializer
         self.proxy_regularizer = keras.regularizers.get(proxy_regularizer)
         self.proxy_constraint = keras.constraints.get(proxy_constraint)

@@ -29,14 +29,20 @@ def check_callback_order(callbacks: Callbacks, metric_names: Collection[str] = (
         InvalidInput: such a callback precedes a `RetrievalEvaluation` or `EmbeddingDiagnostics`.
     """
     listed = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
-    measures = [isinstance(callback, (RetrievalEvaluation, EmbeddingDiagnostics)) for callback in listed]
     for position, callback in enumerate(listed):
         monitor = getattr(callback, "monitor", "loss")
         is_of_fit = monitor.removeprefix("val_") in ("loss", *metric_names)
-        if any(measures[position:]) and not is_of_fit:
+        measures = [_measures(each, monitor) for each in listed]
+        if any(measures[position:]) and not any(measures[:position]) and not is_of_fit:
             raise invalid(
                 "callbacks",
                 received=f"{type(callback).__name__}(monitor={monitor!r}) before the callback that measures it",
                 expected="RetrievalEvaluation first",
                 fix=f"Move {type(callback).__name__} behind it: Keras calls them in the order of the list.",
             )
+
+
+def _measures(callback: object, monitor: str) -> bool:
+    if isinstance(callback, RetrievalEvaluation) and callback.prefix:
+        return monitor.startswith(callback.prefix)
+    return isinstance(callback, (RetrievalEvaluation, EmbeddingDiagnostics)) and not monitor.startswith("val_")

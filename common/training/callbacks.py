@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -89,20 +90,28 @@ class RetrievalEvaluation(ResumableCallback):
         figures = self.x() if self.is_function else self._figures()
         logs.update({f"{self.prefix}{name}": value for name, value in figures.items()})
 
+    def set_model(self, model: keras.Model) -> None:
+        super().set_model(model)
+        self._call = tf.function(functools.partial(model, training=False), reduce_retracing=True, autograph=False)
+
     def _figures(self) -> dict[str, float]:
         embeddings: list[np.ndarray] = []
         labels: list[Any] = []
         for inputs, own in labelled_batches(self.x, self.batch_size):
-            found = self.model.predict_on_batch(inputs)
-            embeddings.append(np.asarray(found["embeddings"] if isinstance(found, dict) else found, np.float32))
-            labels.append(own)
+            embeddings.append(np.asarray(_of_embeddings(self._call(inputs)), np.float32))
+            labels.append(_of_embeddings(own))
         if self.y is None and any(each is None for each in labels):
             raise invalid("batches of RetrievalEvaluation", received="inputs alone", expected="(inputs, labels)")
-        own = getattr(self.model, "loss", None)  # of a plain model, whose outputs it normalises itself
+        own = _of_embeddings(getattr(self.model, "loss", None))  # of a plain model, whose outputs it normalises itself
         if isinstance(own, MetricLoss):
             embeddings = [normalize(each, own.normalization).numpy() for each in embeddings]
         known = np.concatenate([np.reshape(each, -1) for each in labels]) if self.y is None else self.y
         return evaluate_retrieval(np.concatenate(embeddings), known).as_dict()
+
+
+def _of_embeddings(parts: Any) -> Any:  # noqa: ANN401
+    """Return what belongs to the output `embeddings`, if there are several."""
+    return parts.get("embeddings") if isinstance(parts, dict) else parts
 
 
 def is_array(x: Any) -> bool:  # noqa: ANN401

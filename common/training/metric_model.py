@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from common.losses.loss_layer import LossLayer
 from common.losses.metric_loss import MetricLoss
 from common.ops.normalization import normalize
 from common.ops.pair_masks import nan_unless, unchecked_labels, wrong_labels_in_one_line
-from common.ops.replicas import gather_over_replicas
+from common.ops.replicas import gather_over_replicas, num_replicas
 from common.ops.unfinished_start import warn_of_unfinished_starts
 from common.progress import write_notice
 from common.training.callback_order import Callbacks, check_callback_order
 from common.training.callbacks import labelled_batches
-from common.training.devices import check_devices, check_micro_batches
+from common.training.devices import IS_KERAS_3, check_devices, check_micro_batches
 from common.training.gradients import (
     apply_gradients,
     in_micro_batches,
@@ -59,7 +59,7 @@ class MetricModel(keras.Model):
         attribute_loss: a layer called as `loss(attributes, labels)`, such as GSP's zero-shot prediction loss, or None.
         attribute_weight: w of `(1 - w) * metric_loss + w * attribute_loss`, in [0, 1].
         proxy_multiplier: learning-rate factor of the loss' `proxy_variables` (proxies), above 0; see
-            `ProxyRateOptimizer`. Unless it is 1, the optimiser's learning rate must be a number.
+            `ProxyRateOptimizer`.
         micro_batch: inputs whose maps the network keeps at a time in training; None: the batch. The loss and its
             gradient are those of the whole batch, see `common.training.gradients.in_micro_batches`.
         **kwargs: `name` and `dtype` of the model.
@@ -70,8 +70,8 @@ class MetricModel(keras.Model):
     Raises:
         InvalidInput: a network without weights yet, a loss that is no `MetricLoss`, a number out of its range, sample
             weights for a loss that takes none, one-hot labels, or a callback that waits for the metric of a later one.
-        tf.errors.InvalidArgumentError: labels without a proxy, or floats that are no class ids. XLA, which drops
-            checks, makes the loss NaN.
+        tf.errors.InvalidArgumentError: in training, labels without a proxy; floats that are no class ids. XLA, which
+            drops checks, makes the loss NaN.
 
     Examples:
         >>> network = tf.keras.Sequential([tf.keras.Input([16]), tf.keras.layers.Dense(8)])
@@ -106,13 +106,14 @@ class MetricModel(keras.Model):
         self.proxy_multiplier = check_positive("proxy_multiplier", proxy_multiplier)
         self.micro_batch = None if micro_batch is None else check_positive("micro_batch", micro_batch)
         self.mean_loss = keras.metrics.Mean(name="loss")
-        self.other_means: list[keras.metrics.Mean] = []
+        self.other_means: tuple[keras.metrics.Mean, ...] = ()
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.proxy_optimizer: keras.optimizers.Optimizer | None = None
         self._own_proxy_optimizer: keras.optimizers.Optimizer | None = None
         self._update: ProxyRateOptimizer | None = None
         self._metric_names: set[str] = set()
         self._has_warned = False
+        self._former_means: list[str] = []  # of an earlier `compile`; Keras 3 keeps them
         self._other_losses: dict[str, keras.losses.Loss] = {}
         self._loss_weights: dict[str, float] = {}
         self.distribute_reduction_method = "first"  # of what a step reports: the same on each replica
@@ -152,7 +153,8 @@ class MetricModel(keras.Model):
         check_devices(self, self.optimizer, jit_compile=jit_compile)
         if self.micro_batch is not None:
             check_micro_batches(self.network, jit_compile=jit_compile)
-        self._metric_names = {getattr(metric, "name", str(metric)) for metric in metrics or ()}
+        named = [*(metrics or ()), *(kwargs.get("weighted_metrics") or ())]
+        self._metric_names = {getattr(each, "name", getattr(each, "__name__", str(each))) for each in named}
         self._metric_names |= {f"{name}_loss" for name in self._other_losses}
         self._own_proxy_optimizer = None if proxy_optimizer is None else keras.optimizers.get(proxy_optimizer)
         if proxy_optimizer is not None and not self.metric_loss.proxy_variables:
@@ -183,13 +185,15 @@ class MetricModel(keras.Model):
             loss._allow_sum_over_batch_size = True  # of Keras 2, as in its own `compile`
         self._other_losses = dict(losses)
         self._loss_weights = {name: float(weights.get(name, 1.0)) for name in losses}
-        self.other_means = [keras.metrics.Mean(name=f"{name}_loss") for name in losses]
+        self._former_means = [*self._former_means, *(mean.name for mean in self.other_means)]
+        self.other_means = tuple(keras.metrics.Mean(name=f"{name}_loss") for name in losses)
 
     def get_compile_config(self) -> dict:
         """Return what `compile` was given."""
-        own = {"loss": self._other_losses, "loss_weights": self._loss_weights}
-        serialized = keras.utils.serialize_keras_object({**own, "proxy_optimizer": self._own_proxy_optimizer})
-        return {**super().get_compile_config(), **serialized}
+        found = super().get_compile_config()
+        own: dict[str, Any] = {"loss": self._other_losses, "loss_weights": self._loss_weights}
+        own["proxy_optimizer"] = self._own_proxy_optimizer
+        return {**found, **keras.utils.serialize_keras_object(own)} if found else found  # nothing if not compiled
 
     def compile_from_config(self, config: dict) -> None:
         """Compile as the saved model was."""
@@ -215,7 +219,7 @@ class MetricModel(keras.Model):
             name = type(self.metric_loss).__name__
             write_notice(
                 f"warning: the loss of evaluate or of validation_data is NaN. {name} may know only the classes that it "
-                "trains. RetrievalEvaluation(inputs, labels) measures others, in callbacks."
+                "trains. RetrievalEvaluation(inputs, labels) measures others, in callbacks: monitor val_MAP@R."
             )
         return found
 
@@ -256,12 +260,13 @@ class MetricModel(keras.Model):
 
     def train_step(self, data: tuple) -> dict[str, tf.Tensor]:
         """Make one update from a batch of inputs and class ids."""
-        inputs, targets, sample_weight = _unpacked(data)
+        inputs, targets, weights = _unpacked(data, self._other_losses)
+        sample_weight = weights.get("embeddings")
         variables, found = list(self.trainable_variables), {}
 
         def compute_loss() -> tf.Tensor:
             found.update(self.outputs_of(inputs, training=True))
-            found.update(self._values_of_others(found, targets, sample_weight))
+            found.update(self._values_of_others(found, targets, weights))
             return self._loss_of(found, targets["embeddings"], sample_weight, training=True)
 
         loss, gradients = loss_and_gradients(compute_loss, variables, self.optimizer)
@@ -278,11 +283,13 @@ class MetricModel(keras.Model):
 
         The batch has inputs and class ids. The loss is NaN where it does not know their classes.
         """
-        inputs, targets, sample_weight = _unpacked(data)
-        labels = targets["embeddings"]
+        inputs, targets, weights = _unpacked(data, self._other_losses)
+        labels, sample_weight = targets["embeddings"], weights.get("embeddings")
         found = self.outputs_of(inputs, training=False)
-        known, are_known = self._known_labels(labels)
-        found.update(self._values_of_others(found, {**targets, "embeddings": known}, sample_weight))
+        known, are_known = self._known_labels(found, targets)
+        values = self._values_of_others(found, {**targets, "embeddings": known}, weights)
+        of_ids = [f"{name}_loss" for name in self._other_losses if name not in targets]
+        found.update({**values, **{name: nan_unless(are_known, values[name]) for name in of_ids}})
         loss = nan_unless(are_known, self._loss_of(found, known, sample_weight, training=False))
         return self._reported(inputs, labels, found, loss, sample_weight)
 
@@ -290,7 +297,8 @@ class MetricModel(keras.Model):
     def metrics(self) -> list[keras.metrics.Metric]:
         """The mean loss of the epoch, and the metrics of `compile`."""
         own = [self.mean_loss, *self.other_means]
-        return [*own, *(metric for metric in super().metrics if metric.name not in [each.name for each in own])]
+        known = [*(each.name for each in own), *self._former_means]
+        return [*own, *(metric for metric in super().metrics if metric.name not in known)]
 
     def embed(self, x: Any, batch_size: int = 32) -> np.ndarray:  # noqa: ANN401
         """Return embeddings float32 `[inputs, dim]`, in inference mode.
@@ -319,35 +327,44 @@ class MetricModel(keras.Model):
         variables = list(self.trainable_variables)
         return [v for v in variables if id(v) not in fast_ids], [v for v in variables if id(v) in fast_ids]
 
-    def _known_labels(self, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _known_labels(
+        self, outputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return labels, or zeros unless the losses know all of them; and whether they do."""
-        ids, _ = class_ids(labels)
+        labels = targets["embeddings"]
+        everywhere = gather_over_replicas(class_ids(labels)[0])
         losses = [*self.metric_loss._flatten_layers(), *([self.attribute_loss] if self.attribute_loss else [])]
         with unchecked_labels():
-            everywhere = gather_over_replicas(ids)
             found = [loss.check_labels(everywhere) for loss in losses if isinstance(loss, LossLayer)]
+        for name, loss in self._other_losses.items():
+            if name not in targets and isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+                found.append(tf.reduce_all(everywhere < outputs[name].shape[-1]))
         are_known = tf.reduce_all([True, *(each for each in found if each is not None)])
         return tf.where(are_known, labels, tf.zeros_like(labels)), are_known
 
     def _values_of_others(
-        self, outputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor], sample_weight: tf.Tensor | None
+        self, outputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor], weights: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """Return the losses of other outputs by `NAME_loss`."""
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return {
-            f"{name}_loss": loss(targets.get(name, targets["embeddings"]), outputs[name], **weights)
-            for name, loss in self._other_losses.items()
-        }
+        """Return the losses of other outputs, of the batch of all replicas, by `NAME_loss`."""
+        values = {}
+        for name, loss in self._other_losses.items():
+            given = [targets.get(name, targets["embeddings"]), outputs[name]]
+            given += [weights[name]] if name in weights else []
+            value = loss(*(gather_over_replicas(each) for each in given))
+            is_share = IS_KERAS_3 and loss.reduction not in ("sum", "none", None)  # Keras 3 divides by the replicas
+            values[f"{name}_loss"] = value * num_replicas() if is_share else value
+        return values
 
     def _loss_of(
         self, outputs: dict[str, tf.Tensor], labels: tf.Tensor, sample_weight: tf.Tensor | None, *, training: bool
     ) -> tf.Tensor:
         ids, are_exact = class_ids(labels)
         losses = self.metric_loss, self.attribute_loss, self.attribute_weight
-        others = [weight * outputs[f"{name}_loss"] for name, weight in self._loss_weights.items()]
-        added = [*self.network.losses, *others]
-        settings: dict[str, Any] = {"training": training, "network_losses": added, "sample_weight": sample_weight}
-        return nan_unless(are_exact, weighted_loss(outputs, ids, *losses, **settings))
+        settings: dict[str, Any] = {"training": training, "network_losses": self.network.losses}
+        value = weighted_loss(outputs, ids, *losses, sample_weight=sample_weight, **settings)
+        for name, weight in self._loss_weights.items():
+            value += weight * tf.cast(outputs[f"{name}_loss"], value.dtype)
+        return nan_unless(are_exact, value)
 
     def _reported(
         self,
@@ -363,7 +380,7 @@ class MetricModel(keras.Model):
         metrics = self.compute_metrics(inputs, labels, embeddings, sample_weight)
         self.mean_loss.update_state(loss)
         for mean in self.other_means:
-            mean.update_state(tf.reduce_mean(gather_over_replicas(outputs[mean.name][None])))
+            mean.update_state(outputs[mean.name])
         return {**metrics, **{mean.name: mean.result() for mean in self.other_means}, "loss": self.mean_loss.result()}
 
     def get_config(self) -> dict:
@@ -390,12 +407,14 @@ class MetricModel(keras.Model):
         return cls(**{**config, **parts})
 
 
-def _unpacked(data: tuple) -> tuple[tf.Tensor, dict[str, tf.Tensor], tf.Tensor | None]:
-    """Return inputs, targets with the class ids as `embeddings`, and weights."""
-    inputs, targets, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+def _unpacked(data: tuple, others: Iterable[str]) -> tuple[tf.Tensor, dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+    """Return inputs, targets with the class ids as `embeddings`, and weights by output."""
+    inputs, targets, weights = keras.utils.unpack_x_y_sample_weight(data)
     if targets is None:
         raise invalid("data", received="inputs alone", expected="inputs and class ids, as in fit(inputs, labels)")
     targets = targets if isinstance(targets, dict) else {"embeddings": targets}
     if "embeddings" not in targets:
         raise invalid("targets", received=", ".join(targets), expected="class ids as embeddings")
-    return inputs, targets, sample_weight
+    if not isinstance(weights, dict):
+        weights = {} if weights is None else dict.fromkeys(("embeddings", *others), weights)
+    return inputs, targets, {name: each for name, each in weights.items() if each is not None}

@@ -146,12 +146,10 @@ class ProxyRateOptimizer:
         if proxy_optimizer is not None and multiplier != 1:
             raise invalid("proxy_multiplier", received=multiplier, expected="1 with a proxy_optimizer")
         self._follows = proxy_optimizer is None
-        rate = without_scale(optimizer)._learning_rate  # the attribute `learning_rate` is its value
-        self._keras_schedule = rate if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule) else None
         config = optimizer.get_config()
-        if self._keras_schedule is not None:  # the copy's rate is assigned at every step
-            inner = config["inner_optimizer"]["config"] if "inner_optimizer" in config else config
-            inner["learning_rate"] = float(self._keras_schedule(0))
+        inner = config["inner_optimizer"]["config"] if "inner_optimizer" in config else config
+        if isinstance(inner["learning_rate"], dict):  # a schedule: the copy's rate is assigned at every step
+            inner["learning_rate"] = float(without_scale(optimizer).learning_rate)
         if proxy_optimizer is not None and "inner_optimizer" in config:  # both have a loss scale
             config["inner_optimizer"] = keras.utils.serialize_keras_object(without_scale(proxy_optimizer))
             proxy_optimizer = None
@@ -178,7 +176,7 @@ class ProxyRateOptimizer:
             settings = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
             trained = [*variables, *proxy_variables]
             self._averages = [(each, tf.Variable(tf.convert_to_tensor(each), **settings)) for each in trained]
-        if proxy_variables and inner.use_ema:
+        if proxy_variables and (inner.use_ema or without_scale(self.proxy_optimizer).use_ema):
             parts = (self.optimizer, variables), (self.proxy_optimizer, proxy_variables)
 
             def finalize_variable_values(var_list: list[tf.Variable]) -> None:
@@ -206,9 +204,10 @@ class ProxyRateOptimizer:
         if self.schedule is not None:
             self.optimizer.learning_rate.assign(self.schedule(tf.convert_to_tensor(self.optimizer.iterations)))
         if self._follows:
-            rate = self.optimizer.learning_rate
-            if self._keras_schedule is not None:
-                rate = self._keras_schedule(tf.convert_to_tensor(without_scale(self.optimizer).iterations))
+            inner = without_scale(self.optimizer)
+            rate = inner._learning_rate  # or a schedule, which Keras reads at this counter
+            if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+                rate = rate(tf.convert_to_tensor(inner._iterations))
             without_scale(self.proxy_optimizer).learning_rate.assign(rate * self.multiplier)
         network = [pair for pair in pairs if id(pair[1]) not in proxy_ids]
         proxies = [pair for pair in pairs if id(pair[1]) in proxy_ids]

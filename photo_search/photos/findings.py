@@ -104,12 +104,13 @@ def write_clinic(
     most: int,
     without_class: int = 0,
     *,
+    judged: int = 0,
     removes: bool = False,
 ) -> None:
     """Write `index.html`, with `most` findings of a kind, and `findings.csv` with all.
 
-    `without_class` counts the photos in no class, unless none is in one. If `removes`, copies are chosen for removal:
-    on the page, and all of them in `decisions.csv`.
+    `without_class` counts the photos in no class, unless none is in one, `judged` those in classes of several photos.
+    If `removes`, copies are chosen for removal: on the page, and all of them in `decisions.csv`.
     """
     os.makedirs(folder, exist_ok=True)
     write_csv(os.path.join(folder, "findings.csv"), HEADER, [each[:5] for each in findings if each.kind != DRAWN])
@@ -128,7 +129,7 @@ def write_clinic(
             shown = [{**_values(each, root), "is_removed": is_removed} for each in of_kind[:most]]
             sections.append({"title": title, "note": note, "findings": shown, "kind": kind, "count": len(of_kind)})
     values = {"title": shown_text(f"Photo clinic: {name}"), "num_photos": num_photos, "sections": sections}
-    values["without_class"] = without_class
+    values |= {"without_class": without_class, "judged": judged}
     write_text(
         os.path.join(folder, "index.html"),
         render("photo_search", "clinic.html", generator="photo_search.clinic", **values),

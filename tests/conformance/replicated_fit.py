@@ -70,9 +70,12 @@ def pooled_with_zero_shot():
     # Short features: prototypes that were clipped to length 1 lie where their gradient has a kink.
     head.projection.kernel_initializer = keras.initializers.VarianceScaling(0.01, seed=2)
     zero_shot = ZeroShotPredictionLoss(CLASSES, DIM, label_initializer=initializer(3))
-    whole = keras.Model(images, head(maps))
+    averages = keras.layers.GlobalAveragePooling2D()(maps)
+    logits = keras.layers.Dense(CLASSES, kernel_initializer=initializer(4))(averages)
+    whole = keras.Model(images, {**head(maps), "logits": logits})
     model = MetricModel(whole, MultiSimilarityLoss(), attribute_loss=zero_shot, attribute_weight=0.1)
-    model.compile(keras.optimizers.SGD(0.01, momentum=0.9))
+    identity = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), loss={"logits": identity})
     return model
 
 

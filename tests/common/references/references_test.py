@@ -144,5 +144,5 @@ def test_unknown_initializer_lists_the_choices():
 
 @pytest.mark.parametrize("sizes", [(0, 1, 2), (3, 0, 2), (3, 1, 0)])
 def test_sizes_of_zero_are_refused(sizes):
-    with pytest.raises(InvalidInput, match="received 0, expected a number greater than 0"):
+    with pytest.raises(InvalidInput, match="received 0, expected a whole number greater than 0"):
         ProxyBank(*sizes)

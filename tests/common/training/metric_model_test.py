@@ -8,6 +8,7 @@ from common.errors import InvalidInput
 from common.losses import ContrastiveLoss, MinedLoss, ProxyAnchorLoss, ProxyNCALoss, WeightedSumLoss
 from common.retrieval import evaluate_retrieval
 from common.training import InBatchPrecision, MetricModel, RetrievalEvaluation
+from common.training.callback_order import check_callback_order
 from common.training.devices import IS_KERAS_3
 
 keras = tf.keras
@@ -145,11 +146,11 @@ def test_validation_on_new_classes_has_metrics_and_no_loss(capfd, jit_compile):
 IDENTITY_LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def two_heads():
+def two_heads(loss=None):
     inputs = keras.Input((4,))
     heads = {name: keras.layers.Dense(size, name=name)(inputs) for name, size in (("embeddings", 4), ("logits", 3))}
     keras.utils.set_random_seed(1)
-    return MetricModel(keras.Model(inputs, heads), ProxyAnchorLoss(3, 4))
+    return MetricModel(keras.Model(inputs, heads), loss or ProxyAnchorLoss(3, 4))
 
 
 def test_losses_of_other_outputs_are_added_by_their_weights(tmp_path):
@@ -170,6 +171,41 @@ def test_losses_of_other_outputs_are_added_by_their_weights(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert fit(loaded).history == fit(model).history
+    model.compile("sgd")
+    assert list(fit(model).history) == ["loss"]
+
+
+def test_other_losses_of_class_ids_are_unknown_for_new_classes():
+    """A loss without proxies knows all classes, the classifier beside it three."""
+    model = two_heads(ContrastiveLoss())
+    model.compile("sgd", loss={"logits": IDENTITY_LOSS})
+    history = fit(model, validation_data=(INPUTS, LABELS + 7)).history
+    assert np.isnan([*history["val_loss"], *history["val_logits_loss"]]).all()
+    history = fit(model, validation_data=(INPUTS, {"embeddings": LABELS + 7, "logits": LABELS})).history
+    assert np.isfinite([*history["val_loss"], *history["val_logits_loss"]]).all()
+
+
+def test_weights_of_samples_are_those_of_each_output():
+    model, weights = two_heads(ProxyNCALoss(3, 4)), np.array([0.0, 0.5, 1.0, 2.0, 0.25, 1.0])
+    model.compile("sgd", loss={"logits": IDENTITY_LOSS})
+    targets = {"embeddings": LABELS, "logits": LABELS}
+    outputs = model.outputs_of(INPUTS)
+    weighted = float(IDENTITY_LOSS(LABELS, outputs["logits"], weights))
+    plain = float(IDENTITY_LOSS(LABELS, outputs["logits"]))
+    expected = float(model.metric_loss(outputs["embeddings"], LABELS, sample_weight=weights))
+    for given, of_head in ((weights, weighted), ({"embeddings": weights}, plain)):
+        settings = {"batch_size": 6, "verbose": 0, "return_dict": True}
+        if isinstance(given, dict) and IS_KERAS_3:  # which wants the structure of the targets
+            given = {**given, "logits": np.ones(6)}
+        found = model.evaluate(INPUTS, targets, sample_weight=given, **settings)
+        assert found["logits_loss"] == pytest.approx(of_head, rel=1e-5)
+        assert found["loss"] == pytest.approx(expected + of_head, rel=1e-5)
+
+
+def test_a_model_is_saved_before_it_is_compiled(tmp_path):
+    model_with(ProxyAnchorLoss(3, 4), compiled=False).save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert getattr(loaded, "optimizer", None) is None
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -189,6 +225,15 @@ def test_proxies_have_an_optimiser_of_their_own(tmp_path, scaled):
     assert np.abs(np.array(model.network.layers[0].kernel) - np.eye(4)).max() == pytest.approx(1e-3, rel=1e-3)
     model.save(tmp_path / "model.keras")
     assert fit(keras.models.load_model(tmp_path / "model.keras")).history == fit(model).history
+
+
+def test_averages_of_proxies_are_those_of_their_optimiser():
+    loss = ProxyNCALoss(3, 4)
+    model = model_with(loss, compiled=False)
+    model.compile("sgd", proxy_optimizer=keras.optimizers.SGD(2.0, use_ema=True, ema_momentum=0.5))
+    fit(model, epochs=3)
+    averages = np.array(model.proxy_optimizer._model_variables_moving_average[0])
+    np.testing.assert_array_equal(loss.proxy_bank.proxies, averages)
 
 
 def test_a_schedule_is_that_of_proxies_times_the_multiplier():
@@ -219,9 +264,13 @@ def test_one_evaluation_of_arrays_and_of_batches():
         RetrievalEvaluation(Batches(INPUTS, labels)),
         RetrievalEvaluation([(INPUTS[:4], labels[:4]), (INPUTS[4:], labels[4:, None])]),
     ]
-    plain = network()
-    plain.compile("sgd", loss=ContrastiveLoss())
-    for model in (model_with(), plain):
+    plain, named = network(), two_heads().network
+    plain.compile("sgd", loss=ContrastiveLoss(), steps_per_execution=2)
+    named.get_layer("embeddings").set_weights([np.eye(4), np.zeros(4)])
+    named.compile("sgd", loss={"embeddings": ContrastiveLoss(), "logits": IDENTITY_LOSS})
+    targets = tf.data.Dataset.from_tensor_slices((INPUTS, {"embeddings": labels, "logits": labels})).batch(4)
+    cases.append(RetrievalEvaluation(targets))
+    for model in (model_with(), plain, named):
         for case in cases:
             case.set_model(model)
             logs = {}
@@ -251,7 +300,11 @@ def test_stopping_before_the_evaluation_is_refused_by_its_name_of_validation():
     stopping = keras.callbacks.EarlyStopping("val_MAP@R", mode="max")
     with pytest.raises(InvalidInput, match="Move EarlyStopping behind it"):
         fit(model_with(), callbacks=[stopping, evaluation])
-    assert "val_MAP@R" in fit(model_with(), callbacks=[evaluation, stopping]).history
+    others = [RetrievalEvaluation(INPUTS, LABELS, prefix="seen_"), keras.callbacks.EarlyStopping("val_accuracy")]
+    assert "val_MAP@R" in fit(model_with(), callbacks=[evaluation, stopping, others[0]]).history
+    check_callback_order([others[1], others[0]])
+    with pytest.raises(InvalidInput, match="Move EarlyStopping behind it"):
+        check_callback_order([keras.callbacks.EarlyStopping("seen_P@1"), *others])
 
 
 def test_weights_of_samples_and_classes_are_those_of_the_loss():

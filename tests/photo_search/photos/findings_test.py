@@ -126,14 +126,14 @@ def test_photos_drawn_at_random_tell_how_many_labels_are_wrong(browser, collecti
     assert {each.path for each in found if each.kind == LABEL} == {paths[13], paths[23]}
     assert {each.path for each in drawn} == set(paths) - {paths[13], paths[23]}
     assert all(f"/{each.label}/" in path for each in drawn for path in each.beside)
-    write_clinic(str(tmp_path / "clinic"), "birds", len(index), found, most=8)
+    write_clinic(str(tmp_path / "clinic"), "birds", len(index), found, most=8, judged=24)
     browser.open((tmp_path / "clinic" / "index.html").as_uri(), width=1280)
     choose = "document.querySelectorAll('[data-kind={}] input[value={}]')[0].click()"
     for kind, action in (("label", "move"), ("drawn", "remove")):
         browser.evaluate(choose.format(kind, action))
     told = browser.evaluate("document.getElementById('wrong').textContent")
     assert "1 of 2 suspects and 1 of 8 others" in told
-    assert told.endswith("2 to 12 of all 24.")
+    assert told.endswith("2 to 12 of the 24 in classes of several photos.")
     browser.evaluate(choose.format("copy", "remove"))  # paths[23], which is a suspect, too
     browser.evaluate("document.querySelectorAll('[data-kind=label] input[value=remove]').forEach(each => each.click())")
     decided = [line[1] for line in browser.evaluate("chosen()")]
