@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from common import (
-    PROJECT as PROJECT,  # fails if another `common` hides that of deep-metric-learning: rename it
+from common import (  # fails if another `common` hides that of deep-metric-learning: rename it
+    PROJECT as PROJECT,
     __version__ as __version__,
 )
 from common.lazy_names import import_when_used

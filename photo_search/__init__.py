@@ -3,7 +3,7 @@
 The index for programs is `photo_search.index`.
 """
 
-from common import (
-    PROJECT as PROJECT,  # fails if another `common` hides that of deep-metric-learning: rename it
+from common import (  # fails if another `common` hides that of deep-metric-learning: rename it
+    PROJECT as PROJECT,
     __version__ as __version__,
 )
