@@ -171,14 +171,14 @@ def test_losses_of_other_outputs_are_added_by_their_weights(tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert fit(loaded).history == fit(model).history
-    model.compile("sgd")
+    model.compile("sgd", run_eagerly=True)
     assert list(fit(model).history) == ["loss"]
 
 
 def test_other_losses_of_class_ids_are_unknown_for_new_classes():
     """A loss without proxies knows all classes, the classifier beside it three."""
     model = two_heads(ContrastiveLoss())
-    model.compile("sgd", loss={"logits": IDENTITY_LOSS})
+    model.compile("sgd", loss={"logits": IDENTITY_LOSS}, run_eagerly=True)
     history = fit(model, validation_data=(INPUTS, LABELS + 7)).history
     assert np.isnan([*history["val_loss"], *history["val_logits_loss"]]).all()
     history = fit(model, validation_data=(INPUTS, {"embeddings": LABELS + 7, "logits": LABELS})).history
@@ -187,7 +187,7 @@ def test_other_losses_of_class_ids_are_unknown_for_new_classes():
 
 def test_weights_of_samples_are_those_of_each_output():
     model, weights = two_heads(ProxyNCALoss(3, 4)), np.array([0.0, 0.5, 1.0, 2.0, 0.25, 1.0])
-    model.compile("sgd", loss={"logits": IDENTITY_LOSS})
+    model.compile("sgd", loss={"logits": IDENTITY_LOSS}, run_eagerly=True)
     targets = {"embeddings": LABELS, "logits": LABELS}
     outputs = model.outputs_of(INPUTS)
     weighted = float(IDENTITY_LOSS(LABELS, outputs["logits"], weights))
@@ -230,7 +230,7 @@ def test_proxies_have_an_optimiser_of_their_own(tmp_path, scaled):
 def test_averages_of_proxies_are_those_of_their_optimiser():
     loss = ProxyNCALoss(3, 4)
     model = model_with(loss, compiled=False)
-    model.compile("sgd", proxy_optimizer=keras.optimizers.SGD(2.0, use_ema=True, ema_momentum=0.5))
+    model.compile("sgd", proxy_optimizer=keras.optimizers.SGD(2.0, use_ema=True, ema_momentum=0.5), run_eagerly=True)
     fit(model, epochs=3)
     averages = np.array(model.proxy_optimizer._model_variables_moving_average[0])
     np.testing.assert_array_equal(loss.proxy_bank.proxies, averages)
@@ -240,7 +240,7 @@ def test_a_schedule_is_that_of_proxies_times_the_multiplier():
     rate = keras.optimizers.schedules.PiecewiseConstantDecay([0, 1], [0.1, 0.01, 0.0])
     loss = ProxyNCALoss(3, 4)
     model = model_with(loss, compiled=False, proxy_multiplier=8.0)
-    model.compile(keras.optimizers.SGD(rate))
+    model.compile(keras.optimizers.SGD(rate), run_eagerly=True)
     for expected in (0.8, 0.08, 0.0):
         before = np.array(loss.proxy_bank.proxies)
         outputs = model.embed(INPUTS)
