@@ -214,7 +214,7 @@ class AlternatingProjections(ResumableCallback):
         return True
 
     def _is_running(self, epoch: int) -> bool:
-        """Return whether training goes on after an epoch; a loop of one's own does not say."""
+        """Return whether training goes on after an epoch, which only `fit` can say."""
         epochs = (self.params or {}).get("epochs", math.inf)
         return not getattr(self.model, "stop_training", False) and epoch + 1 < epochs
 

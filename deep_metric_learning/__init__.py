@@ -1,4 +1,4 @@
-"""What models of your own need, under one name; the rest is in its package.
+"""Names that models of your own need, in one package.
 
     import deep_metric_learning as dml
 

@@ -214,11 +214,6 @@ class Dataset:
         kept = families[firsts] if self.folds_by_family and families is not None else None
         return contiguous_folds(len(firsts), num_folds, kept)
 
-    @property
-    def is_comparable(self) -> bool:
-        """True if the data are the official ones, comparable with published figures."""
-        return not self.deviations
-
     def _check_part(self, part: str, examples: Examples) -> None:
         if len(examples) == 0:
             raise invalid(f"{part} set of {self.name}", received="no examples", expected="at least one")

@@ -74,20 +74,18 @@ class RetrievalEvaluation(ResumableCallback):
         prefix: str | None = None,
     ) -> None:
         super().__init__()
-        is_function = callable(x) and not hasattr(x, "__len__") and not hasattr(x, "__iter__")
-        if (y is None) == is_array(x):
+        if (y is None) == _is_array(x):
             expected = "None, for batches have their own" if y is not None else "class ids [samples] of the inputs"
             raise invalid("y", received=type(y).__name__, expected=expected)
         if isinstance(x, Iterator):
             raise invalid("x", received="a generator, which is read once", expected="arrays or a tf.data.Dataset")
         self.x, self.y, self.batch_size = x, y, check_positive("batch_size", batch_size)
-        self.is_function = is_function
-        self.prefix = prefix if prefix is not None else "" if is_function else "val_"
+        self.prefix = prefix if prefix is not None else "" if callable(x) else "val_"
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is None:
             raise InvalidInput("RetrievalEvaluation needs the logs dictionary that Keras' fit passes to callbacks.")
-        figures = self.x() if self.is_function else self._figures()
+        figures = self.x() if callable(self.x) else self._figures()
         logs.update({f"{self.prefix}{name}": value for name, value in figures.items()})
 
     def set_model(self, model: keras.Model) -> None:
@@ -114,7 +112,7 @@ def _of_embeddings(parts: Any) -> Any:  # noqa: ANN401
     return parts.get("embeddings") if isinstance(parts, dict) else parts
 
 
-def is_array(x: Any) -> bool:  # noqa: ANN401
+def _is_array(x: Any) -> bool:  # noqa: ANN401
     """Check whether inputs are one array or a dictionary of them, not batches."""
     return hasattr(x, "shape") or isinstance(x, dict)
 
@@ -126,7 +124,7 @@ def labelled_batches(x: Any, batch_size: int) -> Iterator[tuple[Any, Any]]:  # n
         x: an array or a dictionary of arrays, which is cut; or batches: of inputs, or tuples (inputs, labels).
         batch_size: samples in a batch of an array.
     """
-    if is_array(x):
+    if _is_array(x):
         count = len(next(iter(x.values())) if isinstance(x, dict) else x)
         for start in range(0, count, batch_size):
             yield tf.nest.map_structure(lambda each: each[start : start + batch_size], x), None  # noqa: B023

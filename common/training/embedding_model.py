@@ -149,7 +149,7 @@ class EmbeddingModel(keras.Model):
         self._folded, _ = folded_network(self.backbone)
 
     def build_from_spec(self, inputs: tf.TensorSpec, labels: tf.TensorSpec) -> None:
-        """Create all weights from the types of batches of inputs and labels, without reading any."""
+        """Create all weights from the types of inputs and labels, without a batch."""
         numbers, shape = tf.range(2, dtype=tf.int64), labels.shape[1:]
         if labels.dtype == tf.bool:
             classes = tf.one_hot(numbers, shape[0], True, False)

@@ -106,14 +106,13 @@ class MetricModel(keras.Model):
         self.proxy_multiplier = check_positive("proxy_multiplier", proxy_multiplier)
         self.micro_batch = None if micro_batch is None else check_positive("micro_batch", micro_batch)
         self.mean_loss = keras.metrics.Mean(name="loss")
-        self.other_means: tuple[keras.metrics.Mean, ...] = ()
+        self._other_means: dict[str, keras.metrics.Mean] = {}  # also of an earlier `compile`, for Keras 3 keeps them
         self.gradient_transforms: tuple[GradientTransform, ...] = ()
         self.proxy_optimizer: keras.optimizers.Optimizer | None = None
         self._own_proxy_optimizer: keras.optimizers.Optimizer | None = None
         self._update: ProxyRateOptimizer | None = None
         self._metric_names: set[str] = set()
         self._has_warned = False
-        self._former_means: list[str] = []  # of an earlier `compile`; Keras 3 keeps them
         self._other_losses: dict[str, keras.losses.Loss] = {}
         self._loss_weights: dict[str, float] = {}
         self.distribute_reduction_method = "first"  # of what a step reports: the same on each replica
@@ -185,8 +184,8 @@ class MetricModel(keras.Model):
             loss._allow_sum_over_batch_size = True  # of Keras 2, as in its own `compile`
         self._other_losses = dict(losses)
         self._loss_weights = {name: float(weights.get(name, 1.0)) for name in losses}
-        self._former_means = [*self._former_means, *(mean.name for mean in self.other_means)]
-        self.other_means = tuple(keras.metrics.Mean(name=f"{name}_loss") for name in losses)
+        for name in losses:
+            self._other_means.setdefault(name, keras.metrics.Mean(name=f"{name}_loss"))
 
     def get_compile_config(self) -> dict:
         """Return what `compile` was given."""
@@ -211,7 +210,10 @@ class MetricModel(keras.Model):
         return history
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 (a number, a list or a dictionary)
-        """Evaluate as Keras' `evaluate` does; say so if the loss does not know the classes, and is NaN."""
+        """Evaluate as Keras' `evaluate` does.
+
+        A notice says once that the loss is NaN, as it is where it does not know the classes.
+        """
         with wrong_labels_in_one_line():
             found = super().evaluate(*args, **kwargs)
         if not self._has_warned and np.isnan(self.mean_loss.result()):
@@ -296,8 +298,8 @@ class MetricModel(keras.Model):
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """The mean loss of the epoch, and the metrics of `compile`."""
-        own = [self.mean_loss, *self.other_means]
-        known = [*(each.name for each in own), *self._former_means]
+        own = [self.mean_loss, *(self._other_means[name] for name in self._other_losses)]
+        known = {"loss", *(mean.name for mean in self._other_means.values())}
         return [*own, *(metric for metric in super().metrics if metric.name not in known)]
 
     def embed(self, x: Any, batch_size: int = 32) -> np.ndarray:  # noqa: ANN401
@@ -330,7 +332,7 @@ class MetricModel(keras.Model):
     def _known_labels(
         self, outputs: dict[str, tf.Tensor], targets: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return labels, or zeros unless the losses know all of them; and whether they do."""
+        """Return the labels, and whether the losses know all of them; zeros if not."""
         labels = targets["embeddings"]
         everywhere = gather_over_replicas(class_ids(labels)[0])
         losses = [*self.metric_loss._flatten_layers(), *([self.attribute_loss] if self.attribute_loss else [])]
@@ -379,9 +381,10 @@ class MetricModel(keras.Model):
             labels, embeddings = gather_over_replicas(labels), gather_over_replicas(embeddings)
         metrics = self.compute_metrics(inputs, labels, embeddings, sample_weight)
         self.mean_loss.update_state(loss)
-        for mean in self.other_means:
+        others = [self._other_means[name] for name in self._other_losses]
+        for mean in others:
             mean.update_state(outputs[mean.name])
-        return {**metrics, **{mean.name: mean.result() for mean in self.other_means}, "loss": self.mean_loss.result()}
+        return {**metrics, **{mean.name: mean.result() for mean in others}, "loss": self.mean_loss.result()}
 
     def get_config(self) -> dict:
         """Return the constructor's arguments."""

@@ -150,6 +150,7 @@ def run_row(
 
 def row_at(path: pathlib.Path) -> Row:
     """Return the row of a run's folder, `fold<k>-repeat<r>`."""
+    path = path.absolute()  # of which "." has no name
     fold, repeat = map(int, re.findall("[0-9]+", path.name))
     config_hash = path.parent.name.rpartition("-")[2]
     try:

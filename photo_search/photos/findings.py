@@ -241,16 +241,21 @@ def _near_copies(
     nearest, found = pairs.nearest(), []
     for group in pairs.groups():
         rows = [row for row in group if paths[row] not in exact]
-        stays = kept_row(rows, paths, keep) if rows else None
+        if not rows:
+            continue
+        stays = kept_row(rows, paths, keep)
         for row in rows:
-            if stays is not None and row != stays:
+            if row != stays:
                 score = shown_similarity(nearest[row][0])
                 found.append(Finding(NEAR, score, paths[row], labels[row], paths[stays], (paths[stays],)))
     return sorted(found, key=lambda each: each.score, reverse=True)
 
 
 def _suspected_labels(index: EmbeddingIndex, labels: list[str]) -> list[Finding]:
-    """Find photos nearer to another class, with examples of it; then some of the others, with examples of their own."""
+    """Find photos nearer to another class, then draw some of the others.
+
+    Beside the first are examples of the other class, beside the others of their own.
+    """
     suspects = find_label_suspects(np.asarray(index.embeddings, np.float32), labels)
     of_class = collections.defaultdict(list)
     for row, label in enumerate(labels):

@@ -27,7 +27,7 @@ def test_half_of_the_characters_train_and_the_others_test(dataset):
     assert dataset.train.num_classes + dataset.test.num_classes == num_classes == len(set(dataset.class_names))
     assert dataset.test.labels.min() == dataset.train.num_classes
     assert dataset.gallery is dataset.validation is None
-    assert dataset.is_comparable
+    assert not dataset.deviations
     for examples in (dataset.train, dataset.test):
         assert examples.inputs.shape == (len(examples), 32, 32, 1)
         assert examples.inputs.dtype == np.uint8

@@ -34,7 +34,7 @@ def test_half_of_the_classes_train(folder):
         for path, label in zip(examples.paths, examples.labels):
             assert f"/{dataset.class_names[label]}/" in path
     assert dataset.train.paths[0].endswith("1.png")
-    assert not dataset.is_comparable
+    assert dataset.deviations
 
 
 def test_the_seed_and_the_fraction_decide_the_split(folder):

@@ -49,7 +49,7 @@ def check(dataset, folder):
     assert dataset.class_names == ("owl", "emu", "jay", "kea")
     assert dataset.gallery is None
     assert dataset.train.paths[1] == str(folder / "images" / "3.png")
-    assert not dataset.is_comparable
+    assert dataset.deviations
 
 
 @pytest.mark.parametrize("write", [write_csv, write_parquet])

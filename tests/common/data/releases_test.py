@@ -132,7 +132,7 @@ def test_the_real_half_is_read_and_not_comparable(shared_data):
     dataset = load_cars196(shared_data("cars196_half"))
     assert (len(dataset.train), len(dataset.test)) == (4052, 4092)
     assert (dataset.train.num_classes, dataset.test.num_classes) == (98, 98)
-    assert not dataset.is_comparable
+    assert dataset.deviations
     assert "cars196 train images: 4,052 found, 8,054 official" in dataset.deviations
 
 
@@ -191,7 +191,7 @@ def test_the_real_ten_classes_are_read_and_not_comparable(shared_data):
     dataset = load_cub200(shared_data("cub200_2010_10classes"))
     assert len(dataset.train) + len(dataset.test) == 294
     assert (dataset.train.num_classes, dataset.test.num_classes) == (5, 5)
-    assert not dataset.is_comparable
+    assert dataset.deviations
     assert dataset.class_names[0] == "001.Black_footed_Albatross"
 
 
