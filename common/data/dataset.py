@@ -47,6 +47,7 @@ class Examples:
         superclasses: `[examples]` identifiers of groups of classes; see `with_superclasses`.
         families: `[examples]` integers, the family of each example's class, such as a letter and its accented forms.
             Classes of one family succeed and fail together, so intervals count them as one. None: independent classes.
+        encounters: `[examples]` integers, such as of a place and minute; examples of one find each other too easily.
         label_sets: `[examples, classes]` bools, several labels of each example, which training batches then have; None:
             the one in `labels`.
         reading: of the files. The published data sets set it to `STORED`, as the published code reads them.
@@ -64,6 +65,7 @@ class Examples:
     shards: ShardedImages | None = None
     superclasses: np.ndarray | None = None
     families: np.ndarray | None = None
+    encounters: np.ndarray | None = None
     label_sets: np.ndarray | None = None
     reading: Reading = Reading.SHOWN
 
@@ -114,6 +116,14 @@ class Examples:
         """Return the examples at `indices` (`[chosen]` integers, or a mask `[examples]`), in order."""
         chosen = {name: values[indices] for name, values in self._per_example_fields().items()}
         return replace(self, **chosen)
+
+    def once_per_encounter(self, gallery: Examples | None = None) -> Examples:
+        """Return the first example of each encounter; with a gallery, the examples of encounters that it lacks."""
+        if self.encounters is None:
+            return self
+        if gallery is not None and gallery.encounters is not None:
+            return self.subset(~np.isin(self.encounters, gallery.encounters))
+        return self.subset(np.sort(np.unique(self.encounters, return_index=True)[1]))
 
     def select_classes(self, class_ids: np.ndarray, relabel: bool = True) -> Examples:
         """Return the examples of the given classes, in their present order.

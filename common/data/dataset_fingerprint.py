@@ -82,6 +82,8 @@ def _digest_of_files(dataset: Dataset, parts: list[tuple[str, Examples]], cache_
     for (part, label), name, content in zip(_labelled(parts), names.with_folders(below), contents):
         class_name = str(dataset.class_names[label]) if len(dataset.class_names) else ""
         digest.update(ascii((part, label, class_name, name, content.decode())).encode())
+    if dataset.train.encounters is not None:
+        digest.update(np.asarray(dataset.train.encounters, np.int64).tobytes())  # its folds validate by them
     return digest.hexdigest()[:_DIGITS]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,10 @@ from common.data.tables import (
 from common.errors import InvalidInput, invalid, raise_all
 
 _COLUMNS = ("path", "label", "split")
+ENCOUNTER_COLUMNS = ("encounter", "time")
 _SPLITS = ("train", "validation", "test", "gallery")
+_SIDES = {"train": "train", "validation": "validation", "test": "test", "gallery": "test"}  # of an encounter
+_MINUTE = re.compile(r"\d{4}\D\d\d\D\d\d\D\d\d\D\d\d")  # ISO 8601, or as in EXIF
 _DEFAULT_NAMES = ("manifest.csv", "manifest.parquet")
 
 
@@ -41,9 +45,11 @@ def load_manifest(
 
     A row is an image: `path` (relative to the table's folder, or absolute), `label` (any text; the same text is the
     same class in every part) and `split`: `train`, `test`, and optionally `validation` (a fixed validation set instead
-    of folds) and `gallery` (searched by the test images; without it they search each other). Other columns are
-    ignored. Training classes are numbered in the order of their first row, which is the order of the folds.
-    A training image may have several rows, and is drawn as often; in another part it would find itself.
+    of folds) and `gallery` (searched by the test images; without it they search each other). A column `encounter` or
+    else `time` (see `encounter_of`) keeps images of one encounter from finding each other: only the first tests and
+    validates; with a gallery, test images of its encounters are left out. Other columns are ignored. Training classes
+    are numbered in the order of their first row, which is the order of the folds. A training image may have several
+    rows, and is drawn as often; in another part it would find itself.
 
     Args:
         data_dir: a table, as `read_table` reads it; or a folder with `manifest.csv` or `manifest.parquet`. Splits may
@@ -57,25 +63,26 @@ def load_manifest(
 
     Raises:
         InvalidInput: no table, a column or an image that is missing, a value that is not allowed, rows that contradict
-            each other (one image with two labels or in two splits), or a test, gallery or validation image in two
-            rows, also by a link; with the rows.
+            each other (one image with two labels or in two splits; an encounter of a class in two splits, except test
+            and gallery), or a test, gallery or validation image in two rows, also by a link; with the rows.
     """
     path = _find(data_dir)
     label_column = label_column.strip().lower()
-    places, columns = read_table(path, [label_column if name == "label" else name for name in _COLUMNS])
-    columns["label"] = list(map(label_text, columns[label_column]))
+    required = [label_column if name == "label" else name for name in _COLUMNS]
+    places, columns = read_table(path, required, [name for name in ENCOUNTER_COLUMNS if name not in required])
+    columns["label"] = list(map(label_text, columns.pop(label_column)))
     columns["split"] = [split.lower() for split in columns["split"]]
     found: list[InvalidInput] = []
-    paths, kept = _sound_rows(path, places, columns, found)
+    paths, kept, encounters = _sound_rows(path, places, columns, found)
     labels, class_names = _number_labels(
         [columns["label"][row] for row in kept], [columns["split"][row] for row in kept]
     )
     splits = np.array([columns["split"][row] for row in kept], np.str_)
-    parts: dict[str, Any] = {
-        split: Examples(labels=labels[splits == split], paths=paths[splits == split])
-        for split in _SPLITS
-        if (splits == split).any()
-    }
+    parts: dict[str, Any] = {}
+    for split in _SPLITS:
+        if (chosen := splits == split).any():
+            of_part = None if encounters is None else encounters[chosen]
+            parts[split] = Examples(labels=labels[chosen], paths=paths[chosen], encounters=of_part)
     missing = [split for split in ("train", "test") if split not in parts]
     if missing:
         absent = wrong_row(path, f"no row with split {missing[0]}", "images to train on and images to test on")
@@ -86,12 +93,10 @@ def load_manifest(
         raise_all(found)
     else:
         problems += found
-    return Dataset(
-        name="manifest",
-        class_names=class_names,
-        deviations=tuple(_deviations(path, parts["train"])),
-        **parts,
-    )
+    deviations = list(_deviations(path, parts["train"]))
+    if encounters is not None:
+        deviations.append(_keep_encounters_apart(parts))
+    return Dataset(name="manifest", class_names=class_names, deviations=tuple(deviations), **parts)
 
 
 def _deviations(path: str, train: Examples) -> Iterator[str]:
@@ -100,6 +105,37 @@ def _deviations(path: str, train: Examples) -> Iterator[str]:
     if num_repeated:
         what = f"{num_repeated} training rows repeat an image, which is drawn as often"
         yield f"manifest: {what} and finds itself where training classes validate"
+
+
+def _keep_encounters_apart(parts: dict[str, Any]) -> str:
+    """Leave out what an encounter makes easy to find, and say how much."""
+    count, gallery = len(parts["test"]), parts.get("gallery")
+    parts["test"] = parts["test"].once_per_encounter(gallery)
+    if "validation" in parts:
+        parts["validation"] = parts["validation"].once_per_encounter()
+    if not len(parts["test"]):
+        raise invalid("test images", received="only encounters of the gallery", expected="others: they find themselves")
+    shared = int(np.isin(parts["test"].encounters, parts["train"].encounters).sum())
+    known = f"; {shared} others are of an encounter of another class in training" if shared else ""
+    left_out = f"{count - len(parts['test'])} test images of an encounter that is there already are left out"
+    return f"manifest: {left_out}{known}"
+
+
+def encounter_of(place: str, path: str, columns: dict[str, list[str]], row: int) -> tuple[str, str]:
+    """Return the encounter of a row: its column `encounter`, or the folder of `path` and a minute of its column `time`.
+
+    A photo without either is an encounter of its own.
+
+    Raises:
+        InvalidInput: a time that is none, of the row at `place`.
+    """
+    text = columns["encounter" if "encounter" in columns else "time"][row]
+    if not text or "encounter" in columns:
+        return "", text or path
+    if minute := _MINUTE.match(text):
+        return os.path.dirname(path), re.sub(r"\D", "", minute[0])
+    expected = "year, month, day, hour and minute, by ISO 8601"
+    raise wrong_row(place, f"time {text!r}", expected, "Rename the column if it is none of photos.")
 
 
 def read_image_table(path: str) -> tuple[list[str], list[str] | None]:
@@ -157,11 +193,14 @@ def _number_labels(names: list[str], splits: list[str]) -> tuple[np.ndarray, tup
 
 def _sound_rows(
     table: str, places: list[str], columns: dict[str, list[str]], found: list[InvalidInput]
-) -> tuple[FileNames, list[int]]:
-    """Return paths and numbers of sound rows; `found` gets the others' errors."""
+) -> tuple[FileNames, list[int], np.ndarray | None]:
+    """Return paths, numbers and any encounters of sound rows; `found` gets the others' errors."""
     paths: list[str] = []
     kept: list[int] = []
+    encounters: list[tuple[str, str]] = []
     first_of: dict[object, int] = {}
+    first_met: dict[object, int] = {}
+    has_encounters = not {*ENCOUNTER_COLUMNS}.isdisjoint(columns)
     for row, (place, text, *facts) in enumerate(zip(places, *(columns[name] for name in _COLUMNS))):
         label, split = facts
         try:
@@ -174,12 +213,20 @@ def _sound_rows(
             first = first_of.setdefault(identity, row)
             if first != row:
                 _check_repeated(place, path, facts, places[first], [columns[name][first] for name in _COLUMNS[1:]])
+            if has_encounters:
+                encounter = encounter_of(place, os.path.normpath(path), columns, row)
+                other = first_met.setdefault((encounter, label), row)
+                if _SIDES[columns["split"][other]] != _SIDES[split]:
+                    expected = f"{columns['split'][other]}, as the encounter has it in {_row_of(places[other])}"
+                    raise wrong_row(place, f"split {split} for an encounter of {label}", expected)
+                encounters.append(encounter)
         except InvalidInput as problem:
             found.append(problem)
         else:
             paths.append(path)
             kept.append(row)
-    return FileNames(paths), kept
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(encounters))}
+    return FileNames(paths), kept, np.array([numbers[each] for each in encounters]) if has_encounters else None
 
 
 def _check_repeated(place: str, path: str, facts: list[str], first_place: str, first_facts: list[str]) -> None:

@@ -202,7 +202,9 @@ def _rows(dataset: Dataset, training: FeatureStore, evaluation: FeatureStore) ->
     parts = parts_of(dataset)
     starts = itertools.accumulate((len(examples) for _, examples in parts), initial=0)
     rows = {
-        name: Examples(examples.labels, inputs=start + np.arange(len(examples)), positions=examples.positions)
+        name: dataclasses.replace(
+            examples, inputs=start + np.arange(len(examples)), paths=None, boxes=None, view_seeds=None, shards=None
+        )
         for (name, examples), start in zip(parts, starts)
     }
     readers = InputReaders(StoredInputs(training), StoredInputs(evaluation))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -14,7 +13,8 @@ from absl import flags
 
 from common import retrieval
 from common.data import label_text
-from common.data.tables import read_table, wrong_row
+from common.data.manifest import ENCOUNTER_COLUMNS, encounter_of
+from common.data.tables import read_table
 from common.diagnostics import evaluate_clustering
 from common.diagnostics.diagnostic_names import NAMES
 from common.errors import InvalidInput, check_given, invalid
@@ -25,7 +25,6 @@ from common.training.test_embeddings import read_test_embeddings
 from experiments.parts.datasets import traits_of
 
 OTHER_METRICS = ("verification", "opis", "centroid", "open_set", "classes")  # of --metrics
-_MINUTE = re.compile(r"\d{4}\D\d\d\D\d\d\D\d\d\D\d\d")  # ISO 8601, or as in EXIF
 _MOST_CLASSES = 10  # in the table
 HOW_TO_WRITE = 'Write it with np.savez("x.npz", embeddings=..., labels=...).'
 
@@ -152,30 +151,24 @@ def read_files(values: flags.FlagValues) -> Scored:
 def _once_per_encounter(table_file: str, queries: EmbeddingFile, gallery: EmbeddingFile | None) -> EmbeddingFile:
     """Keep one query of each encounter, none of the gallery's.
 
-    Without a gallery, the first is kept. An encounter is a value of the table's column `encounter`, or one folder and
-    minute of its column `time`.
+    Without a gallery, the first is kept; see `encounter_of`.
     """
-    places, columns = read_table(table_file, ("path",), ("encounter", "time"))
+    places, columns = read_table(table_file, ("path",), ENCOUNTER_COLUMNS)
     if len(columns) == 1:
         raise invalid("--encounters", received=table_file, expected="a table with a column encounter or time")
     folder = os.path.dirname(os.path.abspath(table_file))
-    encounter_of: dict[str, tuple[str, str]] = {}
+    met: dict[str, tuple[str, str]] = {}
     for row, (place, text) in enumerate(zip(places, columns["path"])):
         path = os.path.normpath(os.path.join(folder, text))
-        if "encounter" in columns:
-            encounter_of[path] = ("", columns["encounter"][row] or path)
-        elif minute := _MINUTE.match(columns["time"][row]):
-            encounter_of[path] = (os.path.dirname(path), re.sub(r"\D", "", minute[0]))
-        else:
-            raise wrong_row(place, f"time {columns['time'][row]!r}", "year, month, day, hour and minute, by ISO 8601")
+        met[path] = encounter_of(place, path, columns, row)
 
     def encounters(flag: str, read: EmbeddingFile) -> list[tuple[str, str]]:
         paths = [os.path.abspath(path) for path in read.paths or ()]
-        missing = next((path for path in paths if path not in encounter_of), None)
+        missing = next((path for path in paths if path not in met), None)
         if missing is not None or read.paths is None:
             expected = f"a file whose paths are in {table_file}, as `photo_search.search embed` writes it"
             raise invalid(flag, received=f"one with {missing or 'no paths'}", expected=expected)
-        return [encounter_of[path] for path in paths]
+        return [met[path] for path in paths]
 
     seen = set() if gallery is None else {*encounters("--gallery", gallery)}
     kept = []

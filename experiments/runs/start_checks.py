@@ -212,7 +212,7 @@ def _check_split(split: Split, dataset: Dataset, config: ExperimentConfig, fold:
         if what != "train" and not _has_relevant(examples, gallery):
             raise invalid(
                 f"images of {dataset.name}",
-                received="classes of one image alone",
+                received="classes of one image alone" + ", or of one encounter" * (examples.encounters is not None),
                 expected=f"a class with two, or with one in the gallery, to {what} on",
             )
 

@@ -122,6 +122,7 @@ def _split_of_protocol(dataset: Dataset, config: ExperimentConfig, fold: int, re
     else:
         folds = dataset.folds(config.num_folds)
         training_classes, validation_classes = folds[fold if config.fold_order == "forward" else -1 - fold]
+    validation = dataset.train.select_classes(validation_classes).once_per_encounter()
     if config.protocol == FINAL:
-        return Split(dataset.train, dataset.train.select_classes(validation_classes))
-    return Split(dataset.train.select_classes(training_classes), dataset.train.select_classes(validation_classes))
+        return Split(dataset.train, validation)
+    return Split(dataset.train.select_classes(training_classes), validation)

@@ -123,6 +123,32 @@ def test_wrong_rows_are_named(folder, change, match):
         load_manifest(write_csv(folder, rows))
 
 
+def test_photos_of_one_encounter_do_not_find_each_other(folder):
+    """Two photos of a minute are one encounter, in tests, fixed validation sets and folds."""
+    rows = [*ROWS, ("images/8.png", "jay", "test"), ("images/9.png", "kea", "validation")]
+    for path, _, _ in rows:
+        (folder / path).touch()
+    times = ["10:00:05", "10:01", "10:00:40", "10:02", "10:03", "10:04:00", "10:01:59", "10:02", "10:04:01"]
+    timed = [(*row, f"2026-05-01 {time}") for row, time in zip(rows, times)]
+    dataset = load_manifest(write_csv(folder, timed, header="path,label,split,Time"))
+    assert [os.path.basename(path) for path in dataset.test.paths] == ["2.png", "8.png"]
+    assert len(dataset.validation) == 1
+    assert len(dataset.train) == 4
+    assert dataset.train.select_classes(np.array([1, 0])).once_per_encounter().labels.tolist() == [1, 0, 0]
+    assert "1 test images of an encounter" in dataset.deviations[-1]
+    assert "1 others are of an encounter of another class in training" in dataset.deviations[-1]
+    named = [(*row, encounter) for row, encounter in zip(rows[:7], ["a", "b", "c", "", "", "b", "d"])]
+    named[5] = ("images/6.png", "kea", "gallery", "b")
+    path = write_csv(folder, named, header="path,label,split,encounter")
+    assert [os.path.basename(path) for path in load_manifest(path).test.paths] == ["7.png"]
+    named[6] = ("images/7.png", "owl", "test", "a")
+    with pytest.raises(InvalidInput, match="line 8.*split test for an encounter of owl.*expected train.*line 2"):
+        load_manifest(write_csv(folder, named, header="path,label,split,encounter"))
+    timed[1] = (*timed[1][:3], "noon")
+    with pytest.raises(InvalidInput, match="line 3.*time 'noon'"):
+        load_manifest(write_csv(folder, timed, header="path,label,split,time"))
+
+
 @pytest.mark.parametrize("split", ["test", "gallery", "validation"])
 @pytest.mark.parametrize("spelling", ["images/2.png", "./images/2.png", "linked.png", "hard.png"])
 def test_an_image_twice_in_what_is_evaluated_is_refused(folder, split, spelling):

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -12,6 +13,7 @@ from common.backbones import CutNetwork, resnet50, save_parameters
 from common.errors import InvalidInput
 from common.files import write_json
 from common.training import EmbeddingModel
+from common.training.cached_features import _rows
 from experiments.recipes import resolve
 from experiments.runs.start_checks import _can_be_cut
 from experiments.runs.trained_model import load_trained_model
@@ -19,6 +21,7 @@ from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build
 from experiments.settings.built_run import origin_of_features
 from experiments.settings.places import Places
+from experiments.settings.splits import split_of
 from tests.experiments.patterned_images import patterned_images
 from tests.experiments.tiny_network import tiny_network
 from tests.support.interrupted_training import stop_after_second_checkpoint
@@ -68,6 +71,19 @@ def trained(runs, config):
 def runs(dataset, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cached")
     return UnitRuns(dataset, Places(str(folder / "runs"), str(folder / "cache")))
+
+
+def test_rows_of_features_keep_families_and_encounters(dataset):
+    """Otherwise folds would divide families, and photos of an encounter validate each other."""
+    train = dataclasses.replace(
+        dataset.train, families=np.array([0] * 8 + [1] * 4)[dataset.train.labels], encounters=dataset.train.labels
+    )
+    images = dataclasses.replace(dataset, train=train, folds_by_family=True)
+    rows = _rows(images, None, None)
+    split, expected = (split_of(each, configuration(), 1, 0) for each in (rows, images))
+    assert expected.queries.labels.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(split.queries.labels, expected.queries.labels)
+    np.testing.assert_array_equal(split.training.labels, expected.training.labels)
 
 
 slow = [pytest.mark.slow, pytest.mark.default_stack]  # cuts, features and resume are tested apart on either stack
