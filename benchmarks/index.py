@@ -1,6 +1,6 @@
-"""Time, memory and recall of a million-embedding index, beside faiss itself.
+"""Time and memory of a million-embedding index, beside faiss.
 
-Command: python -m benchmarks.index [--num_embeddings=1000000] [--dim=128] [--num_queries=1000] [--kinds=hnsw,ivf_pq]
+Command: python -m benchmarks.index [--num_embeddings=1000000] [--dim=128] [--num_queries=1000]
     [--repeats=3] [--folder=/tmp] [--database=postgresql://USER@HOST/DATABASE]
 
 The embeddings are clustered as trained ones are: groups of classes of 20 items, each level with Gaussian offsets of
@@ -8,17 +8,15 @@ its own whose variance falls with the coordinate's number as 1/j (so that few di
 random rotation, unit norm. Queries are further items of the same classes, which the index does not have.
 
 Steps: built (a copy with unit norm, checked), saved, opened again (memory-mapped), searched. "Ours" is
-`EmbeddingIndex`; "faiss" is the same search by faiss called directly: `IndexFlatIP` for exact search. For approximate
-search it is the same faiss index with the same effort ("ivf_pq": with `IndexRefineFlat`, which compares as many
-proposals again as ours does, and holds a copy of all embeddings for it). Sides are timed in turn. Memory is a step's
-anonymous memory above that at its start; it excludes pages of the memory-mapped file, which the system can reclaim.
+`EmbeddingIndex`; "faiss" is `IndexFlatIP`, called directly. Sides are timed in turn. Memory is a
+step's anonymous memory above that at its start; it excludes pages of the memory-mapped file, which the system can
+reclaim.
 A second table compares what an index does in a day: build and save, one query, all queries, one query among the rows of
 a label, 100 rows replaced, 100 removed. The peer is `IndexFlatIP` of faiss, in memory. Each step runs once.
 With --database, the same steps follow with an index there, which is removed at the end. Memory is that of this process;
 the server has its own.
 
-Last line: one JSON object; `recall_at_10`, `search_over_faiss` (time) and `extra_gb` (opening and searching) are those
-of the first of --kinds; `STEP_over_faiss` are ratios of the second table.
+Last line: one JSON object; `STEP_over_faiss` are ratios of times.
 """
 
 from __future__ import annotations
@@ -29,15 +27,16 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import faiss
 import numpy as np
 from absl import app, flags
 
 from benchmarks import measure
 from photo_search.index import EmbeddingIndex
-from photo_search.index.approximate import REFINED, ApproximateSearch, import_faiss, recall_of
+from photo_search.index.approximate import recall_of
 from photo_search.index.database_server import Server
 
 ITEMS_PER_CLASS = 20
@@ -104,9 +103,8 @@ def anonymous_bytes() -> int:
     return 0
 
 
-def exact_figures(index: EmbeddingIndex, queries: np.ndarray, repeats: int) -> tuple[list, dict, np.ndarray]:
-    """Return a row, figures, and the exact neighbours `[queries, K]`."""
-    faiss = import_faiss()
+def exact_figures(index: EmbeddingIndex, queries: np.ndarray, repeats: int) -> tuple[list, dict]:
+    """Return a row and figures of exact search."""
     flat = faiss.IndexFlatIP(index.dim)
     found, _, extra = step(lambda: index.search(queries, K))
     _, one, _ = step(lambda: index.search(queries[:1], K))
@@ -116,60 +114,14 @@ def exact_figures(index: EmbeddingIndex, queries: np.ndarray, repeats: int) -> t
     )
     ratio = measure.paired_ratio(times["ours"], times["faiss"])
     agreement = recall_of(flat.search(queries, K)[1], found.rows)
-    row = ["exact", "-", measure.spread(times["ours"]), measure.spread(times["faiss"]), f"{ratio:.2f}"]
+    row = [measure.spread(times["ours"]), measure.spread(times["faiss"]), f"{ratio:.2f}"]
     figures = {
         "exact_over_faiss": ratio,
         "exact_extra_gb": extra,
         "exact_one_query_s": one,
         "faiss_agreement": agreement,
     }
-    return [*row, "1", f"{one * 1e3:.0f}", f"{extra:.3f}"], figures, found.rows
-
-
-def approximate_figures(
-    kind: str, folder: str, queries: np.ndarray, exact: np.ndarray, repeats: int
-) -> tuple[list, dict]:
-    """Build and reopen an approximate index; return its row and figures."""
-    index = EmbeddingIndex.load(folder)
-    built, build_seconds, build_extra = step(lambda: index.build_approximate(kind))
-    stated = built.recall_at_10
-    direct = directly(built, index)
-    loaded = EmbeddingIndex.load(folder)
-    found, _, extra = step(lambda: loaded.search(queries, K, approximate=True))
-    _, one, _ = step(lambda: loaded.search(queries[:1], K, approximate=True))
-    times = measure.paired_seconds(
-        {"ours": lambda: loaded.search(queries, K, approximate=True), "faiss": lambda: direct(queries)}, repeats
-    )
-    recall, ratio = recall_of(found.rows, exact), measure.paired_ratio(times["ours"], times["faiss"])
-    figures = {
-        f"{kind}_recall_at_10": recall,
-        f"{kind}_stated_recall_at_10": stated,
-        f"{kind}_faiss_recall_at_10": recall_of(direct(queries), exact),
-        f"{kind}_over_faiss": ratio,
-        f"{kind}_extra_gb": extra,
-        f"{kind}_build_s": build_seconds,
-        f"{kind}_build_extra_gb": build_extra,
-        f"{kind}_one_query_s": one,
-        f"{kind}_effort": built.effort,
-    }
-    row = [kind, f"{build_seconds:.0f}", measure.spread(times["ours"]), measure.spread(times["faiss"]), f"{ratio:.2f}"]
-    return [*row, f"{recall:.3f} (stated {stated:.3f})", f"{one * 1e3:.1f}", f"{extra:.3f}"], figures
-
-
-def directly(built: ApproximateSearch, index: EmbeddingIndex) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a search for rows `[queries, K]` by faiss alone.
-
-    The search is written as by faiss' users.
-    """
-    if built.kind == "hnsw":
-        built.index.hnsw.efSearch = max(built.effort, K)
-        return lambda queries: built.index.search(queries, K)[1]
-    faiss = import_faiss()
-    built.index.nprobe = built.effort
-    vectors = np.ascontiguousarray(index.embeddings, np.float32)
-    refined = faiss.IndexRefineFlat(built.index, faiss.swig_ptr(vectors))
-    refined.k_factor = REFINED
-    return lambda queries: refined.search(queries, K)[1]
+    return [*row, f"{one * 1e3:.0f}", f"{extra:.3f}"], figures
 
 
 def steps_of_ours(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Callable[[], Any]]:
@@ -190,7 +142,7 @@ def steps_of_ours(folder: str, embeddings: np.ndarray, queries: np.ndarray) -> d
 
 def steps_of_faiss(embeddings: np.ndarray, queries: np.ndarray) -> dict[str, Callable[[], Any]]:
     """Return the steps of `steps_of_ours` that faiss alone has, in memory."""
-    flat = import_faiss().IndexFlatIP(embeddings.shape[1])
+    flat = faiss.IndexFlatIP(embeddings.shape[1])
     search = {"one_query": lambda: flat.search(queries[:1], K), "queries": lambda: flat.search(queries, K)}
     return {"build": lambda: flat.add(embeddings), **search}
 
@@ -237,10 +189,8 @@ def peer_figures(
     return rows, figures | {f"{name}_over_faiss": ratio for name, ratio in ratios.items()}
 
 
-def run(
-    folder: str, embeddings: np.ndarray, queries: np.ndarray, kinds: Sequence[str], repeats: int
-) -> tuple[list[list], list[list], dict]:
-    """Return rows of both tables, and all figures.
+def run(folder: str, embeddings: np.ndarray, queries: np.ndarray, repeats: int) -> tuple[list[list], list, dict]:
+    """Return the rows of steps, that of the search, and all figures.
 
     The index is written to `folder`.
     """
@@ -254,18 +204,8 @@ def run(
         ["opened", f"{load_seconds:.4f}", f"{load_extra:.3f}"],
     ]
     figures = {"build_s": build_seconds, "save_s": save_seconds, "load_s": load_seconds, "load_extra_gb": load_extra}
-    row, more, exact = exact_figures(index, queries, repeats)
-    rows = [row]
-    figures |= more
-    for kind in kinds:
-        row, more = approximate_figures(kind, folder, queries, exact, repeats)
-        rows.append(row)
-        figures |= more
-    for first in kinds[:1]:
-        figures["recall_at_10"] = figures[f"{first}_recall_at_10"]
-        figures["search_over_faiss"] = figures[f"{first}_over_faiss"]
-        figures["extra_gb"] = figures["load_extra_gb"] + figures[f"{first}_extra_gb"]
-    return steps, rows, figures
+    row, more = exact_figures(index, queries, repeats)
+    return steps, row, figures | more
 
 
 def main(argv) -> None:
@@ -274,13 +214,13 @@ def main(argv) -> None:
     EmbeddingIndex.build(clustered(2_000, 1, 16)[0], range(2_000)).neighbors_of(range(500), 5)  # warm up
     data = clustered(_FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim)
     with tempfile.TemporaryDirectory(dir=_FLAGS.folder) as folder, own_index(_FLAGS.database) as place:
-        steps, rows, figures = run(f"{folder}/index", *data, _FLAGS.kinds, _FLAGS.repeats)
+        steps, row, figures = run(f"{folder}/index", *data, _FLAGS.repeats)
         daily, ratios = peer_figures(folder, *data, place)
     size = f"{_FLAGS.num_embeddings:,} x {_FLAGS.dim}"
     measure.print_table([size, "seconds", "extra GB"], steps)
     print()
-    header = ["search", "built, s", f"ours, s ({_FLAGS.num_queries} queries)", "faiss, s", "ours / faiss", "recall@10"]
-    measure.print_table([*header, "one query, ms", "extra GB"], rows)
+    header = [f"ours, s ({_FLAGS.num_queries} queries)", "faiss, s", "ours / faiss", "one query, ms", "extra GB"]
+    measure.print_table(header, [row])
     print()
     there = ["database, s", "extra GB"] if _FLAGS.database else []
     measure.print_table([size, "ours, s", "extra GB", "ours / faiss", *there], daily)
@@ -291,9 +231,6 @@ if __name__ == "__main__":
     flags.DEFINE_integer("num_embeddings", 1_000_000, "Rows of the index.", lower_bound=1_000)
     flags.DEFINE_integer("dim", 128, "Components of an embedding.", lower_bound=2)
     flags.DEFINE_integer("num_queries", 1_000, "Queries that are searched together.", lower_bound=1)
-    flags.DEFINE_list(
-        "kinds", ["hnsw", "ivf_pq"], "Approximate indexes, perhaps none; the last line's short keys are of the first."
-    )
     flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
     flags.DEFINE_string(
         "folder", None, "Where the index is written meanwhile (default: the system's temporary folder)."

@@ -64,11 +64,11 @@ def define_flags() -> None:
     flags.DEFINE_multi_string("where", None, "Only photos with COLUMN=VALUE; may be repeated.")
     flags.DEFINE_enum("metric", "cosine", METRICS, "How embeddings are compared.")
     flags.DEFINE_enum("dtype", "float32", ("float32", "float16"), "How embeddings are stored.")
-    flags.DEFINE_enum("approximate", None, KINDS, "Also build an approximate index (needs faiss).")
+    flags.DEFINE_enum("approximate", None, KINDS, "Also build a graph for approximate search, in a database.")
     text = "Recall@10 at which the effort of --approximate is enough; in (0, 1]."
     flags.DEFINE_float("target_recall", TARGET_RECALL, text, 0.0, 1.0)
     flags.DEFINE_integer("k", 10, "How many for each photo.")
-    text = "Compare with every photo, or ask the approximate index."
+    text = "Compare with every photo, or ask a database's graph."
     flags.DEFINE_enum("search", "exact", ("exact", "approximate"), text)
     flags.DEFINE_integer("expand", 0, "Photos that each query takes in first (0: none).", lower_bound=0)
     text = "Candidates re-ranked by k-reciprocal neighbours (0: none)."

@@ -12,7 +12,7 @@ from common.commands.exit_code import GPU_DRIVERS, import_tensorflow
 from common.errors import InvalidInput, check_keras
 
 EXTRAS = {  # module by extra of pyproject.toml
-    **{"faiss": "faiss", "heif": "pillow_heif", "keras-hub": "keras_hub", "mlflow": "mlflow", "onnx": "tf2onnx"},
+    **{"heif": "pillow_heif", "keras-hub": "keras_hub", "mlflow": "mlflow", "onnx": "tf2onnx"},
     **{"parquet": "pyarrow", "serve": "fastapi", "slurm": "submitit", "tune": "optuna"},
     "wandb": "wandb",
 }

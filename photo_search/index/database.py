@@ -10,7 +10,7 @@ import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -18,9 +18,9 @@ from numpy.typing import DTypeLike
 
 from common.errors import invalid
 from common.files import Maybe, Number, checked, default_cache_dir, write_atomically
-from photo_search.index.approximate import ApproximateSearch
+from photo_search.index.approximate import KINDS, ApproximateSearch
 from photo_search.index.database_server import Cursor, Server, changed, checked_text, copied_in, selected
-from photo_search.index.index_folder import APPROXIMATE, SETTINGS
+from photo_search.index.index_folder import SETTINGS
 from photo_search.index.places import StoreError
 from photo_search.index.rows import Rows, below_root
 from photo_search.index.search import product_error
@@ -29,7 +29,15 @@ from photo_search.index.store import Store
 
 _FORMAT = 1
 _DIGEST = re.compile("[0-9a-f]{64}")
-_DESCRIPTION = {**SETTINGS, "token": str, "largest_norm": Number(float, 0), "approximate": Maybe(APPROXIMATE)}
+_APPROXIMATE = {
+    "kind": set(KINDS),
+    "rows": Number(int, 0),
+    "effort": Number(int, 1),
+    "recall_at_10": Number(float, 0, 1),
+    "num_queries": Number(int, 0),
+    "target_recall": Number(float, 0, 1),
+}
+_DESCRIPTION = {**SETTINGS, "token": str, "largest_norm": Number(float, 0), "approximate": Maybe(_APPROXIMATE)}
 _TYPES = {"float32": "vector", "float16": "halfvec"}  # of a column
 _MOST_DIMS = {"float32": 2000, "float16": 4000}  # of a graph
 _MOST_EFFORT = 1000  # of pgvector's `hnsw.ef_search`
@@ -77,8 +85,6 @@ class IndexDatabase(Store):
         InvalidInput: no such address, server or index.
     """
 
-    has_own_graph = True
-
     def __init__(self, place: str | os.PathLike, root: str | os.PathLike | None = None) -> None:
         self._server = Server(place)
         self.place = self._server.place
@@ -122,7 +128,7 @@ class IndexDatabase(Store):
         rows = rows._replace(embeddings=np.asarray(rows.embeddings))  # before the tables that they may be in are locked
         place_of_ids = _absolute(root)
         record = {**settings, "root": place_of_ids, "has_labels": rows.labels is not None, "format": _FORMAT}
-        record |= {"token": secrets.token_hex(8), "largest_norm": _largest_norm(rows.embeddings)}
+        record |= {"token": secrets.token_hex(8), "largest_norm": _largest_norm(rows.embeddings), "approximate": None}
         model = _cached(settings["model_digest"])
         first = secrets.randbits(40) << 22  # so that no key is one of an index that this one replaces
         with server.transaction() as cursor:
@@ -259,10 +265,13 @@ class IndexDatabase(Store):
         self._embeddings.remember(rows.reshape(-1), vectors.reshape(-1, vectors.shape[-1]))
         return rows
 
-    def own_graph(self, kind: str) -> Callable[[np.ndarray, int, int], np.ndarray]:
+    @property
+    def approximate(self) -> dict | None:
+        """The record of the graph, or None."""
+        return self.record["approximate"]
+
+    def build_graph(self) -> None:
         """Make pgvector's HNSW graph, which later changes keep up to date."""
-        if kind != "hnsw":
-            raise invalid("--approximate", received=kind, expected="hnsw, the only one in a database")
         dim, dtype = self.record["dim"], self.record["dtype"]
         if dim > _MOST_DIMS[dtype]:
             expected, fix = f"at most {_MOST_DIMS[dtype]:,} for hnsw in a database", "Search exactly, or keep a folder."
@@ -272,17 +281,10 @@ class IndexDatabase(Store):
             self._recorded(cursor, "FOR UPDATE")
             cursor.execute(self._server.sql("DROP INDEX IF EXISTS {hnsw}"))
             cursor.execute(self._server.sql(f"CREATE INDEX hnsw ON {{rows}} USING hnsw (embedding {operators})"))
-        return self.approximate_rows
 
-    def keep_approximate(self, found: ApproximateSearch) -> None:
+    def keep_graph(self, found: ApproximateSearch) -> None:
         """Record the effort and recall of the graph."""
-        self._write(_Kept(), Rows(self._embeddings.none, [], [], [], []), {"approximate": found.as_record()})
-
-    def approximate(self) -> ApproximateSearch:
-        """Return the graph; it has all rows."""
-        return ApproximateSearch(
-            **{**self.record["approximate"], "rows": len(self._view.ids)}, index=self.approximate_rows
-        )
+        self._write(_Kept(), Rows(self._embeddings.none, [], [], [], []), {"approximate": found._asdict()})
 
     def approximate_rows(self, queries: np.ndarray, count: int, effort: int) -> np.ndarray:
         """Return probably near rows `[queries, count]`, -1 for none."""

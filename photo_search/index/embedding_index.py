@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from common.errors import check_choice, check_non_negative, check_positive, invalid
-from photo_search.index.approximate import TARGET_RECALL, ApproximateSearch, build_approximate, without_own_row
+from common.errors import check_choice, check_fraction, check_non_negative, check_positive, invalid
+from photo_search.index.approximate import TARGET_RECALL, ApproximateSearch, measure_recall, without_own_row
 from photo_search.index.near_duplicates import DuplicatePairs, find_near_duplicates
 from photo_search.index.query_expansion import QueryExpansion, expand_queries
 from photo_search.index.reranking import Reranking
@@ -49,7 +49,7 @@ class EmbeddingIndex:
     """Embeddings with an id and possibly a label each, searched by similarity.
 
     Create it by `build`, or read it by `load`. Search is exact, by `common.retrieval.find_nearest_neighbors`, unless
-    `approximate=True` selects the faiss index from `build_approximate`.
+    `approximate=True` selects the graph that a database built (`build_approximate`).
 
     An index saved in a folder is memory-mapped, so only the rows in use are read. `add` appends without rewriting;
     `remove`, `upsert` and `rebuild` write new files. An index saved in a database, `postgresql://...`, has several
@@ -140,15 +140,10 @@ class EmbeddingIndex:
         """
         settings = {key: self._record[key] for key in ("dim", "dtype", "metric", "model_digest", "rounding_error")}
         kind, model = store_of(folder), self.model_file()
-        is_by_faiss = self._record["approximate"] and not (kind.has_own_graph or self._store.has_own_graph)
-        approximate = self._store.approximate() if is_by_faiss else None
-        settings["approximate"] = None
         self._store = kind.create(folder, settings, self._rows, replace=replace, root=root or self.root)
         self._take_over()
         if model is not None:
             kind.keep_model(folder, model.read_bytes())
-        if approximate is not None:
-            self._keep_approximate(approximate)
 
     def attach(self, embedder: ImageEmbedder) -> None:
         """Attach a model, so that `search` and `add` accept images.
@@ -269,8 +264,8 @@ class EmbeddingIndex:
 
     @property
     def approximate(self) -> dict | None:
-        """The record of the approximate index (see `ApproximateSearch`), or None."""
-        return self._record["approximate"]
+        """The record of a database's graph (see `ApproximateSearch`), or None."""
+        return self._store.approximate
 
     def add(
         self,
@@ -280,8 +275,6 @@ class EmbeddingIndex:
         digests: Sequence[str] | None = None,
     ) -> None:
         """Append rows; existing data is not rewritten.
-
-        Until the approximate index is rebuilt, the new rows are searched exactly.
 
         Args:
             items: embeddings `[rows, dim]`, or images for the embedder (see `search`).
@@ -320,7 +313,7 @@ class EmbeddingIndex:
     def remove(self, ids: Sequence[object]) -> None:
         """Delete rows; the others keep their order.
 
-        In a folder the files are rewritten, and the approximate index is dropped.
+        In a folder the files are rewritten.
 
         Args:
             ids: of rows of the index.
@@ -344,7 +337,7 @@ class EmbeddingIndex:
     ) -> None:
         """Replace the rows that have these ids, and append the others, at once.
 
-        All of them are the last rows afterwards. In a folder the approximate index is dropped.
+        All of them are the last rows afterwards.
 
         Args:
             items, ids, labels, digests: as in `add`, except that ids may be in the index.
@@ -382,7 +375,7 @@ class EmbeddingIndex:
     ) -> None:
         """Replace all rows at once by kept and new ones, in a given order.
 
-        An index in a folder is rewritten to new files, and the approximate index is dropped. In a database rows that
+        An index in a folder is rewritten to new files. In a database rows that
         stay keep their order, and others follow them.
 
         Args:
@@ -442,7 +435,7 @@ class EmbeddingIndex:
             queries: embeddings `[queries, dim]`; or, with an embedder, images: file paths, encoded bytes, or an array
                 `[queries, height, width, channels]`.
             k: at most the number of rows that are searched.
-            approximate: use the approximate index; queries with fewer than k found rows are searched exactly.
+            approximate: use a database's graph; queries with fewer than k found rows are searched exactly.
             among: rows `[any]`, int: only these are searched, exactly.
             expansion: first merge queries with their neighbours ("cosine" only).
             reranking: re-rank the found rows by k-reciprocal neighbours.
@@ -549,7 +542,7 @@ class EmbeddingIndex:
 
         Args:
             threshold: in the unit of the metric; `calibrate_threshold` finds one for a precision.
-            approximate: use the approximate index, which misses pairs according to its recall.
+            approximate: use a database's graph, which misses pairs according to its recall.
 
         Returns:
             The pairs that hold each group together.
@@ -558,40 +551,39 @@ class EmbeddingIndex:
         return find_near_duplicates(self.embeddings, threshold, metric=self.metric, nearest_rows=search)
 
     def build_approximate(
-        self, kind: str = "hnsw", *, target_recall: float = TARGET_RECALL, num_queries: int = 500, seed: int = 0
+        self, *, target_recall: float = TARGET_RECALL, num_queries: int = 500, seed: int = 0
     ) -> ApproximateSearch:
-        """Build an approximate index over all rows, and measure its recall.
+        """Build a database's HNSW graph over all rows, and measure its recall.
 
-        It is one of faiss, or a database's own graph. A saved index stores it in its folder. A database
-        keeps its own up to date.
+        The database keeps the graph up to date.
 
         Args:
-            kind: "hnsw" (fast; needs 1.5 times the embeddings' memory) or "ivf_pq" (small).
-            target_recall: of ten neighbours; the effort of searches is raised to reach it.
+            target_recall: of ten neighbours, in (0, 1]; the effort of searches is raised to reach it.
             num_queries: rows that measure it.
-            seed: of their draw and of faiss' k-means.
+            seed: of their draw.
 
         Returns:
-            The index, with the recall reached, which may lie below the target.
+            The recall reached, which may lie below the target.
 
         Raises:
-            InvalidInput: faiss is missing, too few rows, or another kind than a database has.
+            InvalidInput: an index outside of a database, fewer than two rows, or more components than a graph takes.
         """
-        found = build_approximate(
+        check_fraction("target_recall", target_recall)
+        check_positive("num_queries", num_queries)
+        if len(self) < 2:
+            raise invalid("rows", received=len(self), expected="2 or more", fix="Search exactly.")
+        self._store.build_graph()
+        found = measure_recall(
+            self._store.approximate_rows,
             self._vectors,
             self.metric,
-            kind,
             target_recall=target_recall,
             num_queries=num_queries,
             seed=seed,
-            own_graph=self._store.own_graph,
         )
-        self._keep_approximate(found)
-        return found
-
-    def _keep_approximate(self, found: ApproximateSearch) -> None:
-        self._store.keep_approximate(found)
+        self._store.keep_graph(found)
         self._take_over()
+        return found
 
     def _embeddings_of(self, items: Any) -> np.ndarray:  # noqa: ANN401
         if isinstance(items, np.ndarray) and items.ndim != 4 and items.dtype.kind not in "OSU":
@@ -626,13 +618,14 @@ class EmbeddingIndex:
             return np.empty((0, k), np.int64)
         if approximate and among is not None:
             raise invalid("approximate", received=True, expected="False together with `among`")
-        if approximate and self._record["approximate"] is None:
+        graph = self.approximate if approximate else None
+        if approximate and graph is None:
             fix = "Build one with build_approximate(), or search exactly."
-            raise invalid("approximate", received=True, expected="an index that has an approximate one", fix=fix)
-        if approximate:
+            raise invalid("approximate", received=True, expected="a database with a graph", fix=fix)
+        if graph is not None:
             exactly = functools.partial(self._nearest, k=k, approximate=False, among=None)
-            search = self._store.approximate()
-            return nearest_approximately(queries, self._vectors, k, self.metric, search, exactly)
+            proposed = self._store.approximate_rows(queries, k, graph["effort"])
+            return nearest_approximately(queries, self._vectors, k, self.metric, proposed, exactly)
         rows = None if among is None else np.sort(self._checked_rows(among))
         found = self._store.nearest(queries, k, rows)
         if found is not None:

@@ -27,7 +27,6 @@ from common.files import (
     write_atomically,
     write_json,
 )
-from photo_search.index.approximate import KINDS, ApproximateSearch, read_approximate, write_approximate
 from photo_search.index.rows import Rows, TextColumn, below_root, encoded, exchanged
 from photo_search.index.similarity import METRICS
 from photo_search.index.store import Store
@@ -39,7 +38,7 @@ _LATER_TEXTS = {"digests": "digest_ends", "metadata": "metadata_ends"}  # which 
 _TEXTS = {"ids": "id_ends", "labels": "label_ends", **_LATER_TEXTS}
 _LATER_COLUMNS = (*_LATER_TEXTS, *_LATER_TEXTS.values())
 _COLUMNS = ("embeddings", *_TEXTS, *_TEXTS.values())
-_OWN_NAME = re.compile(rf"({'|'.join(_COLUMNS)}|approximate)-[0-9a-f]{{8}}\.(bin|faiss)")
+_OWN_NAME = re.compile(rf"({'|'.join(_COLUMNS)})-[0-9a-f]{{8}}\.bin")
 _COUNT = Number(int, 0, 2**48)
 SETTINGS = {
     "dim": _COUNT,
@@ -50,14 +49,6 @@ SETTINGS = {
     "model_digest": Maybe(str),
     "rounding_error": Number(float, 0),
 }
-APPROXIMATE = {
-    "kind": set(KINDS),
-    "rows": _COUNT,
-    "effort": Number(int, 1),
-    "recall_at_10": Number(float, 0, 1),
-    "num_queries": _COUNT,
-    "target_recall": Maybe(Number(float, 0, 1), is_null_allowed=False),
-}
 _DESCRIPTION = {
     **SETTINGS,
     "rows": _COUNT,
@@ -66,7 +57,6 @@ _DESCRIPTION = {
         **dict.fromkeys(_LATER_COLUMNS, Maybe(_OWN_NAME, is_null_allowed=False)),
     },
     "bytes": {**dict.fromkeys(_TEXTS, _COUNT), **dict.fromkeys(_LATER_TEXTS, Maybe(_COUNT, is_null_allowed=False))},
-    "approximate": Maybe({"file": _OWN_NAME, **APPROXIMATE}),
 }
 _ROWS_AT_ONCE = 65_536
 
@@ -89,7 +79,6 @@ class IndexFolder(Store):
     def __init__(self, folder: str | os.PathLike, root: str | os.PathLike | None = None) -> None:
         self.folder = pathlib.Path(folder)
         self._maps: list[mmap.mmap] = []
-        self._approximate: tuple[str, ApproximateSearch] | None = None  # with its file
         self.record = self._read()
         recorded = self.record.get("root")
         self.recorded_root = None if recorded is None else os.path.abspath(self.folder / recorded)
@@ -119,7 +108,7 @@ class IndexFolder(Store):
 
         Args:
             folder: made if missing.
-            settings: `dim`, `dtype`, `metric`, `model_digest`, `rounding_error`, `approximate`.
+            settings: `dim`, `dtype`, `metric`, `model_digest`, `rounding_error`.
             rows: the first rows, of the stored type; possibly none.
             replace: replace an existing index once the new one is complete; otherwise it is an `InvalidInput`.
             root: paths below this folder are stored relative to it.
@@ -201,7 +190,7 @@ class IndexFolder(Store):
         """
         with _locked(self.folder):
             with _none_left_on_failure(self.folder):
-                record = {**_written(self.folder, self._unchanged(), rows, self.root), **changes, "approximate": None}
+                record = {**_written(self.folder, self._unchanged(), rows, self.root), **changes}
                 self._commit_rows(record)
             _remove_other_files(self.folder, record)
 
@@ -221,36 +210,6 @@ class IndexFolder(Store):
                 record |= {"files": files, "bytes": {**record["bytes"], "metadata": size}}
                 self._commit_rows(record)
             _remove_other_files(self.folder, record)
-
-    def change(self, **changes: object) -> None:
-        """Change entries of the record, such as that of an approximate index.
-
-        Rows that another process has added stay.
-
-        Raises:
-            InvalidInput: another process is writing, or has replaced the rows since this one opened the index.
-        """
-        with _locked(self.folder):
-            record = self._read()
-            if record["files"] != self.record["files"]:
-                raise self._changed()
-            write_json(self.folder / RECORD, {**record, **changes})
-            self.record = {**self.record, **changes}  # with the rows that this process knows
-
-    def keep_approximate(self, found: ApproximateSearch) -> None:
-        """Write an approximate index in place of an earlier one."""
-        record = {**found.as_record(), "file": f"approximate-{secrets.token_hex(4)}.faiss"}
-        write_approximate(self.folder / record["file"], found)
-        self.change(approximate=record)
-        _remove_other_files(self.folder, self.record)
-        self._approximate = (record["file"], found)
-
-    def approximate(self) -> ApproximateSearch:
-        """Return the recorded approximate index, read once."""
-        record = self.record["approximate"]
-        if self._approximate is None or self._approximate[0] != record["file"]:
-            self._approximate = (record["file"], read_approximate(self.folder / record["file"], record))
-        return self._approximate[1]
 
     def _unchanged(self) -> dict:
         """Return the record, or raise `InvalidInput` if another process has changed the rows."""
@@ -378,14 +337,13 @@ def _none_left_on_failure(folder: pathlib.Path) -> Iterator[None]:
 
 
 def _remove_other_files(folder: pathlib.Path, record: dict) -> None:
-    """Remove files of earlier indexes, approximate ones too, absent from the record."""
-    keep = {*record["files"].values(), (record["approximate"] or {}).get("file")}
+    """Remove files of earlier indexes, absent from the record."""
+    keep = {*record["files"].values()}
     _remove([path for path in _files_of(folder) if path.name not in keep])
 
 
 def _files_of(folder: pathlib.Path) -> list[pathlib.Path]:
-    names = (*_COLUMNS, "approximate")
-    return [path for name in names for ending in ("bin", "faiss") for path in folder.glob(f"{name}-????????.{ending}")]
+    return [path for name in _COLUMNS for path in folder.glob(f"{name}-????????.bin")]
 
 
 def _remove(paths: list[pathlib.Path]) -> None:

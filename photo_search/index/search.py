@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from common import retrieval
-from photo_search.index.approximate import ApproximateSearch, best_of
+from photo_search.index.approximate import best_of
 from photo_search.index.reranking import Reranking, k_reciprocal_distances
 from photo_search.index.similarity import search_similarity, similarities_of
 
@@ -67,21 +67,14 @@ def nearest_approximately(
     embeddings: np.ndarray,
     k: int,
     metric: str,
-    search: ApproximateSearch,
+    proposed: np.ndarray,
     exactly: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Search by an approximate index, and exactly among the rows beyond it.
+    """Sort rows `[queries, k]` that a graph proposed.
 
-    A query with fewer than k found rows is searched `exactly`.
+    A query with absent ones is searched `exactly`.
     """
-    rows = search.candidates(queries, k)
-    added = len(embeddings) - search.rows
-    if added:
-        tail = nearest_exactly(queries, embeddings[search.rows :], min(k, added), metric)
-        rows = np.concatenate([rows, tail + search.rows], axis=1)
-    if rows.shape[1] < k:
-        return exactly(queries)
-    rows = best_of(queries, embeddings, rows, k, metric)
+    rows = best_of(queries, embeddings, proposed, k, metric)
     incomplete = np.flatnonzero((rows < 0).any(axis=1))
     if len(incomplete):
         rows[incomplete] = exactly(queries[incomplete])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from common.errors import check_given
+from common.errors import InvalidInput, invalid
 from photo_search.index.approximate import ApproximateSearch
 from photo_search.index.rows import Rows, exchanged
 
@@ -19,7 +19,6 @@ class Store(Protocol):
     Each change is made whole or not at all. Settings of the record, such as `rounding_error`, change with rows.
     """
 
-    has_own_graph: bool = False  # in place of an approximate index of faiss
     record: dict
     root: str | None = None
     recorded_root: str | None = None
@@ -39,11 +38,10 @@ class Store(Protocol):
     def replace_metadata(self, texts: Mapping[int, str]) -> None:
         """Replace the metadata of some rows, by their number."""
 
-    def keep_approximate(self, found: ApproximateSearch) -> None:
-        """Store an approximate index, and record it."""
-
-    def approximate(self) -> ApproximateSearch:
-        """Return the recorded approximate index."""
+    @property
+    def approximate(self) -> dict | None:
+        """The record of a graph for approximate search, which a database may have."""
+        return None
 
     def check_whole(self) -> None:
         """Refuse rows that have been damaged since they were opened."""
@@ -64,9 +62,17 @@ class Store(Protocol):
         """Return a file with the model that the index keeps, or None."""
         return None
 
-    def own_graph(self, kind: str) -> Any:  # noqa: ANN401
-        """Build the store's own approximate index; None: faiss should."""
-        return None
+    def build_graph(self) -> None:
+        """Build a graph for approximate search, or raise `InvalidInput`."""
+        raise _no_graph()
+
+    def keep_graph(self, found: ApproximateSearch) -> None:
+        """Record the recall and the effort of the graph."""
+        raise _no_graph()
+
+    def approximate_rows(self, queries: np.ndarray, count: int, effort: int) -> np.ndarray:
+        """Return probably near rows `[queries, count]` by the graph, -1 for none."""
+        raise _no_graph()
 
 
 class IndexMemory(Store):
@@ -78,16 +84,15 @@ class IndexMemory(Store):
     """
 
     def __init__(self, settings: dict, rows: Rows) -> None:
-        self.record, self._rows = {**settings, "approximate": None}, rows
-        self._approximate: ApproximateSearch | None = None
+        self.record, self._rows = settings, rows
 
     def rows(self) -> Rows:
         """Return all rows."""
         return self._rows
 
     def append(self, rows: Rows, **changes: object) -> None:
-        """Append rows; the approximate index stays, without them."""
-        self.exchange(np.empty(0, np.int64), rows, **changes, approximate=self.record["approximate"])
+        """Append rows."""
+        self.exchange(np.empty(0, np.int64), rows, **changes)
 
     def exchange(self, removed: np.ndarray, rows: Rows, **changes: object) -> None:
         """Remove rows by their number, and append others."""
@@ -96,17 +101,14 @@ class IndexMemory(Store):
     def rewrite(self, sources: np.ndarray, rows: Rows, **changes: object) -> None:
         """Replace all rows."""
         self._rows = rows._replace(embeddings=rows.embeddings[:])
-        self.record = {**self.record, "approximate": None, **changes}
+        self.record = {**self.record, **changes}
 
     def replace_metadata(self, texts: Mapping[int, str]) -> None:
         """Replace the metadata of some rows, by their number."""
         known = self._rows.metadata or [""] * len(self._rows.ids)
         self._rows = self._rows._replace(metadata=[texts.get(row, text) for row, text in enumerate(known)])
 
-    def keep_approximate(self, found: ApproximateSearch) -> None:
-        """Keep an approximate index in memory."""
-        self.record, self._approximate = {**self.record, "approximate": found.as_record()}, found
 
-    def approximate(self) -> ApproximateSearch:
-        """Return the approximate index that is kept."""
-        return check_given("approximate", self._approximate)
+def _no_graph() -> InvalidInput:
+    fix = "Search exactly, or keep the index in a database: postgresql://USER@HOST/DATABASE#NAME."
+    return invalid("approximate search", received="an index outside of a database", expected="one in it", fix=fix)

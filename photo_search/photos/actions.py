@@ -112,7 +112,7 @@ def _index(values: flags.FlagValues) -> None:
     if described is not None:
         sync.set_metadata(index, described, values.metadata)
     if values.approximate:
-        sync.build_approximate(index, values.approximate, values.target_recall)
+        sync.build_approximate(index, values.target_recall)
     rounding = f", rounded by at most {index.rounding_error:.1e}" if index.rounding_error else ""
     stored = f"{index.dim} components, {index.metric}, {index.dtype}{rounding}"
     print(f"{shown_place(values.index)}: {len(index)} photos, {stored}.")
@@ -360,10 +360,8 @@ def _table(values: flags.FlagValues, parts: str, index: EmbeddingIndex | None, *
 
 def _check_search(values: flags.FlagValues, index: EmbeddingIndex) -> None:
     if values.search == "approximate" and index.approximate is None:
-        fix = (
-            f"`python -m photo_search.search index --index={shown_place(values.index)} --approximate=hnsw` builds one."
-        )
-        raise invalid("--search", received="approximate", expected="an index that has an approximate one", fix=fix)
+        fix = "`dml search index --index=postgresql://... --approximate=hnsw` builds one. A folder is searched exactly."
+        raise invalid("--search", received="approximate", expected="a database with a graph", fix=fix)
 
 
 def _need(values: flags.FlagValues, *names: str) -> None:

@@ -16,7 +16,6 @@ from common.data.content_digests import content_digests
 from common.errors import InvalidInput, invalid
 from common.pages.markup import plural
 from photo_search.index import EmbeddingIndex
-from photo_search.index.approximate import TARGET_RECALL
 from photo_search.index.places import cache_folder, parts_of, shown_place
 from photo_search.photos.embedding import EmbeddingTable, Photos, find_photos, forget_parts, unreadable_photos
 from photo_search.photos.models import choose_model, embedded
@@ -84,11 +83,9 @@ def sync(values: flags.FlagValues) -> None:
         num_embedded = len(table.paths)
         plan = _without_unread(plan, index, table.paths)
         if not plan.is_empty or index.root_is_new:
-            approximate = index.approximate
             _apply(index, plan, table.embeddings, index.labels is not None or photos.labels is not None)
             if table.paths:
                 forget_parts(parts_of(values.index))
-            _restore_approximate(index, approximate)
         if described is not None:
             set_metadata(index, described, values.metadata)
     done = "to embed" if values.dry_run else "embedded"
@@ -115,9 +112,7 @@ def remove(values: flags.FlagValues) -> None:
         _print_kind("removed", ids)
         print(f"{plural(len(ids), 'photo')} of {len(index)} would be removed.")
         return
-    approximate = index.approximate
     index.remove(ids)
-    _restore_approximate(index, approximate)
     print(f"{plural(len(ids), 'photo')} removed.")
     print(f"{shown_place(values.index)}: {plural(len(index), 'photo')}.")
 
@@ -308,19 +303,9 @@ def _print_kind(name: str, paths: Sequence[str]) -> None:
         print(f"{name}: {len(paths) - _NUM_NAMED} more")
 
 
-def _restore_approximate(index: EmbeddingIndex, earlier: dict | None) -> None:
-    """Build the approximate index again like the earlier one, or explain the failure."""
-    if earlier is None or index.approximate is not None:  # a database has kept it
-        return
-    try:
-        build_approximate(index, earlier["kind"], earlier.get("target_recall", TARGET_RECALL))
-    except InvalidInput as error:
-        print(f"The approximate index was of the earlier photos and is dropped. {error}")
-
-
-def build_approximate(index: EmbeddingIndex, kind: str, target_recall: float) -> None:
-    """Build an approximate index, and print its recall."""
-    built = index.build_approximate(kind, target_recall=target_recall)
+def build_approximate(index: EmbeddingIndex, target_recall: float) -> None:
+    """Build a database's graph, and print its recall."""
+    built = index.build_approximate(target_recall=target_recall)
     print(
         f"Approximate index ({built.kind}): recall@10 {built.recall_at_10:.3f} against exact search, "
         f"with {built.num_queries} of the photos as queries."

@@ -49,14 +49,12 @@ def test_the_server_ranks_as_exact_search_does(metric, dtype, database):
 def test_a_graph_is_made_where_it_is_asked_for_and_grows(metric, dtype, database, postgres):
     EmbeddingIndex.build(rows(900), names(900), metric=metric, dtype=dtype).save(database)
     index = EmbeddingIndex.load(database)
-    built = index.build_approximate("hnsw", target_recall=0.9, num_queries=50)
+    built = index.build_approximate(target_recall=0.9, num_queries=50)
     assert built.recall_at_10 >= 0.9
     index.add(rows(100, seed=1), names(100, 900))
-    with pytest.raises(InvalidInput, match="--approximate: received 'ivf_pq', expected hnsw"):
-        index.build_approximate("ivf_pq")
     index.remove(names(50))
     index = EmbeddingIndex.load(database)
-    assert index.approximate == {**built.as_record(), "rows": 950}
+    assert index.approximate == {**built._asdict(), "rows": 950}
     found, exact = (index.search(rows(50, seed=3), 10, approximate=each).rows for each in (True, False))
     assert recall_of(found, exact) >= 0.85
     assert index.search(rows(1, seed=1), 1, approximate=True).ids == [names(1, 900)]
@@ -78,7 +76,7 @@ def test_a_graph_that_cannot_be_is_refused_before_anything_is_read(database, mon
     index = EmbeddingIndex.load(database)
     monkeypatch.delattr(index_database.IndexDatabase, "read_all_embeddings")
     for arguments, phrase in (
-        ({"kind": "hnsw"}, "components: received 2001, expected at most 2,000 for hnsw"),
+        ({}, "components: received 2001, expected at most 2,000 for hnsw"),
         ({"target_recall": 2}, "target_recall"),
     ):
         with pytest.raises(InvalidInput, match=phrase):
@@ -89,7 +87,7 @@ def test_an_embedding_moves_once(database, monkeypatch):
     """Also beside rows of others, and where distances are small beside the norms."""
     gallery = 200 + rows(3000)
     EmbeddingIndex.build(gallery, names(3000), metric="euclidean").save(database)
-    EmbeddingIndex.load(database).build_approximate("hnsw", num_queries=20)
+    EmbeddingIndex.load(database).build_approximate(num_queries=20)
     index = EmbeddingIndex.load(database)
     EmbeddingIndex.load(database).add(gallery[:1], ["another's"])
     moved, transactions, selected, begun = [], [], index_database.selected, Server._begun

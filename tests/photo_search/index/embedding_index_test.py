@@ -255,25 +255,6 @@ def test_a_reader_keeps_what_it_has_opened(tmp_path):
         reader.add(rows(2, seed=1), names(2, 50))
 
 
-def test_a_change_of_the_record_keeps_the_rows_of_others(tmp_path):
-    folder = tmp_path / "index"
-    EmbeddingIndex.build(rows(40), names(40)).save(folder)
-    first, second = EmbeddingIndex.load(folder), index_folder.IndexFolder(folder)
-    first.add(rows(2, seed=1), names(2, 40))
-    second.change(model_digest="b" * 64)
-    assert list(EmbeddingIndex.load(folder).ids) == names(42)
-    assert EmbeddingIndex.load(folder).model_digest == "b" * 64
-    with pytest.raises(InvalidInput, match="changed meanwhile"):  # it does not know these rows
-        second.append(second.rows())
-    with open(folder / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(InvalidInput, match="which another process writes.*one writer"):
-            second.change(model_digest="c" * 64)
-    EmbeddingIndex.load(folder).remove(names(1))
-    with pytest.raises(InvalidInput, match="changed meanwhile"):  # an approximate index would be of other rows
-        second.change(model_digest="c" * 64)
-
-
 @pytest.mark.parametrize("metric", ["cosine", "inner_product"])
 def test_half_precision_is_off_by_no_more_than_it_says(metric, place):
     gallery, queries = rows(200), rows(20, seed=1)
@@ -397,21 +378,10 @@ def test_bad_folders_are_named(tmp_path):
             EmbeddingIndex.load(folder)
 
 
-FOUND = {
-    "file": "approximate-01234567.faiss",
-    "kind": "hnsw",
-    "rows": 60,
-    "effort": 1,
-    "recall_at_10": 1.0,
-    "num_queries": 9,
-}
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         *({"bytes": value} for value in (None, [], {"ids": 1})),
-        *({"approximate": value} for value in ([], "hnsw", {**FOUND, "file": "../x"}, {**FOUND, "effort": "16"})),
         *({"rows": value} for value in (True, 1.5, "60", 10**30)),
         *({name: 7} for name in ("metric", "dtype", "model_digest", "has_labels", "files")),
         {"rounding_error": float("nan")},

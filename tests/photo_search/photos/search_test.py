@@ -206,20 +206,12 @@ def test_labelled_pairs_choose_the_threshold(tmp_path):
         check_clean_failure(failed, "pairs.csv, line 2", phrase)
 
 
-def test_approximate_search_states_its_recall(tmp_path):
-    pytest.importorskip("faiss", reason="faiss is not installed (pip install faiss-cpu)")
+def test_expansion_and_reranking_keep_the_number_of_rows(tmp_path):
     vectors = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
     np.savez(tmp_path / "x.npz", embeddings=vectors, paths=[f"/{row}.png" for row in range(300)])
-    shown = done("index", tmp_path, "--index=index", "--embeddings=x.npz", "--approximate=hnsw")
-    assert "Approximate index (hnsw): recall@10 " in shown
-    query = ["--index=index", "--embeddings=x.npz", "--k=2"]
-    exact = done("neighbours", tmp_path, *query)
-    approximate = done("neighbours", tmp_path, *query, "--search=approximate")
-    pairs = zip(exact.splitlines(), approximate.splitlines())
-    same = [left == right for left, right in pairs if not left.startswith("/")]
-    assert np.mean(same) > 0.9
-    reranked = done("neighbours", tmp_path, *query, "--rerank=50", "--expand=5")
-    assert len(reranked.splitlines()) == len(exact.splitlines())
+    done("index", tmp_path, "--index=index", "--embeddings=x.npz")
+    shown = done("neighbours", tmp_path, "--index=index", "--embeddings=x.npz", "--k=2", "--rerank=50", "--expand=5")
+    assert len([line for line in shown.splitlines() if line.startswith("/")]) == 300
 
 
 def test_photos_unlike_all_others_are_said_to_be(tmp_path, run_here, capsys):

@@ -259,22 +259,6 @@ def test_given_photos_are_forgotten(tmp_path, run_here, capsys):
         assert list(EmbeddingIndex.load(tmp_path / "ix").ids) == left
 
 
-def test_an_approximate_index_is_built_again(tmp_path, run_here, capsys):
-    pytest.importorskip("faiss", reason="faiss is not installed (pip install faiss-cpu)")
-    vectors = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
-    index = EmbeddingIndex.build(vectors, [str(row) for row in range(40)], ["jay"] * 39 + ["owl"])
-    index.save(tmp_path / "ix")
-    index.build_approximate("hnsw", target_recall=0.9)
-    run_here("remove", "--index=ix", "--images=3")
-    assert "Approximate index (hnsw): recall@10 " in capsys.readouterr().out
-    left = EmbeddingIndex.load(tmp_path / "ix")
-    assert (left.approximate["rows"], left.approximate["target_recall"]) == (39, 0.9)
-    assert left.search(vectors[4:5], 1, approximate=True).ids == [["4"]]
-    run_here("remove", "--index=ix", "--label=jay")
-    assert "dropped. Invalid rows: received 1, expected 2 or more for hnsw" in capsys.readouterr().out
-    assert EmbeddingIndex.load(tmp_path / "ix").approximate is None
-
-
 def test_metadata_filter_and_follow_renamed_photos(model, photos, tmp_path, run_here, capsys):
     lines = ["Path,Year,place", *(f"jay/{place}.png,{2020 + place % 2},park" for place in range(4)), "gone.png,1,"]
     (photos / "years.csv").write_text("\n".join(lines))
