@@ -17,7 +17,6 @@ medians over the rounds. Last line: one JSON object.
 from __future__ import annotations
 
 import statistics
-import time
 
 import numpy as np
 import tensorflow as tf
@@ -61,50 +60,34 @@ class Step:
             transforms.append(ProximalTerm(network, 2e-4))
         self.model.compile_training(ProxyRateOptimizer(FusedAdam(1e-5, beta_2=0.99)), transforms)
         self._train = tf.function(self.model.train_step)
-        self.cpu_seconds: list[float] = []
 
     def __call__(self) -> None:
         """Make one step."""
-        start = time.process_time()
         float(self._train((self.images, self.labels))["loss"])
-        self.cpu_seconds.append(time.process_time() - start)
-
-    def warmed_up(self) -> Step:
-        """Make two steps, the first of them tracing the graph; return self."""
-        self()
-        self()
-        self.cpu_seconds.clear()
-        return self
 
 
-def reference_bytes(loss: ChanceConstrainedLoss) -> int:
-    """Return the bytes of a step's references: embeddings and labels."""
-    references = loss.proxies.references()
-    return sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in references[:2])
-
-
-def main(argv) -> None:
+def main(_) -> None:
     """Alternate the steps and print the table and the figures."""
-    del argv
     steps = {"without": Step(None)}
     for name in _FLAGS.sizes:
         steps |= {name: Step(SIZES[name]), f"{name}_compiled": Step(SIZES[name], jit_compile=True)}
     for step in steps.values():
-        step.warmed_up()
-    seconds = measure.paired_seconds(steps, _FLAGS.repeats)
-    without = steps.pop("without")
-    rows = [["without CCP", measure.spread(seconds["without"]), measure.spread(without.cpu_seconds), "", "", ""]]
-    figures = {"without_seconds": statistics.median(seconds["without"])}
+        step()  # traces the graph
+        step()
+    clocks = measure.paired_clocks(steps, _FLAGS.repeats)
+    del steps["without"]
+    rows = [["without CCP", *(measure.spread(clock["without"]) for clock in clocks), "", "", ""]]
+    figures = {"without_seconds": statistics.median(clocks[0]["without"])}
     for name, step in steps.items():
-        ratio = measure.paired_ratio(seconds[name], seconds["without"])
-        cpu_ratio = measure.paired_ratio(step.cpu_seconds, without.cpu_seconds)
+        ratio, cpu_ratio = (measure.paired_ratio(clock[name], clock["without"]) for clock in clocks)
         figures |= {f"{name}_ratio": ratio, f"{name}_cpu_ratio": cpu_ratio}
-        extra_mb = reference_bytes(step.loss) / 1e6
+        held = step.loss.proxies.references()[:2]  # embeddings and labels
+        extra_mb = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in held) / 1e6
         if name in SIZES:
             figures[f"{name}_extra_mb"] = extra_mb
         size, *compiled = name.split("_")
         label = f"{size}: {' x '.join(map(str, SIZES[size]))} proxies{', compiled' * bool(compiled)}"
-        times = [measure.spread(seconds[name]), measure.spread(step.cpu_seconds)]
+        times = [measure.spread(clock[name]) for clock in clocks]
         rows.append([label, *times, f"{ratio:.3f}", f"{cpu_ratio:.3f}", f"{extra_mb:.1f}"])
     measure.print_table(["step", "seconds", "CPU seconds", "ratio", "CPU ratio", "references MB"], rows)
     measure.print_figures(figures)

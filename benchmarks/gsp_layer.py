@@ -21,7 +21,6 @@ Command: python -m benchmarks.gsp_layer [--repeats=30] [--settings=3]
 
 from __future__ import annotations
 
-import functools
 import statistics
 
 import tensorflow as tf
@@ -75,46 +74,35 @@ def training_step(pooling, kernel, upstream):
     return step
 
 
-def make_setting(batch, size, channels, embedding, prototypes):
-    """Make a setting's inputs, kernel, upstream gradient and initial prototypes."""
+def time_setting(setting, repeats) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Measure wall-clock and processor seconds of each variant's step, in turn."""
+    batch, size, channels, embedding, num_prototypes = setting
     generator = tf.random.Generator.from_seed(0)
     inputs = tf.nn.relu(generator.normal([batch, size, size, channels]))
     kernel = tf.Variable(generator.normal([1, 1, channels, embedding], stddev=channels**-0.5))
-    return (
-        inputs,
-        kernel,
-        generator.normal([batch, embedding]),
-        generator.normal([prototypes, embedding]) / embedding**0.5,
-    )
+    upstream = generator.normal([batch, embedding])
+    initial = (generator.normal([num_prototypes, embedding]) / embedding**0.5).numpy()
 
+    def pooling_by_gsp(**options):
+        return GeneralizedSumPooling(num_prototypes, RATIO, SMOOTHING, prototype_initializer=initial, **options)
 
-def time_setting(setting, repeats) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Measure wall-clock and processor seconds of each variant's step, in turn."""
-    inputs, kernel, upstream, prototypes = make_setting(*setting)
-    initial = prototypes.numpy()
     poolings = {
         "gap": keras.layers.GlobalAveragePooling2D(),
-        "gsp": GeneralizedSumPooling(len(initial), RATIO, SMOOTHING, prototype_initializer=initial),
-        "gsp_compiled": GeneralizedSumPooling(
-            len(initial), RATIO, SMOOTHING, prototype_initializer=initial, jit_compile=True
-        ),
-        "fixed_point": IteratedPooling(tf.Variable(prototypes), 100, "closed_form"),
-        "unrolled": IteratedPooling(tf.Variable(prototypes), 100, "unrolled"),
+        "gsp": pooling_by_gsp(),
+        "gsp_compiled": pooling_by_gsp(jit_compile=True),
+        "fixed_point": IteratedPooling(tf.Variable(initial), 100, "closed_form"),
+        "unrolled": IteratedPooling(tf.Variable(initial), 100, "unrolled"),
     }
     steps = {name: training_step(pooling, kernel, upstream) for name, pooling in poolings.items()}
-    calls = {name: functools.partial(run_steps, step, inputs) for name, step in steps.items()}
+    calls = {
+        name: lambda step=step: [step(inputs)[0].numpy() for _ in range(STEPS_IN_A_ROW)] for name, step in steps.items()
+    }
     for call in calls.values():
         call()  # traces and compiles
     return tuple(
         {name: [value / STEPS_IN_A_ROW for value in values] for name, values in clock.items()}
         for clock in paired_clocks(calls, repeats)
     )
-
-
-def run_steps(step, inputs) -> None:
-    """Make some training steps in a row, as training does."""
-    for _ in range(STEPS_IN_A_ROW):
-        step(inputs)[0].numpy()
 
 
 def peak_megabytes(gradient: str, num_iterations: int) -> float:
@@ -151,11 +139,8 @@ def main(_: list[str]) -> None:
             ]
             for variant, values in seconds.items()
         ]
-        if index == 0:
-            figures["gsp_over_gap"] = paired_ratio(seconds["gsp_compiled"], seconds["gap"])
-            figures["plain_gsp_over_gap"] = paired_ratio(seconds["gsp"], seconds["gap"])
-        else:
-            figures[f"gsp_over_gap_{index}"] = paired_ratio(seconds["gsp_compiled"], seconds["gap"])
+        for figure, variant in (("gsp_over_gap", "gsp_compiled"), ("plain_gsp_over_gap", "gsp")):
+            figures[f"{figure}_{index}" if index else figure] = paired_ratio(seconds[variant], seconds["gap"])
     print_table(["setting", "variant", "median ms", "over gap", "processor time over gap"], rows)
     print()
     print_table(["peak memory of a pass", "MB"], [[name, f"{value:.0f}"] for name, value in memory.items()])

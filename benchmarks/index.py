@@ -78,6 +78,7 @@ def step(function: Callable[[], Any]) -> tuple[Any, float, float]:
 
     The memory is in GB (10^9 bytes).
     """
+    anonymous_bytes = functools.partial(measure.status_bytes, "RssAnon")
     peak, done = [anonymous_bytes()], threading.Event()
 
     def watch() -> None:
@@ -94,13 +95,6 @@ def step(function: Callable[[], Any]) -> tuple[Any, float, float]:
         done.set()
         watcher.join()
     return result, seconds, max(0, *peak, anonymous_bytes()) / 1e9 - before / 1e9
-
-
-def anonymous_bytes() -> int:
-    """Return this process' anonymous resident memory; 0 if unknown."""
-    with contextlib.suppress(OSError), open("/proc/self/status") as file:
-        return next((int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon")), 0)
-    return 0
 
 
 def exact_figures(index: EmbeddingIndex, queries: np.ndarray, repeats: int) -> tuple[list, dict]:
@@ -208,9 +202,8 @@ def run(folder: str, embeddings: np.ndarray, queries: np.ndarray, repeats: int) 
     return steps, row, figures | more
 
 
-def main(argv) -> None:
+def main(_) -> None:
     """Measure, print both tables and the figures."""
-    del argv
     EmbeddingIndex.build(clustered(2_000, 1, 16)[0], range(2_000)).neighbors_of(range(500), 5)  # warm up
     data = clustered(_FLAGS.num_embeddings, _FLAGS.num_queries, _FLAGS.dim)
     with tempfile.TemporaryDirectory(dir=_FLAGS.folder) as folder, own_index(_FLAGS.database) as place:
@@ -232,8 +225,6 @@ if __name__ == "__main__":
     flags.DEFINE_integer("dim", 128, "Components of an embedding.", lower_bound=2)
     flags.DEFINE_integer("num_queries", 1_000, "Queries that are searched together.", lower_bound=1)
     flags.DEFINE_integer("repeats", 3, "Rounds of the paired timing.", lower_bound=1)
-    flags.DEFINE_string(
-        "folder", None, "Where the index is written meanwhile (default: the system's temporary folder)."
-    )
+    flags.DEFINE_string("folder", None, "Where the index is written (default: the system's temporary folder).")
     flags.DEFINE_string("database", None, "Address of a PostgreSQL server with pgvector, which is compared, too.")
     app.run(main)

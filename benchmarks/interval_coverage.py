@@ -19,14 +19,14 @@ because their error has to be small beside the two points that they may be off b
 from __future__ import annotations
 
 import itertools
-import json
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from absl import app, flags
 
+from benchmarks import measure
 from experiments import reports
-from experiments.reports.intervals import Interval
 
 CLASS_COUNTS = (8, 16, 30, 100)
 DESIGNS = ((4, 1), (4, 3), (1, 3))  # (folds, repeats)
@@ -39,6 +39,7 @@ SMALLEST_GAIN = 0.038  # the thesis' smallest for CCP with C2, of the baseline's
 GAINS = {"none": 0.0, "half": SMALLEST_GAIN / 2, "full": SMALLEST_GAIN}
 NORMAL_SETS = {"normal, sd 2 %": 0.02, "normal, sd 4 %": 0.04, "normal, sd 10 %": 0.1}  # with the error of a study
 OTHER_SETS = ("skewness 1, sd 4 %", "skewness -1, sd 4 %", "one in five loses 30 %")
+CLAIM_WORDS = ("holds", "fails", "undecided")
 GAPS = {"0": 0.0, "margin": MARGIN, "twice": 2 * MARGIN}  # true difference from the published figure, in points
 _FLAGS = flags.FLAGS
 
@@ -61,6 +62,8 @@ class Population(NamedTuple):
 
 SINGLE = Population(0.2, 0.02, 0.03, 0.14)
 DIFFERENCE = Population(0.05, 0.028, 0.042, 0.14)
+SCORES = {"figure, normal": (SINGLE, False), "figure, skewed": (SINGLE, True)}
+SCORES |= {"difference, normal": (DIFFERENCE, False), "difference, skewed": (DIFFERENCE, True)}
 
 
 class Effects(NamedTuple):
@@ -178,21 +181,6 @@ def family_coverage(
     return by_class, by_family
 
 
-def print_families(generator: np.random.Generator, studies: int) -> list[float]:
-    """Print coverages of classes in families; return those of intervals by family."""
-    print(
-        f"\nCoverage of 95 % intervals (%), classes in families (correlation {CORRELATION:g}), 4 x 1, {studies} studies"
-    )
-    print(f"{'families':16}{'folds':>8}{'by class':>10}{'by family':>11}")
-    found = []
-    for name, sizes in FAMILIES.items():
-        for share in (0.0, 1.0):
-            by_class, by_family = family_coverage(generator, sizes, share, studies)
-            found.append(by_family)
-            print(f"{name:16}{share:8g}{100 * by_class:10.1f}{100 * by_family:11.1f}", flush=True)
-    return found
-
-
 def chosen_runs(
     generator: np.random.Generator, effects: Effects, design: tuple[int, int], studies: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -240,18 +228,6 @@ def paired_false_alarms(
     return missed / studies
 
 
-def print_paired(generator: np.random.Generator, studies: int) -> list[float]:
-    """Print false alarms by effects and design; return them."""
-    print(f"\nFalse alarms of single paired differences (%), {studies} studies; nominal: 5")
-    print(f"{'':28}" + "".join(f"{f'{folds} x {repeats}':>8}" for folds, repeats in PAIRED_DESIGNS))
-    found = []
-    for name, effects in CASES.items():
-        shares = [paired_false_alarms(generator, effects, design, studies) for design in PAIRED_DESIGNS]
-        found += shares
-        print(f"{name:28}" + "".join(f"{100 * share:8.1f}" for share in shares), flush=True)
-    return found
-
-
 def null_table(
     generator: np.random.Generator, largest: float = 1.0, num_rows: int = 12, num_classes: int = 60
 ) -> list[reports.TableRow]:
@@ -286,19 +262,6 @@ def false_alarms(generator: np.random.Generator, largest: float, studies: int) -
     return float(starred.any(axis=1).mean()), missed.mean(axis=0)
 
 
-def print_stars(generator: np.random.Generator, studies: int) -> tuple[list[float], list[float]]:
-    """Print tables with a star by spread.
-
-    Returns their shares, and the noisiest row's false alarms.
-    """
-    print(f"\nTables of 12 equal methods, 4 x 1, {studies} tables each, by spread of the noisiest method's runs")
-    print(f"{'spread':>8}{'with a star, %':>16}{'single intervals: mean of rows, %':>36}{'noisiest row, %':>18}")
-    found = [false_alarms(generator, largest, studies) for largest in SPREADS]
-    for largest, (starred, single) in zip(SPREADS, found):
-        print(f"{largest:8.0f}{100 * starred:16.1f}{100 * single.mean():36.1f}{100 * single[-1]:18.1f}", flush=True)
-    return [starred for starred, _ in found], [single[-1] for _, single in found]
-
-
 def words(generator: np.random.Generator, noise: float, repeats: int, gap: float, studies: int) -> dict[str, float]:
     """Return how often each verdict is given to a four-fold mean.
 
@@ -317,56 +280,11 @@ def words(generator: np.random.Generator, noise: float, repeats: int, gap: float
         spread = noise * np.sqrt(generator.chisquare(8) / 8) * np.sqrt(2 / 3) / 2  # the ± of 81 collections
         shift = generator.normal(0, noise / np.sqrt(12))
         target = reports.Target(printed, MARGIN, error=reports.error_of_collections(spread))
-        own = generator.normal(0, noise, (4, repeats))
-        bounds = _of_trainings(printed.value + gap + shift + own)
+        own = printed.value + gap + shift + generator.normal(0, noise, (4 * repeats, 1))
+        scores = reports.ClassScores(np.repeat(own / 100, 2, axis=1), np.ones(2))  # the classes do not differ
+        bounds = reports.class_clustered_interval(scores, members=reports.single_model_members(4, repeats))
         counts[reports.judge(bounds.estimate, bounds, target).word] += 1
     return {word: count / studies for word, count in counts.items()}
-
-
-def _of_trainings(percent: np.ndarray) -> Interval:
-    """Return the interval of runs `[folds, repeats]`, in percent.
-
-    The classes of the test set do not differ.
-    """
-    members = reports.single_model_members(*percent.shape)
-    scores = np.repeat(percent.reshape(-1, 1) / 100, 2, axis=1)
-    return reports.class_clustered_interval(reports.ClassScores(scores, np.ones(2)), members=members)
-
-
-def print_coverage(generator: np.random.Generator, studies: int) -> list[float]:
-    """Print the table of coverages; return them."""
-    found = []
-    error = 100 * np.sqrt(0.95 * 0.05 / studies)
-    print(f"Coverage of 95 % intervals (%), {studies} studies per figure: a standard error of {error:.2f}")
-    print(f"{'':22}{'classes':>8}" + "".join(f"{f'{folds} x {repeats}':>8}" for folds, repeats in DESIGNS))
-    of_scores = itertools.product((("figure", SINGLE), ("difference", DIFFERENCE)), (False, True), CLASS_COUNTS)
-    for (name, population), skewed, count in of_scores:
-        shares = [coverage(generator, population, count, design, skewed=skewed, studies=studies) for design in DESIGNS]
-        found += shares
-        title = f"{name}, {'skewed' if skewed else 'normal'}"
-        print(f"{title:22}{count:8}" + "".join(f"{100 * share:8.1f}" for share in shares), flush=True)
-    return found
-
-
-def print_words(generator: np.random.Generator, studies: int) -> float:
-    """Print the shares of reproduced and inconclusive verdicts.
-
-    Returns the largest share called reproduced.
-    """
-    print(f"\nVerdicts (%) with a margin of {MARGIN:g} points, by sd of a training (points) and true difference")
-    print(f"{'':14}" + "".join(f"{word:>27}" for word in ("reproduced", "inconclusive")))
-    print(f"{'repeats':>7}{'noise':>7}" + 2 * ("   " + "".join(f"{name:>8}" for name in GAPS)))
-    worst = 0.0
-    for repeats in (1, 3):
-        for noise in NOISES:
-            of_gaps = [words(generator, noise, repeats, gap, studies) for gap in GAPS.values()]
-            worst = max(worst, of_gaps[-1]["reproduced"])
-            blocks = [
-                "   " + "".join(f"{100 * of_gap[word]:8.1f}" for of_gap in of_gaps)
-                for word in ("reproduced", "inconclusive")
-            ]
-            print(f"{repeats:7}{noise:7.1f}" + "".join(blocks), flush=True)
-    return worst
 
 
 def set_differences(generator: np.random.Generator, case: str, shape: tuple[int, int]) -> np.ndarray:
@@ -383,10 +301,67 @@ def claim_words(
     generator: np.random.Generator, case: str, num_sets: int, gain: float, studies: int, fewest_sets: int
 ) -> dict[str, float]:
     """Return how often a claim of true mean `gain` holds, fails or is undecided."""
-    counts = dict.fromkeys(("holds", "fails", "undecided"), 0)
+    counts = dict.fromkeys(CLAIM_WORDS, 0)
     for differences in gain + set_differences(generator, case, (studies, num_sets)):
         counts[reports.claim_verdict(reports.summary_over_sets(differences), SMALLEST_GAIN, fewest_sets)] += 1
     return {word: count / studies for word, count in counts.items()}
+
+
+def shown(title: str, header: Sequence[str], shares: dict[tuple, Sequence[float]]) -> np.ndarray:
+    """Print shares in percent, a line for each key; return them `[lines, columns]`."""
+    print(f"\n{title}")
+    measure.print_table(header, [[*key, *(f"{100 * share:.1f}" for share in line)] for key, line in shares.items()])
+    return np.array(list(shares.values()))
+
+
+def print_coverage(generator: np.random.Generator, studies: int) -> np.ndarray:
+    """Print the coverages by scores, classes and design; return them."""
+    shares = {
+        (name, count): [coverage(generator, of, count, design, skewed=skewed, studies=studies) for design in DESIGNS]
+        for (name, (of, skewed)), count in itertools.product(SCORES.items(), CLASS_COUNTS)
+    }
+    error = 100 * np.sqrt(0.95 * 0.05 / studies)
+    title = f"Coverage of 95 % intervals (%), {studies} studies per figure: a standard error of {error:.2f}"
+    return shown(title, ("", "classes", *(f"{folds} x {repeats}" for folds, repeats in DESIGNS)), shares)
+
+
+def print_paired(generator: np.random.Generator, studies: int) -> np.ndarray:
+    """Print false alarms by effects and design; return them."""
+    shares = {
+        (name,): [paired_false_alarms(generator, effects, design, studies) for design in PAIRED_DESIGNS]
+        for name, effects in CASES.items()
+    }
+    title = f"False alarms of single paired differences (%), {studies} studies; nominal: 5"
+    return shown(title, ("", *(f"{folds} x {repeats}" for folds, repeats in PAIRED_DESIGNS)), shares)
+
+
+def print_families(generator: np.random.Generator, studies: int) -> np.ndarray:
+    """Print coverages of intervals by class and by family; return them."""
+    shares = {
+        (name, f"{share:g}"): family_coverage(generator, sizes, share, studies)
+        for (name, sizes), share in itertools.product(FAMILIES.items(), (0.0, 1.0))
+    }
+    title = f"Coverage of 95 % intervals (%), families with a correlation of {CORRELATION:g}, 4 x 1, {studies} studies"
+    return shown(title, ("families", "folds", "by class", "by family"), shares)
+
+
+def print_stars(generator: np.random.Generator, studies: int) -> np.ndarray:
+    """Print tables with a star, and rows' false alarms, by spread; return them."""
+    alarms = {largest: false_alarms(generator, largest, studies) for largest in SPREADS}
+    shares = {(f"{of:g}",): (starred, single.mean(), single[-1]) for of, (starred, single) in alarms.items()}
+    title = f"Tables of 12 equal methods (%), 4 x 1, {studies} tables each, by spread of the noisiest method's runs"
+    return shown(title, ("spread", "with a star", "single intervals: mean of rows", "noisiest row"), shares)
+
+
+def print_words(generator: np.random.Generator, studies: int) -> np.ndarray:
+    """Print the shares of verdicts `[repeats and noises, verdict and gap]`; return them."""
+    shares = {}
+    for repeats, noise in itertools.product((1, 3), NOISES):
+        found = [words(generator, noise, repeats, gap, studies) for gap in GAPS.values()]
+        shares[repeats, noise] = [of_gap[word] for word in ("reproduced", "inconclusive") for of_gap in found]
+    title = f"Verdicts (%) with a margin of {MARGIN:g} points, by sd of a training (points) and true difference"
+    header = ("repeats", "noise", *(f"reproduced: {gap}" for gap in GAPS), *(f"inconclusive: {gap}" for gap in GAPS))
+    return shown(title, header, shares)
 
 
 def print_claims(generator: np.random.Generator, studies: int) -> dict[str, float]:
@@ -394,42 +369,38 @@ def print_claims(generator: np.random.Generator, studies: int) -> dict[str, floa
 
     The table leaves out the smallest number of sets, to show why it is needed.
     """
-    print(f"\nVerdicts on claims (%), {studies} studies each, smallest gain of the thesis {100 * SMALLEST_GAIN:g} %")
-    print(f"{'data sets':26}{'sets':>5}" + "".join(f"{f'gain {name}: holds, fails, undecided':>38}" for name in GAINS))
-    wrong: dict[str, list[float]] = {"holds_without_gain": [], "fails_at_half_or_more": []}  # of each line
-    for case in (*NORMAL_SETS, *OTHER_SETS):
-        for count in SET_COUNTS:
-            found = {name: claim_words(generator, case, count, gain, studies, 2) for name, gain in GAINS.items()}
-            texts = (", ".join(f"{100 * share:.1f}" for share in of.values()) for of in found.values())
-            print(f"{case:26}{count:5}" + "".join(f"{text:>38}" for text in texts), flush=True)
-            wrong["holds_without_gain"].append(found["none"]["holds"])
-            wrong["fails_at_half_or_more"].append(max(found[name]["fails"] for name in ("half", "full")))
+    shares = {}
+    for case, count in itertools.product((*NORMAL_SETS, *OTHER_SETS), SET_COUNTS):
+        found = [claim_words(generator, case, count, gain, studies, 2) for gain in GAINS.values()]
+        shares[case, count] = [share for of_gain in found for share in of_gain.values()]
+    title = f"Verdicts on claims (%), {studies} studies each, smallest gain of the thesis {100 * SMALLEST_GAIN:g} %"
+    header = ("data sets", "sets", *(f"gain {gain}: {word}" for gain in GAINS for word in CLAIM_WORDS))
+    by_line = shown(title, header, shares)
+    wrong = {"holds_without_gain": by_line[:, 0], "fails_at_half_or_more": by_line[:, [4, 7]].max(axis=1)}
     normal = len(NORMAL_SETS) * len(SET_COUNTS)
-    figures = {f"claim_{name}_max": max(shares[:normal]) for name, shares in wrong.items()}
-    return {**figures, **{f"claim_{name}_other_sets_max": max(shares[normal:]) for name, shares in wrong.items()}}
+    figures = {f"claim_{name}_max": of[:normal].max() for name, of in wrong.items()}
+    return figures | {f"claim_{name}_other_sets_max": of[normal:].max() for name, of in wrong.items()}
 
 
 def main(_) -> None:
     """Run all simulations, or those of claims, and print their tables."""
-    generator, studies = np.random.default_rng(_FLAGS.seed), _FLAGS.studies
-    figures: dict[str, float] = {}
+    generator, studies, many = np.random.default_rng(_FLAGS.seed), _FLAGS.studies, _FLAGS.coverage_studies
+    figures = {}
     if _FLAGS.only is None:
-        found = print_coverage(generator, _FLAGS.coverage_studies)
-        paired = print_paired(generator, _FLAGS.coverage_studies)
-        by_family = print_families(np.random.default_rng(_FLAGS.seed), _FLAGS.coverage_studies)
-        starred, noisiest = print_stars(generator, _FLAGS.coverage_studies)
+        covered, paired = print_coverage(generator, many), print_paired(generator, many)
+        by_family = print_families(np.random.default_rng(_FLAGS.seed), many)
+        starred = print_stars(generator, many)
         figures = {
-            "false_alarm_tables_12_rows_max": max(starred),
-            "false_alarms_of_noisiest_row_max": max(noisiest),
-            "coverage_min": min(found),
-            "coverage_max": max(found),
-            "coverage_by_family_min": min(by_family),
-            "paired_false_alarms_max": max(paired),
-            "reproduced_at_twice_margin_max": print_words(generator, studies),
+            "false_alarm_tables_12_rows_max": starred[:, 0].max(),
+            "false_alarms_of_noisiest_row_max": starred[:, 2].max(),
+            "coverage_min": covered.min(),
+            "coverage_max": covered.max(),
+            "coverage_by_family_min": by_family[:, 1].min(),
+            "paired_false_alarms_max": paired.max(),
+            "reproduced_at_twice_margin_max": print_words(generator, studies)[:, 2].max(),
         }
     # Draws of its own, so that the figures do not depend on --only.
-    figures |= print_claims(np.random.default_rng(_FLAGS.seed), _FLAGS.coverage_studies)
-    print(json.dumps(figures))
+    measure.print_figures(figures | print_claims(np.random.default_rng(_FLAGS.seed), many))
 
 
 if __name__ == "__main__":

@@ -17,15 +17,14 @@ a matrix of all pairs of centres. Values are not compared of distance-weighted t
 positive pair, ours one for each anchor) and of Smooth-AP: the peer's (2.9.0) takes the number of classes for that of
 images per class, and ranks the anchor itself, too. So does its PNP, a known factor.
 
-Last line: one JSON object, with `worst_time_ratio`, `worst_memory_ratio` (passes in which either side takes at least
-2 MB) and `semi_hard_speedup`.
+Last line: one JSON object, with `worst_time_ratio` and `worst_memory_ratio` (passes in which either side takes at least
+2 MB).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -246,10 +245,7 @@ def steps_of(name: str) -> dict[str, Callable]:
 
 
 def measure_time(name: str, repeats: int) -> dict[str, object]:
-    """Return each side's milliseconds of a pass, and the ratios.
-
-    The ratios are of wall-clock and processor time.
-    """
+    """Return each side's milliseconds of a pass, and ratios of both clocks."""
     blocks = {}
     for side, step in steps_of(name).items():
         seconds = []
@@ -263,8 +259,7 @@ def measure_time(name: str, repeats: int) -> dict[str, object]:
     for clock in (wall, processor):
         for side, (_, passes) in blocks.items():
             clock[side] = [1e3 * seconds / passes for seconds in clock[side]]
-    figures = {f"{side}_ms": statistics.median(wall[side]) for side in blocks}
-    figures |= {f"{side}_spread": measure.spread(wall[side]) for side in blocks}
+    figures = {f"{side}_ms": measure.spread(wall[side]) for side in blocks}
     ratios = {"time_ratio": wall, "cpu_ratio": processor}
     return figures | {key: measure.paired_ratio(clock["ours"], clock["peer"]) for key, clock in ratios.items()}
 
@@ -297,26 +292,7 @@ def summary(results: dict[str, dict]) -> dict[str, float]:
     figures = {f"{name}_time_ratio": ratio for name, ratio in times.items()}
     figures |= {f"{name}_memory_ratio": ratio for name, ratio in memory.items()}
     figures["worst_time_ratio"] = max(times.values())
-    figures |= {"worst_memory_ratio": max(memory.values())} if memory else {}
-    return figures | ({"semi_hard_speedup": 1 / times["semi_hard_256"]} if "semi_hard_256" in times else {})
-
-
-def print_results(results: dict[str, dict]) -> None:
-    """Print the table of all cases."""
-    columns = {
-        "ours_spread": "ours ms",
-        "peer_spread": "peer ms",
-        "time_ratio": "ratio",
-        "cpu_ratio": "cpu ratio",
-        "ours_mb": "ours MB",
-        "peer_mb": "peer MB",
-    }
-    measured = [column for column in columns if any(column in result for result in results.values())]
-    rows = [
-        [name, *(f"{x:.2f}" if isinstance(x, float) else x for x in map(result.get, measured))]
-        for name, result in results.items()
-    ]
-    measure.print_table(["case", *map(columns.get, measured)], rows)
+    return figures | ({"worst_memory_ratio": max(memory.values())} if memory else {})
 
 
 def main() -> None:
@@ -338,7 +314,8 @@ def main() -> None:
     if "memory" in _FLAGS.measure:
         for name, figures in measure_memory_elsewhere(names).items():
             results[name].update(figures)
-    print_results(results)
+    rows = [(name, *(f"{x:.2f}" if isinstance(x, float) else x for x in of.values())) for name, of in results.items()]
+    measure.print_table(["case", *next(iter(results.values()))], rows)
     measure.print_figures(summary(results))
 
 

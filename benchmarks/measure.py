@@ -33,9 +33,9 @@ def peak_growth_gb(function: Callable) -> tuple[object, float]:
         ctypes.CDLL(None).malloc_trim(0)
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # Linux: the peak starts again from here
-    before = _status_bytes("VmRSS")
+    before = status_bytes("VmRSS")
     result = function()
-    return result, max(0, _status_bytes("VmHWM") - before) / 1e9
+    return result, max(0, status_bytes("VmHWM") - before) / 1e9
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence]) -> None:
@@ -55,13 +55,10 @@ def print_figures(figures: dict) -> None:
     print(json.dumps(rounded), flush=True)
 
 
-def _status_bytes(field: str) -> int:
-    """Return a field of /proc/self/status in bytes.
-
-    Without that file, the peak since the process started.
-    """
+def status_bytes(field: str) -> int:
+    """Return a field of /proc/self/status in bytes, else the peak so far."""
     try:
         with open("/proc/self/status") as file:
             return next(int(line.split()[1]) for line in file if line.startswith(field)) * 1024
-    except OSError:
+    except (OSError, StopIteration):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

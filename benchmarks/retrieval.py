@@ -113,7 +113,7 @@ def _metrics(hits: np.ndarray, num_relevant: np.ndarray) -> dict[str, float]:
     return {"P@1": recall["R@1"], **recall, "P@R": float(r_precision), "MAP@R": float(average.mean())}
 
 
-def run_case(name: str) -> tuple[list, dict]:
+def run_case(name: str) -> tuple[dict, dict]:
     """Return one row of the table and the case's figures."""
     dim, num_queries, num_gallery, num_classes = CASES[name]
     if _FLAGS.num_images is not None:
@@ -140,29 +140,24 @@ def run_case(name: str) -> tuple[list, dict]:
         for clock, seconds in zip((wall, processor), once):
             clock["calculator"] = seconds["calculator"] * _FLAGS.repeats
     figures = {f"{name}_extra_gb": extra_gb, f"{name}_map_at_r": ours.map_at_r}
-    ratios = []
+    row = {"case": name, "queries x gallery x dim": f"{num_queries} x {num_gallery or num_queries} x {dim}"}
+    row |= {f"{side} s": measure.spread(seconds) for side, seconds in wall.items()}
     for peer in [peer for peer in wall if peer != "ours"]:
-        figures[f"{name}_over_{peer}"] = measure.paired_ratio(wall["ours"], wall[peer])
-        figures[f"{name}_cpu_over_{peer}"] = measure.paired_ratio(processor["ours"], processor[peer])
-        ratios += [f"{figures[f'{name}_over_{peer}']:.2f}", f"{figures[f'{name}_cpu_over_{peer}']:.2f}"]
-    times = [measure.spread(wall[peer]) for peer in wall]
-    size = f"{num_queries} x {num_gallery or num_queries} x {dim}"
-    return [name, size, *times, *ratios, f"{extra_gb:.3f}"], figures
+        for over, clock in (("over", wall), ("cpu_over", processor)):
+            figures[f"{name}_{over}_{peer}"] = measure.paired_ratio(clock["ours"], clock[peer])
+            row[f"{over} {peer}"] = f"{figures[f'{name}_{over}_{peer}']:.2f}"
+    return {**row, "extra GB": f"{extra_gb:.3f}"}, figures
 
 
 def _check_agreement(ours: dict[str, float], theirs: dict[str, float]) -> None:
-    """Check that results differ only by near ties.
-
-    The peers decide near ties in float32.
-    """
+    """Check that results differ only by near ties, which the peers decide in float32."""
     difference = max(abs(ours[key] - theirs[key]) for key in theirs)
     if difference > 1e-4:
         raise RuntimeError(f"ours and a peer differ by {difference}: {ours}, {theirs}")
 
 
-def main(argv) -> None:
+def main(_) -> None:
     """Run the cases, print the table and the figures."""
-    del argv
     small, small_labels = clustered_embeddings(4_096, 800, 64, seed=9)
     evaluate_retrieval(small, small_labels)  # TensorFlow starts its threads
     rows, figures = [], {}
@@ -170,11 +165,7 @@ def main(argv) -> None:
         row, case_figures = run_case(name)
         rows.append(row)
         figures.update(case_figures)
-    present = {"faiss": faiss, "float32_bounds": is_fast(), "matmul": True, "calculator": AccuracyCalculator}
-    peers = [peer for peer, is_here in present.items() if is_here]
-    times = [f"{name} s" for name in ("ours", *peers)]
-    ratios = [column for peer in peers for column in (f"/{peer}", "cpu")]
-    measure.print_table(["case", "queries x gallery x dim", *times, *ratios, "extra GB"], rows)
+    measure.print_table(list(rows[0]), [list(row.values()) for row in rows])
     figures["extra_gb"] = max(value for key, value in figures.items() if key.endswith("_extra_gb"))
     measure.print_figures(figures)
 

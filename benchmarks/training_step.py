@@ -224,9 +224,8 @@ def ratios(seconds: Mapping[str, Sequence[float]]) -> dict[str, float | None]:
     }
 
 
-def main(argv) -> None:
+def main(_) -> None:
     """Time the cases one after the other and print table and figures."""
-    del argv
     columns = ["fit", "step", KERAS_ADAM, "folded", "minimal"]
     rows, found = [], {}
     for name in _FLAGS.cases:
