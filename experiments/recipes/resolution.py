@@ -157,9 +157,9 @@ def departures(
     """Return the recipe's values of the fields that a configuration changes."""
     fixed = {name: getattr(config, name) for name in given}
     method_of = (config.dataset, config.loss, config.pooling, config.recipe, config.budget)
-    recipe = resolve(*method_of, fixed, config.method, config.protocol)
+    recipe, now = resolve(*method_of, fixed, config.method, config.protocol).as_dict(), config.as_dict()
     names = [each.name for each in all_settings()]
-    return {name: getattr(recipe, name) for name in names if getattr(config, name) != getattr(recipe, name)}
+    return {name: recipe.get(name) for name in names if now.get(name) != recipe.get(name)}
 
 
 def unused_overrides(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> list[str]:

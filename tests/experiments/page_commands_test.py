@@ -103,9 +103,13 @@ def made(argument, folder):
 
 
 def added_to(command, arguments):
-    """Flags that shorten a command; of photos all folds are trained, for their report and their final model."""
+    """Flags that shorten a command; of photos all folds are trained, for their report and their final model.
+
+    That model alone is exported; `export_test` has those of folds.
+    """
     if command == "fair_eval":
-        return [*SHORT, "--num_folds=2", "--fold=0" if "--dataset=glyphs" in arguments else "--image_size=64"]
+        size = "--fold=0" if "--dataset=glyphs" in arguments else "--image_size=64"
+        return [*SHORT, "--noexport_model", "--num_folds=2", size]
     if command in ("table", "figure"):
         return [*SHORT, *(["--max_cells=1"] if "--run" in arguments else [])]
     return ["--yes"] if command == "clean" else []
@@ -136,6 +140,15 @@ def run_as_written(line, folder, monkeypatch):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page, folder, monkeypatch):
     for line in dict.fromkeys(commands_on(page)):
+        if not line.startswith("search bundle "):
+            run_as_written(line, folder, monkeypatch)
+
+
+@pytest.mark.release  # twenty seconds of a converter; `bundle_test` has a small network
+@pytest.mark.default_stack
+def test_the_default_network_becomes_a_bundle(folder, monkeypatch):
+    index, *_, bundle = (line for line in commands_on(PAGES[1]) if line.startswith(("search index ", "search bundle ")))
+    for line in (index, bundle):
         run_as_written(line, folder, monkeypatch)
 
 

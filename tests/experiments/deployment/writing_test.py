@@ -117,7 +117,7 @@ def test_the_card_s_code_runs_in_another_process(study, run, name, tmp_path, mon
 @pytest.mark.slow
 def test_keras_alone_reads_a_model_of_gsp_with_the_imports_of_the_card(study, tmp_path, monkeypatch):
     """In a process that has none of the data, by `keras.models.load_model`; ten test images."""
-    path = finish_untrained(study, study.config("c2", "gsp", num_prototypes=4, gsp_memory_size=8))
+    path = finish_untrained(study, study.config("c2", "gsp", num_prototypes=4, gsp_memory_size=8, num_iterations=5))
     with loaded_as(monkeypatch, study.dataset):
         written = export_run(path, "keras", tmp_path / MODEL)
     imports = re.search(r"With Keras alone: `(import [\w., ]+)`", written.card.read_text())[1]
