@@ -27,6 +27,7 @@ from common.files import (
     write_atomically,
     write_json,
 )
+from photo_search.index.places import StoreError
 from photo_search.index.rows import Rows, TextColumn, below_root, encoded, exchanged
 from photo_search.index.similarity import METRICS
 from photo_search.index.store import Store
@@ -79,9 +80,7 @@ class IndexFolder(Store):
     def __init__(self, folder: str | os.PathLike, root: str | os.PathLike | None = None) -> None:
         self.folder = pathlib.Path(folder)
         self._maps: list[mmap.mmap] = []
-        self.record = self._read()
-        recorded = self.record.get("root")
-        self.recorded_root = None if recorded is None else os.path.abspath(self.folder / recorded)
+        self._take(self._read())
         self.root = self.recorded_root if root is None else os.path.abspath(root)
 
     @classmethod
@@ -153,6 +152,22 @@ class IndexFolder(Store):
         later = {name: self._texts(name) for name in _LATER_TEXTS if name in self.record["files"]}
         return Rows(embeddings, self._texts("ids", self.root or ""), labels, **later)
 
+    def refresh(self) -> bool:
+        """Take over rows that another process has written; return whether there are any.
+
+        Raises:
+            StoreError: its embeddings are of another model now, so that no present query is comparable.
+        """
+        record = self._read() if self.exists(self.folder) else self.record  # open files outlive a folder
+        if record["model_digest"] != self.record["model_digest"]:
+            raise StoreError(f"{self.folder} was replaced by an index of another model. Open it again.")
+        if all(record[name] == self.record[name] for name in ("rows", "files")):
+            return False
+        follows = self.root == self.recorded_root
+        self._take(record)
+        self.root = self.recorded_root if follows else self.root
+        return True
+
     def check_whole(self) -> None:
         """Refuse truncated mapped files (`InvalidInput`), since reading them is a bus error."""
         if any(part.size() < len(part) for part in self._maps):
@@ -210,6 +225,10 @@ class IndexFolder(Store):
                 record |= {"files": files, "bytes": {**record["bytes"], "metadata": size}}
                 self._commit_rows(record)
             _remove_other_files(self.folder, record)
+
+    def _take(self, record: dict) -> None:
+        self.record, recorded = record, record.get("root")
+        self.recorded_root = None if recorded is None else os.path.abspath(self.folder / recorded)
 
     def _unchanged(self) -> dict:
         """Return the record, or raise `InvalidInput` if another process has changed the rows."""

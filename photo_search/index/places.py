@@ -15,7 +15,7 @@ _DEFAULT_NAME = "photo_index"
 
 
 class StoreError(InvalidInput):
-    """A database that does not answer, refuses, or has another index.
+    """A store that does not answer, refuses, or has another index.
 
     The message names its address.
     """

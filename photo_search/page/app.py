@@ -106,7 +106,7 @@ def _answer_errors(app: FastAPI) -> None:
     @app.exception_handler(InvalidInput)
     def of_input(_: Request, error: InvalidInput) -> JSONResponse:
         if isinstance(error, StoreError):  # visitors need not know its address
-            return refusal(Refused(503, "The database of the index does not answer, or has another index now."))
+            return refusal(Refused(503, "The store of the index does not answer, or has another index now."))
         status, seconds = (error.status, error.seconds) if isinstance(error, Refused) else (422, None)
         return refusal(Refused(status, shown_text(str(error)), seconds))
 
