@@ -24,13 +24,26 @@ from photo_search.index.rows import (
     new_rows,
     rows_where,
 )
-from photo_search.index.search import Neighbors, nearest_approximately, nearest_classes, nearest_exactly, reranked
+from photo_search.index.search import (
+    Neighbors,
+    nearest_approximately,
+    nearest_classes,
+    nearest_classes_of_groups,
+    nearest_exactly,
+    reranked,
+)
 from photo_search.index.similarity import METRICS, checked_embeddings, similarities_of, stored_rows, unit_rows
 from photo_search.index.store import IndexMemory, Store
 from photo_search.index.stores import store_of
-from photo_search.index.thresholds import CalibratedRejection, calibrate_rejection, nearest_of_others
+from photo_search.index.thresholds import (
+    CalibratedRejection,
+    calibrate_rejection,
+    groups_of_photos,
+    nearest_of_others,
+)
 
 _DTYPES = ("float32", "float16")
+_FEWEST_GROUPS = 20  # of photos, that calibrate a threshold of several together
 
 
 class ImageEmbedder(Protocol):
@@ -482,12 +495,16 @@ class EmbeddingIndex:
             raise invalid("photos", received="none", expected="at least one")
         check_positive("k", k)
         rows = np.arange(len(self)) if among is None else np.sort(self._checked_rows(among))
-        number_of: dict[object, int] = {}
-        names = [row if self.labels is None else self.labels[row] or row for row in rows.tolist()]
-        classes = np.array([number_of.setdefault(name, len(number_of)) for name in names], np.int64)
+        classes = self._classes(rows)
         embeddings = self.embeddings if among is None else self.embeddings[rows]
         places, similarities = nearest_classes(queries, embeddings, classes, k, self.metric)
         return Neighbors(rows[places][np.newaxis], similarities[np.newaxis], self.ids, self.labels)
+
+    def _classes(self, rows: np.ndarray) -> np.ndarray:
+        """Return the class of each row, a number; a row without a label is a class."""
+        names = [row if self.labels is None else self.labels[row] or row for row in rows.tolist()]
+        number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        return np.array([number_of[name] for name in names], np.int64)
 
     def neighbors_of(self, rows: Sequence[int] | np.ndarray, k: int = 10, *, approximate: bool = False) -> Neighbors:
         """Search the k nearest other rows of stored rows ("more like this").
@@ -509,25 +526,39 @@ class EmbeddingIndex:
         return similarities_of(self._vectors[left], self._vectors, right[:, np.newaxis], self.metric)[:, 0]
 
     def calibrate_rejection(
-        self, max_rejected: float, *, max_rows: int = 2000, num_neighbors: int = 50, seed: int = 0
+        self, max_rejected: float, *, together: int = 1, max_rows: int = 2000, num_neighbors: int = 50, seed: int = 0
     ) -> CalibratedRejection:
         """Find the similarity below which a query is unlike everything in the index.
 
         Each row is left out in turn and looked up. If it has a label, its nearest row of another class stands for an
         unknown class; rows without a label stand for none. Copies of an item in the index make the threshold too high.
 
+        Several photos are judged by their nearest class: groups of rows of one class are left out in turn and looked up
+        by `search_together`. If classes are too small for 20 groups, the groups are smaller; see `together` of the
+        result.
+
         Args:
-            max_rejected: share of the rows that may be rejected, in [0, 1).
+            max_rejected: share of the rows (or groups) that may be rejected, in [0, 1).
+            together: photos of a query.
             max_rows: rows that are looked up, a random sample of more.
             num_neighbors: rows among which another class is sought. If there is none, the last stands for it, so the
                 share of detected ones is a lower bound.
             seed: of the sample.
 
         Raises:
-            InvalidInput: fewer than two rows, or a share out of range.
+            InvalidInput: fewer than two rows, a share out of range, or several photos without labels.
         """
         if len(self) < 2:
             raise invalid("index", received=f"{len(self)} rows", expected="at least two")
+        if check_positive("together", together) > 1:
+            if self.labels is None:
+                raise invalid("index", received="no labels", expected="some, to calibrate several photos of one thing")
+            classes = self._classes(np.arange(len(self)))
+            for size in range(together, 1, -1):
+                groups = groups_of_photos(classes, size, max_rows // size, seed)
+                if len(groups) >= _FEWEST_GROUPS:
+                    known, others = nearest_classes_of_groups(groups, self.embeddings, classes, self.metric)
+                    return calibrate_rejection(known, max_rejected, others)._replace(together=size)
         count = min(check_positive("max_rows", max_rows), len(self))
         rows = np.sort(np.random.default_rng(seed).choice(len(self), count, replace=False))
         found = self.neighbors_of(rows, min(num_neighbors, len(self) - 1))

@@ -152,24 +152,61 @@ def nearest_classes(
     Returns:
         Rows `[k]`, the most similar one of each class, and similarities of the classes `[k]`, float64.
     """
+    rows, similarities = _best_of_classes(queries, embeddings, classes, metric)
+    means = similarities.mean(axis=0)
+    chosen = np.argsort(-means, kind="stable")[:k]
+    return rows[similarities[:, chosen].argmax(axis=0), chosen], means[chosen]
+
+
+def nearest_classes_of_groups(
+    groups: np.ndarray, embeddings: np.ndarray, classes: np.ndarray, metric: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the similarities `[groups]` of groups of rows with their nearest classes, as `nearest_classes` does.
+
+    Args:
+        groups: rows of one class each `[groups, photos]`, which leave another row of it.
+        embeddings, classes, metric: see `nearest_classes`.
+
+    Returns:
+        Those with the nearest class, without the group itself, and with the nearest other class.
+    """
+    nearest, others = np.empty((2, len(groups)))
+    step = max(1, _ENTRIES_AT_ONCE // ((classes.max() + 1) * groups.shape[1]))
+    for start in range(0, len(groups), step):
+        part = groups[start : start + step]
+        _, found = _best_of_classes(embeddings[part.ravel()], embeddings, classes, metric)
+        for place, (group, means) in enumerate(zip(part, found.reshape(*part.shape, -1).mean(axis=1)), start):
+            own = classes[group[0]]
+            rest = np.setdiff1d(np.flatnonzero(classes == own), group)
+            means[own] = -np.inf
+            others[place] = means.max()
+            among = np.broadcast_to(rest, (len(group), len(rest)))
+            means[own] = similarities_of(embeddings[group], embeddings, among, metric).max(axis=1).mean()
+            nearest[place] = means.max()
+    return nearest, others
+
+
+def _best_of_classes(
+    queries: np.ndarray, embeddings: np.ndarray, classes: np.ndarray, metric: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return each query's most similar row of each class, and its similarity `[queries, C]`."""
     queries = queries.astype(np.float64)
     rows = np.full((len(queries), int(classes.max(initial=-1)) + 1), -1)
     scores = np.full(rows.shape, -np.inf)
     for start in range(0, len(embeddings), _FEWEST_ROWS_AT_ONCE):
-        block = embeddings[start : start + _FEWEST_ROWS_AT_ONCE].astype(np.float64)
+        order = np.argsort(classes[start : start + _FEWEST_ROWS_AT_ONCE], kind="stable")
+        block, part = embeddings[start + order].astype(np.float64), classes[start + order]
+        firsts = np.flatnonzero(np.diff(part, prepend=-1))
         found = queries @ block.T
         if metric == "euclidean":  # the order of -||q - x||
             found -= (block**2).sum(axis=1) / 2
-        part = classes[start : start + _FEWEST_ROWS_AT_ONCE]
-        for query, of_query in enumerate(found):
-            order = np.lexsort((-of_query, part))
-            firsts = order[np.flatnonzero(np.diff(part[order], prepend=-1))]
-            better = firsts[of_query[firsts] > scores[query, part[firsts]]]
-            rows[query, part[better]], scores[query, part[better]] = start + better, of_query[better]
-    similarities = similarities_of(queries, embeddings, rows, metric)
-    means = similarities.mean(axis=0)
-    chosen = np.argsort(-means, kind="stable")[:k]
-    return rows[similarities[:, chosen].argmax(axis=0), chosen], means[chosen]
+        best = np.maximum.reduceat(found, firsts, axis=1)
+        is_best = found == np.repeat(best, np.diff(firsts, append=len(part)), axis=1)
+        at = np.minimum.reduceat(np.where(is_best, start + order, len(embeddings)), firsts, axis=1)
+        better = best > scores[:, part[firsts]]
+        rows[:, part[firsts]] = np.where(better, at, rows[:, part[firsts]])
+        scores[:, part[firsts]] = np.where(better, best, scores[:, part[firsts]])
+    return rows, similarities_of(queries, embeddings, rows, metric)
 
 
 def product_error(dim: int) -> float:

@@ -103,6 +103,7 @@ class CalibratedRejection(NamedTuple):
         detected: share of unknown items that count so; None without any.
         num_known: known items.
         num_unknown: unknown items.
+        together: photos of an item, which are one query.
     """
 
     threshold: float
@@ -112,6 +113,7 @@ class CalibratedRejection(NamedTuple):
     detected: float | None
     num_known: int
     num_unknown: int = 0
+    together: int = 1
 
 
 def calibrate_rejection(
@@ -169,6 +171,20 @@ def nearest_of_others(
     others = [[bool(each) and each != label for each in line] for label, line in zip(labels, found_labels)]
     places = [line.index(True) if any(line) else -1 for line in others]
     return similarities[np.arange(len(labels)), places][np.array(labels) != ""]
+
+
+def groups_of_photos(classes: np.ndarray, size: int, most: int, seed: int) -> np.ndarray:
+    """Draw at most `most` groups of photos `[groups, size]`, without overlap, that each leave a photo of their class.
+
+    Args:
+        classes: of the photos, integers `[photos]`.
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(classes))
+    members = np.split(order[np.argsort(classes[order], kind="stable")], np.cumsum(np.bincount(classes))[:-1])
+    counts = [(len(each) - 1) // size for each in members]
+    groups = [each[: count * size].reshape(-1, size) for each, count in zip(members, counts)]
+    return rng.permutation(np.concatenate(groups))[:most]
 
 
 def precision_interval(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import ipaddress
 import math
 import pathlib
@@ -62,8 +63,7 @@ def application(index: str, *, hosts: Iterable[str] = (), **options: Any) -> Gua
         index: its folder, or the address of a database.
         hosts: names under which browsers open the page, beside those of this machine.
         **options: flags of `photo_search.serve`: model, max_upload_mb, max_megapixels, searches_per_minute (of each
-            worker), reject and new_photos. Each worker has its own copy of an index in a folder, so only a database
-            shows new photos on all.
+            worker), reject and new_photos.
     """
     from photo_search.page.guards import Hosts
 
@@ -90,11 +90,16 @@ def _service(
     embedder = None if file is None else load_model(file)
     if embedder is not None:
         index.attach(embedder)
-    threshold = None
-    if reject is not None and len(index) > 1:
-        exact = index.calibrate_rejection(reject / 100).threshold
-        threshold = math.floor(1e6 * exact) / 1e6  # answers round similarities, and one may equal it
-    gallery = Gallery(index, name, limits.pixels, threshold)
+
+    @functools.cache
+    def threshold_of(photos: int) -> float | None:
+        if reject is None or len(index) < 2 or (photos > 1 and index.labels is None):
+            return None
+        exact = index.calibrate_rejection(reject / 100, together=photos).threshold
+        return math.floor(1e6 * exact) / 1e6  # answers round similarities, and one may equal it
+
+    threshold_of(1)
+    gallery = Gallery(index, name, limits.pixels, threshold_of)
     service = PhotoService(gallery, None if embedder is None else PhotoNetwork(embedder), limits, new_photos)
     service.warm_up()
     return service

@@ -8,7 +8,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from common.data.image_formats import Reading
 from common.data.labels import label_text
 from common.data.regular_files import contents_of
-from common.files import write_atomically
+from common.files import hold_lock, write_atomically
 from photo_search.index import EmbeddingIndex
 from photo_search.page.network import Attention, PhotoNetwork
 from photo_search.page.uploads import FORMATS, Crop, Refused, ending_of, read_photo
@@ -68,7 +68,7 @@ class PhotoService:
 
     @contextlib.contextmanager
     def _present(self, version: str | None = None) -> Iterator[Gallery]:
-        """Yield the photos that a database has now, which stay meanwhile.
+        """Yield the photos that the index has now, which stay meanwhile.
 
         `version`: of the rows that a client names, see `Gallery`; None for the present ones.
         """
@@ -93,7 +93,7 @@ class PhotoService:
                 "examples": gallery.examples(),
                 "takes_uploads": self._network is not None,
                 "takes_names": self._network is not None and self._new_photos is not None,
-                "threshold": gallery.threshold,
+                "threshold": gallery.threshold_of(1),
                 "has_attention": self._network is not None and self._network.has_attention,
                 "limits": {
                     **self.limits._asdict(),
@@ -161,7 +161,9 @@ class PhotoService:
         embedding = self.seen(contents).embedding
         digest = hashlib.sha256(contents).hexdigest()
         path = os.path.join(os.path.abspath(self._new_photos), name, f"{digest[:16]}.{ending_of(contents)}")
-        with self._present() as gallery:
+        os.makedirs(self._new_photos, exist_ok=True)
+        # Workers of one page take turns: each sees what the others have added.
+        with hold_lock(os.path.join(self._new_photos, ".lock")), self._present() as gallery:
             index = gallery.index
             if index.labels is None and len(index):
                 raise Refused(409, "The index has no classes, so its photos have no names.")
@@ -247,11 +249,18 @@ class Gallery:
     """The page's view of an index; clients name photos by row, never by path.
 
     `version` is that of the rows: another one has other photos in them. Photos with more than `max_pixels` are not
-    shown. `threshold` is the similarity below which a photo is unlike all of the index; None: no verdicts.
+    shown. `threshold_of` gives the similarity below which a number of photos is unlike all of the index; None: no
+    verdict.
     """
 
-    def __init__(self, index: EmbeddingIndex, name: str, max_pixels: int, threshold: float | None = None) -> None:
-        self.index, self.name, self._max_pixels, self.threshold = index, name, max_pixels, threshold
+    def __init__(
+        self,
+        index: EmbeddingIndex,
+        name: str,
+        max_pixels: int,
+        threshold_of: Callable[[int], float | None] = lambda photos: None,
+    ) -> None:
+        self.index, self.name, self._max_pixels, self.threshold_of = index, name, max_pixels, threshold_of
         self.ids = index.ids  # of these rows, even where the index is refreshed
         self.version = hashlib.sha256("\0".join(self.ids).encode(errors="surrogatepass")).hexdigest()[:16]
         self.small_picture = functools.lru_cache(_CACHED_PICTURES)(self.picture)
@@ -273,7 +282,7 @@ class Gallery:
 
     def anew(self) -> Gallery:
         """Return a view of the index as it is now."""
-        return Gallery(self.index, self.name, self._max_pixels, self.threshold)
+        return Gallery(self.index, self.name, self._max_pixels, self.threshold_of)
 
     def classes(self) -> list[dict[str, Any]]:
         """List the classes by name, with their numbers of labelled photos."""
@@ -305,14 +314,15 @@ class Gallery:
     def verdict(
         self, embeddings: np.ndarray, nearest: list[dict[str, Any]] | None, without: int | None = None
     ) -> str | None:
-        """Say whether a photo is unlike all of the index.
+        """Say whether a photo, or several of one thing, are unlike all of the index; None without a threshold.
 
-        None for several photos, or without `threshold`. `nearest`: what was found among all photos; None: unknown.
+        `nearest`: what was found among all photos; None: unknown.
         """
-        if self.threshold is None or len(embeddings) > 1:
+        threshold = self.threshold_of(len(embeddings))
+        if threshold is None:
             return None
         nearest = self._search(embeddings, 1, None, without) if nearest is None else nearest
-        return KNOWN if nearest and nearest[0]["similarity"] >= self.threshold else UNLIKE
+        return KNOWN if nearest and nearest[0]["similarity"] >= threshold else UNLIKE
 
     def vector(self, row: int) -> np.ndarray:
         """Return the embedding of a photo `[1, dim]`."""
@@ -385,8 +395,11 @@ class Gallery:
             return []
         search = self.index.search if len(query) == 1 else self.index.search_together
         found = search(query, wanted, among=among)
-        pairs = [pair for pair in zip(found.rows[0].tolist(), found.similarities[0].tolist()) if pair[0] != without]
+        of_query = self.threshold_of(len(query))
+        threshold = -np.inf if of_query is None else of_query
+        similarities = found.similarities[0].round(6).tolist()
+        pairs = [pair for pair in zip(found.rows[0].tolist(), similarities) if pair[0] != without]
         return [
-            {"rank": rank, "similarity": round(similarity, 6), **self.described(row)}
+            {"rank": rank, "similarity": similarity, "far": similarity < threshold, **self.described(row)}
             for rank, (row, similarity) in enumerate(pairs[:count], 1)
         ]

@@ -218,15 +218,20 @@ def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[Embedd
         raise invalid("--search", received="approximate", expected="exact together with --label or --where")
     if values.together:
         because = "--together compares all photos with classes"
-        refuse_flags(values, "search", "expand", "rerank", "reject", because=because)
-        return functools.partial(neighbors.find_together, index, k=values.k, among=among)
-    reject = None
+        refuse_flags(values, "search", "expand", "rerank", because=because)
     if values.reject is not None:
         because = "--reject is calibrated for the nearest of all photos"
         refuse_flags(values, "label", "where", "expand", "rerank", because=because)
-        calibrated = index.calibrate_rejection(values.reject / 100)
+
+    @functools.cache
+    def threshold_of(photos: int) -> float:
+        calibrated = index.calibrate_rejection(values.reject / 100, together=photos)
         print(neighbors.rejection_sentence(calibrated))
-        reject = calibrated.threshold
+        return calibrated.threshold
+
+    if values.together:
+        judged = None if values.reject is None else threshold_of
+        return functools.partial(neighbors.find_together, index, k=values.k, among=among, threshold_of=judged)
     return functools.partial(
         neighbors.find_neighbors,
         index,
@@ -235,7 +240,7 @@ def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[Embedd
         approximate=values.search == "approximate",
         expansion=QueryExpansion(values.expand) if values.expand else None,
         reranking=Reranking(values.rerank) if values.rerank else None,
-        reject=reject,
+        reject=None if values.reject is None else threshold_of(1),
     )
 
 

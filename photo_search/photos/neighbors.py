@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -57,11 +58,19 @@ def find_neighbors(
 
 
 def find_together(
-    index: EmbeddingIndex, queries: EmbeddingTable, k: int, among: np.ndarray | None = None
+    index: EmbeddingIndex,
+    queries: EmbeddingTable,
+    k: int,
+    among: np.ndarray | None = None,
+    threshold_of: Callable[[int], float] | None = None,
 ) -> list[Found]:
     """Find the k classes nearest the photos of each label together, without these photos.
 
     Without labels, all photos are one query. The first photo stands for it. See `EmbeddingIndex.search_together`.
+
+    Args:
+        threshold_of: similarity of the nearest class below which that many photos are `UNLIKE` the index; None: no
+            verdict.
     """
     index.check_model(queries.model_digest)
     own = {os.path.normpath(path) for path in queries.paths}
@@ -74,7 +83,8 @@ def find_together(
         neighbors = index.search_together(queries.embeddings[photos], k, among=others)
         ids, similarities = neighbors.ids[0], neighbors.similarities[0].tolist()
         classes = neighbors.labels[0] if neighbors.labels else [""] * len(ids)
-        found.append(Found(queries.paths[photos[0]], label, ids, classes, similarities))
+        verdict = "" if threshold_of is None else _verdict(similarities, threshold_of(len(photos)))
+        found.append(Found(queries.paths[photos[0]], label, ids, classes, similarities, verdict))
     return found
 
 
@@ -85,7 +95,7 @@ def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int, reject
     kept = [place for place, each in enumerate(ids) if os.path.normpath(each) != own][:k]
     known = neighbors.all_labels
     similarities = [float(neighbors.similarities[row, place]) for place in kept]
-    verdict = "" if reject is None else UNLIKE if max(similarities, default=-np.inf) < reject else KNOWN
+    verdict = "" if reject is None else _verdict(similarities, reject)
     return Found(
         path,
         label,
@@ -94,6 +104,10 @@ def _found(path: str, label: str, neighbors: Neighbors, row: int, k: int, reject
         similarities,
         verdict,
     )
+
+
+def _verdict(similarities: list[float], threshold: float) -> str:
+    return UNLIKE if max(similarities, default=-np.inf) < threshold else KNOWN
 
 
 def neighbor_table(found: list[Found]) -> tuple[tuple[str, ...], list[tuple[str | int | float, ...]]]:
@@ -125,9 +139,9 @@ def rejection_sentence(found: CalibratedRejection) -> str:
     if found.detected is not None:
         labelled = "" if found.num_unknown == found.num_known else f" of the {found.num_unknown:,} with a class"
         unknown = f", and {100 * found.detected:.0f} %{labelled} if their class is left out"
-    return (
-        f"Threshold of --reject: {shown_threshold(found.threshold)}. It rejects {known} photos of the index{unknown}."
-    )
+    what = "photos" if found.together == 1 else f"groups of {found.together} photos"
+    threshold = shown_threshold(found.threshold)
+    return f"Threshold of --reject: {threshold}. It rejects {known} {what} of the index{unknown}."
 
 
 def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:

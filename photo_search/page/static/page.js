@@ -53,9 +53,8 @@ function tile(photo, queryLabel) {
   if (photo.rank !== undefined) {
     caption.append(element("span", { className: "similarity" }, `${photo.rank}. ${photo.similarity.toFixed(4)}`));
   }
-  const isFar = photo.rank !== undefined && index.threshold !== null && photo.similarity < index.threshold;
   if (photo.similarity === 1) caption.append(element("span", { className: "same" }, "the same picture"));
-  else if (isFar) caption.append(element("span", { className: "faint" }, "far"));
+  else if (photo.far) caption.append(element("span", { className: "faint" }, "far"));
   if (photo.label && queryLabel) {
     const same = photo.label === queryLabel;
     caption.append(element("span", { className: same ? "same" : "other" }, same ? "✓ same class" : "✗ other class"));
@@ -64,7 +63,7 @@ function tile(photo, queryLabel) {
   caption.append(named("faint", photo.name.split("/").pop()));
   const picture = element("button", { type: "button", title: "Full size" }, frame(photo.picture, nameOf(photo), GONE));
   picture.addEventListener("click", () => showLarge(photo));
-  return element("li", { className: isFar ? "is-far" : "" }, picture, caption, element("a", { href: `#photo-${photo.row}` }, "More like this"));
+  return element("li", { className: photo.far ? "is-far" : "" }, picture, caption, element("a", { href: `#photo-${photo.row}` }, "More like this"));
 }
 
 function tiles(photos, queryLabel) {

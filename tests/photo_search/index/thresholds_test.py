@@ -4,7 +4,14 @@ from scipy.stats import binom
 from sklearn.metrics import precision_recall_curve
 
 from common.errors import InvalidInput
-from photo_search.index import EmbeddingIndex, calibrate_rejection, calibrate_threshold, precision_interval
+from photo_search.index import (
+    EmbeddingIndex,
+    calibrate_rejection,
+    calibrate_threshold,
+    precision_interval,
+    search,
+)
+from photo_search.index.thresholds import groups_of_photos
 
 
 @pytest.mark.parametrize("target", [0.5, 0.8, 0.95, 1.0])
@@ -95,6 +102,32 @@ def test_rows_left_out_calibrate_an_index(metric):
     assert (fewer.threshold, fewer.detected <= found.detected) == (found.threshold, True)
     assert index.calibrate_rejection(0.25, max_rows=4).num_known == 4
     assert EmbeddingIndex.build(vectors, range(14)).calibrate_rejection(0.1).detected is None
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_groups_left_out_calibrate_several_photos(metric, monkeypatch):
+    monkeypatch.setattr(search, "_ENTRIES_AT_ONCE", 100)  # two groups at once
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat([*"abcdefghijkl", ""], 8))
+    index = EmbeddingIndex.build(rng.normal(size=(104, 4)), range(104), labels, metric=metric)
+    found = index.calibrate_rejection(0.25, together=3)
+    _, classes = np.unique([label or row for row, label in enumerate(labels)], return_inverse=True)
+    groups = groups_of_photos(classes, 3, 100, 0)
+    assert len(np.unique(groups)) == 3 * 24
+    known, others = [], []
+    for group in groups:
+        rest = np.setdiff1d(range(104), group)
+        among = rest[labels[rest] != labels[group[0]]]
+        assert set(labels[group]) == {labels[group[0]]} != {""}
+        for scores, rows in ((known, rest), (others, among)):
+            scores.append(index.search_together(index.vectors(group), 1, among=rows).similarities[0, 0])
+    assert found.threshold == pytest.approx(np.sort(known)[6])
+    assert found.detected == (np.array(others) < found.threshold).mean()
+    assert (found.num_known, found.together) == (24, 3)
+    assert index.calibrate_rejection(0.25, together=7) == found  # groups of 7 are 12 alone
+    assert index.calibrate_rejection(0.25, together=3, max_rows=30).together == 1
+    with pytest.raises(InvalidInput, match="no labels"):
+        EmbeddingIndex.build(np.eye(4), range(4)).calibrate_rejection(0.1, together=2)
 
 
 @pytest.mark.parametrize(

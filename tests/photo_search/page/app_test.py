@@ -40,7 +40,7 @@ def test_a_photo_of_the_index_finds_itself(page, gallery_photos, service):
     assert [photo["rank"] for photo in found["neighbours"]] == [1, 2, 3, 4]
     first = found["neighbours"][0]
     assert first == {
-        **{"rank": 1, "row": 5, "similarity": 1.0, "label": labels[5]},
+        **{"rank": 1, "row": 5, "similarity": 1.0, "far": False, "label": labels[5]},
         **{"name": "kea/1.png", "picture": f"/api/photos/5/picture?version={found['version']}"},
     }
     attention = found["query"]["attention"]
@@ -258,7 +258,7 @@ def test_uploads_at_the_same_time(page, gallery_photos):
     assert all(found[row][2]["neighbours"][0]["similarity"] > 0.9999 for row in range(12))
 
 
-def test_several_photos_of_one_thing_find_classes(page, gallery_photos, service):
+def test_several_photos_of_one_thing_find_classes(page, gallery_photos, service, monkeypatch):
     paths, _ = gallery_photos
     body = form(*[part(contents_of(path)) for path in (paths[4], paths[6])])
     status, _, found = ask(page, "/api/search?count=3", "POST", body, Content_Type=CONTENT_TYPE)
@@ -269,6 +269,13 @@ def test_several_photos_of_one_thing_find_classes(page, gallery_photos, service)
     assert [photo["row"] for photo in found["neighbours"]][1:] == expected.rows[0].tolist()[1:]
     assert found["neighbours"][0]["row"] in (4, 6)
     assert len({photo["label"] for photo in found["neighbours"]}) == 3
+    assert not any(photo["far"] for photo in found["neighbours"])
+    first, second, _ = (photo["similarity"] for photo in found["neighbours"])
+    for of_two, verdict in ((first, "known"), (first + 1e-6, "unlike everything in the index")):
+        monkeypatch.setattr(service.gallery, "threshold_of", {1: second, 2: of_two}.get)
+        judged = ask(page, "/api/search?count=2", "POST", body, Content_Type=CONTENT_TYPE)[2]
+        assert judged["verdict"] == verdict
+        assert judged["neighbours"][1]["far"]
 
 
 def test_too_many_requests(service, monkeypatch):

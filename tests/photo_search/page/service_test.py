@@ -1,5 +1,6 @@
 import io
 import pathlib
+import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 
 from common.data.image_formats import Reading
+from common.errors import InvalidInput
 from photo_search.index import EmbeddingIndex
 from photo_search.page.network import PhotoNetwork
 from photo_search.page.service import Gallery, PhotoService
@@ -24,6 +26,27 @@ LABELS = ["a", "a", "b", "b", ""]
 @pytest.fixture
 def gallery():
     return Gallery(EmbeddingIndex.build(PLACES, IDS, LABELS), "index", 10_000)
+
+
+def test_workers_of_one_folder_see_and_add_to_what_others_have_added(tmp_path, embedder):
+    paths = [write_photo(tmp_path / f"{number}.png", number) for number in range(9)]
+    first = EmbeddingIndex.build(embedder.embed(paths[:1]), paths[:1], ["a"], model_digest="a" * 64)
+    first.save(tmp_path / "index")
+    views = [Gallery(EmbeddingIndex.load(tmp_path / "index"), "index", 10_000) for _ in range(2)]
+    workers = [PhotoService(view, PhotoNetwork(embedder), LIMITS, str(tmp_path / "new")) for view in views]
+    photos = [pathlib.Path(path).read_bytes() for path in paths[1:]]
+    with ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(lambda number: workers[number % 2].add(photos[number], "b"), range(8)))
+    assert {each["photo"]["row"] for each in added} == {*range(1, 9)}
+    assert [worker.describe()["photos"] for worker in workers] == [9, 9]
+    with pytest.raises(Refused, match="has this photo already"):
+        workers[0].add(photos[1], "c")
+    shutil.rmtree(tmp_path / "index")
+    assert workers[1].like(0, 3, None)["neighbours"]
+    first.save(tmp_path / "index")
+    EmbeddingIndex.build(np.eye(4), range(4), model_digest="b" * 64).save(tmp_path / "index", replace=True)
+    with pytest.raises(InvalidInput, match="replaced by an index of another model"):
+        workers[0].describe()
 
 
 def rows(found):
@@ -67,7 +90,7 @@ def test_neighbours_of_an_embedding(gallery):
     assert rows(found) == [0, 1, 2]
     assert [photo["rank"] for photo in found] == [1, 2, 3]
     assert found[0]["similarity"] == pytest.approx(1 / np.hypot(1, 0.02), abs=1e-6)
-    assert found[1] == {**gallery.described(1), "rank": 2, "similarity": found[1]["similarity"]}
+    assert found[1] == {**gallery.described(1), "rank": 2, "similarity": found[1]["similarity"], "far": False}
     assert rows(gallery.nearest(PLACES[:1], 100, None)) == [0, 1, 2, 3, 4]
 
 

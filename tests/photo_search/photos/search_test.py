@@ -253,8 +253,15 @@ def test_photos_of_a_label_are_one_query_without_themselves(tmp_path, run_here):
     assert [each[0] for each in found] == ["0.jpg", "0.jpg", "8.jpg", "8.jpg"]
     assert (found[0][1], found[2][1]) == ("jay", "owl")
     assert not {path for _, _, path in found} & {"0.jpg", "1.jpg", "8.jpg", "9.jpg"}
-    with pytest.raises(InvalidInput, match="--reject.*--together"):
-        run_here("neighbours", "--index=index", "--embeddings=some.npz", "--k=2", "--together", "--reject=5")
+    arrays = {"paths": [*paths[chosen], "x", "y"], "labels": [*labels[chosen], 3, 3], "class_names": [*names, "fog"]}
+    np.savez(tmp_path / "more.npz", embeddings=[*points[chosen], *rng.normal(size=(2, 8))], **arrays)
+    asked = ["neighbours", "--index=index", "--embeddings=more.npz", "--k=1", "--together", "--csv=found.csv"]
+    run_here(*asked, "--reject=5")
+    with open(tmp_path / "found.csv", newline="") as file:
+        verdicts = {row["query"]: row["verdict"] for row in csv.DictReader(file)}
+    assert verdicts == {"0.jpg": "known", "8.jpg": "known", "x": "unlike everything in the index"}
+    with pytest.raises(InvalidInput, match="--label.*nearest of all photos"):
+        run_here(*asked, "--reject=5", "--label=jay")
 
 
 def test_a_keras_that_runs_code_of_models_is_named(model, photos, tmp_path, run_here, monkeypatch, capsys):
