@@ -501,7 +501,7 @@ class EmbeddingIndex:
         return Neighbors(rows[places][np.newaxis], similarities[np.newaxis], self.ids, self.labels)
 
     def _classes(self, rows: np.ndarray) -> np.ndarray:
-        """Return the class of each row, a number; a row without a label is a class."""
+        """Return numbers of the classes; a row without a label is one."""
         names = [row if self.labels is None else self.labels[row] or row for row in rows.tolist()]
         number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
         return np.array([number_of[name] for name in names], np.int64)

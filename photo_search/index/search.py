@@ -161,14 +161,14 @@ def nearest_classes(
 def nearest_classes_of_groups(
     groups: np.ndarray, embeddings: np.ndarray, classes: np.ndarray, metric: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the similarities `[groups]` of groups of rows with their nearest classes, as `nearest_classes` does.
+    """Return similarities of groups of rows with their nearest classes.
 
     Args:
         groups: rows of one class each `[groups, photos]`, which leave another row of it.
         embeddings, classes, metric: see `nearest_classes`.
 
     Returns:
-        Those with the nearest class, without the group itself, and with the nearest other class.
+        Those with the nearest class `[groups]`, without the group itself, and with the nearest other class.
     """
     nearest, others = np.empty((2, len(groups)))
     step = max(1, _ENTRIES_AT_ONCE // ((classes.max() + 1) * groups.shape[1]))

@@ -63,10 +63,7 @@ def calibrate_threshold(
     for name, value, closed in (("target_precision", target_precision, True), ("confidence", confidence, False)):
         if not (0 < value < 1 or (closed and value == 1)):
             raise invalid(name, received=value, expected="a number in (0, 1]" if closed else "a number in (0, 1)")
-    order = np.argsort(-similarities, kind="stable")
-    ordered = similarities[order]
-    ends = np.flatnonzero(np.r_[ordered[1:] < ordered[:-1], True])  # equal similarities are accepted together
-    accepted, correct = ends + 1, np.cumsum(same[order])[ends]
+    thresholds, accepted, correct = accepted_pairs(similarities, same)
     low, high = precision_interval(correct, accepted, confidence)
     precision = correct / accepted
     reached = low if criterion == "lower" else precision
@@ -78,12 +75,12 @@ def calibrate_threshold(
             "target_precision",
             received=target_precision,
             expected=f"at most {reached[best]:.4f}, the best {what} of these {len(same)} pairs "
-            f"(threshold {ordered[ends[best]]:.4f})",
+            f"(threshold {thresholds[best]:.4f})",
             fix="Lower the target, or label more pairs of high similarity.",
         )
     at = int(fitting[-1])
     return CalibratedThreshold(
-        threshold=float(ordered[ends[at]]),
+        threshold=float(thresholds[at]),
         precision=float(precision[at]),
         low=float(low[at]),
         high=float(high[at]),
@@ -91,6 +88,18 @@ def calibrate_threshold(
         num_accepted=int(accepted[at]),
         num_pairs=len(same),
     )
+
+
+def accepted_pairs(similarities: np.ndarray, same: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return falling similarities, with the pairs that reach each.
+
+    Returns:
+        The similarities `[different]`, and how many pairs, and how many of the same, reach them.
+    """
+    order = np.argsort(-similarities, kind="stable")
+    ordered = similarities[order]
+    ends = np.flatnonzero(np.r_[ordered[1:] < ordered[:-1], True])  # equal similarities are accepted together
+    return ordered[ends], ends + 1, np.cumsum(same[order])[ends]
 
 
 class CalibratedRejection(NamedTuple):
@@ -174,10 +183,15 @@ def nearest_of_others(
 
 
 def groups_of_photos(classes: np.ndarray, size: int, most: int, seed: int) -> np.ndarray:
-    """Draw at most `most` groups of photos `[groups, size]`, without overlap, that each leave a photo of their class.
+    """Draw groups of photos of one class `[groups, size]`, without overlap.
+
+    Each class keeps a photo outside its groups.
 
     Args:
         classes: of the photos, integers `[photos]`.
+        size: photos of a group.
+        most: groups at most.
+        seed: of the draw.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(classes))

@@ -314,9 +314,9 @@ class Gallery:
     def verdict(
         self, embeddings: np.ndarray, nearest: list[dict[str, Any]] | None, without: int | None = None
     ) -> str | None:
-        """Say whether a photo, or several of one thing, are unlike all of the index; None without a threshold.
+        """Say whether photos of one thing are unlike all of the index.
 
-        `nearest`: what was found among all photos; None: unknown.
+        None without a threshold. `nearest`: what was found among all photos; None: unknown.
         """
         threshold = self.threshold_of(len(embeddings))
         if threshold is None:

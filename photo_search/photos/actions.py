@@ -171,9 +171,9 @@ def _neighbours(values: flags.FlagValues) -> None:
     if values.reject is not None:
         unlike = sum(each.verdict == neighbors.UNLIKE for each in found)
         print(f"{unlike} of {plural(len(found), 'query', 'queries')}: {neighbors.UNLIKE}.")
-    precision = neighbors.precision_sentence(found)
-    if precision:
-        print(precision)
+    near = "" if values.together or values.expand else neighbors.class_sentence(index)
+    for sentence in filter(None, (neighbors.precision_sentence(found), near)):
+        print(sentence)
     if values.csv:
         write_csv(values.csv, *neighbors.neighbor_table(found))
     if values.html:

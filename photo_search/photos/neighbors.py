@@ -11,9 +11,12 @@ import numpy as np
 
 from common.pages.markup import plural
 from photo_search.index import CalibratedRejection, EmbeddingIndex, Neighbors, QueryExpansion, Reranking
+from photo_search.index.thresholds import accepted_pairs
 from photo_search.photos.embedding import EmbeddingTable
 from photo_search.photos.shown import Tile, aligned, shown_path, shown_similarity, shown_threshold, write_strips
 
+_SAMPLE, _SAMPLED_NEIGHBOURS = 200, 10  # photos of the index, and the neighbours of each, that tell near from far
+_FEWEST_PAIRS, _MOSTLY = 20, 0.9
 HEADER = ("query", "rank", "similarity", "label", "path")
 KNOWN, UNLIKE = "known", "unlike everything in the index"
 
@@ -142,6 +145,28 @@ def rejection_sentence(found: CalibratedRejection) -> str:
     what = "photos" if found.together == 1 else f"groups of {found.together} photos"
     threshold = shown_threshold(found.threshold)
     return f"Threshold of --reject: {threshold}. It rejects {known} {what} of the index{unknown}."
+
+
+def class_sentence(index: EmbeddingIndex) -> str:
+    """State from which similarity on neighbours are mostly of their photo's class.
+
+    It looks up a sample of the index's own photos. "" without classes, or if no similarity tells them apart.
+    """
+    labels = np.array(index.labels or ())
+    rows = np.random.default_rng(0).permutation(np.flatnonzero(labels != ""))[:_SAMPLE]
+    if len(rows) < 2:
+        return ""
+    found = index.neighbors_of(rows, min(_SAMPLED_NEIGHBOURS, len(index) - 1))
+    others = labels[found.rows]
+    known = others != ""
+    similarities, accepted, correct = accepted_pairs(found.similarities[known], (others == labels[rows, None])[known])
+    fitting = np.flatnonzero((accepted >= _FEWEST_PAIRS) & (correct >= _MOSTLY * accepted))
+    if not len(fitting):
+        return ""
+    least = shown_threshold(similarities[fitting[-1]])
+    return (
+        f"In this index, {100 * _MOSTLY:g} % of neighbours with a similarity of {least} or more are of the same class."
+    )
 
 
 def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:

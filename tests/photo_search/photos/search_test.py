@@ -214,6 +214,26 @@ def test_expansion_and_reranking_keep_the_number_of_rows(tmp_path):
     assert len([line for line in shown.splitlines() if line.startswith("/")]) == 300
 
 
+def test_the_similarity_of_one_class_is_stated(tmp_path, run_here, capsys):
+    """Neighbours 1 degree apart are of one class, most at 2 degrees, and none from 2.5 on, where the share falls."""
+    angles = np.concatenate([[base, base + 1, base + 3.5, base + 5.5] for base in range(0, 360, 9)])
+    labels = np.concatenate([[f"{base}", f"{base}", f"x{base}", f"x{base}"] for base in range(40)])
+    labels[[2, 6, 10]] = "", "odd", "other"
+    points = np.stack([np.cos(np.radians(angles)), np.sin(np.radians(angles))], axis=1)
+    np.savez(tmp_path / "x.npz", embeddings=points, paths=[f"{row}.jpg" for row in range(160)], labels=labels)
+    run_here("index", "--index=index", "--embeddings=x.npz")
+    capsys.readouterr()
+    asked = ["neighbours", "--index=index", "--embeddings=x.npz", "--k=1"]
+    run_here(*asked)
+    stated = "90 % of neighbours with a similarity of 0.9990 or more are of the same class."  # cos 2.5 degrees
+    assert stated in capsys.readouterr().out
+    run_here(*asked, "--together")
+    assert "of the same class" not in capsys.readouterr().out
+    rng = np.random.default_rng(0)
+    assert neighbors.class_sentence(EmbeddingIndex.build(points, range(160))) == ""
+    assert neighbors.class_sentence(EmbeddingIndex.build(points, range(160), rng.permutation(labels))) == ""
+
+
 def test_photos_unlike_all_others_are_said_to_be(tmp_path, run_here, capsys):
     angles = np.radians([0, 1, 2, 3, 20, 21, 23, 24])
     vectors = np.stack([np.cos(angles), np.sin(angles), 0 * angles], axis=1).astype(np.float32)
