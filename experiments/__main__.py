@@ -25,7 +25,7 @@ GROUPS = {  # commands without a group are listed last
     "Data and weights": ("prepare_data", "convert_weights", "pretrain"),
     "Training and evaluation": (
         *("fair_eval", "conventional_eval", "revisiting_eval", "tune", "train_final", "export", "evaluate"),
-        *("report", "posterior_refinement"),
+        *("report", "compare", "rerun", "posterior_refinement"),
     ),
     "Thesis": ("table", "figure", "record"),
     "This machine": ("doctor", "clean"),

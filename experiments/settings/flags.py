@@ -172,29 +172,32 @@ def define_run_flags(units: typing.Iterable[str] = ("fold", "repeat"), repeats: 
     )
 
 
-def run_command(main: Callable[..., None], kept: str | None = None) -> None:
+def run_command(main: Callable[..., None], kept: str | None = None, *, takes_words: bool = False) -> None:
     """Run `main`; see `command_line.run_command`.
 
     With `define_experiment_flags`, a short `--help` shows the usual flags.
 
     Args:
         kept: a sentence on what a stopped command has kept, by default that of training commands.
+        takes_words: whether `main` receives all words that are no flags.
     """
 
-    def prepared() -> None:
+    def prepared(*words: str) -> None:
         if "deterministic" in flags.FLAGS and flags.FLAGS.deterministic:
             config = import_tensorflow().config
             config.experimental.enable_op_determinism()
             # It merges sums, and TensorFlow adds three or more terms in the order in which their buffers are free.
             config.optimizer.set_experimental_options({"arithmetic_optimization": False})
-        main()
+        main(*words)
 
     if kept is None:
         kept = CHECKPOINTS_KEPT if "checkpoint_seconds" in flags.FLAGS else ""
     compares = "chapter" in flags.FLAGS  # as `define_experiment_flags` alone defines it
     sections = functools.partial(_sections_of, all_settings() if compares else ())
     short = _short_sections if compares else dict
-    command_line.run_command(prepared, kept, remedy=_remedy, sections_of=sections, short_sections_of=short)
+    command_line.run_command(
+        prepared, kept, takes_words=takes_words, remedy=_remedy, sections_of=sections, short_sections_of=short
+    )
 
 
 def _remedy(name: str) -> str:
