@@ -66,7 +66,7 @@ def paired(first: Sequence[Row], second: Sequence[Row]) -> tuple[list[Row], list
 
 
 def differing(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[list[str]]:
-    """Return name and both values of each entry that differs, "-" for a missing one."""
+    """Return name and both values of each differing entry; "-" is missing."""
     names = sorted({*first, *second})
     return [
         [name, *(_shown(of.get(name)) for of in (first, second))]
@@ -83,7 +83,7 @@ def settings_table(first: Row, second: Row, names: Sequence[str]) -> Table:
 
 
 def figures_table(first: Sequence[Row], second: Sequence[Row], names: Sequence[str]) -> Table:
-    """Return means over runs of the same folds and repeats, with intervals of the difference.
+    """Return means over paired runs, with intervals of the difference.
 
     Raises:
         InvalidInput: the test classes differ.
