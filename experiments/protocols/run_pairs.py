@@ -94,7 +94,8 @@ def figures_table(first: Sequence[Row], second: Sequence[Row], names: Sequence[s
         means = [of.estimate(metric).estimate for of in (left, right)]
         found = right.difference(left, metric)
         ends = found.ends(of_difference=True)
-        difference = f"{round(100 * found.estimate, 2) + 0.0:+.2f} {bracketed(*ends, found.kind) if ends else ''}".strip()
+        difference = f"{round(100 * found.estimate, 2) + 0.0:+.2f}"  # no -0.00
+        difference += f" {bracketed(*ends, found.kind)}" if ends else ""
         rows.append([f"{metric}, %", *(f"{100 * mean:.2f}" for mean in means), difference])
     for name in _COUNTS:
         values = [[row[name] for row in of if row[name] is not None] for of in (first, second)]
