@@ -62,7 +62,7 @@ _ROW_OF = {
         **dict.fromkeys(("steps", "best_step", "seed"), Maybe(_COUNT)),
         "extras": Maybe(dict),
         "command": Maybe(str),
-        "train_seconds": Maybe(Number(float, 0)),
+        **dict.fromkeys(("train_seconds", "processor_seconds"), Maybe(Number(float, 0))),
         "deviations": Maybe([str]),
     },
     COLLECTION: {"members": [(_COUNT, _COUNT)]},

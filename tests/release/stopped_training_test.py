@@ -43,7 +43,7 @@ def outcome(folder):
     (run,) = (path.parent for path in (folder / "runs").rglob("result.json"))
     result = json.loads((run / "result.json").read_text())
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    found = {key: value for key, value in result.items() if key != "train_seconds"}
+    found = {key: value for key, value in result.items() if not key.endswith("_seconds")}
     found["curve"] = [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
     for name in ("weights.npz", "test_embeddings.npz"):
         with np.load(run / name, allow_pickle=False) as archive:

@@ -74,12 +74,15 @@ def test_threads_and_vector_instructions_are_stated(monkeypatch):
     assert environment()["threads"] is None
 
 
-def test_sessions_add_up_also_with_one_that_measured_energy(monkeypatch):
-    now = iter([0.0, 10.0, 100.0, 105.0])
+def test_sessions_add_up_also_with_older_ones(monkeypatch):
+    now, of_processor = iter([0.0, 10.0, 100.0, 105.0, 200.0, 201.0]), iter([7.0, 25.0, 1.0, 3.0, 0.0, 1.0])
     monkeypatch.setattr("time.monotonic", lambda: next(now))
-    first = TrainingCost()
-    state = first.state()
-    assert state == {"seconds": 10.0}
+    monkeypatch.setattr("time.process_time", lambda: next(of_processor))
+    state = TrainingCost().state()
+    assert state == {"seconds": 10.0, "processor_seconds": 18.0}
     second = TrainingCost()
-    second.restore({**state, "joules": {"cpu_packages": 50.0, "gpus": None}}, [])  # as older checkpoints have it
-    assert second.as_dict() == {"train_seconds": 15.0}
+    second.restore(state, [])
+    assert second.as_dict() == {"train_seconds": 15.0, "processor_seconds": 20.0}
+    older = TrainingCost()
+    older.restore({"seconds": 10.0, "joules": {"cpu_packages": 50.0, "gpus": None}}, [])
+    assert older.as_dict() == {"train_seconds": 11.0}
