@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,9 +20,10 @@ from experiments.rows.rows import TRAINING, Row, evaluate_embeddings
 from experiments.rows.run_folders import collect_method, row_at
 from experiments.rows.store import ROWS, StudyRows
 
+_WIDTH = 30  # of a value
 NUM_CLASSES = 5  # that gain and that lose most
 _CURVES, _QUERIES = "curves.png", "queries.csv"
-_COUNTS = ("steps", "best_step", "train_seconds")
+_COUNTS = ("steps", "best_step", "train_seconds", "processor_seconds")
 _RANKED, _COUNTED = "MAP@R", "P@1"  # of classes and of queries
 
 
@@ -98,7 +100,7 @@ def figures_table(first: Sequence[Row], second: Sequence[Row], names: Sequence[s
         difference += f" {bracketed(*ends, found.kind)}" if ends else ""
         rows.append([f"{metric}, %", *(f"{100 * mean:.2f}" for mean in means), difference])
     for name in _COUNTS:
-        values = [[row[name] for row in of if row[name] is not None] for of in (first, second)]
+        values = [[row[name] for row in of if row.get(name) is not None] for of in (first, second)]
         if all(values):
             means = [float(np.mean(of)) for of in values]
             rows.append([name.replace("_", " "), *(f"{mean:,.0f}" for mean in means), f"{means[1] - means[0]:+,.0f}"])
@@ -176,4 +178,6 @@ def _right(row: Row) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return textwrap.shorten(" ".join(map(str, value)), _WIDTH, placeholder=" ...")
     return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
