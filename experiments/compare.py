@@ -1,4 +1,4 @@
-"""Comparison of two runs, or of two configurations: settings, figures, curves, classes, queries.
+"""Two runs or configurations beside each other: settings, figures, classes and more.
 
 Regenerates: nothing of the thesis.
 Command: python -m experiments.compare runs/fair/emoji/ms+gap-0123456789 runs/fair/emoji/ms+ccp+gap-0123456789
