@@ -1,4 +1,4 @@
-"""Two runs or configurations beside each other: settings, figures, classes and more.
+"""Two runs or configurations beside each other: figures, settings, queries.
 
 Regenerates: nothing of the thesis.
 Command: python -m experiments.compare runs/fair/emoji/ms+gap-0123456789 runs/fair/emoji/ms+ccp+gap-0123456789
