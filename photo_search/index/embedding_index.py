@@ -534,8 +534,8 @@ class EmbeddingIndex:
         unknown class; rows without a label stand for none. Copies of an item in the index make the threshold too high.
 
         Several photos are judged by their nearest class: groups of rows of one class are left out in turn and looked up
-        by `search_together`. If classes are too small for 20 groups, the groups are smaller; see `together` of the
-        result.
+        by `search_together`. If classes are too small for 20 groups, the groups are smaller; then judge as many photos
+        as `together` of the result, since more of them are less similar to one class.
 
         Args:
             max_rejected: share of the rows (or groups) that may be rejected, in [0, 1).

@@ -17,7 +17,7 @@ from absl import flags
 from PIL import Image
 
 from common.errors import InvalidInput, check_all, invalid
-from photo_search.index import EmbeddingIndex
+from photo_search.index import CalibratedRejection, EmbeddingIndex
 from photo_search.index.places import name_of, shown_place
 from photo_search.photos.models import load_model
 
@@ -92,14 +92,15 @@ def _service(
         index.attach(embedder)
 
     @functools.cache
-    def threshold_of(photos: int) -> float | None:
+    def rejection_of(photos: int) -> CalibratedRejection | None:
         if reject is None or len(index) < 2 or (photos > 1 and index.labels is None):
             return None
-        exact = index.calibrate_rejection(reject / 100, together=photos).threshold
-        return math.floor(1e6 * exact) / 1e6  # answers round similarities, and one may equal it
+        exact = index.calibrate_rejection(reject / 100, together=photos)
+        # answers round similarities, and one may equal it
+        return exact._replace(threshold=math.floor(1e6 * exact.threshold) / 1e6)
 
-    threshold_of(1)
-    gallery = Gallery(index, name, limits.pixels, threshold_of)
+    rejection_of(1)
+    gallery = Gallery(index, name, limits.pixels, rejection_of)
     service = PhotoService(gallery, None if embedder is None else PhotoNetwork(embedder), limits, new_photos)
     service.warm_up()
     return service

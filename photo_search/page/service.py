@@ -17,7 +17,7 @@ from common.data.image_formats import Reading
 from common.data.labels import label_text
 from common.data.regular_files import contents_of
 from common.files import hold_lock, write_atomically
-from photo_search.index import EmbeddingIndex
+from photo_search.index import CalibratedRejection, EmbeddingIndex
 from photo_search.page.network import Attention, PhotoNetwork
 from photo_search.page.uploads import FORMATS, Crop, Refused, ending_of, read_photo
 from photo_search.photos.neighbors import KNOWN, UNLIKE
@@ -93,7 +93,7 @@ class PhotoService:
                 "examples": gallery.examples(),
                 "takes_uploads": self._network is not None,
                 "takes_names": self._network is not None and self._new_photos is not None,
-                "threshold": gallery.threshold_of(1),
+                "threshold": gallery.threshold(),
                 "has_attention": self._network is not None and self._network.has_attention,
                 "limits": {
                     **self.limits._asdict(),
@@ -249,8 +249,7 @@ class Gallery:
     """The page's view of an index; clients name photos by row, never by path.
 
     `version` is that of the rows: another one has other photos in them. Photos with more than `max_pixels` are not
-    shown. `threshold_of` gives the similarity below which a number of photos is unlike all of the index; None: no
-    verdict.
+    shown. `rejection_of` calibrates the verdict on a number of photos; None: no verdict.
     """
 
     def __init__(
@@ -258,9 +257,9 @@ class Gallery:
         index: EmbeddingIndex,
         name: str,
         max_pixels: int,
-        threshold_of: Callable[[int], float | None] = lambda photos: None,
+        rejection_of: Callable[[int], CalibratedRejection | None] = lambda photos: None,
     ) -> None:
-        self.index, self.name, self._max_pixels, self.threshold_of = index, name, max_pixels, threshold_of
+        self.index, self.name, self._max_pixels, self.rejection_of = index, name, max_pixels, rejection_of
         self.ids = index.ids  # of these rows, even where the index is refreshed
         self.version = hashlib.sha256("\0".join(self.ids).encode(errors="surrogatepass")).hexdigest()[:16]
         self.small_picture = functools.lru_cache(_CACHED_PICTURES)(self.picture)
@@ -282,7 +281,7 @@ class Gallery:
 
     def anew(self) -> Gallery:
         """Return a view of the index as it is now."""
-        return Gallery(self.index, self.name, self._max_pixels, self.threshold_of)
+        return Gallery(self.index, self.name, self._max_pixels, self.rejection_of)
 
     def classes(self) -> list[dict[str, Any]]:
         """List the classes by name, with their numbers of labelled photos."""
@@ -318,11 +317,18 @@ class Gallery:
 
         None without a threshold. `nearest`: what was found among all photos; None: unknown.
         """
-        threshold = self.threshold_of(len(embeddings))
-        if threshold is None:
+        rejection = self.rejection_of(len(embeddings))
+        if rejection is None:
             return None
+        if rejection.together < len(embeddings):  # classes are too small for groups of as many
+            embeddings, nearest = embeddings[: rejection.together], None
         nearest = self._search(embeddings, 1, None, without) if nearest is None else nearest
-        return KNOWN if nearest and nearest[0]["similarity"] >= threshold else UNLIKE
+        return KNOWN if nearest and nearest[0]["similarity"] >= rejection.threshold else UNLIKE
+
+    def threshold(self) -> float | None:
+        """Return the similarity below which a photo is unlike all of the index."""
+        rejection = self.rejection_of(1)
+        return None if rejection is None else rejection.threshold
 
     def vector(self, row: int) -> np.ndarray:
         """Return the embedding of a photo `[1, dim]`."""
@@ -395,8 +401,8 @@ class Gallery:
             return []
         search = self.index.search if len(query) == 1 else self.index.search_together
         found = search(query, wanted, among=among)
-        of_query = self.threshold_of(len(query))
-        threshold = -np.inf if of_query is None else of_query
+        rejection = self.rejection_of(len(query))
+        threshold = -np.inf if rejection is None else rejection.threshold
         similarities = found.similarities[0].round(6).tolist()
         pairs = [pair for pair in zip(found.rows[0].tolist(), similarities) if pair[0] != without]
         return [

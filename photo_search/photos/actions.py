@@ -14,7 +14,7 @@ from common.deployment.untrained import FLAGS as UNTRAINED_FLAGS
 from common.errors import InvalidInput, invalid
 from common.files import check_output_file
 from common.pages.markup import plural
-from photo_search.index import EmbeddingIndex, QueryExpansion, Reranking
+from photo_search.index import CalibratedRejection, EmbeddingIndex, QueryExpansion, Reranking
 from photo_search.index.places import name_of, parts_of, shown_place
 from photo_search.index.stores import store_of
 from photo_search.photos import bundle, duplicates, neighbors, sync
@@ -224,14 +224,14 @@ def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[Embedd
         refuse_flags(values, "label", "where", "expand", "rerank", because=because)
 
     @functools.cache
-    def threshold_of(photos: int) -> float:
+    def rejection_of(photos: int) -> CalibratedRejection:
         calibrated = index.calibrate_rejection(values.reject / 100, together=photos)
         print(neighbors.rejection_sentence(calibrated))
-        return calibrated.threshold
+        return calibrated
 
     if values.together:
-        judged = None if values.reject is None else threshold_of
-        return functools.partial(neighbors.find_together, index, k=values.k, among=among, threshold_of=judged)
+        judged = None if values.reject is None else rejection_of
+        return functools.partial(neighbors.find_together, index, k=values.k, among=among, rejection_of=judged)
     return functools.partial(
         neighbors.find_neighbors,
         index,
@@ -240,7 +240,7 @@ def _search(values: flags.FlagValues, index: EmbeddingIndex) -> Callable[[Embedd
         approximate=values.search == "approximate",
         expansion=QueryExpansion(values.expand) if values.expand else None,
         reranking=Reranking(values.rerank) if values.rerank else None,
-        reject=None if values.reject is None else threshold_of(1),
+        reject=None if values.reject is None else rejection_of(1).threshold,
     )
 
 

@@ -15,8 +15,8 @@ from photo_search.index.thresholds import accepted_pairs
 from photo_search.photos.embedding import EmbeddingTable
 from photo_search.photos.shown import Tile, aligned, shown_path, shown_similarity, shown_threshold, write_strips
 
-_SAMPLE, _SAMPLED_NEIGHBOURS = 200, 10  # photos of the index, and the neighbours of each, that tell near from far
-_FEWEST_PAIRS, _MOSTLY = 20, 0.9
+_SAMPLE, _SAMPLED_NEIGHBOURS = 500, 10  # photos of the index, and the neighbours of each, that tell near from far
+_MOSTLY = 0.8
 HEADER = ("query", "rank", "similarity", "label", "path")
 KNOWN, UNLIKE = "known", "unlike everything in the index"
 
@@ -65,15 +65,14 @@ def find_together(
     queries: EmbeddingTable,
     k: int,
     among: np.ndarray | None = None,
-    threshold_of: Callable[[int], float] | None = None,
+    rejection_of: Callable[[int], CalibratedRejection] | None = None,
 ) -> list[Found]:
     """Find the k classes nearest the photos of each label together, without these photos.
 
     Without labels, all photos are one query. The first photo stands for it. See `EmbeddingIndex.search_together`.
 
     Args:
-        threshold_of: similarity of the nearest class below which that many photos are `UNLIKE` the index; None: no
-            verdict.
+        rejection_of: calibrates the verdict on a number of photos, by the first ones; None: no verdict.
     """
     index.check_model(queries.model_digest)
     own = {os.path.normpath(path) for path in queries.paths}
@@ -86,7 +85,13 @@ def find_together(
         neighbors = index.search_together(queries.embeddings[photos], k, among=others)
         ids, similarities = neighbors.ids[0], neighbors.similarities[0].tolist()
         classes = neighbors.labels[0] if neighbors.labels else [""] * len(ids)
-        verdict = "" if threshold_of is None else _verdict(similarities, threshold_of(len(photos)))
+        verdict = ""
+        if rejection_of is not None:
+            rejection = rejection_of(len(photos))
+            if rejection.together < len(photos):  # classes are too small for groups of as many
+                first = queries.embeddings[photos[: rejection.together]]
+                neighbors = index.search_together(first, 1, among=others)
+            verdict = _verdict(neighbors.similarities[0].tolist(), rejection.threshold)
         found.append(Found(queries.paths[photos[0]], label, ids, classes, similarities, verdict))
     return found
 
@@ -160,13 +165,16 @@ def class_sentence(index: EmbeddingIndex) -> str:
     others = labels[found.rows]
     known = others != ""
     similarities, accepted, correct = accepted_pairs(found.similarities[known], (others == labels[rows, None])[known])
-    fitting = np.flatnonzero((accepted >= _FEWEST_PAIRS) & (correct >= _MOSTLY * accepted))
+    z, share = (
+        1.96,
+        correct / accepted,
+    )  # lower end of an interval (Wilson): the best of many thresholds is taken
+    half = np.sqrt(share * (1 - share) / accepted + (z / accepted) ** 2 / 4)
+    fitting = np.flatnonzero(share + z**2 / accepted / 2 - z * half >= _MOSTLY * (1 + z**2 / accepted))
     if not len(fitting):
         return ""
-    least = shown_threshold(similarities[fitting[-1]])
-    return (
-        f"In this index, {100 * _MOSTLY:g} % of neighbours with a similarity of {least} or more are of the same class."
-    )
+    least, shown = shown_threshold(similarities[fitting[-1]]), f"{100 * _MOSTLY:g} %"
+    return f"In this index, at least {shown} of neighbours with a similarity of {least} or more are of the same class."
 
 
 def write_page(path: str, found: list[Found], index_name: str, most: int) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from photo_search.index import CalibratedRejection
 from photo_search.page import app
 from photo_search.page.service import PhotoService
 from photo_search.page.uploads import Crop, Refused
@@ -271,8 +272,13 @@ def test_several_photos_of_one_thing_find_classes(page, gallery_photos, service,
     assert len({photo["label"] for photo in found["neighbours"]}) == 3
     assert not any(photo["far"] for photo in found["neighbours"])
     first, second, _ = (photo["similarity"] for photo in found["neighbours"])
-    for of_two, verdict in ((first, "known"), (first + 1e-6, "unlike everything in the index")):
-        monkeypatch.setattr(service.gallery, "threshold_of", {1: second, 2: of_two}.get)
+    alone = upload(page, contents_of(paths[4]))[2]["neighbours"][0]["similarity"]
+    for together, threshold, verdict in (
+        *((2, first, "known"), (2, first + 1e-6, "unlike everything in the index")),
+        (1, alone, "known"),  # classes too small for two: the first photo decides
+    ):
+        rejection = CalibratedRejection(threshold, 0, 0, 1, None, 20, 0, together)
+        monkeypatch.setattr(service.gallery, "rejection_of", {1: rejection, 2: rejection}.get)
         judged = ask(page, "/api/search?count=2", "POST", body, Content_Type=CONTENT_TYPE)[2]
         assert judged["verdict"] == verdict
         assert judged["neighbours"][1]["far"]

@@ -182,8 +182,10 @@ def test_a_new_individual_is_told_and_gets_its_name(browser, embedder, gallery_p
     contents = stranger.read_bytes()
     others = -embedder.embed([contents]) + 0.05 * np.random.default_rng(0).normal(size=(12, embedder.embedding_dim))
     EmbeddingIndex.build(others, paths[:12], labels[:12], model_digest=embedder.digest).save(place)
-    threshold = EmbeddingIndex.load(place).calibrate_rejection(0.05).threshold - 1e-6  # answers are rounded
-    gallery = Gallery(EmbeddingIndex.load(place, embedder), "index", LIMITS.pixels, lambda photos: threshold)
+    calibrated = EmbeddingIndex.load(place).calibrate_rejection(0.05)
+    threshold = calibrated.threshold - 1e-6  # answers are rounded
+    rejection = calibrated._replace(threshold=threshold)
+    gallery = Gallery(EmbeddingIndex.load(place, embedder), "index", LIMITS.pixels, lambda photos: rejection)
     service = PhotoService(gallery, PhotoNetwork(embedder), LIMITS, new_photos=str(new))
     with running(service) as port:
         assert ask(port, "/api/index")[2]["threshold"] == pytest.approx(threshold, abs=1e-6)

@@ -225,7 +225,7 @@ def test_the_similarity_of_one_class_is_stated(tmp_path, run_here, capsys):
     capsys.readouterr()
     asked = ["neighbours", "--index=index", "--embeddings=x.npz", "--k=1"]
     run_here(*asked)
-    stated = "90 % of neighbours with a similarity of 0.9990 or more are of the same class."  # cos 2.5 degrees
+    stated = "at least 80 % of neighbours with a similarity of 0.9990 or more are of the same class."  # cos 2.5 degrees
     assert stated in capsys.readouterr().out
     run_here(*asked, "--together")
     assert "of the same class" not in capsys.readouterr().out
@@ -273,13 +273,13 @@ def test_photos_of_a_label_are_one_query_without_themselves(tmp_path, run_here):
     assert [each[0] for each in found] == ["0.jpg", "0.jpg", "8.jpg", "8.jpg"]
     assert (found[0][1], found[2][1]) == ("jay", "owl")
     assert not {path for _, _, path in found} & {"0.jpg", "1.jpg", "8.jpg", "9.jpg"}
-    arrays = {"paths": [*paths[chosen], "x", "y"], "labels": [*labels[chosen], 3, 3], "class_names": [*names, "fog"]}
+    arrays = {"paths": [*"abcdxy"], "labels": [*labels[chosen], 3, 3], "class_names": [*names, "fog"]}
     np.savez(tmp_path / "more.npz", embeddings=[*points[chosen], *rng.normal(size=(2, 8))], **arrays)
     asked = ["neighbours", "--index=index", "--embeddings=more.npz", "--k=1", "--together", "--csv=found.csv"]
     run_here(*asked, "--reject=5")
     with open(tmp_path / "found.csv", newline="") as file:
         verdicts = {row["query"]: row["verdict"] for row in csv.DictReader(file)}
-    assert verdicts == {"0.jpg": "known", "8.jpg": "known", "x": "unlike everything in the index"}
+    assert verdicts == {"a": "known", "c": "known", "x": "unlike everything in the index"}
     with pytest.raises(InvalidInput, match="--label.*nearest of all photos"):
         run_here(*asked, "--reject=5", "--label=jay")
 
