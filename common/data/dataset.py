@@ -118,7 +118,10 @@ class Examples:
         return replace(self, **chosen)
 
     def once_per_encounter(self, gallery: Examples | None = None) -> Examples:
-        """Return the first example of each encounter; with a gallery, the examples of encounters that it lacks."""
+        """Return the first example of each encounter.
+
+        With a gallery, return all examples of encounters that it lacks.
+        """
         if self.encounters is None:
             return self
         if gallery is not None and gallery.encounters is not None:

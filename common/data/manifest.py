@@ -122,9 +122,10 @@ def _keep_encounters_apart(parts: dict[str, Any]) -> str:
 
 
 def encounter_of(place: str, path: str, columns: dict[str, list[str]], row: int) -> tuple[str, str]:
-    """Return the encounter of a row: its column `encounter`, or the folder of `path` and a minute of its column `time`.
+    """Return the encounter of a row.
 
-    A photo without either is an encounter of its own.
+    It is the column `encounter`, or the folder of `path` and a minute of the column `time`. A photo without either is
+    an encounter of its own.
 
     Raises:
         InvalidInput: a time that is none, of the row at `place`.

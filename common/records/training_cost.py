@@ -1,4 +1,4 @@
-"""The time of a run, over all its sessions: by the clock and of the processor."""
+"""Clock and processor time of a run, over all its sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.records.resumable_callback import ResumableCallback
 
 
 class TrainingCost(ResumableCallback):
-    """Seconds of a run over all its sessions, by the clock and of the processor (of all threads).
+    """Clock and processor seconds of a run, over all its sessions and threads.
 
     A resumed session continues from the cost in its checkpoint. The clock starts when this object is made.
     """
