@@ -75,7 +75,7 @@ def test_it_learns_and_goes_on_exactly(tmp_path, monkeypatch):
     halves = RunDirectory(tmp_path / "halves", {})
     with pytest.raises(KeyboardInterrupt):
         pretrain(SETTINGS, DATASET, halves, checkpoint_seconds=0)
-    cost = {"train_seconds": 0}
+    cost = {"train_seconds": 0, "processor_seconds": 0}
     assert {**pretrain(SETTINGS, DATASET, halves, checkpoint_seconds=0), **cost} == {**result, **cost}
     expected, found = (read_arrays(run.path / "backbone.npz") for run in (whole, halves))
     for name, value in expected.items():

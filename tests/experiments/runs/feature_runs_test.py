@@ -53,7 +53,7 @@ def trained(study, config, stop_after=()):
             study.runs.train(config, 0, 0, checkpoint_seconds=0, watch=watch)
     folder = study.runs.unit_dir(config, 0, 0)
     result = json.loads((folder / "result.json").read_text())
-    times = {"train_seconds", "environment"}
+    times = {"train_seconds", "processor_seconds", "environment"}
     return folder, {name: value for name, value in result.items() if name not in times}
 
 
