@@ -32,16 +32,15 @@ def main(*places: str) -> None:
     names = [first[0]["label"], second[0]["label"]]
     if names[0] == names[1]:
         names = ["first", "second"]
-    test = None
-    if all(row.folder.name for row in (first[0], second[0])):
-        with contextlib.suppress(InvalidInput):  # without data, classes and queries have numbers
-            test = DataFolder(values.data_dir, values.cache_dir).dataset_of(first[0]).test
     tables = [
         run_pairs.settings_table(first[0], second[0], names),
         run_pairs.figures_table(first, second, names),
         run_pairs.classes_table(first, second, names),
     ]
-    if all(row.folder.name for row in (*first, *second)):
+    if all(row.folder.name for row in (*first, *second)):  # recorded rows have no embeddings
+        test = None
+        with contextlib.suppress(InvalidInput):  # without data, queries have numbers
+            test = DataFolder(values.data_dir, values.cache_dir).dataset_of(first[0]).test
         tables.append(run_pairs.queries_table(first, second, names, test))
     print("\n".join(table.as_text() for table in tables))
     if values.output:

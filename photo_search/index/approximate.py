@@ -68,7 +68,7 @@ def measure_recall(
         rows = best_of(queries, embeddings, proposed(queries, depth + 1, effort), depth + 1, metric)
         recall = recall_of(without_own_row(rows, sample), exact)
         if recall >= target_recall or effort >= _MOST_EFFORT:
-            return ApproximateSearch("hnsw", len(embeddings), effort, recall, len(sample), target_recall)
+            return ApproximateSearch(KINDS[0], len(embeddings), effort, recall, len(sample), target_recall)
         effort *= 2
 
 

@@ -35,7 +35,7 @@ _APPROXIMATE = {
     "effort": Number(int, 1),
     "recall_at_10": Number(float, 0, 1),
     "num_queries": Number(int, 0),
-    "target_recall": Number(float, 0, 1),
+    "target_recall": Maybe(Number(float, 0, 1), is_null_allowed=False),
 }
 _DESCRIPTION = {**SETTINGS, "token": str, "largest_norm": Number(float, 0), "approximate": Maybe(_APPROXIMATE)}
 _TYPES = {"float32": "vector", "float16": "halfvec"}  # of a column
