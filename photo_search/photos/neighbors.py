@@ -17,6 +17,7 @@ from photo_search.photos.shown import Tile, aligned, shown_path, shown_similarit
 
 _SAMPLE, _SAMPLED_NEIGHBOURS = 500, 10  # photos of the index, and the neighbours of each, that tell near from far
 _MOSTLY = 0.8
+_MOST_ROWS = 50_000  # with more, the sample takes longer than the queries
 HEADER = ("query", "rank", "similarity", "label", "path")
 KNOWN, UNLIKE = "known", "unlike everything in the index"
 
@@ -155,8 +156,11 @@ def rejection_sentence(found: CalibratedRejection) -> str:
 def class_sentence(index: EmbeddingIndex) -> str:
     """State from which similarity on neighbours are mostly of their photo's class.
 
-    It looks up a sample of the index's own photos. "" without classes, or if no similarity tells them apart.
+    It looks up a sample of the index's own photos. "" without classes, if no similarity tells them apart, or for a
+    large index.
     """
+    if len(index) > _MOST_ROWS:
+        return ""
     labels = np.array(index.labels or ())
     rows = np.random.default_rng(0).permutation(np.flatnonzero(labels != ""))[:_SAMPLE]
     if len(rows) < 2:
@@ -165,10 +169,8 @@ def class_sentence(index: EmbeddingIndex) -> str:
     others = labels[found.rows]
     known = others != ""
     similarities, accepted, correct = accepted_pairs(found.similarities[known], (others == labels[rows, None])[known])
-    z, share = (
-        1.96,
-        correct / accepted,
-    )  # lower end of an interval (Wilson): the best of many thresholds is taken
+    # The lower end of Wilson's interval, for the best of many thresholds is taken.
+    z, share = 1.96, correct / accepted
     half = np.sqrt(share * (1 - share) / accepted + (z / accepted) ** 2 / 4)
     fitting = np.flatnonzero(share + z**2 / accepted / 2 - z * half >= _MOSTLY * (1 + z**2 / accepted))
     if not len(fitting):
