@@ -63,8 +63,9 @@ def _define(values: flags.FlagValues = flags.FLAGS) -> None:
     flags.DEFINE_multi_string(
         "plugin",
         [],
-        "Module, or path of a .py file, with losses, methods, poolings, miners, samplers, optimisers, backbones or "
-        "data sets of your own; may be given several times. Its flags appear in separate sections of --help.",
+        "Module, or path of a .py file, with losses, methods, poolings, miners, samplers, optimisers, augmentations, "
+        "trackers, backbones or data sets of your own; may be given several times. Its flags appear in separate "
+        "sections of --help.",
         flag_values=values,
     )
 

@@ -201,6 +201,19 @@ class Optimizer(Part):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Augmentation(Part):
+    """An augmentation of training images: `common.data.ImageTransform`.
+
+    Args:
+        of_files: whether it crops image files to `size` pixels; the others are for images in memory.
+    """
+
+    flag: ClassVar = "crop"
+    given: ClassVar = ("size",)
+    of_files: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Backbone(Part):
     """A network of a plug-in, from images in 0..255 to feature maps."""
 

@@ -98,7 +98,7 @@ def _miners(registry: Registry) -> None:
 
 
 def _samplers(registry: Registry) -> None:
-    """Add the samplers of batches, and the optimisers."""
+    """Add the samplers of batches, the optimisers and the augmentations."""
 
     def add(name: str, constructor: str, fixed: dict[str, Any] | None = None, **traits: Any) -> None:
         registry.sampler(name, f"common.data:{constructor}", fixed=fixed, **traits)
@@ -112,6 +112,18 @@ def _samplers(registry: Registry) -> None:
         add(criterion, "MemoryBatches", {"criterion": criterion}, by_embeddings=True)
     registry.optimizer("adam", f"{__name__}:adam")
     registry.optimizer("adamw", f"{__name__}:adamw")
+    of_files: dict[str, Callable[[int], data.ImageTransform]] = {
+        "thesis": lambda size: data.ThesisCrop(size),
+        "published_code": lambda size: data.PublishedCodeCrop(size),
+        "reduced": lambda size: data.ReducedCrop(size),
+        "jittered": lambda size: data.JitteredCrop(size),
+    }
+    for name, crop in of_files.items():
+        registry.augmentation(name, crop, of_files=True)
+    registry.augmentation("shift", lambda: data.RandomShift(2))
+    registry.augmentation("shift_4", lambda: data.RandomShift(4))
+    registry.augmentation("shift_flip", lambda: data.RandomShift(4, flip=True))
+    registry.augmentation("none", lambda: data.NoAugmentation())
 
 
 def _methods(registry: Registry) -> None:

@@ -15,8 +15,20 @@ from common.commands.plugins import Provider
 from common.errors import InvalidInput, check_choice, invalid
 from common.files import Maybe, difference
 from common.parameters import FINITE
+from common.training.trackers import TRACKERS, TrackedRun
 from experiments.parts import library
-from experiments.parts.kinds import Around, Backbone, DataSet, Loss, Miner, Optimizer, Part, Pooling, Sampler
+from experiments.parts.kinds import (
+    Around,
+    Augmentation,
+    Backbone,
+    DataSet,
+    Loss,
+    Miner,
+    Optimizer,
+    Part,
+    Pooling,
+    Sampler,
+)
 from experiments.parts.setting import Settings, setting
 from experiments.parts.signatures import REQUIRED, Constructor, Parameter, signature_of
 
@@ -102,6 +114,7 @@ METHODS: dict[str, Around] = {}
 MINERS: dict[str, Miner] = {}
 SAMPLERS: dict[str, Sampler] = {}
 OPTIMIZERS: dict[str, Optimizer] = {}
+CROPS: dict[str, Augmentation] = {}
 PLAIN = "plain"  # no method that `--method` names
 TABLES: dict[str, dict[str, Any]] = {
     "loss": LOSSES,
@@ -111,6 +124,7 @@ TABLES: dict[str, dict[str, Any]] = {
     "backbone": _OWN_BACKBONES,
     "sampler": SAMPLERS,
     "optimizer": OPTIMIZERS,
+    "crop": CROPS,
     "dataset": DATASETS,
 }
 
@@ -205,6 +219,16 @@ class Registry:
         Its learning rate is a number that a schedule may assign.
         """
         self._add(Optimizer, name, constructor, **how)
+
+    def augmentation(self, name: str, constructor: Constructor, **how: Any) -> None:
+        """Add an augmentation for `--crop`, which may take `size`."""
+        self._add(Augmentation, name, constructor, **how)
+
+    def tracker(self, name: str, tracker: type[TrackedRun]) -> None:
+        """Add a tracker for `--tracker`, see `TRACKERS`; no result depends on it."""
+        if name in TRACKERS:
+            raise invalid("name of a tracker", received=name, expected="a new name: there is one of that name")
+        TRACKERS[name] = tracker
 
     def backbone(self, name: str, constructor: Constructor) -> None:
         """Add a network for `--backbone`.

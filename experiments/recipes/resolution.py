@@ -9,7 +9,7 @@ from common.backbones import PRESET_WEIGHTS, is_preset
 from common.backbones.initial_weights import may_be_transformer
 from common.errors import InvalidInput, check_choice
 from experiments.parts.datasets import OF_CUSTOM_DATA, traits_of
-from experiments.parts.registry import SAMPLERS, choices_of_method
+from experiments.parts.registry import CROPS, SAMPLERS, choices_of_method
 from experiments.parts.signatures import constructor_of
 from experiments.recipes.dissertation import features, pads
 from experiments.recipes.draft import GIVEN, Draft
@@ -17,7 +17,7 @@ from experiments.recipes.tuned_recipe import named_and_tuned
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.method_names import uses_gsp
 from experiments.settings.parts import all_settings, chosen_flags, chosen_parts
-from experiments.settings.run_settings import BUDGETS, COSINE, CROPS_OF_FILES, RUN_SECTIONS
+from experiments.settings.run_settings import BUDGETS, COSINE, RUN_SECTIONS
 from milbich_dml.features import IN_TURN
 from milbich_dml.pads import CURRICULA, FIXED, RANDOM, is_interval
 
@@ -177,11 +177,12 @@ def _without_effect(values: Mapping[str, Any]) -> set[str]:
     """Return the settings that these values make irrelevant."""
     estimator, triplets = values.get("pads_estimator"), values.get("shared_triplets")
     sampler = SAMPLERS.get(values.get("sampler", ""))
+    of_files = values["crop"] in CROPS and CROPS[values["crop"]].of_files
     taught = estimator not in (FIXED, RANDOM, *CURRICULA)
     has_effect = {
         **{name: name in traits_of(values["dataset"]).takes for name in OF_CUSTOM_DATA},
-        "evaluation_antialias": values["crop"] in CROPS_OF_FILES,
-        "copies": values["crop"] in CROPS_OF_FILES and values.get("evaluation_antialias", True),
+        "evaluation_antialias": of_files,
+        "copies": of_files and values.get("evaluation_antialias", True),
         "input_mean": values["backbone"] == "bn_inception",
         "warm_up_trains_all": bool(values["warm_up_epochs"] or values["warm_up_steps"]),
         "cached_features": values.get("trained_from") is not None,

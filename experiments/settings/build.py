@@ -14,7 +14,7 @@ from common.errors import InvalidInput, check_choice, invalid
 from common.files import default_cache_dir
 from common.progress import write_notice
 from experiments.parts.datasets import OF_CUSTOM_DATA
-from experiments.parts.registry import DATASETS as DATASETS, LOSSES as LOSSES, POOLINGS as POOLINGS
+from experiments.parts.registry import CROPS, DATASETS as DATASETS, LOSSES as LOSSES, POOLINGS as POOLINGS
 from experiments.settings.loss_building import (
     build_batches as build_batches,
     build_loss as build_loss,  # these are names of this module, too
@@ -23,7 +23,7 @@ from experiments.settings.loss_building import (
     memory_of as memory_of,
     num_views_of,
 )
-from experiments.settings.run_settings import CROPS_OF_FILES, HEAD_STARTS, RANDOM_START, RunSettings
+from experiments.settings.run_settings import HEAD_STARTS, RANDOM_START, RunSettings
 
 if TYPE_CHECKING:
     from tensorflow import keras
@@ -45,16 +45,6 @@ _OTHER_NAMES = {
 }
 FEWEST_IMAGES = 2  # of a training class: a pair
 DRAWN_BY = ("seed", *OF_CUSTOM_DATA)  # settings that choose classes and images
-AUGMENTATIONS = {
-    "thesis": lambda c: data.ThesisCrop(c.image_size, flip=True),
-    "published_code": lambda c: data.PublishedCodeCrop(c.image_size, flip=True),
-    "reduced": lambda c: data.ReducedCrop(c.image_size),
-    "jittered": lambda c: data.JitteredCrop(c.image_size),
-    "shift": lambda c: data.RandomShift(2),
-    "shift_4": lambda c: data.RandomShift(4),
-    "shift_flip": lambda c: data.RandomShift(4, flip=True),
-    "none": lambda c: data.NoAugmentation(),
-}
 
 
 def load_dataset(name: str, data_dir: str | None, cache_dir: str | None, seed: int, **own: Any) -> data.Dataset:
@@ -132,12 +122,11 @@ def build_augmentation(config: RunSettings, dataset: data.Dataset):
     """Return the training augmentation, a function of (image, seed)."""
     if dataset.readers is not None:
         return dataset.readers.training
-    check_choice("--crop", config.crop, AUGMENTATIONS)
-    on_files = config.crop in CROPS_OF_FILES
-    if on_files != (dataset.kind == "image_files"):
-        choices = ", ".join(CROPS_OF_FILES) if dataset.kind == "image_files" else "shift, shift_4, shift_flip, none"
-        raise InvalidInput(f"Invalid --crop: received {config.crop!r}, expected one of {choices} for {dataset.name}.")
-    return AUGMENTATIONS[config.crop](config)
+    choices = [name for name, crop in CROPS.items() if crop.of_files == (dataset.kind == "image_files")]
+    if config.crop not in choices:
+        expected = f"one of {', '.join(choices)} for {dataset.name}"
+        raise invalid("--crop", received=config.crop, expected=expected)
+    return CROPS[config.crop](config.own("crop"), size=config.image_size)
 
 
 def build_inputs(config: RunSettings, dataset: data.Dataset, decoded_images_mb: float = 0) -> data.EvaluationInputs:

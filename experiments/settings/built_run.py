@@ -156,7 +156,8 @@ def origin_of_features(config: ExperimentConfig) -> dict[str, object]:
     names = ("backbone", "trained_from", "image_size")
     others = {"output_stride": OUTPUT_STRIDE, "copies": "exact"}  # newer than the first features
     changed = [name for name, value in others.items() if getattr(config, name) != value]
-    return {name: getattr(config, name) for name in (*names, *changed)}
+    own = {kind: each.as_dict() for kind, each in config.providers().items() if kind in ("backbone", "crop")}
+    return {name: getattr(config, name) for name in (*names, *changed)} | ({"plugins": own} if own else {})
 
 
 def _is_decayed(weight: tf.Variable) -> bool:

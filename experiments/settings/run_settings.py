@@ -14,7 +14,7 @@ from common.parameters import NOT_NEGATIVE, POSITIVE, SHARE, NumberRange
 from common.training.method import Method
 from common.training.methods import Prefixes, WeightInterpolation
 from experiments.parts import kinds
-from experiments.parts.registry import METHODS, OPTIMIZERS, PLAIN, SAMPLERS, methods_of, part_of
+from experiments.parts.registry import CROPS, METHODS, OPTIMIZERS, PLAIN, SAMPLERS, methods_of, part_of
 from experiments.parts.setting import Settings, setting
 from experiments.settings.method_names import PADS, LossName
 
@@ -31,7 +31,6 @@ SOFT_WHITENING, WHITENING = "soft_whitening", "whitening"
 WHITENINGS = {SOFT_WHITENING: 0.75, WHITENING: 1.0}  # shares, see `within_class_whitening`
 HEAD_STARTS = ("pca", *WHITENINGS)  # in closed form
 COSINE = "cosine"
-CROPS_OF_FILES = ("thesis", "published_code", "reduced", "jittered")
 EVERYTHING = "everything"  # for `--trained_from`: no cut
 FINAL = "final"  # all training classes, for a number of steps that is fixed: a model to deploy
 
@@ -124,7 +123,8 @@ class ImageSettings(Settings, title="Images"):
     image_size: int = setting("height and width of the network's input in pixels", within=POSITIVE)
     crop: str = setting(
         "augmentation of files: `thesis`, `published_code`, `reduced` (of constant scale) or `jittered` (`thesis` with "
-        "other colours); else `shift` (2 pixels), `shift_4`, `shift_flip` (4, CIFAR) or `none`"
+        "other colours); else `shift` (2 pixels), `shift_4`, `shift_flip` (4, CIFAR) or `none`",
+        choices=CROPS,
     )
     evaluation_antialias: bool = setting("files: low-pass filter of the evaluation's crop", True)
     copies: str = setting(

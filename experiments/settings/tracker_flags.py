@@ -8,13 +8,12 @@ import urllib.parse
 from absl import flags
 
 from common.errors import InvalidInput, check_choice, invalid
-from common.training.trackers import TRACKERS, TrackerChoice
+from common.training.trackers import TENSORBOARD, TRACKERS, TrackerChoice, arguments_of
 from common.training.trackers.mlflow_tracker import SERVER_VARIABLE
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
-READ_BY = {"tracker_uri": ("mlflow",), "tracker_project": ("mlflow", "wandb")}  # which trackers read a flag
-TRACKER_FLAGS = ("tracker", *READ_BY)
+TRACKER_FLAGS = ("tracker", "tracker_uri", "tracker_project")
 TRAINS_NOTHING = "--report_only trains nothing. Remove one of them"
 
 
@@ -37,14 +36,15 @@ def tracker_from_flags(values: flags.FlagValues, dataset: str, trains: bool, bec
         InvalidInput: a flag without effect, a missing library, a server that does not answer, or a service without
             a login.
     """
-    kind = check_choice("--tracker", values.tracker or TRACKERS[0], TRACKERS)
-    for name, readers in READ_BY.items():
+    kind = check_choice("--tracker", values.tracker or TENSORBOARD.kind, TRACKERS)
+    for name in TRACKER_FLAGS[1:]:
+        readers = [each for each in TRACKERS if name.removeprefix("tracker_") in arguments_of(each)]
         if values[name].present and kind not in readers:
             wanted = " or ".join(f"--tracker={one}" for one in readers)
             raise InvalidInput(f"--{name} would have no effect without {wanted}. Add that, or remove --{name}.")
     if values["tracker"].present and not trains:
         raise InvalidInput(f"--tracker={kind} would have no effect: {because}.")
-    uri = _server(values.tracker_uri) if kind == "mlflow" else ""
+    uri = _server(values.tracker_uri) if kind == "mlflow" else values.tracker_uri or ""
     choice = TrackerChoice(kind, uri, values.tracker_project or dataset)
     choice.check()
     return choice

@@ -66,7 +66,7 @@ class _Networks:
     def other(self, name: str, *_: object, **__: object) -> None:
         """Leave a part out that only training takes."""
 
-    loss = method = pooling = miner = sampler = optimizer = dataset = other
+    loss = method = pooling = miner = sampler = optimizer = augmentation = tracker = dataset = other
 
 
 def index_in_memory(values: flags.FlagValues, parts: str) -> EmbeddingIndex:

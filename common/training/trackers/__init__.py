@@ -10,7 +10,7 @@ from common.training.trackers.tracked_run import (
     TrackedRun,
     result_values,
 )
-from common.training.trackers.tracker_choice import TENSORBOARD, TRACKERS, TrackerChoice
+from common.training.trackers.tracker_choice import TENSORBOARD, TRACKERS, TrackerChoice, arguments_of
 
 __all__ = [
     "FAILED",
@@ -23,5 +23,6 @@ __all__ = [
     "RunDescription",
     "TrackedRun",
     "TrackerChoice",
+    "arguments_of",
     "result_values",
 ]

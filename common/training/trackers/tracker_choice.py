@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
+from collections.abc import Collection
+from typing import Any
 
 from common.training.trackers.mlflow_tracker import MlflowTracker, check_server
 from common.training.trackers.tensorboard_tracker import TensorBoardTracker
 from common.training.trackers.tracked_run import RunDescription, TrackedRun
 from common.training.trackers.wandb_tracker import WandbTracker, check_login
 
-TRACKERS = ("tensorboard", "mlflow", "wandb", "none")
+# By the value of `--tracker`. Each gets those of `description`, `folder`, `uri` and `project` that it names.
+TRACKERS: dict[str, type[TrackedRun]] = {
+    "tensorboard": TensorBoardTracker,
+    "mlflow": MlflowTracker,
+    "wandb": WandbTracker,
+    "none": TrackedRun,
+}
+
+
+def arguments_of(kind: str) -> Collection[str]:
+    """Return the names of what a tracker takes."""
+    return inspect.signature(TRACKERS[kind]).parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +33,7 @@ class TrackerChoice:
 
     Attributes:
         kind: one of `TRACKERS`.
-        uri: of the server, for MLflow.
+        uri: of MLflow's server.
         project: for MLflow (its experiment) and W&B.
     """
 
@@ -30,7 +44,7 @@ class TrackerChoice:
     @property
     def takes_pictures(self) -> bool:
         """True if this tracker shows more than curves of runs."""
-        return self.kind in ("mlflow", "wandb")
+        return TRACKERS[self.kind]._send_picture is not TrackedRun._send_picture
 
     def check(self) -> None:
         """Refuse a tracker that cannot follow a run, within seconds.
@@ -50,13 +64,9 @@ class TrackerChoice:
             description: of the run.
             folder: of the run.
         """
-        if self.kind == "mlflow":
-            return MlflowTracker(description, folder, self.uri, self.project)
-        if self.kind == "wandb":
-            return WandbTracker(description, folder, self.project)
-        return (
-            TensorBoardTracker(folder, description) if self.kind == "tensorboard" else TrackedRun(description, folder)
-        )
+        given: dict[str, Any] = {"description": description, "folder": folder, "uri": self.uri, "project": self.project}
+        takes = arguments_of(self.kind)
+        return TRACKERS[self.kind](**{name: value for name, value in given.items() if name in takes})
 
 
 TENSORBOARD = TrackerChoice()  # the default tracker

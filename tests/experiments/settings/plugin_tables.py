@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from unittest import mock
 
 from common.backbones.by_name import BACKBONES
+from common.training.trackers import TRACKERS
 from experiments.parts.registry import TABLES
 from tests.support.sources import ROOT
 
 SOURCE = '''"""A loss, a pooling, a backbone and a data set of one's own, as small as they can be."""
 
+import dataclasses
 from typing import Annotated
 
 import numpy as np
@@ -20,11 +22,12 @@ import tensorflow as tf
 from tensorflow import keras
 
 from common import miners
-from common.data import Dataset, Examples, MPerClassBatches
+from common.data import Dataset, Examples, MPerClassBatches, NoAugmentation
 from common.losses import MetricLoss
 from common.ops.reductions import masked_mean
 from common.references.comparison import compare
 from common.parameters import POSITIVE, Count, NumberRange, Share
+from common.training.trackers import TrackedRun
 
 
 @keras.utils.register_keras_serializable(package="tiny_plugin")
@@ -118,6 +121,26 @@ def momentum(learning_rate: float, speed: Share = 0.9):
     return keras.optimizers.SGD(learning_rate, momentum=speed)
 
 
+@dataclasses.dataclass(frozen=True)
+class Darker(NoAugmentation):
+    """Darker images.
+
+    Args:
+        by: subtracted.
+    """
+
+    by: Count = 9
+
+    def __call__(self, image, seed=(0, 0)):
+        return tf.maximum(tf.cast(image, tf.int32), self.by) - self.by
+
+
+class Lines(TrackedRun):
+    def _send(self, values, step):
+        with open(self.folder / "lines.txt", "a") as file:
+            file.write(f"{step} {sorted(values)}\\n")
+
+
 def load_stripes(data_dir=None, *, cache_dir=None, seed=0):
     generator = np.random.default_rng(seed)
     labels = np.repeat(np.arange(8), 4)
@@ -134,6 +157,8 @@ def register(registry):
     registry.miner("later", LaterTriplets)
     registry.sampler("reversed", ReversedBatches)
     registry.optimizer("momentum", momentum)
+    registry.augmentation("darker", Darker)
+    registry.tracker("lines", Lines)
     registry.backbone("strided", strided)
     registry.dataset("stripes", load_stripes, recipe_of="glyphs", needs_files=False)
 '''
@@ -193,7 +218,7 @@ def restored_tables() -> Iterator[None]:
     """All that plug-ins register inside is gone afterwards, and so are modules of no package."""
     imported = set(sys.modules)
     with contextlib.ExitStack() as stack:
-        for table in (*TABLES.values(), BACKBONES):
+        for table in (*TABLES.values(), BACKBONES, TRACKERS):
             stack.enter_context(mock.patch.dict(table))
         yield
     for name in sys.modules.keys() - imported:

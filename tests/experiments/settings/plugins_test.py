@@ -8,6 +8,7 @@ from common.commands import plugins
 from common.commands.plugins import GROUP
 from common.downloads.fingerprint import file_digest
 from common.errors import InvalidInput
+from common.training.trackers import TrackerChoice
 from experiments.parts.registry import Registry, providers
 from experiments.recipes import draft_of, resolve
 from experiments.runs.trained_model import load_trained_model
@@ -51,26 +52,30 @@ def test_a_plug_in_is_a_built_in_that_lives_elsewhere(plugin):
     assert build.build_loss(config, 4).loss.scale == 3.0
 
 
-def test_a_miner_a_sampler_and_an_optimiser_train(plugin, tmp_path):
+def test_a_miner_a_sampler_an_optimiser_an_augmentation_and_a_tracker_train(plugin, tmp_path):
     load_plugins([str(plugin)])
     given = {
         "sampler": "reversed",
         "optimizer": "momentum",
         "later.steps": 3,
         "reversed_last": 9,
+        "crop": "darker",
+        "darker.by": 7,
         "backbone": "strided",
     }
     given |= {"num_folds": 2, "classes_per_batch": 2, "samples_per_class": 2, "max_steps": 2, "embedding_dim": 8}
     config = resolve("stripes", "triplet+later", "gap", "thesis", "smoke", given)
     assert (config.later_steps, config.reversed_last, config.momentum_speed) == (3, 9, 0.9)
-    assert {"miner", "sampler", "optimizer"} <= config.providers().keys()
+    assert {"miner", "sampler", "optimizer", "crop"} <= config.providers().keys()
     assert parse_method("triplet+later+xbm+gap") == ("triplet+later+xbm", "plain", "gap")
-    runs = UnitRuns(build.load_dataset("stripes", None, None, 0), Places(tmp_path / "runs", allow_cpu=True))
+    places = Places(tmp_path / "runs", allow_cpu=True)
+    runs = UnitRuns(build.load_dataset("stripes", None, None, 0), places, TrackerChoice("lines"))
     runs.train(config, fold=0, repeat=0)
+    assert "['loss', 'validation/MAP@R'" in (runs.unit_dir(config, 0, 0) / "lines.txt").read_text()
     trained = load_trained_model(runs.unit_dir(config, 0, 0), dataset=runs.dataset)
     assert trained.model.metric_loss.miner.steps == 3
     run = BuiltRun(config, runs.dataset, 0, 0)
-    assert run.batches.last == 9
+    assert (run.batches.last, run.augmentation.by) == (9, 7)
     assert run.optimizer(trained.model).optimizer.momentum == 0.9
     with pytest.raises(InvalidInput, match="--optimizer: received 'lion', expected one of adam, adamw, momentum"):
         config.replace(optimizer="lion")
