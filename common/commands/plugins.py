@@ -7,11 +7,13 @@ whose value is the module.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
 import pathlib
+import re
 import sys
 import traceback
 import types
@@ -27,6 +29,8 @@ from common.errors import InvalidInput, invalid
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
 
 GROUP = "deep_metric_learning.plugins"
+# With one of these words, a file's parts may depend on each other without naming each other.
+_UNSEEN = re.compile(r"\b(eval|exec|globals|locals|vars|modules|metaclass|__name__|__subclasses__|__init_subclass__)\b")
 
 
 class Provider(NamedTuple):
@@ -34,11 +38,22 @@ class Provider(NamedTuple):
 
     plugin: str  # the module's name, the value of `--plugin` without a path
     version: str  # of its installed distribution; empty for your own file or folder
-    source: str  # `sha256:` and the digest of its source files
+    source: str  # `sha256:` and the digest of its source files, or of what one part needs of them
+    files: str = ""  # of one part: the digest of all files, as runs of version 0.2.0 state it
 
     def as_dict(self) -> dict[str, str]:
         """Return JSON values; without a version if there is none."""
-        return {name: value for name, value in self._asdict().items() if value}
+        return {name: value for name, value in self._asdict().items() if value and name != "files"}
+
+    def states(self, stored: object) -> bool:
+        """Return whether a run that states this plug-in has the part's source, or all of its files."""
+        return stored in (self.as_dict(), self._replace(source=self.files).as_dict())
+
+    def of_part(self, name: str) -> Provider:
+        """Return the identity of one part, which a change of other parts of its file keeps."""
+        source = _source_of_part(sys.modules[self.plugin], name)
+        digest = f"sha256:{hashlib.sha256(source.encode()).hexdigest()}" if source else self.source
+        return self._replace(source=digest, files=self.source)
 
     def __str__(self) -> str:
         return f"plug-in {self.plugin}{f' {self.version}' if self.version else ''} ({self.source[:19]})"
@@ -161,6 +176,73 @@ def _failure(what: str, error: BaseException) -> InvalidInput:
         place = f"{frame.filename}, line {frame.lineno}"
     message = " ".join(str(error).split())
     return InvalidInput(f"{what}: {type(error).__name__}: {message} ({place}).")
+
+
+def _source_of_part(module: types.ModuleType, part: str) -> str | None:
+    """Return the source that a part may depend on; None: all of it.
+
+    It has the statements of `register` for this part, all statements of the module that may change something else, and
+    the definitions of each name in these, also in texts, and in what they name in turn.
+    """
+    file = pathlib.Path(module.__file__ or "")
+    if file.suffix != ".py" or file.name == "__init__.py":
+        return None
+    text = importlib.util.decode_source(file.read_bytes())
+    body = ast.parse(text).body
+    register = next((each for each in body if isinstance(each, ast.FunctionDef) and each.name == "register"), None)
+    if register is None or len(register.args.args) != 1 or _UNSEEN.search(text):
+        return None
+    wanted = [each for each in register.body if not _adds_another(each, register.args.args[0].arg, part)]
+    own = {name for each in body if not isinstance(each, (ast.Import, ast.ImportFrom)) for name in _bound(each)}
+    definitions: dict[str, list[ast.stmt]] = {}
+    for each in body:
+        decorators = getattr(each, "decorator_list", ())
+        if not _bound(each) or not own.isdisjoint(name for one in decorators for name in _named(one)):
+            wanted.append(each)
+        for name in _bound(each) - {"register"}:
+            definitions.setdefault(name, []).append(each)
+    kept: set[ast.stmt] = set()
+    while wanted:
+        if (each := wanted.pop()) not in kept:
+            kept.add(each)
+            wanted += [one for name in _named(each) for one in definitions.get(name, ())]
+    lines = text.splitlines()
+    places = sorted(
+        (min([each.lineno, *(one.lineno for one in getattr(each, "decorator_list", ()))]), each.end_lineno)
+        for each in kept
+    )
+    return "\n".join(line for first, last in places for line in lines[first - 1 : last])
+
+
+def _adds_another(statement: ast.stmt, registry: str, part: str) -> bool:
+    """Return whether a statement is `registry.KIND("NAME", ...)` of another name, or a docstring."""
+    match statement:
+        case ast.Expr(ast.Constant()):
+            return True
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(id)), [ast.Constant(str(name)), *_])):
+            return id == registry and name != part
+    return False
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement defines; none if it may do something else."""
+    match statement:
+        case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+            return {name}
+        case ast.Import(aliases) | ast.ImportFrom(names=aliases):
+            return {each.asname or each.name.partition(".")[0] for each in aliases} - {"*"}
+        case ast.Expr(ast.Constant()):
+            return {""}  # a docstring
+        case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), value=value):
+            calls = any(isinstance(node, ast.Call) for node in ast.walk(value)) if value else False
+            return set() if calls else {name}
+    return set()
+
+
+def _named(node: ast.AST) -> set[str]:
+    """Return the names and the words of texts in a piece of source."""
+    found = [one.id if isinstance(one, ast.Name) else getattr(one, "value", "") for one in ast.walk(node)]
+    return {word for text in found if isinstance(text, str) for word in re.findall(r"\w+", text)}
 
 
 def _digest(module: types.ModuleType) -> str:

@@ -264,7 +264,7 @@ class Registry:
             like = DATASETS[check_choice(f"recipe_of of {name}", recipe_of or "", choices)]
             shared = ("kind", "follows", "large", "recall_at", "default_recipe")
             traits = {each: getattr(like, each) for each in shared} | traits
-        own: dict[str, Any] = {"fixed": fixed or {}, "provider": self._provider, "follows": name, **traits}
+        own: dict[str, Any] = {"fixed": fixed or {}, "provider": self._of_part(name), "follows": name, **traits}
         DATASETS[name] = DataSet(name=name, constructor=load, settings=Settings, **own)
 
     def _add(
@@ -283,7 +283,10 @@ class Registry:
         settings = settings_of(part, name, constructor, fixed or {}, names, omits, stored_as)
         self._check_settings(name, settings)
         own: dict[str, Any] = {"name": name, "constructor": constructor, "settings": settings, "fixed": fixed or {}}
-        TABLES[part.flag][name] = part(**own, provider=self._provider, **traits)
+        TABLES[part.flag][name] = part(**own, provider=self._of_part(name), **traits)
+
+    def _of_part(self, name: str) -> Provider | None:
+        return self._provider and self._provider.of_part(name)
 
     def _check_name(self, kind: str, name: str) -> None:
         is_word = isinstance(name, str) and re.fullmatch("[a-z][a-z0-9_]*", name)

@@ -7,7 +7,7 @@ from absl import flags
 from common.commands import plugins
 from common.commands.plugins import Provider
 from common.errors import InvalidInput, invalid
-from experiments.parts.registry import METHODS, Registry, providers
+from experiments.parts.registry import METHODS, TABLES, Registry, providers
 from experiments.settings.run_settings import RUN_SECTIONS
 
 flags.disclaim_key_flags()  # they belong to the command that asks for them, whose --help lists them
@@ -17,19 +17,20 @@ def check_stored_plugins(stated: object, folder: str) -> None:
     """Refuse a run whose plug-ins, stated in its `config.json`, are missing or changed."""
     for kind, provider in stated.items() if isinstance(stated, dict) else ():
         name = provider.get("plugin")
-        known = next((each for each in providers() if each.plugin == name), None)
-        if known is None:
+        known = [part.provider for part in TABLES[kind].values() if part.provider and part.provider.plugin == name]
+        if not known:
             raise invalid(
                 f"plug-ins for {folder}",
                 received=", ".join(sorted(each.plugin for each in providers())) or "none",
                 expected=f"{name}, which gives this run its {kind}",
                 fix=f"Add --plugin={name}, if that module can be imported, or --plugin=FOLDER/{name}.py.",
             )
-        if known.as_dict() != provider:
+        if not any(each.states(provider) for each in known):
+            sources = ", ".join(each.source[:19] for each in known)
             raise InvalidInput(
-                f"{folder} was run with another version of the plug-in {known.plugin}: its source was "
-                f"{str(provider.get('source'))[:19]}, that of --plugin is {known.source[:19]}. Give --plugin the "
-                "former source, or run it again."
+                f"{folder} was run with another version of the plug-in {name}: the source of its {kind} was "
+                f"{str(provider.get('source'))[:19]}, --plugin has {sources}. Give --plugin the former source, or run "
+                "it again."
             )
 
 

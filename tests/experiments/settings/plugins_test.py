@@ -1,6 +1,7 @@
 import functools
 import importlib.metadata
 import json
+import types
 
 import pytest
 
@@ -138,14 +139,59 @@ def test_the_hash_has_the_source_of_what_is_used_and_of_nothing_else(plugin):
         stated = json.loads(json.dumps(config.stored()["plugins"]))
         assert resolve("glyphs", "c2", "gap", "thesis", "smoke", {}).hash("data") == plain
         before = config.hash("data")
-    assert stated == {"loss": {"plugin": "tiny_plugin", "source": f"sha256:{file_digest(plugin)}"}}
+    former = {"loss": {"plugin": "tiny_plugin", "source": f"sha256:{file_digest(plugin)}"}}  # of version 0.2.0
+    assert stated["loss"].keys() == former["loss"].keys()
+    changes = {"+ 1e-6": "+ 2e-6", '"power", Power': '"other", Power', "-self.scale": "-2 * self.scale"}
+    for (old, new), same in zip(changes.items(), (True, True, False)):
+        with restored_tables():
+            assert SOURCE.count(old)
+            plugin.write_text(SOURCE.replace(old, new))
+            load_plugins([str(plugin)])
+            check_stored_plugins(stated if same else None, "runs/x")
+            assert (resolve("glyphs", "pull", "gap", "thesis", "smoke", {}).hash("data") == before) is same
+    with restored_tables():
+        plugin.write_text(SOURCE)
+        load_plugins([str(plugin)])
+        check_stored_plugins(former, "runs/x")
     plugin.write_text(SOURCE.replace("-self.scale", "-2 * self.scale"))
     load_plugins([str(plugin)])
-    assert resolve("glyphs", "pull", "gap", "thesis", "smoke", {}).hash("data") != before
     with pytest.raises(
-        InvalidInput, match="run with another version of the plug-in tiny_plugin: its source was sha256:"
+        InvalidInput, match="another version of the plug-in tiny_plugin: the source of its loss was sha256:"
     ):
         check_stored_plugins(stated, "runs/x")
+
+
+@pytest.mark.parametrize(
+    ("line", "of_a"),
+    [
+        ("'of A'", False),
+        ("class B:\n    x = C", False),
+        ("registry.loss('b', B)", False),
+        ("LATER = A", False),
+        ("def make(): return A, HELP", True),
+        ("HELP = 'scale', SIZE", True),
+        ("SIZE = 3", True),
+        ("registry.loss('a', make())", True),
+        ("from where import A", True),
+        ("A.more = 1", True),
+        ("C = A.add(2)", True),
+        ("@make\ndef late(): 1", True),
+    ],
+)
+def test_the_source_of_a_part_is_what_it_may_depend_on(tmp_path, line, of_a):
+    lines = ["'of A'", "from where import A", "SIZE = 3", "HELP = 'scale', SIZE", "def make(): return A, HELP"]
+    lines += ["class B:\n    x = C", "A.more = 1", "C = A.add(2)", "@make\ndef late(): 1", "LATER = A"]
+    lines += ["def register(registry):", "    registry.loss('a', make())", "    registry.loss('b', B)"]
+    path = tmp_path / "two.py"
+
+    def source(text):
+        path.write_text(text)
+        return plugins._source_of_part(types.SimpleNamespace(__file__=str(path)), "a")
+
+    text = "\n".join(lines)
+    assert line in text
+    assert (source(text) != source(text.replace(line, f"{line}  # another"))) == of_a
+    assert source(text + "\nvars()") is None
 
 
 def test_a_package_and_an_entry_point(tmp_path, monkeypatch):
