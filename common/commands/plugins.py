@@ -46,11 +46,11 @@ class Provider(NamedTuple):
         return {name: value for name, value in self._asdict().items() if value and name != "files"}
 
     def states(self, stored: object) -> bool:
-        """Return whether a run that states this plug-in has the part's source, or all of its files."""
+        """Check whether a run states the part's source, or all of its files."""
         return stored in (self.as_dict(), self._replace(source=self.files).as_dict())
 
     def of_part(self, name: str) -> Provider:
-        """Return the identity of one part, which a change of other parts of its file keeps."""
+        """Return the identity of one part, whatever other parts of its file are."""
         source = _source_of_part(sys.modules[self.plugin], name)
         digest = f"sha256:{hashlib.sha256(source.encode()).hexdigest()}" if source else self.source
         return self._replace(source=digest, files=self.source)
@@ -127,7 +127,7 @@ def _registered(module: types.ModuleType, version: str, registry_of: RegistryOf)
     except InvalidInput as error:
         raise InvalidInput(f"The plug-in {provider.plugin} cannot be used: {error}") from error
     except (Exception, SystemExit) as error:
-        raise _failure(f"The plug-in {provider.plugin} cannot register", error) from error
+        raise failure(f"The plug-in {provider.plugin} cannot register", error) from error
     return provider
 
 
@@ -142,9 +142,9 @@ def _imported(name: str, told_by: str) -> types.ModuleType:
                 expected="a module that can be imported, or the path of a .py file",
                 fix="Run the command in the module's folder, or put that folder into PYTHONPATH.",
             ) from error
-        raise _failure(f"{told_by} cannot be imported", error) from error
+        raise failure(f"{told_by} cannot be imported", error) from error
     except (Exception, SystemExit) as error:
-        raise _failure(f"{told_by} cannot be imported", error) from error
+        raise failure(f"{told_by} cannot be imported", error) from error
 
 
 def _imported_file(path: str) -> types.ModuleType:
@@ -163,16 +163,18 @@ def _imported_file(path: str) -> types.ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise _failure(f"--plugin={path} cannot be imported", error) from error
+        raise failure(f"--plugin={path} cannot be imported", error) from error
     return module
 
 
-def _failure(what: str, error: BaseException) -> InvalidInput:
-    """Return one line on a plug-in's error, with its place."""
+def failure(what: str, error: BaseException, plugin: str = "") -> InvalidInput:
+    """Return one line on a plug-in's error, with its place in the file, or where it was raised."""
     if isinstance(error, SyntaxError):
         place = f"{error.filename}, line {error.lineno}"
     else:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        file = getattr(sys.modules.get(plugin), "__file__", None)
+        frame = next((each for each in reversed(frames) if each.filename == file), frames[-1])
         place = f"{frame.filename}, line {frame.lineno}"
     message = " ".join(str(error).split())
     return InvalidInput(f"{what}: {type(error).__name__}: {message} ({place}).")

@@ -12,6 +12,7 @@ from common import backbones
 from common.backbones.initial_weights import check_weights, is_file, may_be_transformer, preset_digest, weights_file
 from common.backbones.network_names import HEAD
 from common.commands.exit_code import import_tensorflow
+from common.commands.plugins import failure
 from common.data import Dataset, Examples, contiguous_folds
 from common.errors import InvalidInput, check_all, check_choice, invalid, raise_all
 from common.progress import write_notice
@@ -24,6 +25,7 @@ from experiments.settings.built_run import BuiltRun
 from experiments.settings.config import ExperimentConfig
 from experiments.settings.splits import Split, split_of
 
+_BEFORE_THE_MODEL = ("dataset", "sampler", "crop", "optimizer")  # kinds of parts that no model has
 MOST_HOURS = 24  # of training on a processor that begin without --allow_cpu
 
 
@@ -124,6 +126,20 @@ def check_unit(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: in
             lambda: _check_backbone(config, dataset),
         ]
     )
+
+
+def check_plugins(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:
+    """Build a model with parts of plug-ins on two images; refuse their errors before another method trains."""
+    found = [provider for kind, provider in config.providers().items() if kind not in _BEFORE_THE_MODEL]
+    if not found:
+        return
+    run = BuiltRun(config, dataset, fold, repeat)
+    try:
+        run.built_model()
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise failure(f"{config.name} cannot train with the {found[0]}", error, found[0].plugin) from error
 
 
 def _check_on_split(config: ExperimentConfig, dataset: Dataset, fold: int, repeat: int) -> None:

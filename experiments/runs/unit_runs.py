@@ -22,7 +22,7 @@ from common.training.trackers import JOURNAL, TENSORBOARD, RunDescription, Track
 from experiments.rows.rows import check_of_one_run, evaluate_embeddings
 from experiments.rows.run_folders import row_at
 from experiments.runs.evaluation import embedded
-from experiments.runs.start_checks import check_hours, check_unit
+from experiments.runs.start_checks import check_hours, check_plugins, check_unit
 from experiments.runs.trained_model import load_trained_model, tell_of_other_data
 from experiments.runs.unit import Unit, Watcher
 from experiments.settings import build
@@ -89,9 +89,12 @@ class UnitRuns:
             pattern = f"{glob.escape(config.name)}-*/fold{fold}-repeat{repeat}/result.json"
             if config in refused or any(folder.glob(pattern)):
                 continue
+            is_first = config not in missing
             missing.append(config)
             try:
                 check_unit(config, self.dataset, fold, repeat)
+                if is_first:
+                    check_plugins(config, self.dataset, fold, repeat)
             except InvalidInput as error:
                 refused[config] = error
             else:

@@ -84,6 +84,17 @@ def test_a_miner_a_sampler_an_optimiser_an_augmentation_and_a_tracker_train(plug
         resolve("stripes", "triplet", "gap", "thesis", "smoke", {"reversed_last": 9})
 
 
+def test_a_part_that_fails_on_two_images_is_refused_before_another_method_trains(plugin, tmp_path):
+    plugin.write_text(SOURCE.replace("pairs.positive", "pairs.nothing"))
+    load_plugins([str(plugin)])
+    given = {"classes_per_batch": 2, "samples_per_class": 2, "embedding_dim": 8, "num_folds": 2}
+    configs = [resolve("glyphs", loss, "gap", "thesis", "smoke", given) for loss in ("triplet", "pull")]
+    runs = UnitRuns(build.load_dataset("glyphs", None, None, 0), Places(tmp_path / "runs", allow_cpu=True))
+    message = r"pull\+gap cannot train with the plug-in tiny_plugin .*: AttributeError: .*tiny_plugin.py, line 3\d\)"
+    with pytest.raises(InvalidInput, match=message):
+        runs.check((config, fold, 0) for config in configs for fold in (0, 1))
+
+
 def test_a_method_is_one_file_with_a_callback_a_flag_a_conflict_and_a_figure(tmp_path):
     path = tmp_path / "counting_plugin.py"
     path.write_text(COUNTING)
