@@ -36,6 +36,7 @@ _LENGTHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # by budget: of 
     "demo": ({"max_steps": 400, "steps_per_evaluation": 50, "patience": 2},) * 2,
     "smoke": ({},) * 2,
 }
+_FROM_SCRATCH = 8000  # most steps of a start without pretrained weights
 _SLOWER = 1 / 3  # of the learning rate: a loss that goes on has as many trials as CCP
 
 
@@ -50,6 +51,8 @@ class Arms(TunedTable):
         tuned = TunedRecipe.read(options.recipe).methods if options.recipe.endswith(FILE_ENDING) else {}
         self._options = options
         of_start, of_arms = _LENGTHS[options.budget]
+        if options.budget == "full" and options.overrides.get("weights") == "none":
+            of_start = {**of_start, "max_steps": _FROM_SCRATCH}
         rows = []
         for loss in options.losses or LOSSES:
             own = {name: value for name, value in tuned.get(f"{loss}+gap", {}).items() if name not in options.overrides}
