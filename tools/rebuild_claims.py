@@ -1,7 +1,7 @@
 """Recompute the figures of docs/results/claims.md with NumPy and SciPy alone.
 
-It shares no code with the project: it reads rows and class sums of docs/results/rows/planned_*. The differences, the
-reasons why a study does not count, and the verdicts are recomputed; the thesis' range is read from the page.
+It shares no code with the project: it reads rows and class sums of docs/results/rows/{planned,arms}_*. The differences,
+the reasons why a study does not count, and the verdicts are recomputed; the thesis' range is read from the page.
 Command: python tools/rebuild_claims.py [PAGE RESULTS]; exit code 1 on any difference.
 """
 
@@ -29,6 +29,18 @@ PLANNED = {  # method, baseline, and the loss that trains before the method begi
     "GSP with multi-similarity": ("ms+gsp", f"ms+{WIDE}", None),
     "zero-shot prediction with GSP": ("pnca+gsp", "pnca+gsp, without L_ZS", None),
 }
+CONTROLS = {
+    "CCP": "gap",
+    "alternation": "ccp+gap, one problem",
+    "k-center": "ccp+gap, random members",
+    "the proximal term": "ccp+gap, without the proximal term",
+}
+ARMS = {
+    f"{part} with {name}, converged": (f"{loss}+ccp+gap", f"{loss}+{control}", None)
+    for name, loss in (("C2", "c2"), ("multi-similarity", "ms"))
+    for part, control in CONTROLS.items()
+}
+PLANS = {"planned": PLANNED, "arms": ARMS}
 SHARE, WAIT, PROBLEMS, SETS, FLOOR = 0.9, 3, 2, 5, 0.01  # the rule of the page
 FAMILIES = 8  # fewer leave classes as the draws
 
@@ -55,7 +67,8 @@ def read_study(folder: str) -> tuple[str, list[dict], np.ndarray, dict[str, np.n
 
 def not_counted(rows: list[dict], claim: str) -> str:
     """Return the letters of the page's reasons against a study."""
-    method, baseline, alone = ({row["fold"]: row for row in rows if row["label"] == of} for of in PLANNED[claim])
+    labels = (PLANNED | ARMS)[claim]
+    method, baseline, alone = ({row["fold"]: row for row in rows if row["label"] == of} for of in labels)
     half = "validation" if all("validation_before" in row["extras"] for row in baseline.values()) else "test"
 
     def before(row: dict, name: str) -> float:
@@ -80,8 +93,8 @@ def not_counted(rows: list[dict], claim: str) -> str:
     ended = [sum(of["outcome"] == "converged" for of in row["extras"].get("problems", [])) for row in method.values()]
     reasons = {
         "a": tested < FLOOR or own <= max(floors),
-        "b": PLANNED[claim][2] is not None and not all(map(is_late, method.values())),
-        "c": claim.startswith("alternation") and min(ended) < PROBLEMS,
+        "b": labels[2] is not None and not all(map(is_late, method.values())),
+        "c": (claim in ARMS or claim.startswith("alternation")) and min(ended) < PROBLEMS,
     }
     return "".join(letter for letter, found in reasons.items() if found)
 
@@ -123,10 +136,10 @@ def p_value(part: Part) -> float:
     return np.exp(brentq(excess, np.log(1e-15), np.log1p(-1e-9))) if excess(np.log(1e-15)) > 0 else 1e-15
 
 
-def study_claims(folder: str) -> Iterator[tuple]:
+def study_claims(folder: str, plan: str) -> Iterator[tuple]:
     """Yield name, set, difference and ends, star, baseline and reasons against each complete claim."""
     dataset, rows, counts, sums = read_study(folder)
-    pairs = {claim: of[:2] for claim, of in PLANNED.items() if set(of[:2]) <= sums.keys()}
+    pairs = {claim: of[:2] for claim, of in PLANS[plan].items() if set(of[:2]) <= sums.keys()}
     parts = [parts_of(sums[of] - sums[to], counts) for of, to in pairs.values()]
     p_values = [p_value(part) for part in parts]
     order, stars = np.argsort(p_values), np.zeros(len(parts), int)
@@ -158,8 +171,14 @@ def lines_of(page: str) -> list[list[str]]:
 
 def main(page: str = "docs/results/claims.md", results: str = "docs/results/rows") -> list[list[str]]:
     """Return the rows that the page does not have."""
-    known, missing = {line[0]: line for line in lines_of(page) if line[0] in PLANNED}, []
-    studies = [list(study_claims(of)) for of in sorted(glob.glob(f"{results}/planned_*"))]
+    found = [of for plan in PLANS if (of := differences(page, f"{results}/{plan}_*", plan)) is not None]
+    return sum(found, []) if found else [[f"no study is in {results}"]]
+
+
+def differences(page: str, folders: str, plan: str) -> list[list[str]] | None:
+    """Return the rows of a plan that the page does not have; None: no study."""
+    known, missing = {line[0]: line for line in lines_of(page) if line[0] in PLANS[plan]}, []
+    studies = [list(study_claims(of, plan)) for of in sorted(glob.glob(folders))]
     for claim in sorted({row[0] for rows in studies for row in rows}):
         figures, counted = [], []
         for found in ([row for row in rows if row[0] == claim] for rows in studies):
@@ -177,7 +196,7 @@ def main(page: str = "docs/results/claims.md", results: str = "docs/results/rows
         shown = known.get(claim, [])
         is_same = shown[1:4] == judged and shown[4].split(";")[0] == same and shown[6:] == figures
         missing += [] if is_same else [[claim, *judged, same, *figures]]
-    return missing if studies else [[f"no study is in {results}"]]
+    return missing if studies else None
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from experiments.plans.study import Cell, FinishedCells, Study, StudyOptions
 from experiments.plans.study_runs import NothingFinished, StudyRuns
 from experiments.recipes.small_images import EMOJI
 from experiments.recipes.tuned_recipe import FILE_ENDING, TunedRecipe, named_recipe
-from experiments.studies.planned import planned_settings
+from experiments.studies.planned import Claim, planned_settings
 from experiments.studies.tuned_table import TunedRow, TunedTable
 
 LOSSES = ("c2", "ms")
@@ -37,6 +37,15 @@ _LENGTHS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # by budget: of 
     "smoke": ({},) * 2,
 }
 _FROM_SCRATCH = 8000  # most steps of a start without pretrained weights
+_PARTS = ("alternation", "k-center", "the proximal term")  # each missing in a row of `_WITHOUT_A_PART`
+CLAIMS = tuple(
+    Claim(f"{text} with {name}, converged", f"{loss}+ccp+gap", f"{loss}+{baseline}", None, chapter, True)
+    for name, loss in (("C2", "c2"), ("multi-similarity", "ms"))
+    for text, baseline, chapter in (
+        ("CCP", "gap", 3),
+        *((part, f"ccp+gap, {without}", None) for part, without in zip(_PARTS, _WITHOUT_A_PART)),
+    )
+)
 _SLOWER = 1 / 3  # of the learning rate: a loss that goes on has as many trials as CCP
 
 

@@ -1,7 +1,7 @@
 """Claims of the thesis beside recorded studies of the planned comparisons.
 
-Regenerates: nothing printed: each planned comparison (`--id=planned`) on every recorded data set, its mean over sets
-    and a verdict by the rule of docs/results/claims.md; and a forest plot.
+Regenerates: nothing printed: each planned comparison (`--id=planned`, `--id=arms`) on every recorded data set, its mean
+    over sets and a verdict by the rule of docs/results/claims.md; and a forest plot of each plan.
 Expected: the signs and sizes of thesis tables 3.1 and 5.1, which are printed beside ours.
 """
 
@@ -29,11 +29,12 @@ from experiments.rows.rows import CLOSED_FORM, TRAINING, UNTRAINED, VALIDATED_BE
 from experiments.rows.store import RECORDED, ROWS, StudyRows
 from experiments.settings.method_names import parse_method
 from experiments.settings.run_settings import WHITENING
-from experiments.studies.planned import CLAIMS, Claim
+from experiments.studies import arms, planned
+from experiments.studies.planned import Claim
 from experiments.studies.tables import CLAIMS_ID
 
 _PRINTED_SETS = ("SOP", "In-shop", "CUB", "Cars196")
-_PREFIX = "planned_"
+PLANS = {"planned": planned.CLAIMS, "arms": arms.CLAIMS}  # by the first word of a study's name
 _TITLES = {"caltech101": "Caltech-101", "cars196": "half of Cars196", "emoji_clutter_32": "cluttered emoji"}
 _OTHER = "_mobilenet_v2"
 _HOW = (
@@ -82,7 +83,7 @@ class Evidence(NamedTuple):
 class Found(NamedTuple):
     """Difference of a claim in one study."""
 
-    study: str  # its name without "planned_"
+    study: str  # its name without that of its plan
     dataset: str  # with which it counts as one set
     cell: reports.TableCell  # a fraction, tested together with the study's other planned comparisons
     baseline: float  # its test MAP@R, a fraction
@@ -132,26 +133,26 @@ class Held(NamedTuple):
         return reports.claim_verdict(self.summary(without), min(self.printed, default=0.0))
 
 
-def held_claims(studies: Sequence[StudyRows]) -> list[Held]:
-    """Compare each planned claim with the studies that have both methods."""
-    found = [_differences(study) for study in studies]
-    held = [Held(claim, _printed(claim), tuple(of[claim] for of in found if claim in of)) for claim in CLAIMS]
+def held_claims(studies: Sequence[StudyRows], plan: str = "planned") -> list[Held]:
+    """Compare each claim of a plan with the studies that have both methods."""
+    found, claims = [_differences(study, PLANS[plan]) for study in studies], PLANS[plan]
+    held = [Held(claim, _printed(claim), tuple(of[claim] for of in found if claim in of)) for claim in claims]
     if not any(of.found for of in held):
         names = ", ".join(str(study.folder) for study in studies) or "no study"
         raise InvalidInput(
             f"No planned comparison can be made: received {names}, expected every fold of a method and its baseline, "
-            f"such as {CLAIMS[0].method} and {CLAIMS[0].baseline}. Train them: python -m experiments.table "
-            "--id=planned --dataset=emoji --run --record=docs/results/rows/planned_emoji"
+            f"such as {claims[0].method} and {claims[0].baseline}. Train them: python -m experiments.table "
+            f"--id={plan} --dataset=emoji --run --record=docs/results/rows/{plan}_emoji"
         )
     return held
 
 
-def _differences(study: StudyRows) -> dict[Claim, Found]:
+def _differences(study: StudyRows, claims: Sequence[Claim]) -> dict[Claim, Found]:
     """Return a study's planned differences, tested together."""
-    complete = [claim for claim in CLAIMS if all(complete_repeats(study, name) for name in claim.methods)]
+    complete = [claim for claim in claims if all(complete_repeats(study, name) for name in claim.methods)]
     keys = {claim: ("MAP@R", claim.methods) for claim in complete}
     tested = compare({key: method_difference(study, *claim.methods) for claim, key in keys.items()})
-    name, dataset, found = study.name.removeprefix(_PREFIX), _data_set(study), {}
+    name, dataset, found = study.name.removeprefix(f"{_plan_of(study)}_"), _data_set(study), {}
     for claim, key in keys.items():
         difference = cell(tested[key].bounds, is_difference=True, baseline=claim.baseline)
         compared = dataclasses.replace(difference, comparison=tested[key])
@@ -239,6 +240,7 @@ def _printed_cell(dataset: str, method: str, chapter: int) -> float | None:
 
 def claims_table(held: Sequence[Held], title: str = "") -> reports.Table:
     """Tabulate claims: verdict, mean over data sets, thesis, studies."""
+    num_planned = len(held)
     held = [of for of in held if of.found]
     titles = _titles(held)
     lines = []
@@ -253,8 +255,8 @@ def claims_table(held: Sequence[Held], title: str = "") -> reports.Table:
     letters = {letter for of in held for found in of.found for letter in found.objections}
     objections = [f"{letter}: {why}" for letter, why in _OBJECTIONS.items() if letter in letters]
     notes = [f"In parentheses, not counted. {' '.join(objections)}"] if objections else []
-    num_missing = len(CLAIMS) - len(held)
-    notes += [f"Not yet run: {num_missing} of {len(CLAIMS)} planned comparisons."] if num_missing else []
+    num_missing = num_planned - len(held)
+    notes += [f"Not yet run: {num_missing} of {num_planned} planned comparisons."] if num_missing else []
     return reports.Table(title, header, lines, [*notes, _HOW, reports.CLAIM_RULE])
 
 
@@ -374,17 +376,29 @@ def _printed_range(of: Held) -> str:
     return f"{min(relative):+.1f} to {max(relative):+.1f}" if relative else "-"
 
 
-def recorded_studies(folder: str | os.PathLike) -> list[StudyRows]:
-    """Read the planned studies of a folder such as `results`, sorted by name."""
-    return [StudyRows(path.parent) for path in sorted(pathlib.Path(folder).glob(f"{_PREFIX}*/{ROWS}"))]
+def _plan_of(study: StudyRows) -> str:
+    word = study.name.partition("_")[0]
+    return word if word in PLANS else next(iter(PLANS))
+
+
+def recorded_studies(folder: str | os.PathLike, plan: str = "planned") -> list[StudyRows]:
+    """Read a plan's studies of a folder such as `results`, sorted by name."""
+    return [StudyRows(path.parent) for path in sorted(pathlib.Path(folder).glob(f"{plan}_*/{ROWS}"))]
 
 
 def run_claims(values: flags.FlagValues) -> None:
-    """Write the claims of the `--study` studies, or of all recorded planned ones."""
+    """Write the claims of each plan, from the `--study` studies or all recorded ones."""
     refuse_all_but(values, ("study", "runs_dir"), because=f"--id={CLAIMS_ID} trains nothing and reads recorded studies")
-    held = held_claims([StudyRows(name) for name in values.study] if values.study else recorded_studies(RECORDED))
+    given = [StudyRows(name) for name in values.study or ()]
     folder = pathlib.Path(values.runs_dir) / "tables" / CLAIMS_ID
-    print(claims_table(held, "Claims of the thesis").write(folder, "table_claims"))
-    differences_table(held, "Planned comparisons").write(folder, "table_claims_differences")
-    draw_claims(held, folder / "table_claims.png")
-    print(f"Differences in points and the picture: {folder}")
+    found = {
+        plan: [of for of in given if _plan_of(of) == plan] if given else recorded_studies(RECORDED, plan)
+        for plan in PLANS
+    }
+    for plan, studies in found.items():
+        if studies or not any(found.values()):  # none at all: an error says so
+            held, name = held_claims(studies, plan), f"table_claims_{plan}"
+            print(claims_table(held, f"Claims of the thesis, {plan} comparisons").write(folder, name))
+            differences_table(held, f"Differences of {plan} comparisons").write(folder, f"{name}_differences")
+            draw_claims(held, folder / f"{name}.png")
+    print(f"Differences in points and pictures: {folder}")

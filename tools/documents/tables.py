@@ -96,12 +96,12 @@ def show(build: Callable[..., Any], study: str, **arguments: str) -> None:
     print(markdown_of(build, rows, **arguments))
 
 
-def show_claims() -> None:
-    """Print the claims beside all recorded planned studies.
+def show_claims(plan: str = "planned") -> None:
+    """Print the claims of a plan beside all its recorded studies.
 
     The tables of single studies have the lines of provenance.
     """
-    print(claims_table(held_claims(recorded_studies(RECORDED))).as_markdown())
+    print(claims_table(held_claims(recorded_studies(RECORDED, plan), plan)).as_markdown())
 
 
 def markdown_of(build: Callable[..., Any], study: StudyRows, **arguments: str) -> str:

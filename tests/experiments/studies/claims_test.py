@@ -60,7 +60,7 @@ def results(tmp_path_factory):
     return folder
 
 
-def table(folder, name="table_claims"):
+def table(folder, name="table_claims_planned"):
     with (folder / f"{name}.csv").open() as file:
         return {next(iter(row.values())): row for row in csv.DictReader(file)}
 
@@ -91,8 +91,8 @@ def test_sets_are_averaged_and_the_thesis_stands_beside(results, tmp_path, capsy
     assert (only_at_floor["mean"], only_at_floor["verdict"]) == ("-", "undecided")
     assert memory["floor"].startswith("(+")
     assert "a: the baseline has a MAP@R below 1 %" in shown.replace("\n    ", " ")
-    assert "*" in table(folder, "table_claims_differences")["CCP with C2"]["difference, MAP@R"]
-    assert (folder / "table_claims.png").stat().st_size > 10_000
+    assert "*" in table(folder, "table_claims_planned_differences")["CCP with C2"]["difference, MAP@R"]
+    assert (folder / "table_claims_planned.png").stat().st_size > 10_000
     assert max(map(len, shown.splitlines()[:-1])) <= 100
 
 
@@ -190,6 +190,24 @@ def test_each_claim_is_between_rows_of_the_planned_table():
     sets = ("emoji", "emoji_clutter_32")
     labels = {label for name in sets for label in planned_comparisons(StudyOptions(name, "smoke")).rows}
     assert {name for claim in CLAIMS for name in claim.methods} <= labels
+
+
+def test_arms_are_judged_apart_and_count_by_their_problems(tmp_path):
+    arms = {C2: 20, CCP: 24, f"{CCP}, one problem": 23, f"{CCP}, random members": 22}
+    for name in ("emoji", "mnist"):
+        study(tmp_path / f"arms_{name}", arms, dataset=name)
+    edit_rows(tmp_path / "arms_mnist", lambda row: row["fold"] or row["extras"].get("problems", [0]).pop(0))
+    studies = f"{tmp_path}/arms_emoji,{tmp_path}/arms_mnist"
+    run_study_here("table", "--id=claims", f"--study={studies}", f"--runs_dir={tmp_path}")
+    rows = table(tmp_path / "tables" / "claims", "table_claims_arms")
+    assert list(rows) == [f"{of} with C2, converged" for of in ("CCP", "alternation", "k-center")]
+    assert [row["emoji"][:2] for row in rows.values()] == ["+2", "+4", "+9"]
+    assert [row["mnist"][-1] for row in rows.values()] == ["c"] * 3
+    assert {row["sets"] for row in rows.values()} == {"1"}
+    page = tmp_path / "claims.md"
+    page.write_text(claims_table(held_claims(recorded_studies(tmp_path, "arms"), "arms")).as_markdown())
+    finished = rebuilt(page, tmp_path)
+    assert finished.returncode == 0, finished.stdout
 
 
 def test_wrong_studies_and_flags_are_named(results, tmp_path):
