@@ -10,16 +10,21 @@ Cost: as the run took (column `train_seconds`); a second call only reports.
 from __future__ import annotations
 
 import functools
+import shlex
 
 from absl import flags
 
 from common.errors import invalid
+from experiments.plans.launched_cells import unit_command
+from experiments.plans.study import Cell
 from experiments.protocols import run_pairs
 from experiments.rows.run_folders import row_at
 from experiments.runs.start_checks import checked_with_data
 from experiments.runs.trained_model import stored_configuration
 from experiments.runs.unit_runs import UnitRuns
 from experiments.settings import build, flags as experiment_flags
+
+_OF_ONE_RUN = ("--fold=", "--repeat=", "--repeats=", "--data_dir=")
 
 
 def main(*places: str) -> None:
@@ -35,6 +40,10 @@ def main(*places: str) -> None:
         raise invalid("--fold and --repeat", received=wanted, expected=f"one of: {expected}")
     old = chosen[0]
     config = stored_configuration(old["configuration"], old.source)
+    if values.print_flags:
+        words = shlex.split(unit_command(Cell("", config, *old.place)))[3:]
+        print("\n".join(word for word in words if not word.startswith(_OF_ONE_RUN)))
+        return
     load = functools.partial(build.load_dataset_of, config, values.data_dir, values.cache_dir)
     runs = UnitRuns(checked_with_data((), [config], load)[-1], experiment_flags.places_from(values))
     unit = (config, *old.place)
@@ -55,5 +64,6 @@ if __name__ == "__main__":
     experiment_flags.define_plugin_flag()
     for name in ("fold", "repeat"):
         flags.DEFINE_integer(name, None, f"The {name} of the run (default: the first that is recorded).", lower_bound=0)
+    flags.DEFINE_boolean("print_flags", False, "Print the run's settings for --flagfile of other commands, and end.")
     experiment_flags.define(*experiment_flags.PLACE_FLAGS, *experiment_flags.UNIT_FLAGS)
     experiment_flags.run_command(main, takes_words=True)

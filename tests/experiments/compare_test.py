@@ -88,5 +88,9 @@ def test_a_recorded_run_is_trained_again(tmp_path, glyph_cache, tiny_network, mo
     assert "All figures are equal in every digit." in done.stdout
     (result,) = (tmp_path / "again").rglob("result.json")
     assert result.parent.name == "fold1-repeat0"
+    (tmp_path / "run.flags").write_text(run_here(RERUN, *again, "--print_flags").stdout)
+    same = run_here("experiments.fair_eval", f"--flagfile={tmp_path / 'run.flags'}", "--fold=1", *again[1:])
+    assert same.returncode == 0, same.stderr
+    assert [*(tmp_path / "again").rglob("result.json")] == [result]
     monkeypatch.setattr(UnitRuns, "fingerprint", "of others")
     check_clean_failure(run_here(RERUN, *again), "received 'of others'", "as recorded", "--data_dir")

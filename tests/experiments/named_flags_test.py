@@ -21,6 +21,7 @@ COMMANDS = sorted(commands())
 HISTORY = ROOT / "CHANGELOG.md"  # names what was
 DOCUMENTS = sorted(path for pattern in ("*.md", "*/*.md", "docs/*/*.md") for path in ROOT.glob(pattern))
 FLAG = re.compile(r"(?<![\w-])--(?:no(?=[a-z_]+\b))?([a-z][a-z0-9_]*)")
+OF_ABSL = {"help", "flagfile"}
 OF_GIT = {"error", "name", "short"}
 OF_SLURM = {"noheader", "array", "states", "user", "name"}
 OF_OTHER_PROGRAMS = {"upgrade", "curve", "logdir"}  # of pip, figure 5.9, ...
@@ -34,7 +35,7 @@ def listed():
     for command in COMMANDS:
         result = run_here(module_of(command), "--help=all")
         assert result.returncode == 0, (command, result.stderr)
-        found[command] = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, flags=re.MULTILINE)) | {"help"}
+        found[command] = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, flags=re.MULTILINE)) | OF_ABSL
     return found
 
 
